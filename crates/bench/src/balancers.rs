@@ -1,8 +1,11 @@
-//! The bench of balancers: HAProxy in front of two servers of unequal speed, in another network namespace, by turns and by what the servers' agents ask for.
+//! The bench of balancers: HAProxy in front of two servers of unequal speed, in another network
+//! namespace, once with equal turns (round robin) and once with weights from the servers' agents.
 //!
-//! Each server is held to a part of a cpu, one to a third of the other's. By turns the slower one decides: both are given
-//! the same, and clients wait for it. With agent checks HAProxy goes by weights that follow how busy each server is. What
-//! that is worth follows from the parts and the rule for weights, and is printed beside what was measured.
+//! Each server has a quota of cpu time, and the slow server's quota is a third of the fast
+//! server's. With equal turns the slow server sets the rate, because both servers get the same
+//! number of requests and clients wait for the slow answers. With agent checks HAProxy uses weights
+//! that follow the load of each server. The expected gain follows from the quotas and the rule for
+//! weights, and is printed beside the measured gain.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,22 +26,25 @@ use crate::stop::Stop;
 use crate::table::Table;
 use crate::{Error, Result};
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 3;
 
-/// Parts of a cpu, in thousandths: as much of it as leaves HAProxy a quarter, which needs half of that. A cpu that is idle most of
-/// the time has forgotten what a server is about each time it is that one's turn, and requests cost it more.
+/// Cpu quotas in thousandths. The quotas leave HAProxy a quarter of the cpu, and HAProxy needs half
+/// of that. Note that requests cost a mostly idle cpu more, because its caches are cold each time a
+/// server's turn comes.
 const PARTS: [u32; 2] = [570, 190];
 
-/// Connections through HAProxy, each with a request under way: more than both servers answer while the slow one's time is
-/// used up, or all would come to wait for it.
+/// Connections through HAProxy, each with a request under way. The number is larger than both
+/// servers answer while the slow server's quota is used up, because otherwise all connections would
+/// wait for the slow server.
 const CONNECTIONS: &str = "64";
 
-/// What it is called in rows.
+/// The program's name in rows.
 const PROGRAM: &str = "two servers";
 
-/// What is asked for: a listing of so many files. It costs a server twenty times as much as a small file does, and so nearly the same
-/// whether it is woken for each request or has many at hand; HAProxy and the load are far from their limits.
+/// The request is the listing of a folder with this many files. A listing costs a server twenty
+/// times as much as a small file, so the cost hardly depends on whether the server is woken for
+/// each request or has many at hand. HAProxy and the load are far from their limits.
 const FILES: usize = 100;
 
 const HOW_TO_READ: &str = "\
@@ -50,15 +56,16 @@ the rule for weights makes of it: a server asks for less the more of its time it
 uses all; so the slow one's weight is *r* times less where the fast one is idle for 20 % · ln *r* / ln 20 of its time, 7 % for three. \
 It takes a request to cost a server the same however many wait, and whichever other servers HAProxy has. The first seconds, a minute by agents, in which weights settle, are not counted.";
 
-/// The rule for weights (`crates/server/src/balancers/weight.rs`): what is left of a server's time where it begins to ask for
-/// less, and the least that it asks for, as a part of all.
+/// The rule for weights (`crates/server/src/balancers/weight.rs`): the idle share of a server's
+/// time below which the server lowers its weight, and the smallest weight, as a fraction of the
+/// full weight.
 const SPARE: f64 = 0.2;
 const LEAST: f64 = 0.05;
 
-/// What HAProxy goes by.
+/// How HAProxy chooses a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// To the fast server alone, and to the slow one: what each can do.
+    /// Only the fast server, and only the slow server: measures the limit of each.
     Fast,
     Slow,
     Turns,
@@ -77,7 +84,7 @@ impl By {
         }
     }
 
-    /// The servers that it goes to, of both.
+    /// The servers behind HAProxy, as a range over both servers.
     fn servers(self) -> Range<usize> {
         match self {
             Self::Fast => 0..1,
@@ -87,13 +94,14 @@ impl By {
     }
 }
 
-/// How long weights settle, and how long is measured then. Without weights nothing has to settle; with them a minute is five
-/// times the time in which a server's weight goes most of its way.
+/// The time for weights to settle, and the time measured after that. Without weights nothing has to
+/// settle. With weights a minute is five times the time in which a server's weight covers most of
+/// its way.
 fn phases(size: Size, by: By) -> (Duration, Duration) {
     match size {
         Size::Full if by == By::Agents => (Duration::from_secs(60), Duration::from_secs(10)),
         Size::Full => (Duration::from_secs(5), Duration::from_secs(10)),
-        // A connection that found no room in the slow server's queue is tried again after a second.
+        // A connection that found the slow server's queue full is tried again after a second.
         Size::Smoke => (Duration::from_millis(1500), Duration::from_millis(300)),
     }
 }
@@ -101,8 +109,8 @@ fn phases(size: Size, by: By) -> (Duration, Duration) {
 /// Runs the bench.
 ///
 /// # Errors
-/// Without HAProxy, without the rights to hold servers to a part of a cpu and to make network namespaces, when something does not start, or the run is
-/// interrupted. Everything started has been stopped, in every case.
+/// HAProxy is missing, the rights for cpu quotas or network namespaces are missing, a program does
+/// not start, or the run is interrupted. In every case all started processes are stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     for round in 0..options.rounds {
@@ -120,7 +128,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report(options, &points))
 }
 
-/// What a round came to: rates, and each compared with that by turns of the same round.
+/// Records a round: the rates, and each rate relative to the round-robin rate of the same round.
 fn keep(rates: &[(By, f64)], points: &mut Points) {
     let rate_of = |wanted| {
         let found = rates.iter().find(|(by, _)| *by == wanted);
@@ -142,7 +150,8 @@ fn keep(rates: &[(By, f64)], points: &mut Points) {
     }
 }
 
-/// Runs the smoke size and checks its shape; asserts nothing about time. Nothing, after a line, where something is missing.
+/// Runs the smoke size and checks the shape of the report; asserts nothing about time. Prints a
+/// line and returns `None` where a requirement is missing.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
@@ -171,7 +180,8 @@ fn one(options: &Options, by: By) -> Result<f64> {
     let haproxy = find_program("haproxy").ok_or(Error::Missing { program: "haproxy", package: "haproxy" })?;
     let (cpus, site) = (Cpus::allowed()?, folder()?);
     let network = Network::Veth(Veth::new(cpus)?);
-    // In this order: a group is removed when all in it have ended, and what is declared later goes first.
+    // The order matters: a group can be removed only after all processes in the group have ended,
+    // and Rust drops later variables first.
     let quotas = [Quota::of("fast", PARTS[0])?, Quota::of("slow", PARTS[1])?];
     let mut behind = Vec::new();
     for (quota, name) in quotas.iter().zip(["fast", "slow"]) {
@@ -182,7 +192,8 @@ fn one(options: &Options, by: By) -> Result<f64> {
     let file = state.join("haproxy.cfg");
     fs::write(&file, configuration(address, &behind[by.servers()], by))
         .map_err(Error::path("write", &file))?;
-    // Beside the servers, which need little of that cpu and go before: the load needs all of its own.
+    // HAProxy shares the servers' cpu, because the servers need little of that cpu and the load
+    // needs all of the other cpu.
     let mut command = network.client_command(haproxy, cpus.server);
     command.arg("-db").arg("-f").arg(&file);
     let process = Process::start("haproxy", command, &state)?;
@@ -259,13 +270,15 @@ fn load(
     Ok(crate::load::recorded(&mut command, &file)?.rate)
 }
 
-/// What both do, compared with both doing what the slow one can. That is measured by turns, not alone: a cpu that is idle most of the time has
-/// forgotten more of what a server is about, and the slow one alone does a tenth less.
+/// The rate of both servers at their limits, relative to the round-robin rate. The slow server's
+/// limit comes from the round-robin run and not from its run alone: alone, the slow server does a
+/// tenth less, because the caches of a mostly idle cpu are cold.
 fn together(fast: f64, turns: f64) -> f64 {
     (fast + turns / 2.0) / turns
 }
 
-/// The part of its time that a server is idle whose weight is so many times that of another, which has no time left.
+/// The idle fraction of a server whose weight is `ratio` times the weight of another server without
+/// idle time.
 fn idle(ratio: f64) -> f64 {
     -SPARE * ratio.ln() / LEAST.ln()
 }

@@ -1,10 +1,12 @@
-//! The bench of starting programs: what one start costs a large process, and what CGI costs whole servers.
+//! The bench of starting programs: the cost of a start from a large process, and the cost of CGI
+//! for whole servers.
 //!
-//! *Starts*: one process holds memory on a kind of pages, and descriptors, and starts a program that does
-//! nothing, by each way there is (`starts`, and the binary `vermeil-starts`). *Servers*: Vermeil, Apache, lighttpd and
-//! nginx with fcgiwrap run the same program in C, each as small as it starts and holding gigabytes (`servers`), above a
-//! loop that only starts it (`floor`). And how soon a program is dead whose client has gone (`abort`). Rounds are interleaved. What
-//! becomes of the numbers stands in `report`.
+//! *Starts*: one process holds memory on a kind of pages, and descriptors, and starts a program
+//! that does nothing, by each way (`starts`, and the binary `vermeil-starts`). *Servers*: Vermeil,
+//! Apache, lighttpd and nginx with fcgiwrap run the same program in C, each freshly started and
+//! each holding gigabytes (`servers`); the floor is a loop that only starts the program (`floor`).
+//! *Abort*: the time until a program is dead whose client has gone (`abort`). Rounds are
+//! interleaved. The report is in `report`.
 
 mod abort;
 mod configured;
@@ -24,24 +26,26 @@ use crate::report::Report;
 use crate::stop::Stop;
 use programs::Programs;
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread. Filling gigabytes anew for each
-/// takes longer than measuring.
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread. Filling
+/// gigabytes anew for each takes longer than measuring.
 pub const ROUNDS: usize = 3;
-/// Time under load in each run of a server: with starts, fills and ends of sixty runs a bench of less than ten minutes.
+/// Time under load in each run of a server: with starts, fills and ends of sixty runs a bench of
+/// less than ten minutes.
 pub const DURATION: Duration = Duration::from_secs(2);
-/// Connections of every run of a server, each with one request in flight: as many as the programs of one core keep busy,
-/// and few enough that no server runs out of processes.
+/// Connections of every run of a server, each with one request in flight: enough to keep one core
+/// busy with programs, and few enough that no server runs out of processes.
 pub const CONNECTIONS: usize = 4;
 
-/// The least that a run of the smoke size lasts: four of `php-cgi` at once on one cpu take a tenth of a second to start, and several on
-/// a busy machine.
+/// The least duration of a run of the smoke size, because four `php-cgi` at once on one cpu take a
+/// tenth of a second to start, and several tenths on a busy machine.
 const SMOKE_MIN: Duration = Duration::from_millis(500);
 
 /// Runs the bench.
 ///
 /// # Errors
-/// When a program cannot be compiled, a server does not start or answers wrongly, or the run is interrupted. Everything
-/// started has been stopped, and pages that were reserved have been given back, in every case.
+/// When a program cannot be compiled, a server does not start or answers wrongly, or the run is
+/// interrupted. Everything started has been stopped, and pages that were reserved have been given
+/// back, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let programs = Programs::compile()?;
     let mut points = Points::default();
@@ -51,7 +55,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &points, &profiles))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.

@@ -1,8 +1,9 @@
-//! A wiki: DokuWiki, as Debian packages it, without being installed.
+//! A wiki: DokuWiki from Debian's packages, without being installed.
 //!
-//! A real application in PHP, for whoever wants to serve one: the packages are fetched and unpacked into a temporary folder, and the
-//! wiki is set up there with a user and the page that explains its syntax as its start page. All it writes, sessions too, is in
-//! that folder and goes with it. Leaves out who serves it.
+//! A real application in PHP for the benches of servers: the packages are fetched and unpacked into
+//! a temporary folder, and the wiki is set up there with a user and with the page about its syntax
+//! as the start page. All files of the wiki, sessions too, are in that folder and are removed with
+//! the folder. Leaves out the server of the wiki.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,15 +16,15 @@ use crate::network::run;
 use crate::peers::find_program;
 use crate::{Error, Result};
 
-/// Who may write pages, and the password.
+/// The user with write access, and the password.
 pub const USER: (&str, &str) = ("painter", "pearl");
-/// The path of the start page, and a text on it.
+/// The path of the start page, and a text on that page.
 pub const START: (&str, &str) = ("/doku.php", "Formatting Syntax");
 
-/// What fetches and unpacks it, and the Debian packages that hold that.
+/// The tools that fetch and unpack the wiki, and their Debian packages.
 const TOOLS: [(&str, &str); 2] = [("apt-get", "apt"), ("dpkg-deb", "dpkg")];
 
-/// The wiki, and what of its dependencies it needs for pages; none of them is installed.
+/// The wiki and the dependencies that its pages need; none of the packages is installed.
 const PACKAGES: [&str; 8] = [
     "dokuwiki",
     "libjs-jquery",
@@ -35,8 +36,8 @@ const PACKAGES: [&str; 8] = [
     "php-random-compat",
 ];
 
-/// Makes the wiki `$1` out of the packages unpacked in `$2`, with the user `$3` and the password `$4`. Links lead out of the served
-/// folder, so copies replace them.
+/// Builds the wiki `$1` from the packages unpacked in `$2`, with the user `$3` and the password
+/// `$4`. Copies replace links, because the links lead out of the served folder.
 const SET_UP: &str = r#"set -e
 mkdir -p "$1/conf" "$1/sessions"
 cp -r "$2/usr/share/dokuwiki" "$1/site"
@@ -61,15 +62,16 @@ chmod -R a+rX "$1" "$2"
 chmod -R a+rwX "$1/data" "$1/conf" "$1/sessions"
 "#;
 
-/// The wiki in a folder of its own, which every server may read; it goes with the value.
+/// The wiki in a temporary folder that every server may read; the folder is removed with the value.
 #[derive(Debug)]
 pub struct Wiki(TempDir);
 
 impl Wiki {
-    /// Fetches the packages, and sets the wiki up.
+    /// Fetches the packages, and sets up the wiki.
     ///
     /// # Errors
-    /// When the tools are missing, the packages cannot be fetched, or they are not as expected.
+    /// The tools are missing, the packages cannot be fetched, or the packages have unexpected
+    /// contents.
     pub fn prepare() -> Result<Self> {
         for (program, package) in TOOLS {
             find_program(program).ok_or(Error::Missing { program, package })?;
@@ -82,7 +84,7 @@ impl Wiki {
         let fetch =
             || run(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder));
         if fetch().is_err() {
-            // The lists may be older than what there is to fetch, or missing.
+            // The package lists may be missing or out of date.
             run(Command::new("apt-get").args(["-q", "update"]))?;
             fetch()?;
         }
@@ -99,15 +101,15 @@ impl Wiki {
         Ok(wiki)
     }
 
-    /// A folder for what has to do with it, and goes with it.
+    /// A folder for files related to the wiki, removed with the wiki.
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
 
-    /// Takes away what visitors without a cookie have left, each a file.
+    /// Removes the session files of visitors without a cookie.
     ///
     /// # Errors
-    /// When a file cannot be removed.
+    /// A file cannot be removed.
     pub fn forget_visitors(&self) -> Result<()> {
         let sessions = self.folder().join("wiki/sessions");
         let left = fs::read_dir(&sessions).map_err(Error::path("list", &sessions))?;
@@ -128,7 +130,7 @@ fn packages_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = entries.flatten().map(|entry| entry.path());
     let mut files: Vec<_> =
         files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
-    // The wiki first: it links to what others bring as folders.
+    // The wiki's package first, because the wiki links to folders that other packages bring.
     files.sort();
     Ok(files)
 }

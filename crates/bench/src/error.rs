@@ -1,4 +1,4 @@
-//! What can go wrong in a bench: the machine, a peer, or the person at the keyboard.
+//! The errors of a bench: from the machine, a peer, or an interruption.
 
 use std::io;
 use std::path::Path;
@@ -12,9 +12,9 @@ pub enum Error {
     /// The operating system refused something.
     #[error("cannot {operation} {thing}: {source}")]
     Io {
-        /// What was attempted, as a verb.
+        /// The attempted operation, as a verb.
         operation: &'static str,
-        /// The path, address or process it was attempted on.
+        /// The path, address or process of the operation.
         thing: String,
         /// The system's reason.
         source: io::Error,
@@ -26,7 +26,7 @@ pub enum Error {
     Missing {
         /// The program.
         program: &'static str,
-        /// The Debian package that holds it.
+        /// The Debian package with the program.
         package: &'static str,
     },
     /// A command ran and failed.
@@ -34,26 +34,27 @@ pub enum Error {
     Command {
         /// The command line.
         command: String,
-        /// Its exit status and what it said.
+        /// The exit status and the output.
         output: String,
     },
-    /// A server did not start, answered wrongly or failed under load, so its numbers would mean nothing.
+    /// A server did not start, answered wrongly or failed under load, so its numbers would mean
+    /// nothing.
     #[error("{server}: {problem}")]
     Peer {
         /// The server.
         server: String,
-        /// What it did, and where its log is.
+        /// The problem, and the path of the log.
         problem: String,
     },
-    /// A file that the bench reads has not the form it expects.
+    /// A file that the bench reads does not have the expected form.
     #[error("{thing} has an unexpected form: {problem}")]
     Form {
         /// The file or output.
         thing: String,
-        /// What was missing or wrong.
+        /// The missing or wrong part.
         problem: String,
     },
-    /// The person at the keyboard stopped the run; everything it started has been stopped too.
+    /// The user interrupted the run; all started processes have been stopped too.
     #[error("interrupted")]
     Interrupted,
 }

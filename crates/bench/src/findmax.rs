@@ -1,8 +1,10 @@
-//! The search for the most users of a support site that are served well: Vermeil with PHP, and nginx with php-fpm.
+//! The search for the largest number of well-served users of a support site: Vermeil with PHP, and
+//! nginx with php-fpm.
 //!
-//! Both serve the same files and run the same PHP on one cpu, with as many children; the injector and the back end that PHP asks
-//! have the other. `vermeil load support --find-max` does the rest, with think times and downloads ten times as fast, so
-//! that a trial takes seconds. What becomes of the trials stands in `report`.
+//! Both serve the same files and run the same PHP on one cpu, with the same number of children; the
+//! injector and PHP's back end have the other cpu. `vermeil load support --find-max` does the
+//! search, with think times and downloads ten times as fast, so that a trial takes seconds. The
+//! report is in `report`.
 
 mod report;
 pub mod servers;
@@ -25,16 +27,18 @@ use crate::stop::Stop;
 use crate::{Error, Result};
 use servers::Server;
 
-/// Children of either pool. They wait for the back end, so rather more than there are cpus: the cpu is to be the limit.
+/// Children of either pool. Children wait for the back end, so there are rather more children than
+/// cpus, because the cpu must be the limit.
 const CHILDREN: usize = 16;
-/// How much faster users think and take than they would.
+/// The speed-up of the users' think times and downloads.
 const COMPRESS: &str = "10";
 
-/// The counted part of a trial, unless told otherwise: several times what a good page may take, or a queue that grows
-/// would not show in it.
+/// The counted part of a trial by default: several times the limit for a good page, because
+/// otherwise a growing queue would not show in the trial.
 pub const DURATION: Duration = Duration::from_secs(15);
 
-/// Users of the first trial of a full run: fewer than any of the servers has held on a cpu, which saves trials.
+/// Users of the first trial of a full run: fewer than any of the servers has held on a cpu, which
+/// saves trials.
 const USERS_FROM: &str = "256";
 
 /// The least there is: shorter trials are not trusted.
@@ -47,13 +51,13 @@ fn window(options: &Options) -> Duration {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start, the injector fails, or the run is interrupted. Everything started has been stopped, in
-/// every case.
+/// When a server does not start, the injector fails, or the run is interrupted. Everything started
+/// has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
     let (backend, address) = start_backend(options, &site, cpus)?;
     let mut files = std::process::Command::new(&options.vermeil);
-    // Four directories, which fit into any machine's page cache; one is the least there is.
+    // Four directories, which fit into any machine's page cache; the minimum is one.
     let scale = if options.size == Size::Full { "16" } else { "1" };
     files.args(["load", "files", "support", "--scale", scale, "--backend", &address]).arg(site.root());
     said_by(&mut files, &[0])?;
@@ -69,7 +73,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &found))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.

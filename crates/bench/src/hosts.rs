@@ -1,8 +1,9 @@
-//! The bench of virtual hosts: what a server takes to load thousands of them, and what finding one costs.
+//! The bench of virtual hosts: the cost of loading thousands of hosts, and the cost of finding a
+//! host.
 //!
-//! Vermeil and nginx are started with more and more hosts, each with a name and a folder of its own, on one cpu. Measured are
-//! the time until they answer, the memory they then hold, and the cpu time of a request to the first and to the last
-//! host of the file. What becomes of the numbers stands in `report`.
+//! Vermeil and nginx are started with more and more hosts, each with a name and a folder, on one
+//! cpu. The bench measures the time until the first answer, the memory at that time, and the cpu
+//! time of a request to the first and to the last host of the file. The report is in `report`.
 
 mod report;
 pub mod servers;
@@ -30,14 +31,15 @@ pub const ROUNDS: usize = 3;
 pub const DURATION: Duration = Duration::from_secs(1);
 /// Connections of every run, as many as the benches of servers use.
 pub const CONNECTIONS: usize = 64;
-/// How many hosts there are in a full run: one site, a small hoster's machine, and a large one's.
+/// The numbers of hosts in a full run: one site, a small hoster's machine, and a large hoster's
+/// machine.
 const COUNTS: [usize; 3] = [1, 10_000, 100_000];
 
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start or answers wrongly, or the run is interrupted. Everything started has been stopped, in
-/// every case.
+/// When a server does not start or answers wrongly, or the run is interrupted. Everything started
+/// has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let counts = if options.size == Size::Full { &COUNTS[..] } else { &[1, 200] };
     let servers = Server::here(options.size)?;
@@ -56,7 +58,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &points))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
@@ -67,7 +70,7 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report)
 }
 
-/// One start of one server, and its requests.
+/// One start of one server, and the requests to the server.
 fn sample(options: &Options, server: Server, sites: &Sites, stop: &Stop, points: &mut Points) -> Result<()> {
     let cpus = Cpus::allowed()?;
     let (network, address) = (Network::Loopback, Network::Loopback.free_address()?);

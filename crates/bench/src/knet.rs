@@ -1,10 +1,13 @@
-//! The bench of the receive path: where packets are handled, and with what right over the rest.
+//! The bench of the receive path: the cpu that handles packets, and the priority of receiving over
+//! other work.
 //!
-//! Two hosts in network namespaces, a pair of virtual cards between them. Three ways of receiving, after KNET (Lemoine,
-//! 2004): one queue on one cpu (NAPI), classified to the cpus by the kernel afterwards (CLAS), classified before the kernel
-//! sees it, with a queue and a polling thread for each cpu (KNET). And what is left of a web server beside a flood of packets
-//! nobody asked for, by how urgent receiving is (receive livelock: Mogul and Ramakrishnan, 1997). The hosts stand in
-//! `bed`, what the machine did in `count`, the three paths in `paths`, the flood in `livelock`.
+//! Two hosts in network namespaces are connected by a pair of virtual cards. Three ways of
+//! receiving, after KNET (Lemoine, 2004): one queue on one cpu (NAPI), packets distributed to the
+//! cpus by the kernel afterwards (CLAS), packets classified before the kernel sees them, with a
+//! queue and a polling thread for each cpu (KNET). A second part measures a web server beside a
+//! flood of unwanted packets, by the priority of receiving (receive livelock: Mogul and
+//! Ramakrishnan, 1997). The hosts are in `bed`, the machine's accounting in `count`, the three
+//! paths in `paths`, the flood in `livelock`.
 
 pub mod bed;
 pub mod count;
@@ -26,7 +29,7 @@ use bed::{Receiving, Urgency};
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 3;
 
-/// How long one load lasts.
+/// The duration of one load.
 fn lasts(size: Size) -> Duration {
     match size {
         Size::Full => Duration::from_secs(3),
@@ -37,8 +40,9 @@ fn lasts(size: Size) -> Duration {
 /// Runs the bench.
 ///
 /// # Errors
-/// Without the right to make namespaces, when a server does not start, or the run is interrupted. Everything that was
-/// started has been stopped and everything that was made removed, in every case.
+/// Without the right to make namespaces, when a server does not start, or the run is interrupted.
+/// Everything that was started has been stopped and everything that was made removed, in every
+/// case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let cpus = Cpus::allowed()?;
     let mut points = Points::default();
@@ -49,8 +53,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &points))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
-/// Nothing, after a line, where the hosts cannot be made.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time. Prints a line and returns `None` where the hosts cannot be made.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.

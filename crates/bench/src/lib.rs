@@ -1,17 +1,20 @@
 //! Benchmarks against real peers and against measured floors.
 //!
-//! A bench starts servers as child processes ([`peers`]), loads them ([`wrk`]), measures what they cost ([`measure`]),
-//! and turns rounds into medians with their spread ([`stats`]), printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and
-//! put into the documentation ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that the tests run, so
-//! that it cannot rot, and that asserts nothing about time:
+//! A bench starts servers as child processes ([`peers`]), loads the servers ([`wrk`]), measures
+//! their cost ([`measure`]), and turns rounds into medians with their spread ([`stats`]). The
+//! medians are printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and put into the documentation
+//! ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that asserts nothing about
+//! time; the tests run the smoke size, because an unused bench would stop working:
 //!
-//! - [`serve`]: the web server; [`hosts`]: many virtual hosts; [`overload`]: more load than can be served;
+//! - [`serve`]: the web server; [`hosts`]: many virtual hosts; [`overload`]: more load than can be
+//!   served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
-//! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path; [`balancers`]: servers behind HAProxy;
+//! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
+//!   [`balancers`]: servers behind HAProxy;
 //! - [`load`]: the load injector; [`findmax`]: the search for the most users.
 //!
-//! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
-//! can do. `unsafe` is needed there, and for `getrusage(2)`.
+//! The crate never ships; only `cargo xtask bench NAME` runs the benches. The crate also holds
+//! `vermeil-floor`, the least work of a server. `unsafe` is needed there, and for `getrusage(2)`.
 
 pub mod balancers;
 pub mod cgi;

@@ -1,11 +1,12 @@
-//! The bench of the load injector: what a request costs it, beside wrk, ab, hey and h2load; whether they agree; how many users
-//! it holds.
+//! The bench of the load injector: the cost of a request beside wrk, ab, hey and h2load; the
+//! agreement of their results; the number of users that the injector holds.
 //!
-//! Three parts. *Cost*: each injector alone on a cpu loads the same nginx on the other, as fast as it can, over HTTP/1.1 and,
-//! those that can, over HTTP/2. *Agreement*: the
-//! same against a back end that answers after 10 ms, so that all must see the same rate and the same times. *Users*: thousands
-//! who think, on one core, with the memory they take and how late their timers are. Rounds are interleaved and their order
-//! rotates. What becomes of the numbers stands in `report`.
+//! Three parts. *Cost*: each injector alone on a cpu loads the same nginx on the other cpu, as fast
+//! as possible, over HTTP/1.1 and, if the injector can, over HTTP/2. *Agreement*: the same against
+//! a back end that answers after 10 ms, so that all injectors must measure the same rate and the
+//! same times. *Users*: thousands of users with think times on one core, their memory and the
+//! lateness of their timers. Rounds are interleaved and their order rotates. The report is in
+//! `report`.
 
 pub mod injectors;
 mod report;
@@ -37,28 +38,30 @@ use injectors::{Injector, Place, Speech};
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 5;
-/// Time under load of each run: cpu time counts from the start of the process, which this makes small beside it.
+/// Time under load of each run: cpu time counts from the start of the process, and a long run makes
+/// the cost of the start relatively small.
 pub const DURATION: Duration = Duration::from_secs(4);
 /// Connections of every run, as many as the benches of servers use.
 pub const CONNECTIONS: usize = 64;
-/// Least time under load of each run of the second part, where the server's waiting sets the pace: at 6,400 requests a second
-/// of some 13 us each, the 10 ms or so that starting takes are under 2 % of what is counted. (More connections would need less
-/// time, and more than the one cpu that hey has.)
+/// Least time under load of each run of the second part, where the server's waiting sets the pace.
+/// At 6,400 requests a second of some 13 us each, the 10 ms or so of the start are under 2 % of the
+/// cpu time. (More connections would need less time, but hey would then need more than one cpu.)
 pub const WAITING: Duration = Duration::from_secs(8);
-/// Requests at a time on a connection of HTTP/2. A guess: what a browser asks for at once.
+/// Concurrent requests on an HTTP/2 connection. A guess: the concurrent requests of a browser.
 const STREAMS: usize = 10;
-/// What is asked for, and its size.
+/// The requested file and its size.
 const FILE: (&str, usize) = ("1k.html", 1024);
-/// What the second part is called in rows.
+/// The name of the second part in rows.
 const AGREEMENT: &str = "10 ms";
-/// How long the back end of the second part waits with each answer. A guess: far more than two busy cores add.
+/// How long the back end of the second part waits with each answer. A guess: far more than two busy
+/// cores add.
 const DELAY: Duration = Duration::from_millis(10);
 
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server or an injector cannot be run or sees errors, or the run is interrupted. Everything started has been
-/// stopped, in every case.
+/// When a server or an injector cannot be run or sees errors, or the run is interrupted. Everything
+/// started has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let site = Site::new(&[FILE])?;
     let cpus = Cpus::allowed()?;
@@ -70,7 +73,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &points))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
@@ -82,7 +86,7 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report)
 }
 
-/// What all parts need.
+/// The state shared by all parts.
 pub(crate) struct Bench<'a> {
     pub(crate) options: &'a Options,
     pub(crate) cpus: Cpus,
@@ -91,7 +95,7 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// As fast as it goes, against nginx.
+    /// At full speed against nginx.
     fn cost(&self, points: &mut Points) -> Result<()> {
         if !is_here(self.options.size, ("nginx", "nginx"))? {
             return Ok(());
@@ -117,7 +121,7 @@ impl Bench<'_> {
         server.stop()
     }
 
-    /// Against a back end that waits, where all see the same or one of them is wrong.
+    /// Against a back end that waits. If the results differ, an injector is wrong.
     fn agreement(&self, points: &mut Points) -> Result<()> {
         let (address, state) = (Network::Loopback.free_address()?, self.site.state_folder("backend")?);
         let mut command = Network::Loopback.server_command(&self.options.vermeil, self.cpus.server);
@@ -181,19 +185,20 @@ impl Bench<'_> {
     }
 }
 
-/// One cpu, as `--cores` has it: a number alone would be a count.
+/// One cpu as an argument of `--cores`: a range, because a plain number would be a count.
 pub(crate) fn only(cpu: usize) -> String {
     format!("{cpu}-{cpu}")
 }
 
-/// `vermeil load` on `cpu`, with its record on standard output.
+/// `vermeil load` on `cpu`, with the record on standard output.
 pub(crate) fn vermeil_load(vermeil: &Path, cpu: usize) -> Command {
     let mut command = Network::Loopback.client_command(vermeil, cpu);
     command.args(["load", "--quiet", "--json", "-", "--cores", &only(cpu)]);
     command
 }
 
-/// Runs an injector that leaves its record in `file`, and takes it from there. What it exits with says how good the run was.
+/// Runs an injector that writes its record to `file`, and reads the record. The exit status is
+/// ignored, because the status only rates the run.
 pub(crate) fn recorded(command: &mut Command, file: &Path) -> Result<Record> {
     let output = command.output().map_err(Error::thing("start", "vermeil load"))?;
     let text = fs::read_to_string(file).map_err(|_missing| Error::Command {

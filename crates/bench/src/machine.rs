@@ -1,6 +1,7 @@
-//! What ran, and on what: the commit, the machine, the versions of the peers, and the two cpus of a run.
+//! The origin of the numbers: the commit, the machine, the versions of the peers, and the two cpus
+//! of a run.
 //!
-//! Names the kind of machine, never the machine: no host name leaves it.
+//! Names the kind of machine, never the machine: no host name leaves the machine.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +11,12 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::{Error, Result};
 
-/// The cpus of a run: the server has one for itself, the load the other.
+/// The cpus of a run: one for the server, the other for the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpus {
     /// Where every server is pinned.
     pub server: usize,
-    /// Where the load is pinned; the server's when there is only one cpu, which a bench must say.
+    /// The cpu of the load; the server's cpu if there is only one cpu, which a bench must report.
     pub client: usize,
 }
 
@@ -42,8 +43,8 @@ fn cpuinfo(name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-/// The frequency of the first cpu, to turn times into cycles; 1000 where the kernel does not say it, so that a cycle is a
-/// nanosecond.
+/// The frequency of the first cpu, to turn times into cycles; 1000 where the kernel does not report
+/// the frequency, so that a cycle is a nanosecond.
 pub fn mhz() -> f64 {
     cpuinfo("cpu MHz").and_then(|mhz| mhz.parse().ok()).unwrap_or(1000.0)
 }
@@ -56,12 +57,13 @@ pub fn describe() -> String {
     format!("{model}, {cpus} cpus, Linux {}", kernel_version(&uname.release().to_string_lossy()))
 }
 
-/// The numbers of a kernel release, without what a distributor or builder appended.
+/// The numbers of a kernel release, without the suffix of a distributor or builder.
 fn kernel_version(release: &str) -> &str {
     release.split_once(|c: char| !c.is_ascii_digit() && c != '.').map_or(release, |(version, _)| version)
 }
 
-/// The commit checked out in `repository`, with `-dirty` when tracked files differ from it; `unknown` without git.
+/// The commit checked out in `repository`, with `-dirty` if tracked files differ from the commit;
+/// `unknown` without git.
 pub fn commit(repository: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().ok()?;
@@ -74,7 +76,8 @@ pub fn commit(repository: &Path) -> String {
     }
 }
 
-/// The first line a program says about its version, `None` when it cannot be run. Some say it on the error stream.
+/// The first line of a program's version output, `None` if the program cannot be run. Some programs
+/// print the version to standard error.
 pub fn version(program: &Path, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).output().ok()?;
     let said = [output.stdout, output.stderr].concat();

@@ -1,7 +1,7 @@
 //! The generated section of a hand-written page.
 //!
-//! A page keeps one section per bench between two markers; a run replaces what stands between them and touches nothing
-//! else. A page without the markers gets them at its end.
+//! A page keeps one section per bench between two markers; a run replaces the text between the
+//! markers and touches nothing else. A page without the markers gets the section at its end.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Puts `section` between the markers of `bench` in the page at `path`.
 ///
 /// # Errors
-/// When the page has one marker but not the other, or cannot be read or written.
+/// The page has only one of the two markers, or cannot be read or written.
 pub fn replace_section(path: &Path, bench: &str, section: &str) -> Result<()> {
     let page = match fs::read_to_string(path) {
         Ok(page) => page,

@@ -1,11 +1,12 @@
-//! What a server costs: the cpu time of its whole process group, or of the core it lives on.
+//! The cost of a server: the cpu time of its whole process group, or of its core.
 //!
-//! A process group is everything a server started, workers and helper threads included: run time in nanoseconds from
-//! `/proc/PID/task/TID/schedstat`, summed, and the split into user and system time from `/proc/PID/stat`, which is
-//! sampled in ticks and good for a percentage only. A core's busy time also holds what the kernel did there in nobody's
-//! name (received packets, interrupts).
-//! All counters only grow while threads live; a thread that ends between two readings takes its time with it, so a
-//! server under test must keep its threads.
+//! A process group contains all processes that the server started, workers and helper threads
+//! included. Run time in nanoseconds is the sum over `/proc/PID/task/TID/schedstat`. The split into
+//! user and system time comes from `/proc/PID/stat`; the kernel samples the split in ticks, so the
+//! split is good for a percentage only. A core's busy time also contains kernel work that is
+//! charged to no process (received packets, interrupts). All counters only grow while threads live.
+//! A thread that ends between two readings takes its time away, so a server under test must keep
+//! its threads.
 
 use std::fs;
 use std::io;
@@ -18,10 +19,11 @@ use rustix::process::Pid;
 
 use crate::{Error, Result};
 
-/// The unit of `/proc/stat` and `/proc/PID/stat`: USER_HZ is 100 on every architecture Linux supports today (proc(5)).
+/// The unit of `/proc/stat` and `/proc/PID/stat`: USER_HZ is 100 on every architecture Linux
+/// supports today (proc(5)).
 const TICK: Duration = Duration::from_millis(10);
 
-/// Cpu time of a process group since it started.
+/// Cpu time of a process group since the group started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Time spent running, to the nanosecond.
@@ -35,7 +37,7 @@ pub struct CpuTime {
 impl Sub for CpuTime {
     type Output = Self;
 
-    /// The time between an earlier reading and this one.
+    /// The time between an earlier reading and this reading.
     fn sub(self, earlier: Self) -> Self {
         Self {
             run: self.run.saturating_sub(earlier.run),
@@ -84,7 +86,8 @@ impl CpuTime {
     }
 }
 
-/// The memory of every process in `group` in bytes, pages shared by several counted in parts (Pss of proc_pid_smaps(5)).
+/// The memory of every process in `group` in bytes, pages shared by several counted in parts (Pss
+/// of proc_pid_smaps(5)).
 ///
 /// # Errors
 /// When a process's account cannot be read.
@@ -112,19 +115,21 @@ struct Stat {
     system: Duration,
 }
 
-/// The fields of `/proc/PID/stat` used here; `None` for what is no process or has just ended.
+/// The fields of `/proc/PID/stat` used here; `None` if there is no process or the process has just
+/// ended.
 fn stat_of(folder: &Path) -> Option<Stat> {
     parse_stat(&fs::read_to_string(folder.join("stat")).ok()?)
 }
 
 fn parse_stat(stat: &str) -> Option<Stat> {
-    // The second field is the command in parentheses and may hold anything, so count from the last one.
+    // The second field is the command in parentheses and may hold anything, so parsing starts at
+    // the last parenthesis.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| Some(TICK * fields.get(index)?.parse::<u32>().ok()?);
     Some(Stat { group: fields.get(2)?.parse().ok()?, user: ticks(11)?, system: ticks(12)? })
 }
 
-/// The run time of all threads of one process; nothing for a process that has just ended.
+/// The run time of all threads of one process; zero for a process that has just ended.
 fn run_time(folder: &Path) -> Result<Duration> {
     let mut sum = Duration::ZERO;
     let tasks = folder.join("task");
@@ -140,7 +145,7 @@ fn run_time(folder: &Path) -> Result<Duration> {
     Ok(sum)
 }
 
-/// `None` when what was read belongs to a process or thread that ended in the meantime.
+/// `None` if the process or thread ended before the read.
 fn unless_ended<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -154,7 +159,7 @@ fn parse_schedstat(text: &str) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// One reading of the whole machine: what it was busy with, ours and others'.
+/// One reading of the whole machine: busy time of our processes and of others.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTime {
     at: Instant,
@@ -164,7 +169,8 @@ pub struct MachineTime {
 }
 
 impl MachineTime {
-    /// Reads the machine's idle time, and the time of children of this process that have ended and been waited for.
+    /// Reads the machine's idle time, and the time of children of this process that have ended and
+    /// been waited for.
     pub fn now() -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
         let (idle, _) =
@@ -176,18 +182,19 @@ impl MachineTime {
         Ok(Self { at: Instant::now(), cpus, idle, children: crate::rusage::children() })
     }
 
-    /// What children took that have been waited for since an `earlier` reading.
+    /// The time of children waited for since an `earlier` reading.
     pub fn children_since(&self, earlier: &Self) -> Duration {
         self.children.saturating_sub(earlier.children)
     }
 
-    /// What all cpus together were not idle for since an `earlier` reading; good to a tick of 10 ms for each.
+    /// The busy time of all cpus together since an `earlier` reading; good to a tick of 10 ms for
+    /// each.
     pub fn busy_since(&self, earlier: &Self) -> Duration {
         ((self.at - earlier.at) * self.cpus).saturating_sub(self.idle.saturating_sub(earlier.idle))
     }
 
-    /// The share of the machine, from 0 to 1, that went neither to `ours` nor to children waited for since an `earlier`
-    /// reading: other programs, and what the kernel does in nobody's name.
+    /// The share of the machine, from 0 to 1, that went neither to `ours` nor to children waited
+    /// for since an `earlier` reading: other programs, and kernel work charged to no process.
     pub fn others_since(&self, earlier: &Self, ours: Duration) -> f64 {
         let all = (self.at - earlier.at) * self.cpus;
         let others = self.busy_since(earlier).saturating_sub(ours + self.children_since(earlier));
@@ -195,7 +202,7 @@ impl MachineTime {
     }
 }
 
-/// One reading of a core: what it has been idle and in the kernel, and when that was.
+/// One reading of a core: the time of the reading, the idle time and the kernel time.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreTime {
     at: Instant,
@@ -212,18 +219,20 @@ impl CoreTime {
         Ok(Self { at: Instant::now(), idle, system })
     }
 
-    /// What the core was not idle for since an `earlier` reading; good to a tick of 10 ms.
+    /// The busy time of the core since an `earlier` reading; good to a tick of 10 ms.
     pub fn busy_since(&self, earlier: &Self) -> Duration {
         (self.at - earlier.at).saturating_sub(self.idle.saturating_sub(earlier.idle))
     }
 
-    /// What it spent in the kernel since an `earlier` reading, interrupts included; good to a tick.
+    /// The core's time in the kernel since an `earlier` reading, interrupts included; good to a
+    /// tick.
     pub fn system_since(&self, earlier: &Self) -> Duration {
         self.system.saturating_sub(earlier.system)
     }
 }
 
-/// The times of a cpu that it was idle, and in the kernel (proc(5): user, nice, system, idle, iowait, irq, softirq).
+/// The idle time and the kernel time of a cpu (proc(5): user, nice, system, idle, iowait, irq,
+/// softirq).
 fn parse_core(stat: &str, cpu: &str) -> Option<(Duration, Duration)> {
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(cpu))?;
     let ticks = |index: usize| line.split_whitespace().nth(index)?.parse::<u32>().ok();
@@ -269,7 +278,8 @@ mod tests {
     fn our_own_time_grows_with_work() {
         let before = CpuTime::of_self().expect("schedstat");
         let mut sum = 0u64;
-        // A reading is brought up to date by the next tick at the latest, so work until it shows.
+        // The kernel updates a reading at the next tick at the latest, so work until the reading
+        // changes.
         while CpuTime::of_self().expect("schedstat").run <= before.run {
             sum = std::hint::black_box((0..1_000_000u64).fold(sum, u64::wrapping_add));
         }

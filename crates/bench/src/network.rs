@@ -1,10 +1,11 @@
-//! The way packets take between load and server: the loopback device, or a pair of virtual cards between two network
-//! namespaces.
+//! The path of packets between load and server: the loopback device, or a pair of virtual cards
+//! between two network namespaces.
 //!
-//! On loopback the kernel receives a packet on the cpu that sent it, so the server's receive work is charged to the load.
-//! The pair hands each side's received packets to that side's own cpu (RPS, Documentation/networking/scaling.rst), as
-//! two machines would have it. Namespaces carry this process's id in their names; only those are removed, and always, by
-//! `Drop`. Leaves what runs inside to its callers.
+//! On loopback the kernel receives a packet on the sender's cpu, so the server's receive work is
+//! charged to the load. With the pair, each side receives its packets on its cpu (RPS,
+//! Documentation/networking/scaling.rst), as two machines would. Namespaces have this process's id
+//! in their names; `Drop` always removes these namespaces and no others. Leaves the programs inside
+//! to the callers.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,19 +21,20 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::machine::Cpus;
 use crate::{Error, Result};
 
-/// The server's and the load's address on the pair, from the block reserved for tests of network devices (RFC 2544).
+/// The server's and the load's address on the pair, from the block reserved for tests of network
+/// devices (RFC 2544).
 const VETH_SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const VETH_CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// Device names are local to their namespace, so these need no process id.
+/// Device names are local to their namespace, so the names need no process id.
 const SERVER_DEVICE: &str = "bench-server";
 const CLIENT_DEVICE: &str = "bench-client";
 
-/// Where a server and its programs run.
+/// The cpus of a server and its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// On a cpu of their own.
+    /// On a separate cpu.
     OneCpu,
-    /// On all, which they share with the load.
+    /// On all cpus, shared with the load.
     AllCpus,
 }
 
@@ -62,7 +64,7 @@ impl Network {
         }
     }
 
-    /// An address with a port nobody listens on at this moment.
+    /// An address with a port that is free at this moment.
     pub fn free_address(&self) -> Result<SocketAddr> {
         Ok(SocketAddr::new(self.server_ip(), free_port()?))
     }
@@ -91,7 +93,7 @@ impl Network {
         self.command(program, cpu, |veth| &veth.client)
     }
 
-    /// taskset and nsenter replace themselves by what they start, so the process is the program's own in the end.
+    /// taskset and nsenter exec the program, so in the end the process is the program's.
     fn command(&self, program: impl AsRef<OsStr>, cpu: usize, side: fn(&Veth) -> &Namespace) -> Command {
         let mut command = match self {
             Self::Loopback => Command::new("taskset"),
@@ -118,7 +120,7 @@ fn free_port() -> Result<u16> {
     Ok(found.map_err(Error::thing("find", "a free port"))?.port())
 }
 
-/// Two namespaces of our own with a pair of virtual cards between them; removed when dropped.
+/// Two private namespaces with a pair of virtual cards between the two; removed when dropped.
 #[derive(Debug)]
 pub struct Veth {
     server: Namespace,
@@ -126,11 +128,11 @@ pub struct Veth {
 }
 
 impl Veth {
-    /// Makes the pair, each side's received packets handled on that side's cpu.
+    /// Makes the pair; each side's received packets are handled on that side's cpu.
     ///
     /// # Errors
-    /// When a step is refused; what was made until then is removed. Needs the rights of root (CAP_NET_ADMIN and
-    /// CAP_SYS_ADMIN) and the `ip` program.
+    /// A step is refused; everything made until then is removed. Needs the rights of root
+    /// (CAP_NET_ADMIN and CAP_SYS_ADMIN) and the `ip` program.
     pub fn new(cpus: Cpus) -> Result<Self> {
         let veth = Self { server: Namespace::new("server")?, client: Namespace::new("client")? };
         let (server, client) = (&veth.server.name, &veth.client.name);
@@ -152,7 +154,8 @@ impl Veth {
     }
 }
 
-/// A hexadecimal cpu mask in the form of sysfs: words of 32 bits, the highest first, separated by commas.
+/// A hexadecimal cpu mask in the form of sysfs: words of 32 bits, the highest first, separated by
+/// commas.
 fn cpu_mask(cpu: usize) -> String {
     format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
 }
@@ -164,14 +167,14 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one.
+    /// Makes a namespace.
     pub(crate) fn new(side: &str) -> Result<Self> {
         let name = format!("vermeil-bench-{}-{side}", std::process::id());
         ip(["netns", "add", &name])?;
         Ok(Self { name })
     }
 
-    /// Its name.
+    /// The namespace's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -180,17 +183,17 @@ impl Namespace {
         Path::new("/run/netns").join(&self.name)
     }
 
-    /// A command that will run `program` in it.
+    /// A command that will run `program` in the namespace.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.path().display())).arg(program);
         command
     }
 
-    /// Runs `work` in it.
+    /// Runs `work` in the namespace.
     ///
     /// # Errors
-    /// When it cannot be entered.
+    /// The namespace cannot be entered.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let path = self.path();
         let enter = || -> io::Result<T> {
@@ -198,7 +201,8 @@ impl Namespace {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             Ok(work())
         };
-        // A namespace belongs to a thread, so a thread of its own leaves ours where it is.
+        // A namespace belongs to a thread, so a separate thread leaves the namespace of this thread
+        // unchanged.
         let result = thread::scope(|scope| scope.spawn(enter).join());
         match result {
             Ok(value) => value.map_err(Error::path("enter", &path)),
@@ -220,7 +224,7 @@ pub(crate) fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()>
     run(Command::new("ip").args(arguments))
 }
 
-/// Runs a command to its end; its failure is an error with what it said.
+/// Runs a command to its end; a failure is an error with the command's output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(Error::thing("run", program))?;

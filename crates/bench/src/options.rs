@@ -1,21 +1,21 @@
-//! What a bench is asked for.
+//! The options of a bench.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::size::Size;
 
-/// What to run, and with what.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How much of the bench.
     pub size: Size,
     /// Interleaved rounds; the search for the most users has trials instead.
     pub rounds: usize,
-    /// Time under load of each run, or the part of each trial that counts. Benches whose runs have a length of their own do
-    /// not look at it.
+    /// Time under load of each run, or the counted part of each trial. Ignored by benches with a
+    /// fixed length of runs.
     pub duration: Duration,
-    /// The binary `vermeil`; the others that benches start are beside it.
+    /// The binary `vermeil`; the other binaries that benches start are in the same folder.
     pub vermeil: PathBuf,
     /// The repository, for the commit's name.
     pub repository: PathBuf,

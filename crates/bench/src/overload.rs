@@ -1,12 +1,15 @@
-//! The bench of overload: what is left of the rate of good answers when up to four times as much arrives as can be served.
+//! The bench of overload: the rate of good answers when up to four times the capacity arrives.
 //!
-//! Vermeil and nginx serve a small file, a connection for each request, on a part of a cpu, so that the load can offer
-//! several times what they can do. The capacity of a round is the median of some probes, and rates are compared by the pace of their
-//! round: a machine that others use, too, is not the same minutes later. Requests arrive by themselves and their clients give up after a second. After each
-//! overload half the capacity is offered, to see how soon that is served again; and all overloads come in turns, seconds each, to see what is lost.
-//! A floor stands beside them, a loop that accepts,
-//! receives, answers and closes with a queue of one length: what it loses nobody keeps on this machine. What holds a server to its part of a cpu
-//! stands in `quota`, one run in `run`, the overloads in turns in `turns`, what is lost in `peak`, what becomes of the numbers in `report`.
+//! Vermeil and nginx serve a small file, with a connection for each request, on a quota of a cpu,
+//! so that the load can offer several times the servers' capacity. The capacity of a round is the
+//! median of some probes. Rates are compared by the pace of their round, because a shared machine
+//! changes within minutes. Requests arrive in an open loop, and clients time out after a second.
+//! After each overload the load offers half the capacity, and the bench measures the time until
+//! that is served again. A last run offers all overloads in turns of some seconds each, and
+//! measures the lost goodput. The floor is a loop that accepts, receives, answers and closes, with
+//! a queue of fixed length: no server on this machine can keep the share that the floor loses. The
+//! cpu quota is in `quota`, one run in `run`, the overloads in turns in `turns`, the lost goodput
+//! in `peak`, the report in `report`.
 
 mod peak;
 pub mod quota;
@@ -26,10 +29,11 @@ use crate::stop::Stop;
 use peak::{Round, pace, parts_of_peak};
 use run::{Bench, key};
 
-/// Rounds of a full run, unless told otherwise: two may meet a machine that does something else, and the middle stays.
+/// Rounds of a full run, unless told otherwise: two may meet a machine that does something else,
+/// and the middle stays.
 pub const ROUNDS: usize = 5;
 
-/// What is offered, in hundredths of the capacity that the server showed before.
+/// The offered rates in hundredths of the measured capacity.
 const OFFERED: [u32; 6] = [50, 90, 150, 200, 300, 400];
 
 /// The levels of overload of a size.
@@ -44,7 +48,7 @@ fn is_overload(offered: &u32) -> bool {
     *offered > 100
 }
 
-/// Who is overloaded.
+/// The overloaded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Server(Server),
@@ -59,7 +63,7 @@ impl Subject {
         }
     }
 
-    /// Those that can be started.
+    /// The subjects that can be started.
     fn here(size: Size) -> Result<Vec<Self>> {
         Ok(Server::here(size)?.into_iter().map(Self::Server).chain([Self::Floor]).collect())
     }
@@ -76,7 +80,8 @@ fn phases(size: Size) -> (Duration, Duration) {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start, or the run is interrupted. Everything started has been stopped, in every case.
+/// When a server does not start, or the run is interrupted. Everything started has been stopped, in
+/// every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     let subjects = Subject::here(options.size)?;
@@ -91,7 +96,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, bench.quota(), &points))
 }
 
-/// Adds what part of its peak each server kept at each level, and what part of the floor's that is.
+/// Adds each server's fraction of its peak at each level, and that fraction relative to the
+/// floor's.
 fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &mut Points) {
     let of = |subject: Subject| -> Vec<&Round> {
         rounds.iter().flatten().filter(|(whose, _)| *whose == subject).map(|(_, round)| round).collect()
@@ -109,7 +115,8 @@ fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &m
     }
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.

@@ -1,7 +1,8 @@
-//! The servers a bench can start, each a child process in a process group of its own.
+//! The servers that a bench can start, each a child process in a separate process group.
 //!
-//! Every peer writes its configuration into a private folder, listens where it is told, runs on the server's cpu only,
-//! and is stopped with everything it started. Nothing that was running before is ever touched.
+//! Every peer writes its configuration into a private folder, listens on the given address, runs on
+//! the server's cpu only, and is stopped together with all processes of its group. Processes that
+//! ran before are never touched.
 
 pub mod apache;
 pub mod echo;
@@ -18,33 +19,34 @@ use crate::network::{Network, Spread};
 use crate::size::Size;
 use crate::{Error, Result};
 
-/// Where and for what a peer is started.
+/// The place and purpose of a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
-    /// The network it serves on.
+    /// The network to serve.
     pub network: &'a Network,
-    /// The address it listens on.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// The cpu it may use.
+    /// The cpu to use.
     pub cpu: usize,
-    /// The folder it serves.
+    /// The folder to serve.
     pub root: &'a Path,
-    /// The folder for its configuration, log and state.
+    /// The folder for the peer's configuration, log and state.
     pub state: &'a Path,
 }
 
-/// A pool of processes that answer by FastCGI, as a server in front of it needs to know it.
+/// A pool of FastCGI processes, described for the server in front.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool<'a> {
-    /// Where it listens.
+    /// The pool's socket.
     pub socket: &'a Path,
-    /// How many there are; each serves one connection at a time.
+    /// The number of children; each serves one connection at a time.
     pub children: usize,
     /// Where the server runs.
     pub spread: Spread,
 }
 
-/// Finds `program` on the path or where Debian keeps servers, which is not on the path of ordinary users.
+/// Finds `program` on the path or where Debian keeps servers, which is not on the path of ordinary
+/// users.
 pub fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -54,11 +56,11 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Whether the `program` of a Debian `package` is installed. Where it is not, a full run cannot be made, and one of the smoke
-/// size goes without it, loudly.
+/// Returns whether the `program` of a Debian `package` is installed. Without the program a full run
+/// is impossible, and a run of the smoke size leaves the program out with a message.
 ///
 /// # Errors
-/// In a full run, when it is not.
+/// In a full run, if the program is not installed.
 pub fn is_here(size: Size, (program, package): (&'static str, &'static str)) -> Result<bool> {
     match size {
         _ if find_program(program).is_some() => Ok(true),
@@ -73,9 +75,9 @@ pub fn is_here(size: Size, (program, package): (&'static str, &'static str)) -> 
 /// The servers of a bench of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Vermeil, as a stranger would start it.
+    /// Vermeil with a new user's configuration.
     Vermeil,
-    /// nginx, as its documentation tunes it.
+    /// nginx, tuned as its documentation says.
     Nginx,
 }
 
@@ -91,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Those that are installed.
+    /// The installed servers.
     ///
     /// # Errors
     /// As [`is_here`].

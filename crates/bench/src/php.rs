@@ -1,11 +1,14 @@
-//! The bench of PHP over FastCGI: what a request costs the server that passes it on, and what it costs PHP.
+//! The bench of PHP over FastCGI: the cost of a request for the server that passes the request on,
+//! and for PHP.
 //!
-//! Vermeil, nginx and Apache use the same pool of php-fpm, on one cpu with them; the load has the other. Three programs: one that
-//! says hello, so that all but nothing is left of PHP, `phpinfo()`, some 80 KB, and a wiki, in which PHP has work to do. nginx is there
-//! twice: as Debian ships it, which opens a connection for each request, and tuned, which keeps as many as there are children. That
-//! serves no more users than children, so there is a load of so many too. What is left without PHP is seen with an application that
-//! only says what it was asked for, on all cpus. Rounds are interleaved and their order rotates. What becomes of the numbers stands
-//! in `report`. Below them all is a floor: a loop that receives and sends on either side, and does nothing else.
+//! Vermeil, nginx and Apache use the same pool of php-fpm and share one cpu with the pool; the load
+//! has the other cpu. Three scripts: one prints hello, so that PHP has almost no work; `phpinfo()`
+//! returns some 80 KB; and in a wiki PHP has real work. nginx runs in two versions: as Debian ships
+//! nginx, with a connection for each request, and tuned, with as many persistent connections as
+//! children. The tuned version can serve no more users than children, so one load has that many
+//! users. An application that only answers with the request, on all cpus, shows the cost without
+//! PHP. Rounds are interleaved and their order rotates. The report is in `report`. The floor is a
+//! loop that receives and sends on either side, and does nothing else.
 
 mod report;
 
@@ -36,14 +39,15 @@ use crate::{Error, Result};
 pub const ROUNDS: usize = 5;
 /// Time under load of each run.
 pub const DURATION: Duration = Duration::from_secs(2);
-/// Connections of a run, each with one request in flight: more than children, so that none of them waits.
+/// Connections of a run, each with one request in flight: more than children, so that no child is
+/// idle.
 const CONNECTIONS: usize = 16;
-/// Children of the pool: as many as Vermeil has for one core, unless told otherwise.
+/// Children of the pool: Vermeil's default for one core.
 const CHILDREN: usize = 4;
-/// Children of the application that is no PHP: twice as many as connections, so that each of nginx's two workers can keep as many as
-/// it may be asked for.
+/// Children of the application that is not PHP: twice the number of connections, so that each of
+/// nginx's two workers can keep as many connections as the load may need.
 const ECHO_CHILDREN: usize = 2 * CONNECTIONS;
-/// What is asked for, and by how many.
+/// The requests, and the number of connections.
 const CASES: [Case; 5] = [
     Case { name: "hello", behind: Behind::Php(HELLO), says: "hello", connections: CONNECTIONS },
     Case { name: "hello-4", behind: Behind::Php(HELLO), says: "hello", connections: CHILDREN },
@@ -59,13 +63,13 @@ const CASES: [Case; 5] = [
 /// How much of a wrong answer an error quotes.
 const QUOTE_CHARS: usize = 300;
 const HELLO: &str = "<?php echo 'hello';";
-/// The least that a run of the smoke size lasts: a page of the wiki takes PHP a tenth of a second when it is new to it, and several
-/// on a busy machine.
+/// The least duration of a run of the smoke size, because the first request of a wiki page takes
+/// PHP a tenth of a second, and several tenths on a busy machine.
 const SMOKE_MIN: Duration = Duration::from_millis(500);
 
 /// A program under a load.
 struct Case {
-    /// In rows, and of its file.
+    /// The name in rows, and of the file.
     name: &'static str,
     behind: Behind,
     /// A text of the answer.
@@ -73,14 +77,15 @@ struct Case {
     connections: usize,
 }
 
-/// What answers.
+/// The program that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
-    /// PHP, on the server's cpu; it runs this.
+    /// PHP, on the server's cpu, with this script.
     Php(&'static str),
-    /// PHP, on the server's cpu; it runs a wiki, and is asked for its start page.
+    /// PHP, on the server's cpu, with the start page of a wiki.
     Wiki,
-    /// The application that is no PHP, on all cpus, as the server then is too. It is asked for a file as if it were.
+    /// The application that is not PHP, on all cpus; the server is then on all cpus too. The
+    /// request names a file, as for PHP.
     Echo,
 }
 
@@ -93,7 +98,8 @@ impl Case {
         }
     }
 
-    /// Whether it is of use with `server`: without PHP what counts is how close the floor is, and the next best.
+    /// Returns whether the case is useful with `server`: without PHP only the distance to the floor
+    /// and to the second-best server is of interest.
     fn is_for(&self, server: Server) -> bool {
         self.behind != Behind::Echo || server != Server::Apache
     }
@@ -104,11 +110,12 @@ impl Case {
 pub enum Server {
     /// Vermeil with this driver.
     Vermeil(Io),
-    /// nginx as Debian ships it, but without a log, which the others do not write either.
+    /// nginx as Debian ships nginx, but without a log, because the other servers do not write a log
+    /// either.
     NginxDebian,
-    /// nginx, tuned: it keeps as many connections as there are children.
+    /// nginx, tuned: nginx keeps as many connections as there are children.
     NginxTuned,
-    /// Apache with its event MPM, which uses connections again.
+    /// Apache with its event MPM, which reuses connections.
     Apache,
     /// Nothing but the system calls.
     Floor,
@@ -137,7 +144,7 @@ impl Server {
         }
     }
 
-    /// The program it needs, and the Debian package that holds it.
+    /// The required program and its Debian package.
     fn needs(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Vermeil(_) | Self::Floor => None,
@@ -169,8 +176,8 @@ impl Server {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start or answers wrongly, or the run is interrupted. Everything started has been stopped, in
-/// every case.
+/// When a server does not start or answers wrongly, or the run is interrupted. Everything started
+/// has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     let servers = servers_here(options.size)?;
@@ -213,7 +220,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &points))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
@@ -238,7 +246,8 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
     Ok(here)
 }
 
-/// The wiki. Where it cannot be had, a full run cannot be made, and one of the smoke size goes without it, loudly.
+/// The wiki. Without the wiki a full run is impossible, and a run of the smoke size leaves the wiki
+/// out with a message.
 fn wiki_here(size: Size) -> Result<Option<Wiki>> {
     match (Wiki::prepare(), size) {
         (Err(why), Size::Smoke) => {
@@ -249,7 +258,7 @@ fn wiki_here(size: Size) -> Result<Option<Wiki>> {
     }
 }
 
-/// What all runs need.
+/// The state shared by all runs.
 struct Bench<'a> {
     options: &'a Options,
     stop: &'a Stop,
@@ -264,7 +273,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Whether what answers in this case is here.
+    /// Returns whether the answering program of this case is available.
     fn has(&self, case: &Case) -> bool {
         case.behind != Behind::Wiki || self.wiki.is_some()
     }
@@ -277,7 +286,7 @@ impl Bench<'_> {
         }
     }
 
-    /// One start of one server, and a run of one program.
+    /// One start of one server, and a run of one script.
     fn sample(&self, server: Server, case: &Case, points: &mut Points) -> Result<()> {
         self.stop.check()?;
         let Case { name, connections, .. } = *case;
@@ -298,7 +307,7 @@ impl Bench<'_> {
             check(&process, address, case)?;
         }
         let (target, load) = (Target::to(&case.path()), |duration| Load { connections, duration });
-        // Fills caches, PHP's among them.
+        // Fills caches, including PHP's.
         self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
         let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(answers.group())?];
         let outcome = self.wrk.run(network, address, &target, load(self.options.duration), self.stop)?;
@@ -321,7 +330,8 @@ impl Bench<'_> {
     }
 }
 
-/// Has one answer from a server before it is measured: it must be what is asked for.
+/// Gets one answer from a server before the measurement, and checks that the answer is the expected
+/// page.
 fn check(process: &Process, address: SocketAddr, case: &Case) -> Result<()> {
     let said = probe::page(address, &case.path()).map_err(Error::thing("ask", address))?;
     let status = said.split_ascii_whitespace().nth(1);

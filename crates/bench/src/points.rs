@@ -1,19 +1,19 @@
-//! Measured numbers, round after round, and their summaries in the order in which they first came.
+//! Measured numbers, round after round, and their summaries in order of first appearance.
 
 use crate::rows::{Origin, Row};
 use crate::stats::Summary;
 use crate::svg::number;
 
-/// What a number is about.
+/// The subject of a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What was run.
+    /// The program.
     pub program: String,
-    /// What it was run on.
+    /// The server or runtime that ran the program.
     pub variant: String,
-    /// What was measured.
+    /// The measured quantity.
     pub metric: &'static str,
-    /// Its unit.
+    /// The unit.
     pub unit: &'static str,
 }
 
@@ -30,25 +30,25 @@ impl Points {
         }
     }
 
-    /// The summary of one number.
+    /// The summary of a metric.
     pub fn summary(&self, program: &str, variant: &str, metric: &str) -> Option<Summary> {
         let is_it = |key: &Key| key.program == program && key.variant == variant && key.metric == metric;
         self.0.iter().find(|(key, _)| is_it(key)).and_then(|(_, values)| Summary::of(values))
     }
 
-    /// The median of one number, for a table; empty where it was not measured.
+    /// The median of a metric, for a table; empty if there is no measurement.
     pub fn median(&self, program: &str, variant: &str, metric: &str) -> String {
         let summary = self.summary(program, variant, metric);
         summary.map(|summary| number(summary.median)).unwrap_or_default()
     }
 
-    /// The extremes of one number, for a table; empty where it was not measured.
+    /// The extremes of a metric, for a table; empty if there is no measurement.
     pub fn spread(&self, program: &str, variant: &str, metric: &str) -> String {
         let text = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
         self.summary(program, variant, metric).map(text).unwrap_or_default()
     }
 
-    /// Every program with every variant that it was run on.
+    /// All pairs of a program and a variant.
     pub fn cells(&self) -> Vec<(&str, &str)> {
         let mut cells: Vec<(&str, &str)> = Vec::new();
         for (key, _) in &self.0 {
@@ -59,7 +59,7 @@ impl Points {
         cells
     }
 
-    /// All of them as rows.
+    /// All numbers as rows.
     pub fn rows(&self, origin: &Origin) -> Vec<Row> {
         let row = |(key, values): &(Key, Vec<f64>)| {
             let summary = Summary::of(values)?;

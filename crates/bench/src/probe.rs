@@ -1,25 +1,26 @@
-//! One HTTP exchange, to see that a server answers as it should before it is measured, and in how many bytes.
+//! One HTTP exchange before a measurement, to check a server's answer and to count its bytes.
 //!
-//! Sends the same request bytes as wrk. Understands a head and a Content-Length, which is all the peers send here; a
-//! chunked answer is an error, because its byte count would depend on the chunks.
+//! Sends the same request bytes as wrk. Understands a head and a Content-Length, which is enough
+//! for the peers here; a chunked answer is an error, because its byte count would depend on the
+//! chunks.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A server under test answers in microseconds; this long means it hangs.
+/// A server under test answers in microseconds; after this time the server hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A head longer than this is no answer to our request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A path and the header lines sent with it.
+/// A path and the header lines of its request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// The path, from `/`.
     pub path: String,
     /// `If-None-Match`, when the request is conditional.
     pub if_none_match: Option<String>,
-    /// `Host`, when it is not the address.
+    /// `Host`, if different from the address.
     pub host: Option<String>,
 }
 
@@ -30,7 +31,7 @@ impl Target {
     }
 }
 
-/// What came back.
+/// The response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status code.
@@ -39,14 +40,15 @@ pub struct Answer {
     pub head_bytes: usize,
     /// Bytes of the body.
     pub body_bytes: u64,
-    /// The entity tag, when there is one.
+    /// The entity tag, if there is one.
     pub etag: Option<String>,
 }
 
 /// Asks the server at `address` for `target` on a new connection.
 ///
 /// # Errors
-/// When the server cannot be reached, closes early or answers with something this client does not understand.
+/// When the server cannot be reached, closes early or answers with something this client does not
+/// understand.
 pub fn fetch(address: SocketAddr, target: &Target) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -58,11 +60,11 @@ pub fn fetch(address: SocketAddr, target: &Target) -> io::Result<Answer> {
     receive(&mut stream)
 }
 
-/// All that the server at `address` says when it is asked for `path`: by HTTP/1.0, so on a connection that ends with the answer,
-/// which no chunks divide.
+/// The whole response of the server at `address` for `path`. Uses HTTP/1.0, because then the
+/// connection ends with the answer and there are no chunks.
 ///
 /// # Errors
-/// When the server cannot be reached, or is silent for too long.
+/// The server cannot be reached, or is silent for too long.
 pub fn page(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -114,7 +116,7 @@ fn parse_head(head: &str) -> io::Result<Answer> {
             _ => {}
         }
     }
-    // RFC 9112, section 6.3: a 304 has no body whatever its Content-Length says.
+    // RFC 9112, section 6.3: a 304 never has a body, even with a Content-Length.
     let length = if status == 304 { Some(0) } else { length };
     let body_bytes = length.ok_or_else(|| io::Error::other("no Content-Length"))?;
     Ok(Answer { status, head_bytes: 0, body_bytes, etag })

@@ -1,5 +1,5 @@
-//! A finished bench, whatever it measures: parameters and tables for a terminal, rows in a file, a section of the
-//! documentation, all from the same numbers so that no two places can differ.
+//! The report of a finished bench: parameters and tables for a terminal, rows in a file, a section
+//! of the documentation. All come from the same numbers, so no two places can differ.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -39,7 +39,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of `bench`, run on the commit of `repository`, without numbers yet. The `title` says what was measured.
+    /// The report of `bench`, run on the commit of `repository`, without numbers yet. The `title`
+    /// names the measurement.
     pub fn new(
         bench: &str,
         title: &'static str,
@@ -53,19 +54,19 @@ impl Report {
         Self { origin, title, parameters: all, parts: Vec::new(), rows: Vec::new() }
     }
 
-    /// With a table after what it has.
+    /// Adds a table at the end.
     pub fn with_table(mut self, table: Table) -> Self {
         self.parts.push(Part::Table(table));
         self
     }
 
-    /// With a line of text after what it has.
+    /// Adds a line of text at the end.
     pub fn with_line(mut self, line: String) -> Self {
         self.parts.push(Part::Line(line));
         self
     }
 
-    /// With words for the page alone: how to read the numbers, and what they do not show.
+    /// Adds text for the page alone: how to read the numbers, and the limits of the numbers.
     pub fn with_how_to_read(mut self, words: &'static str) -> Self {
         self.parts.push(Part::HowToRead(words));
         self
@@ -135,10 +136,11 @@ impl Report {
         text
     }
 
-    /// Writes what a smoke run leaves into a temporary folder, and reads it back.
+    /// Writes the results of a smoke run into a temporary folder, and reads the results back.
     ///
     /// # Errors
-    /// When that cannot be done, a row holds an impossible number, or a pair of variant and metric in `expected` has no row.
+    /// The files cannot be written or read, a row holds an impossible number, or a pair of variant
+    /// and metric in `expected` has no row.
     pub fn check(&self, expected: &[(&str, &str)]) -> Result<()> {
         let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
         let place = self.write(folder.path())?.rows;

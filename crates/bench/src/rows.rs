@@ -1,7 +1,8 @@
-//! The rows a bench leaves behind: one JSON object a line, the same eleven fields for every bench of the project.
+//! The rows of a bench: one JSON object per line, with the same eleven fields for every bench of
+//! the project.
 //!
-//! Rows are appended, never rewritten: the file is the history. Which programs and variants there are is the bench's
-//! business.
+//! Rows are appended, never rewritten, because the file is the history. Each bench chooses its
+//! programs and variants.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,11 +19,11 @@ use crate::{Error, Result};
 pub struct Row {
     /// The bench, as given to `cargo xtask bench`.
     pub bench: String,
-    /// What was run; for `serve`, the request.
+    /// The program; for `serve`, the request.
     pub program: String,
-    /// What it was run on; for `serve`, the server.
+    /// The runtime or server; for `serve`, the server.
     pub variant: String,
-    /// What was measured.
+    /// The measured quantity.
     pub metric: String,
     /// The unit of the three numbers.
     pub unit: String,
@@ -34,20 +35,20 @@ pub struct Row {
     pub high: f64,
     /// How many rounds.
     pub rounds: usize,
-    /// The commit measured, `-dirty` when files differed from it.
+    /// The measured commit, with `-dirty` if files differed from the commit.
     pub commit: String,
     /// Processor, cpus and kernel.
     pub machine: String,
 }
 
-/// What all rows of one run share.
+/// The fields that all rows of one run share.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The bench.
     pub bench: String,
     /// The commit measured.
     pub commit: String,
-    /// The machine it ran on.
+    /// The machine of the run.
     pub machine: String,
 }
 
@@ -71,7 +72,7 @@ impl Origin {
     }
 }
 
-/// Appends `rows` to the file at `path`, which is made with its folders where missing.
+/// Appends `rows` to the file at `path`; creates the file and its folders if missing.
 pub fn append(path: &Path, rows: &[Row]) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(Error::path("create", folder))?;

@@ -1,8 +1,10 @@
-//! The bench of the runtime: every program under every policy, beside tokio, smol and rayon on the same work.
+//! The bench of the runtime: every program under every policy, beside tokio, smol and rayon on the
+//! same work.
 //!
-//! Each run is a process of its own (`child`); rounds are interleaved and their order rotates, so that a drift of the machine
-//! meets all variants. What is run stands in `plan` and `sizes`, the programs in `own`, `common` and `peers`, the loops in
-//! `run` and `duel`, what becomes of the numbers in `report`.
+//! Each run is a separate process (`child`). Rounds are interleaved and their order rotates,
+//! because a drift of the machine then affects all variants alike. The plan is in `plan` and
+//! `sizes`, the programs in `own`, `common` and `peers`, the loops in `run` and `duel`, the report
+//! in `report`.
 
 pub mod child;
 pub mod plan;
@@ -27,7 +29,7 @@ use report::Report;
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 5;
 
-/// What to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How much of each program.
@@ -44,7 +46,7 @@ pub struct Options {
     pub repository: PathBuf,
 }
 
-/// Where a full run leaves its results.
+/// The places of a full run's results.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     /// The rows, appended.
@@ -70,7 +72,8 @@ impl Outputs {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a run fails, does not end, or computes something else than the others, or the bench is interrupted.
+/// When a run fails, does not end, or computes something else than the others, or the bench is
+/// interrupted.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let cells = run::rounds(options, stop)?;
     Ok(Report::new(options, cells))
@@ -83,7 +86,8 @@ pub fn smoke_variants() -> Vec<Variant> {
     Variant::ALL.into_iter().filter(is_kept).collect()
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a row is missing or holds an impossible number.

@@ -1,5 +1,6 @@
-//! What threads and ended processes were charged: `getrusage(2)`, which tells the scheduler's own sum to the microsecond, where `/proc` tells
-//! ticks of 10 ms. A short run of an injector takes ten of those. Tested here.
+//! The resource usage of threads and ended processes: `getrusage(2)` reports the scheduler's sum to
+//! the microsecond, but `/proc` reports ticks of 10 ms. A short run of an injector takes ten such
+//! ticks. Tested here.
 
 #![allow(unsafe_code)]
 

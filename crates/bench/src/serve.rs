@@ -1,8 +1,10 @@
-//! The bench of the web server: what one request costs, beside nginx, Apache and a floor, on one core.
+//! The bench of the web server: the cost of one request, beside nginx, Apache and a floor, on one
+//! core.
 //!
-//! Servers run one at a time, started afresh for every run, interleaved over rounds and in an order that rotates, so that
-//! a drift of the machine meets all of them. What is run stands in `plan`, how servers are set up for it in `tune`, one
-//! run in `run`, what becomes of the numbers in `report`.
+//! Servers run alone, one after the other, and are started afresh for every run. Runs are
+//! interleaved over rounds in a rotating order, because a drift of the machine then affects all
+//! servers alike. The plan is in `plan`, the setup of servers in `tune`, one run in `run`, the
+//! report in `report`.
 
 pub mod plan;
 pub mod report;
@@ -22,13 +24,13 @@ use run::Bench;
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 5;
-/// Time under load in each run of a full bench, unless told otherwise: over a thousand requests even at 1 MB, and a full
-/// bench within ten minutes. More rounds tell more than longer ones.
+/// Time under load in each run of a full bench by default: over a thousand requests even at 1 MB,
+/// and a full bench within ten minutes. More rounds are more useful than longer rounds.
 pub const DURATION: Duration = Duration::from_secs(1);
 /// Connections of every run: the number the project's goal is stated for.
 pub const CONNECTIONS: usize = 64;
 
-/// What to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How much of the bench.
@@ -54,7 +56,7 @@ impl Options {
     }
 }
 
-/// Where a full run leaves its results.
+/// The places of a full run's results.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     /// The rows, appended.
@@ -80,8 +82,8 @@ impl Outputs {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start or answers wrongly, the load sees an error, or the run is interrupted. Everything
-/// started has been stopped, in every case.
+/// When a server does not start or answers wrongly, the load sees an error, or the run is
+/// interrupted. Everything started has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut bench = Bench::new(options, stop)?;
     bench.tune()?;
@@ -89,7 +91,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(Report::new(bench, cells))
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a row is missing or holds an impossible number.

@@ -1,8 +1,10 @@
-//! The bench of the simulator: events that one real core simulates in a second, and the memory that takes.
+//! The bench of the simulator: simulated events per second on one real core, and the memory of the
+//! simulation.
 //!
-//! Each case is a shipped workload on a shipped machine under a policy, simulated by a process of its own (`child`, and the
-//! binary `vermeil-sims`), timed by the processor time of its thread, so that neighbours cost little. The trace hash must be
-//! the same in every round. What becomes of the numbers stands in `report`.
+//! Each case is a shipped workload on a shipped machine under a policy, simulated by a separate
+//! process (`child`, and the binary `vermeil-sims`). The bench uses the processor time of the
+//! process's thread, because neighbours hardly change that time. The trace hash must be the same in
+//! every round. The report is in `report`.
 
 pub mod child;
 mod report;
@@ -43,7 +45,7 @@ pub const CASES: [Case; 5] = [
 ];
 
 impl Case {
-    /// Virtual time in milliseconds; 0 where the workload ends by itself.
+    /// Virtual time in milliseconds; 0 if the workload ends without a limit.
     fn virtual_ms(self, size: Size) -> u64 {
         match size {
             Size::Full => self.full_ms,
@@ -51,7 +53,7 @@ impl Case {
         }
     }
 
-    /// Machine and policy, as rows name them.
+    /// Machine and policy under the names of the rows.
     fn variant(self) -> String {
         format!("{} {}", self.machine, self.policy)
     }
@@ -99,7 +101,8 @@ fn keep(points: &mut Points, case: Case, sample: &Sample) {
     points.push(key("memory_mb", "MB"), sample.memory_kb as f64 / 1024.0);
 }
 
-/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.

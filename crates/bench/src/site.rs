@@ -1,7 +1,7 @@
-//! The folder every server serves, in a place of its own that every server may read.
+//! The served folder, in a place that every server may read.
 //!
-//! Names with common extensions, so that a server sends the content type it would send; the content is letters, so that
-//! no server compresses it by itself and a wrong byte count shows.
+//! Names have common extensions, so that a server sends its usual content type. The content is
+//! letters, so that no server compresses the content unasked and a wrong byte count is noticed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{Error, Result};
 
-/// A temporary folder with the served files below it; removed when dropped.
+/// A temporary folder with the served files; removed when dropped.
 #[derive(Debug)]
 pub struct Site {
     folder: TempDir,
@@ -51,7 +51,8 @@ impl Site {
     }
 }
 
-/// Peers started by root drop to another user, who must be able to read along the whole path.
+/// Peers started by root switch to another user, and this user must be able to read along the whole
+/// path.
 fn open_to_all(folder: &Path) -> Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(Error::path("open to all", folder))
 }

@@ -3,14 +3,15 @@
 /// How much of a bench is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Size {
-    /// Everything, for numbers; what is not installed is an error.
+    /// Everything, for numbers; a program that is not installed is an error.
     Full,
-    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
+    /// A minimal run that checks the bench; parts that this machine cannot run are left out with a
+    /// message.
     Smoke,
 }
 
 impl Size {
-    /// What a report says of its numbers, beside its parameters.
+    /// A report's note about the numbers, beside the parameters.
     pub fn note(self) -> &'static str {
         match self {
             Self::Full => "",

@@ -1,12 +1,13 @@
-//! Rounds to one number with its spread.
+//! Reduces rounds to a number with a spread.
 //!
-//! A median over interleaved rounds, with the lowest and highest round beside it: with five rounds nothing finer is
-//! honest. Ratios are taken within each round, where both sides met the same machine, and only then summarized.
+//! The result is the median over interleaved rounds, with the lowest and highest round, because
+//! five rounds do not support finer statistics. Ratios are taken within each round, where both
+//! sides ran on the machine in the same state, and then summarized.
 
 /// The median of some rounds, with their extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The middle round, or the mean of the two middle ones.
+    /// The middle round, or the mean of the two middle rounds.
     pub median: f64,
     /// The lowest round.
     pub low: f64,
@@ -17,7 +18,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarizes `rounds`; `None` when there are none or one is not a number.
+    /// Summarizes `rounds`; `None` if there are no rounds or a round is not a number.
     pub fn of(rounds: &[f64]) -> Option<Self> {
         if rounds.is_empty() || rounds.iter().any(|round| !round.is_finite()) {
             return None;
@@ -30,14 +31,16 @@ impl Summary {
         Some(Self { median, low: sorted[0], high: sorted[sorted.len() - 1], rounds: sorted.len() })
     }
 
-    /// Summarizes the ratios of `rounds` to `base`, taken round by round; `None` as for [`Summary::of`].
+    /// Summarizes the ratios of `rounds` to `base`, taken round by round; `None` as for
+    /// [`Summary::of`].
     pub fn of_ratios(rounds: &[f64], base: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = rounds.iter().zip(base).map(|(round, base)| round / base).collect();
         Self::of(&ratios)
     }
 }
 
-/// The lowest value of each round over several series of the same length; `None` when there is no series.
+/// The lowest value of each round over several series of the same length; `None` when there is no
+/// series.
 pub fn best_per_round(series: &[&[f64]]) -> Option<Vec<f64>> {
     let first = series.first()?;
     let best =

@@ -1,7 +1,7 @@
-//! Being stopped from the keyboard: a bench then stops what it started and leaves nothing behind.
+//! Interruption from the keyboard: a bench then stops all its processes and removes all its files.
 //!
-//! SIGINT and SIGTERM set a flag; waits look at it often enough that a run ends within a tenth of a second, through the
-//! ordinary error path, so that every guard runs.
+//! SIGINT and SIGTERM set a flag. Waits check the flag often enough that a run ends within a tenth
+//! of a second, through the ordinary error path, so that every guard runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

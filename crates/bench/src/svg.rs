@@ -1,8 +1,10 @@
-//! Bar charts as SVG: one panel a group, one bar a series, a whisker from the lowest to the highest round.
+//! Bar charts as SVG: one panel per group, one bar per series, a whisker from the lowest to the
+//! highest round.
 //!
-//! Panels have scales of their own, because a request for 1 MB costs a hundred times one for 1 KB, and all start at
-//! zero. Text is text, so a chart can be searched and read aloud; the background is painted, so that it can be read on
-//! a dark page. No scripts, no fonts, no other files.
+//! Panels have separate scales, because a request for 1 MB costs a hundred times as much as a
+//! request for 1 KB; all scales start at zero. Text stays text, so a chart can be searched and read
+//! aloud; the background is painted, so a chart is readable on a dark page. No scripts, no fonts,
+//! no other files.
 
 use std::fmt::Write as _;
 
@@ -13,7 +15,7 @@ const PANEL_HEIGHT: f64 = 220.0;
 const GAP: f64 = 28.0;
 const TOP: f64 = 64.0;
 const LEGEND_HEIGHT: f64 = 26.0;
-/// From the foot of one row of panels to the next, names included.
+/// The distance from the foot of one row of panels to the next, names included.
 const ROW_GAP: f64 = 52.0;
 /// A chart of this many panels is about as wide as a page.
 const PANELS_PER_ROW: usize = 4;
@@ -25,7 +27,7 @@ const HEADROOM: f64 = 1.12;
 pub struct Chart {
     /// The title.
     pub title: String,
-    /// What a bar's height is, with its unit.
+    /// The quantity of a bar's height, with the unit.
     pub unit: String,
     /// The names of the bars of every panel, with their colors.
     pub series: Vec<(String, &'static str)>,
@@ -33,12 +35,12 @@ pub struct Chart {
     pub panels: Vec<Panel>,
 }
 
-/// One group of bars.
+/// A group of bars.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What the panel shows.
+    /// The panel's subject.
     pub name: String,
-    /// A bar for each series; `None` where it was not measured.
+    /// A bar for each series; `None` if there is no measurement.
     pub bars: Vec<Option<Summary>>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The first columns hold names and are aligned left, the others numbers and are aligned right.
 
-/// Rows of cells under one head.
+/// Rows of cells under a head.
 #[derive(Clone, Debug)]
 pub struct Table {
     head: Vec<String>,

@@ -1,9 +1,11 @@
-//! The load: wrk, a closed loop over keep-alive connections from one thread, pinned to the client's cpu.
+//! The load: wrk, a closed loop over keep-alive connections from one thread, pinned to the client's
+//! cpu.
 //!
-//! wrk counts whole seconds only; it is asked for longer than needed and stopped with SIGINT, on which it reports what
-//! it has. A small script makes it say when it begins, since starting it takes a while on a busy machine, and print its
-//! numbers as JSON instead of for people. Its latencies are from sending a
-//! request to the end of the response; as a closed loop it says nothing about what open arrivals would wait.
+//! wrk counts whole seconds only. For this reason the bench asks for more time than needed and
+//! stops wrk with SIGINT, and wrk then reports its results so far. A small script makes wrk report
+//! its beginning, because the start takes a while on a busy machine, and print the numbers as JSON.
+//! The latencies are from sending a request to the end of the response. Note that a closed loop
+//! says nothing about the waiting times of an open loop.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -20,9 +22,9 @@ use crate::probe::Target;
 use crate::stop::Stop;
 use crate::{Error, Result};
 
-/// What the script's line starts with.
+/// The start of the script's line.
 const MARK: &str = "vermeil-bench ";
-/// What the script says when wrk is about to connect.
+/// The script's output when wrk is about to connect.
 const BEGINS: &str = "vermeil-bench begins";
 const SCRIPT: &str = r#"
 setup = function(thread)
@@ -45,7 +47,7 @@ pub struct Load {
     pub duration: Duration,
 }
 
-/// What wrk saw.
+/// wrk's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Outcome {
     /// Responses received whole.
@@ -72,8 +74,8 @@ impl Outcome {
         self.requests as f64 / (self.duration_us as f64 / 1e6)
     }
 
-    /// What did not become a good answer: statuses of 400 and above, connections that broke, and answers that took longer
-    /// than wrk waits (2 s), each time it looked.
+    /// Failed requests: statuses of 400 and above, broken connections, and answers that took longer
+    /// than wrk's time-out (2 s), counted at each check.
     pub fn failures(&self) -> u64 {
         self.status + self.socket_errors()
     }
@@ -82,7 +84,7 @@ impl Outcome {
         self.connect + self.read + self.write + self.timeout
     }
 
-    /// What makes this outcome useless, given the status every response should have.
+    /// The reason why this outcome is useless, given the expected status of every response.
     pub fn problem(&self, expected_status: u16) -> Option<String> {
         let expected_errors = if expected_status >= 400 { self.requests } else { 0 };
         if self.requests == 0 {
@@ -118,7 +120,8 @@ impl Wrk {
     /// Loads the server at `address` and waits for the result.
     ///
     /// # Errors
-    /// When wrk cannot be run or reports nothing, or the run was interrupted; wrk has ended in every case.
+    /// When wrk cannot be run or reports nothing, or the run was interrupted; wrk has ended in
+    /// every case.
     pub fn run(
         &self,
         network: &Network,
@@ -158,19 +161,20 @@ impl Wrk {
     }
 }
 
-/// Waits until wrk says that it begins, or ends without. What it said until then tells why it did not.
+/// Waits until wrk reports its beginning, or ends without the report. The output until then is the
+/// reason for a failure.
 fn wait_until_begun(child: &mut Child) -> String {
     let mut said = String::new();
     if let Some(errors) = &mut child.stderr {
         let mut errors = BufReader::new(errors);
-        // At its end, or when it cannot be read, waiting longer would not help.
+        // At the end of the output, or after a read error, waiting longer would not help.
         while !said.contains(BEGINS) && errors.read_line(&mut said).is_ok_and(|bytes| bytes > 0) {}
     }
     said
 }
 
 fn interrupt(child: Child) -> Result<std::process::Output> {
-    // Not yet waited for, so the id is still this child's even when it has ended by itself.
+    // The child is not yet waited for, so the id is still this child's even if the child has ended.
     let _ended_already = kill_process(Pid::from_child(&child), Signal::INT);
     child.wait_with_output().map_err(Error::thing("wait for", "wrk"))
 }

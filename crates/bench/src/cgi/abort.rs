@@ -1,8 +1,9 @@
-//! How long a program lives whose client has gone: a program of two processes that sleep, asked for by a client that closes its
-//! connection once the program has said who they are.
+//! The lifetime of a program whose client has gone. The program consists of two sleeping processes;
+//! the client closes its connection after the program has sent their process ids.
 //!
-//! Measured from the moment before the client closes until both processes have ended, by their descriptors. Below that stands a floor:
-//! the same program, started and killed with its group by the bench itself.
+//! The measured time runs from just before the client closes until both processes have ended,
+//! observed by their pidfds. The floor is the same program, started and killed with its group by
+//! the bench.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -29,13 +30,13 @@ use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 
-/// What rows call it.
+/// The program's name in rows.
 pub(super) const PROGRAM: &str = "abort";
 
 /// A program that is not dead by then stays alive.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Drivers, as rows call them.
+/// The names of drivers in rows.
 const DRIVERS: [(&str, Io); 2] = [("vermeil-uring", Io::Uring), ("vermeil-epoll", Io::Epoll)];
 
 /// Measures both drivers and the floor, round after round.
@@ -65,7 +66,7 @@ fn keep(variant: &str, mut times: Vec<Duration>, points: &mut Points) {
     }
 }
 
-/// Runs `measure` on a thread of its own, on `cpu`.
+/// Runs `measure` on a separate thread, on `cpu`.
 fn pinned<T: Send>(cpu: usize, measure: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let on_cpu = || {
         let mut cpus = CpuSet::new();
@@ -128,7 +129,7 @@ fn by_hand(programs: &Programs, cpu: usize, count: usize) -> Result<Vec<Duration
     times.map_err(Error::path("start and kill", &path))
 }
 
-/// The processes that the program says it is.
+/// The processes that the program reports.
 fn tree(said: &mut impl std::io::Read) -> std::io::Result<[OwnedFd; 2]> {
     let (mut text, mut buffer) = (Vec::new(), [0; 1024]);
     loop {
@@ -145,7 +146,7 @@ fn tree(said: &mut impl std::io::Read) -> std::io::Result<[OwnedFd; 2]> {
     }
 }
 
-/// The two numbers in the line of `text` that says them, if it is there to its end.
+/// The two process ids in the report line of `text`, if the line is complete.
 fn pids(text: &str) -> Option<[Pid; 2]> {
     let (line, _) = text.split_once(SAYS)?.1.split_once('\n')?;
     let mut pids = line.split_whitespace().map(|number| Pid::from_raw(number.parse().ok()?));

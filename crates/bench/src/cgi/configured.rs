@@ -1,4 +1,4 @@
-//! What the servers are configured with.
+//! The configurations of the servers.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -60,8 +60,9 @@ DocumentRoot {root}
     )
 }
 
-/// Errors go to its standard error: it opens a log after it has given up being root. Its table of descriptors has as many places
-/// as it is told: it must hold those of a fat server too.
+/// Errors go to standard error, because lighttpd opens a log only after giving up root. The table
+/// of descriptors has the configured size, which must be enough for the descriptors of a fat server
+/// too.
 pub(super) fn lighttpd(Place { root, state: _, address }: Place<'_>) -> String {
     let user = if is_root() { "server.username = \"nobody\"\nserver.groupname = \"nogroup\"\n" } else { "" };
     format!(

@@ -1,7 +1,9 @@
-//! The floor under every server: a loop that starts the program, reads what it says and waits for its end.
+//! The floor under every server: a loop that starts the program, reads its output and waits for its
+//! end.
 //!
-//! One after the other, on the cpu that servers have, by what the standard library makes of it: `posix_spawn` and two pipes. What
-//! a server takes beyond that for a request is the server's; the rest is the kernel's and the program's.
+//! One start after the other, on the servers' cpu, with the standard library's means: `posix_spawn`
+//! and two pipes. The time of a server beyond the floor is the server's; the rest is the kernel's
+//! and the program's.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,10 +20,12 @@ use crate::{Error, Result};
 /// The name in rows.
 pub(super) const NAME: &str = "floor";
 
-/// How long the loop is run: some hundred starts of a small program, a few dozen of a large one.
+/// The duration of the loop: some hundred starts of a small program, a few dozen of a large
+/// program.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Runs `path` on `cpu` for as long as a run of a server, or [`TIME_MAX`]; keeps the numbers as those of `program`.
+/// Runs `path` on `cpu` for the duration of a server's run, or [`TIME_MAX`]; records the numbers
+/// under `program`.
 pub(super) fn run(
     cpu: usize,
     (program, path): (&str, &Path),
@@ -30,7 +34,7 @@ pub(super) fn run(
     points: &mut Points,
 ) -> Result<()> {
     let time = time.min(TIME_MAX);
-    // A thread of its own: only that is to be pinned.
+    // A separate thread, because only this work is to be pinned.
     let measured = thread::scope(|scope| scope.spawn(|| measure(cpu, path, time)).join());
     let Floor { starts, time, busy, system } = measured.expect("it does not panic")?;
     stop.check()?;
@@ -46,7 +50,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What the loop did.
+/// The result of the loop.
 struct Floor {
     starts: u32,
     time: Duration,

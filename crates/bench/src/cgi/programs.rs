@@ -1,4 +1,5 @@
-//! The programs that are started, compiled when the bench begins: they must be the same everywhere, and as small as C.
+//! The programs to start, compiled when the bench begins, because the programs must be the same
+//! everywhere and as small as C.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use crate::peers::find_program;
 use crate::site::Site;
 use crate::{Error, Result};
 
-/// Ends at once, without a C library to start: what is left is what starting costs.
+/// Ends at once and has no C library to start, so only the cost of the start remains.
 const NOTHING: &str = r#"
 #include <sys/syscall.h>
 void _start(void) {
@@ -34,10 +35,10 @@ int main(void) {
 }
 "#;
 
-/// What the line of [`SLEEPS`] begins with that says who it is.
+/// The start of the line of [`SLEEPS`] with the process ids.
 pub(super) const SAYS: &str = "sleeping: ";
 
-/// Two processes that say who they are, and then do nothing for as long as they live.
+/// Two processes that print their process ids and then sleep for the rest of their lives.
 const SLEEPS: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -51,8 +52,9 @@ int main(void) {
 }
 "#;
 
-/// Makes a server large: megabytes of memory on 4 KB pages, and descriptors. At its start when FAT_WHEN is "start",
-/// which children then share; else when it gets SIGUSR2, so that what it starts first stays small.
+/// Makes a server large: megabytes of memory on 4 KB pages, and descriptors. With FAT_WHEN=start
+/// this happens at the start, and children share the memory; otherwise on SIGUSR2, so that
+/// processes started before stay small.
 const FAT: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -82,7 +84,8 @@ __attribute__((constructor)) static void begin(void) {
 }
 "#;
 
-/// What php-cgi is asked to run; its first line makes it a program of its own, which any server starts alike.
+/// The script for php-cgi; the first line makes the script an executable that any server starts
+/// alike.
 const PHPINFO: &str = "#!/usr/bin/env -S REDIRECT_STATUS=200 php-cgi\n<?php phpinfo();\n";
 
 /// Compiled programs, in a folder that is removed with this.
@@ -92,10 +95,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Compiles them.
+    /// Compiles the programs.
     ///
     /// # Errors
-    /// When there is no C compiler, or it fails.
+    /// When there is no C compiler, or the compiler fails.
     pub fn compile() -> Result<Self> {
         if find_program("cc").is_none() {
             return Err(Error::Missing { program: "cc", package: "gcc" });
@@ -113,7 +116,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The folder that servers serve; programs stand in `cgi-bin` below it.
+    /// The served folder; programs are in its `cgi-bin`.
     pub fn root(&self) -> PathBuf {
         self.site.root()
     }
@@ -131,7 +134,7 @@ impl Programs {
     /// A new folder for a server's configuration, log and state.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The folder cannot be created.
     pub fn state_folder(&self, name: &str) -> Result<PathBuf> {
         self.site.state_folder(name)
     }

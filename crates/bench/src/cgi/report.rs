@@ -1,4 +1,4 @@
-//! The tables of the bench, and how to read them.
+//! The tables of the bench and their explanation.
 
 use super::servers::UNANSWERED;
 use super::symbols::Profile;
@@ -145,7 +145,7 @@ fn servers(points: &Points) -> Table {
     table
 }
 
-/// Runs in which not one answer came, among those in which some did.
+/// The cell for runs without any answer, beside runs with answers.
 fn silence(waited: Summary, failures: Option<Summary>) -> String {
     let silence = format!("no answer within {} s", waited.median);
     match failures {

@@ -1,10 +1,13 @@
-//! Whole servers running the same program by CGI: Vermeil, Apache in two ways, lighttpd, and nginx with fcgiwrap.
+//! Whole servers running the same program by CGI: Vermeil, Apache in two ways, lighttpd, and nginx
+//! with fcgiwrap.
 //!
-//! Each has one cpu for itself and its programs, the load the other; two of them are also tried on all cpus. *Thin* is a server as it starts; *fat* is one that
-//! holds gigabytes on 4 KB pages and thousands of descriptors, as a server does that has cached and served for a while: a
-//! preloaded library fills the master of those whose workers would inherit it, and Vermeil after its start, since it
-//! starts its spawner first. What is counted is the time that cpu was not idle: programs that have ended are in no
-//! process's account. A peer that answers late, wrongly or not at all is a result; Vermeil doing so ends the bench.
+//! Each server shares one cpu with its programs, and the load has the other; two of the servers are
+//! also tried on all cpus. *Thin* is a freshly started server. *Fat* is a server that holds
+//! gigabytes on 4 KB pages and thousands of descriptors, like a server after a while of caching and
+//! serving. A preloaded library fills the master of a server whose workers inherit memory; Vermeil
+//! is filled after its start, because Vermeil starts its spawner first. The measured cost is the
+//! time that the cpu was not idle, because ended programs are in no process's account. A peer's
+//! late, wrong or missing answer is a result; the same from Vermeil ends the bench.
 
 use std::fmt;
 use std::fs;
@@ -33,21 +36,21 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Outcome, Wrk};
 use crate::{Error, Result};
 
-/// How often a peer is started that does not come to listen: once in some sixty times Apache's `mod_cgid` did not, and said
-/// nothing.
+/// How often a peer is started that does not come to listen: once in some sixty times Apache's
+/// `mod_cgid` did not, and said nothing.
 const STARTS: u32 = 3;
 
-/// The number of a run in which not one answer came: how long that was, in seconds.
+/// The metric of a run without any answer: the length of the run in seconds.
 pub(super) const UNANSWERED: &str = "unanswered_s";
 /// Load before the measured part of a run.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// What a fat server holds, in MB and descriptors.
+/// The memory in MB and the descriptors of a fat server.
 const FAT_MB: usize = 4096;
 const FAT_SOCKETS: usize = 19_000;
 /// Filling gigabytes takes a second or two on an idle machine.
 const FAT_MAX: Duration = Duration::from_secs(60);
-/// Processes that wait for requests, where a server has a fixed number: more than there are connections, since those are
-/// kept alive.
+/// Waiting processes of a server with a fixed number: more than there are connections, because
+/// connections are kept alive.
 pub(super) const WORKERS: usize = 8;
 
 /// A server.
@@ -57,11 +60,12 @@ pub enum Server {
     Vermeil,
     /// Apache with prefork and mod_cgi: a worker forks.
     ApacheCgi,
-    /// Apache with prefork and mod_cgid: a daemon forks, itself forked from the master.
+    /// Apache with prefork and mod_cgid: the programs are forked by a daemon, and the daemon was
+    /// forked by the master.
     ApacheCgid,
     /// lighttpd with mod_cgi.
     Lighttpd,
-    /// nginx, with fcgiwrap behind it.
+    /// nginx with fcgiwrap.
     Fcgiwrap,
 }
 
@@ -81,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Programs it needs, and the Debian packages that hold them.
+    /// Required programs and their Debian packages.
     fn needs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Vermeil => &[],
@@ -99,10 +103,10 @@ enum Weight {
     Fat,
 }
 
-/// What a row measures.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// What it calls its program.
+    /// The program's name.
     program: &'static str,
     path: &'static str,
     weight: Weight,
@@ -125,10 +129,11 @@ const RUNS: [Run; 6] = {
     ]
 };
 
-/// Those that are tried on all cpus: ours, and the fastest of the others.
+/// Servers that are tried on all cpus: Vermeil, and the fastest peer.
 const ON_ALL_CPUS: [Server; 2] = [Server::Vermeil, Server::Lighttpd];
 
-/// Runs every program on every server, round after round. In the first one it is noted what the cpu does.
+/// Runs every program on every server, round after round. The first round also records the cpu's
+/// symbols.
 pub(super) fn run(
     options: &Options,
     programs: &Programs,
@@ -194,14 +199,14 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
     Ok(here)
 }
 
-/// What a run looks at.
+/// The observation during a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looks {
     AtTimes,
     AtSymbols,
 }
 
-/// What one run measured.
+/// The measurement of one run.
 struct Sample {
     outcome: Outcome,
     /// How long answers were waited for.
@@ -234,7 +239,7 @@ impl Sample {
         push("p99_us", "us", self.outcome.p99_us as f64);
     }
 
-    /// Whether not one answer came: the run was too short for it.
+    /// Returns whether there was no answer at all: the run was too short for the server.
     fn is_silent(&self) -> bool {
         self.outcome.requests == 0
     }
@@ -274,7 +279,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// One run: start, make it large, check, warm up, measure, stop.
+    /// One run: start the server, make the server large, check, warm up, measure, stop.
     fn sample(&self, server: Server, run: Run, looks: Looks) -> Result<Sample> {
         let Run { path, weight, .. } = run;
         let network = Network::Loopback;
@@ -331,7 +336,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Waits until the server holds what a fat one holds.
+    /// Waits until the server holds the memory and descriptors of a fat server.
     fn fatten(&self, server: Server, process: &Process) -> Result<()> {
         if server == Server::Vermeil {
             kill_process(process.group(), Signal::USR2)
@@ -355,7 +360,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What runs behind a server that starts no programs itself.
+    /// Starts the process behind a server that cannot start programs.
     fn start_behind(&self, server: Server, state: &Path) -> Result<Option<Process>> {
         if server != Server::Fcgiwrap {
             return Ok(None);
@@ -364,7 +369,7 @@ impl Bench<'_> {
         let _gone_already = fs::remove_file(&socket);
         let folder = self.programs.state_folder("fcgiwrap")?;
         let mut command = Network::Loopback.server_command("sh", self.cpus.server);
-        // Whoever nginx runs as must be able to connect.
+        // nginx under any user must be able to connect.
         command.arg("-c").arg(format!("umask 0; exec fcgiwrap -c {WORKERS} -s unix:{}", socket.display()));
         let process = Process::start("fcgiwrap", command, &folder)?;
         let deadline = Instant::now() + FAT_MAX;

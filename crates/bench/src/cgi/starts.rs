@@ -1,7 +1,8 @@
-//! What one start costs, by what the process that starts holds and by the way to start.
+//! The cost of one start, by the holdings of the starting process and by the way of starting.
 //!
-//! Runs the binary `vermeil-starts` once for each holding and round. Huge pages are reserved for the runs that need them
-//! and given back; a holding that does not fit the machine's free memory is left out, loudly.
+//! Runs the binary `vermeil-starts` once for each holding and round. Huge pages are reserved for
+//! the runs that need them and given back; a holding that does not fit the machine's free memory is
+//! skipped with a message.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,7 @@ const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 /// Free memory that is left to others, in MB.
 const LEFT_MB: usize = 4096;
 
-/// A kind of pages, as `vermeil-starts` names them.
+/// A kind of pages, with the names of `vermeil-starts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// Of 4 KB.
@@ -42,7 +43,7 @@ impl Pages {
     }
 }
 
-/// What a process holds while it starts programs.
+/// The holdings of a process while the process starts programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
     /// Megabytes.
@@ -82,7 +83,8 @@ fn holdings(size: Size) -> Vec<Holding> {
     all
 }
 
-/// The ways to start, and how often each is tried: a fork of gigabytes takes a thousand times longer than the others.
+/// The ways to start, and how often each is tried: a fork of gigabytes takes a thousand times
+/// longer than the others.
 const WAYS: [&str; 15] = [
     "none",
     "fork",
@@ -201,7 +203,7 @@ fn keep(holding: Holding, said: &Said, points: &mut Points) {
     }
 }
 
-/// Why a holding does not fit the machine now, if it does not.
+/// The reason why a holding does not fit the machine now; `None` if the holding fits.
 fn does_not_fit(holding: Holding) -> Result<Option<String>> {
     let path = Path::new("/proc/meminfo");
     let meminfo = fs::read_to_string(path).map_err(Error::path("read", path))?;

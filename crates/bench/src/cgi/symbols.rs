@@ -1,7 +1,8 @@
-//! Where the processor time of one cpu goes, by the kernel's and the programs' own names for it.
+//! The processor time of one cpu, by symbols of the kernel and the programs.
 //!
-//! Sampled by `perf` on its software clock, beside the load of one round: 499 times a second, so that the sampling does not
-//! beat with the kernel's ticks and costs nothing that could be seen. Without perf there are no symbols, which is said.
+//! `perf` samples on its software clock during the load of one round, 499 times a second, so that
+//! the sampling does not beat with the kernel's ticks and has no visible cost. Without perf there
+//! are no symbols, and a message says so.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,13 +11,14 @@ use std::time::Duration;
 use crate::peers::find_program;
 use crate::{Error, Result};
 
-/// Samples in a second. A prime, and a hundredth of what a sample costs.
+/// Samples per second. A prime, and a hundredth of the rate that would be costly.
 const SAMPLES_PER_S: u32 = 499;
 
 /// Symbols of each run that are shown.
 const SHOWN: usize = 5;
 
-/// What a cpu did in one run, the most frequent symbol first, with its share of the samples in percent.
+/// The symbols of a cpu in one run, the most frequent first, with their shares of the samples in
+/// percent.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// The program, as in the rows.
@@ -27,7 +29,7 @@ pub struct Profile {
     pub symbols: Vec<(String, f64)>,
 }
 
-/// Whether they can be had.
+/// Returns whether symbols are available.
 pub(super) fn are_here() -> bool {
     let here = find_program("perf").is_some();
     if !here {
@@ -43,7 +45,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Begins to record what `cpu` does, with its file in `folder`.
+    /// Starts recording the activity of `cpu`, with the file in `folder`.
     pub(super) fn start(cpu: usize, time: Duration, folder: &Path) -> Result<Self> {
         let file = folder.join("perf.data");
         let mut command = Command::new("perf");
@@ -55,7 +57,7 @@ impl Recording {
         Ok(Self { perf, file })
     }
 
-    /// Waits for its end; what was seen most.
+    /// Waits for perf's end; returns the most frequent symbols.
     pub(super) fn symbols(mut self) -> Result<Vec<(String, f64)>> {
         self.perf.wait().map_err(Error::path("wait for", Path::new("perf")))?;
         let mut command = Command::new("perf");
@@ -65,7 +67,7 @@ impl Recording {
     }
 }
 
-/// What takes most in a report, which perf sorts by name.
+/// The most frequent symbols of a report that perf sorts by name.
 fn parse(report: &str) -> Vec<(String, f64)> {
     let symbol = |line: &str| {
         let (share, name) = line.trim().split_once("%")?;

@@ -1,4 +1,4 @@
-//! The tables of the trials, and how to read them.
+//! The tables of the trials and their explanation.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn rows(origin: &Origin, server: Server, record: &Record) -> Vec<Row> {
     vec![row("users", "users", users), row("pages_per_s", "pages/s", rate)]
 }
 
-/// What was found, in a line.
+/// The result of a search in one line.
 fn result(server: Server, record: &Record) -> String {
     let Some(search) = &record.search else { return format!("{}: nothing found", server.name()) };
     format!("{}: {} users; {}", server.name(), search.users, search.confidence)

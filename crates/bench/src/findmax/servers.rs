@@ -13,13 +13,13 @@ use crate::site::Site;
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Vermeil with a pool of its own.
+    /// Vermeil with its PHP pool.
     Vermeil,
     /// nginx with php-fpm.
     Nginx,
 }
 
-/// A server that runs, with all it needs.
+/// A running server with all its processes.
 pub(super) struct Running {
     pub(super) url: String,
     /// In the order of stopping.
@@ -44,7 +44,7 @@ impl Server {
         }
     }
 
-    /// Programs it needs, and the Debian packages that hold them.
+    /// Required programs and their Debian packages.
     pub(super) fn needs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Vermeil => &[FPM],

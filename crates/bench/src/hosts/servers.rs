@@ -1,4 +1,4 @@
-//! The sites and the servers that are configured for them.
+//! The sites, and the servers with a configuration for the sites.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,8 +14,8 @@ use crate::peers::nginx::temporary;
 use crate::peers::{Server, find_program};
 use crate::{Error, Result};
 
-/// Folders of sites, each with one page. As many as hosts would take minutes to make and say nothing about hosts, so they take
-/// turns.
+/// Folders of sites, each with one page. Hosts share the folders in turn, because a folder for each
+/// host would take minutes to make and would not change the cost of a host.
 const FOLDERS: usize = 100;
 /// Bytes of the page.
 const PAGE_BYTES: usize = 1024;
@@ -31,7 +31,7 @@ impl Sites {
     /// The folders of `count` hosts.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// The folders cannot be created.
     pub fn new(count: usize) -> Result<Self> {
         let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
         let sites = Self { folder, count };
@@ -41,7 +41,7 @@ impl Sites {
             let page = root.join("index.html");
             fs::write(&page, vec![b'x'; PAGE_BYTES]).map_err(Error::path("write", &page))?;
         }
-        // nginx gives up its rights and must be able to look inside.
+        // nginx gives up root and must be able to look inside.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(sites.state(), open).map_err(Error::path("open", sites.state()))?;
         Ok(sites)
@@ -109,7 +109,7 @@ fn vermeil(sites: &Sites, address: SocketAddr, cpu: usize) -> String {
 
 fn nginx(sites: &Sites, address: SocketAddr) -> String {
     let (state, temporary) = (sites.state().display(), temporary(sites.state()));
-    // Twice as many places as names, as its documentation asks.
+    // Twice as many places as names, as nginx's documentation asks.
     let places = (2 * sites.count).next_power_of_two().max(1024);
     let mut text = format!(
         "daemon off;
@@ -133,7 +133,7 @@ http {{
     for number in 0..sites.count {
         let (name, root) = (sites.name(number), sites.root(number));
         let root = root.display();
-        // What concerns the socket may be said once only.
+        // Options of the socket may appear only once.
         let backlog = if number == 0 { " backlog=4096" } else { "" };
         let _infallible =
             writeln!(text, "    server {{ listen {address}{backlog}; server_name {name}; root {root}; }}");

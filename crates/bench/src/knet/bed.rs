@@ -1,9 +1,11 @@
-//! Two hosts in network namespaces, with a pair of virtual cards that is received from in one of several ways.
+//! Two hosts in network namespaces, connected by a pair of virtual cards; the server's card
+//! receives in one of several ways.
 //!
-//! A virtual card has polling (NAPI) only where packets are joined (GRO) and the other side does not send joined ones; then
-//! the kernel polls it in threads, one for each queue, which can be pinned and given a priority
-//! (Documentation/networking/napi.rst). So who handles a packet is decided here and not by who sent it. Only what was made
-//! here is removed, and always, by `Drop`.
+//! A virtual card polls (NAPI) only if the card joins packets (GRO) and the other side does not
+//! send joined packets. Then the kernel polls the card in threads, one for each queue, and the
+//! threads can be pinned and given a priority (Documentation/networking/napi.rst). This bed
+//! therefore decides the cpu that handles a packet, and not the sender. `Drop` always removes
+//! everything that was made here, and nothing else.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,12 +16,14 @@ use crate::machine::Cpus;
 use crate::network::{Namespace, ip, run};
 use crate::{Error, Result};
 
-/// The addresses of the server and of the load, from the block for tests of network devices (RFC 2544).
+/// The addresses of the server and of the load, from the block for tests of network devices (RFC
+/// 2544).
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// Where the web server listens: ports belong to the namespace.
 const PORT: u16 = 80;
-/// The load's card. The server's has our id in its name: its polling threads, whom all namespaces share, are named by it.
+/// The load's card. The server's card has our process id in its name, because its polling threads
+/// are named after the card and all namespaces share the threads.
 const CLIENT_CARD: &str = "knet-client";
 /// How long the kernel may take to start a thread.
 const THREADS_PATIENCE: Duration = Duration::from_secs(10);
@@ -29,14 +33,16 @@ const THREADS_PATIENCE: Duration = Duration::from_secs(10);
 pub enum Receiving {
     /// One queue, polled on the first cpu.
     Napi,
-    /// The same, its packets handed to all cpus by a hash of their addresses (RPS).
+    /// As `Napi`, and the kernel distributes the packets to all cpus by a hash of their addresses
+    /// (RPS).
     Clas,
-    /// As many queues as cpus, chosen by the sender as a card that classifies would; each polled by a thread on its cpu.
+    /// As many queues as cpus; the sender chooses the queue as a classifying card would. Each queue
+    /// is polled by a thread on its cpu.
     Knet,
 }
 
 impl Receiving {
-    /// All of them, in the order of the tables.
+    /// All ways, in the order of the tables.
     pub const ALL: [Self; 3] = [Self::Napi, Self::Clas, Self::Knet];
 
     /// The name in rows.
@@ -48,7 +54,8 @@ impl Receiving {
         }
     }
 
-    /// How the server finds a core for a connection: by its packets' cpu where they come to all cpus.
+    /// The server's rule for the core of a connection: by the cpu of the connection's packets where
+    /// packets come to all cpus.
     pub fn balance(self) -> &'static str {
         match self {
             Self::Napi => "hash",
@@ -61,7 +68,7 @@ impl Receiving {
     }
 }
 
-/// How urgent receiving is, beside what runs on the same cpu.
+/// The priority of receiving, relative to other work on the same cpu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Before everything else (`SCHED_FIFO`), as interrupts were.
@@ -73,7 +80,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// All of them, in the order of the tables.
+    /// All priorities, in the order of the tables.
     pub const ALL: [Self; 3] = [Self::RealTime, Self::Default, Self::Below];
 
     /// The name in rows.
@@ -98,10 +105,10 @@ pub struct Bed {
     threads: Vec<u32>,
 }
 
-/// Whether hosts can be made here, by making them.
+/// Checks that hosts can be made here, by making hosts.
 ///
 /// # Errors
-/// Why not.
+/// The reason why not.
 pub fn can_be_made(cpus: Cpus) -> Result<()> {
     Bed::new(Receiving::Knet, cpus).map(|_bed| ())
 }
@@ -110,7 +117,7 @@ impl Bed {
     /// Makes the hosts. Needs the rights of root, `ip` and `ethtool`.
     ///
     /// # Errors
-    /// When a step is refused; what was made until then is removed.
+    /// A step is refused; everything made until then is removed.
     pub fn new(receiving: Receiving, cpus: Cpus) -> Result<Self> {
         let (server, client) = (Namespace::new("server")?, Namespace::new("client")?);
         let card = format!("kn{}", std::process::id());
@@ -143,7 +150,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Has the kernel poll the server's card in threads, and finds them.
+    /// Makes the kernel poll the server's card in threads, and finds the threads.
     fn have_polled(&mut self) -> Result<()> {
         ip(["netns", "exec", self.client.name(), "ethtool", "-K", CLIENT_CARD, "tso", "off"])?;
         ip(["netns", "exec", self.server.name(), "ethtool", "-K", &self.card, "gro", "on"])?;
@@ -206,14 +213,15 @@ impl Bed {
     }
 }
 
-/// Packets received and sent by a card, from `/proc/net/dev`: bytes and packets come first on each side (proc(5)).
+/// Packets received and sent by a card, from `/proc/net/dev`: bytes and packets come first on each
+/// side (proc(5)).
 fn packets_of(text: &str, card: &str) -> Option<u64> {
     let counts = text.lines().find_map(|line| line.trim_start().strip_prefix(card)?.strip_prefix(':'))?;
     let counts: Vec<u64> = counts.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
     Some(counts.get(1)? + counts.get(9)?)
 }
 
-/// The threads of the kernel whose names begin so.
+/// The kernel threads whose names begin with `start`.
 fn named(start: &str) -> Result<Vec<u32>> {
     let entries = fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?;
     let mut found: Vec<u32> = entries

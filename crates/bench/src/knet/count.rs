@@ -1,13 +1,17 @@
-//! What the whole machine did between two moments, from `/proc/stat`, and what the threads that poll a card did.
+//! The accounting of the whole machine between two moments, from `/proc/stat`, and of the threads
+//! that poll a card.
 //!
-//! Receiving is charged to whoever runs when a packet comes, or to a thread of the kernel, and hardly ever to the server:
-//! so the time of all cpus is what a request costs. Threads that poll count as receiving, whatever their time is called.
+//! The kernel charges receiving to the process that runs when a packet comes, or to a kernel
+//! thread, and hardly ever to the server. For this reason the cost of a request is the time of all
+//! cpus. The time of polling threads counts as receiving, whichever kind of time the kernel
+//! reports.
 
 use std::fs;
 
 use crate::{Error, Result};
 
-/// Ticks in a second, as the kernel shows times (proc(5), `USER_HZ`): 100 on every architecture in use.
+/// Ticks in a second, as the kernel shows times (proc(5), `USER_HZ`): 100 on every architecture in
+/// use.
 const TICKS: f64 = 100.0;
 
 /// Totals since the start of the machine.
@@ -30,7 +34,7 @@ impl Count {
         let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
         let mut count = parse(&stat).ok_or_else(|| Error::form("/proc/stat", "it lacks cpu or ctxt"))?;
         for thread in pollers {
-            // One that has ended polls no more.
+            // An ended thread polls no more.
             let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
             count.receiving_s += ran_s(&stat).unwrap_or(0.0);
         }
@@ -62,7 +66,8 @@ fn parse(stat: &str) -> Option<Count> {
     })
 }
 
-/// What a thread has run, from its `stat`: the fields behind its name, which may hold anything.
+/// The running time of a thread, from its `stat`: the fields after the name, because the name may
+/// hold anything.
 fn ran_s(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
     let mut next = || fields.next()?.parse::<f64>().ok();

@@ -1,8 +1,8 @@
-//! What is left of a web server beside a flood of packets that nobody asked for, by how urgent receiving is.
+//! The goodput of a web server beside a flood of unwanted packets, by the priority of receiving.
 //!
-//! One queue, polled on the server's cpu; requests arrive by themselves at a rate that the server holds easily, and beside
-//! them datagrams for a socket that nobody reads, from the other cpu, more and more. The flood is as fast as one cpu sends
-//! through sockets.
+//! One queue, polled on the server's cpu. Requests arrive in an open loop at a rate that the server
+//! holds easily. Beside the requests, the other cpu sends more and more datagrams to a socket
+//! without a reader. The flood is as fast as one cpu sends through sockets.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,19 +22,19 @@ use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 
-/// Requests that arrive in a second, a connection each. Guess: a tenth of what a core serves.
+/// Requests per second, each on a new connection. Guess: a tenth of a core's capacity.
 const REQUESTS_PER_S: u32 = 1000;
 
-/// Packets per second; the last is more than one cpu sends.
+/// Packets per second; the last value is more than one cpu sends.
 const FLOODS: [u32; 5] = [0, 50_000, 100_000, 200_000, 1_000_000];
 
-/// How often the flood catches up with its rate.
+/// The interval at which the flood catches up with its rate.
 const BURST: Duration = Duration::from_millis(1);
 
 /// A datagram: with headers the least that a card sends.
 const DATAGRAM: [u8; 18] = [0; 18];
 
-/// How long a client waits for its answer.
+/// A client's time-out for its answer.
 const PATIENCE: &str = "1s";
 
 /// Every urgency with every flood.
@@ -82,7 +82,7 @@ fn beside(
     let process = Process::start("vermeil", command, &state)?;
     process.wait_until_listening_for(&bed.client, bed.address())?;
     let flood = Flood { sink: bed.sink(), rate, cpu: cpus.client };
-    // Nobody reads from it: what does not fit is thrown away where it arrives.
+    // The socket has no reader: the kernel drops the datagrams that do not fit.
     let _sink =
         bed.server.enter(|| UdpSocket::bind(bed.sink()))?.map_err(Error::thing("open", "the sink"))?;
     let arguments = [
@@ -100,14 +100,15 @@ fn beside(
     let (record, sent_per_s) = thread::scope(|scope| {
         let flood = scope.spawn(|| bed.client.enter(|| flood.run(&ends)));
         let record = paths::load(options, bed, site, super::lasts(options.size), &arguments);
-        // Relaxed: nothing is published with it.
+        // Relaxed: the flag publishes no data.
         ends.store(true, Ordering::Relaxed);
         let sent = flood.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (record, sent)
     });
     process.stop()?;
     let (record, sent_per_s) = (record?, sent_per_s??);
-    // Those that were begun late are begun all the same; fewer than were to arrive are not taken for all.
+    // Late requests count as offered too. If fewer requests began than were due, the due number
+    // counts as offered, because otherwise the goodput would look better than it was.
     let offered =
         (f64::from(REQUESTS_PER_S) * super::lasts(options.size).as_secs_f64()).max(record.begun as f64);
     let goodput = record.good as f64 / offered;
@@ -132,7 +133,7 @@ fn name(rate: u32) -> String {
     }
 }
 
-/// Datagrams for a socket that nobody reads.
+/// Datagrams for a socket without a reader.
 struct Flood {
     sink: SocketAddr,
     /// Per second.
@@ -141,7 +142,7 @@ struct Flood {
 }
 
 impl Flood {
-    /// Sends from its cpu until told to end; how many a second it came to.
+    /// Sends from its cpu until the flag is set; returns the rate per second.
     fn run(&self, ends: &AtomicBool) -> Result<f64> {
         let mut cpus = CpuSet::new();
         cpus.set(self.cpu);
@@ -159,7 +160,7 @@ impl Flood {
                 thread::sleep(BURST);
                 continue;
             }
-            // Refused for lack of room, it counts as well: it was offered.
+            // A datagram refused for lack of room counts as well, because it was offered.
             let _ = socket.send(&DATAGRAM);
             sent += 1.0;
         }

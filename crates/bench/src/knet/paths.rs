@@ -1,7 +1,8 @@
 //! The three ways of receiving, each with small files, 20 KB by sendfile, and WebStone's mix.
 //!
-//! Server and load share the machine's first two cpus, so what counts is how many requests a second of cpu time of the whole
-//! machine brings. Where packets are handled is counted by `vermeil steer verify` beside the load.
+//! Server and load share the machine's first two cpus, so the result is the number of requests per
+//! second of the whole machine's cpu time. During the load `vermeil steer verify` counts the cpus
+//! that handle packets.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -23,7 +24,7 @@ use crate::{Error, Result};
 /// Connections, each with a request under way.
 const CONNECTIONS: &str = "32";
 
-/// What is asked for.
+/// The requested file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Small,
@@ -43,7 +44,8 @@ impl Asked {
     }
 }
 
-/// Every way of receiving with everything that is asked for, in an order that turns with the rounds.
+/// Every way of receiving with everything that is asked for, in an order that turns with the
+/// rounds.
 pub(super) fn round(
     options: &Options,
     cpus: Cpus,
@@ -103,7 +105,7 @@ impl Run<'_> {
         Ok(Sample { requests: record.good as f64, did, packets: packets.max(1) as f64, here_share })
     }
 
-    /// Starts counting where packets are handled, if there is time for it in a load this long.
+    /// Starts counting the cpus that handle packets, if the load is long enough.
     fn verify(&self) -> Result<Option<std::process::Child>> {
         let time = super::lasts(self.options.size).mul_f64(0.6);
         let mut command = self.bed.server.command(&self.options.vermeil);
@@ -136,18 +138,19 @@ pub(super) fn load(
 ) -> Result<Record> {
     let file: PathBuf = site.state_folder("load")?.join("record.json");
     let mut command = bed.client.command("nice");
-    // Beside a flood it has to go on asking, or nothing would be known of the server.
+    // A higher priority than the flood, because the load must go on asking or the server would get
+    // no requests.
     command.args(["-n", "-10"]).arg(&options.vermeil).args(["load", "--cores", "1", "--warm-up", "1ms"]);
     command.args(["-d", &format!("{}ms", lasts.as_millis())]).arg("--json").arg(&file).args(arguments);
     recorded(&mut command, &file)
 }
 
-/// What one run came to.
+/// The result of one run.
 struct Sample {
     requests: f64,
     did: Count,
     packets: f64,
-    /// Nothing where the kernel does not let it be counted.
+    /// `None` where the kernel does not permit the count.
     here_share: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The tables of the bench, and how to read them.
+//! The tables of the bench and their explanation.
 
 use super::bed::{Receiving, Urgency};
 use crate::options::Options;

@@ -1,7 +1,7 @@
-//! The injectors: how each is run, and what it says in its own way.
+//! The injectors: how each is run, and how its output is read.
 //!
-//! Cpu time is what the system charged to the process, from its start to its end. What an injector does not say is left out
-//! of the tables. Reading is tested here.
+//! Cpu time is the time that the system charged to the process, from its start to its end. Numbers
+//! that an injector does not report are left out of the tables. The parsers are tested here.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub enum Injector {
     H2load,
 }
 
-/// What is spoken with the server.
+/// The protocol with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speech {
     /// HTTP/1.1, one request at a time on each connection.
@@ -51,7 +51,7 @@ pub(super) enum Speech {
     },
 }
 
-/// Those that are installed; in a full run all must be.
+/// The installed injectors; in a full run all must be installed.
 pub(super) fn here(size: Size) -> Result<Vec<Injector>> {
     let mut here = Vec::new();
     for injector in Injector::ALL {
@@ -75,7 +75,7 @@ pub(super) struct Place<'a> {
     pub(super) stop: &'a Stop,
 }
 
-/// What one run measured.
+/// The measurement of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     requests: u64,
@@ -91,7 +91,7 @@ impl Sample {
         self.requests as f64 / self.cpu.as_secs_f64().max(1e-9)
     }
 
-    /// As rows have them.
+    /// The numbers of the rows.
     pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
         let told = [
             ("per_cpu_s", "req/cpu s", Some(self.per_cpu_second())),
@@ -120,12 +120,12 @@ impl Injector {
         }
     }
 
-    /// Whether it can be asked for HTTP/2 without TLS.
+    /// Returns whether the injector supports HTTP/2 without TLS.
     pub(super) fn speaks_http2(self) -> bool {
         matches!(self, Self::Uring | Self::Epoll | Self::H2load)
     }
 
-    /// The program it needs, and the Debian package that holds it.
+    /// The required program and its Debian package.
     fn needs(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Uring | Self::Epoll => None,
@@ -136,7 +136,7 @@ impl Injector {
         }
     }
 
-    /// Runs it, alone on its cpu.
+    /// Runs the injector, alone on its cpu.
     pub(super) fn run(self, place: &Place<'_>) -> Result<Sample> {
         let before = rusage::children();
         let sample = match self {
@@ -160,7 +160,7 @@ fn whole_seconds(place: &Place<'_>) -> String {
     place.load.duration.as_secs_f64().ceil().to_string()
 }
 
-/// What a program says on standard output; `codes` are those it may end with.
+/// The standard output of a program; `codes` are the accepted exit statuses.
 pub(crate) fn said_by(command: &mut Command, codes: &[i32]) -> Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(Error::path("run", Path::new(command.get_program())))?;
@@ -186,7 +186,7 @@ fn vermeil(place: &Place<'_>, io: &str) -> Result<Sample> {
         command.args(["--http2", "--pipeline", &streams.to_string()]);
     }
     command.args(["-d", &format!("{}ms", place.load.duration.as_millis())]).arg(url(place));
-    // 5: the injector was the limit, which is what is measured here.
+    // 5: the injector was the limit, which is exactly the subject of this bench.
     sample_of("vermeil load", &said_by(&mut command, &[0, 5])?, of_record)
 }
 
@@ -223,7 +223,8 @@ fn ab(place: &Place<'_>) -> Result<Sample> {
     let percentiles = place.state.join("ab.csv");
     let mut command = Network::Loopback.client_command("ab", place.cpu);
     command.args(["-k", "-q", "-c", &place.load.connections.to_string(), "-t", &whole_seconds(place)]);
-    // -t sets a bound on the requests, which must be lifted behind it; ab has memory for all of them.
+    // -t sets a bound on the requests, so -n must follow to lift the bound; ab allocates memory for
+    // all requests.
     let requests_max = AB_RATE_MAX * place.load.duration.as_secs_f64().ceil();
     command.args(["-n", &requests_max.to_string(), "-e"]).arg(&percentiles).arg(url(place));
     let said = said_by(&mut command, &[0])?;
@@ -231,7 +232,7 @@ fn ab(place: &Place<'_>) -> Result<Sample> {
     sample_of("ab", &said, |said| of_ab(said, &table))
 }
 
-/// From what ab says, and its table of percentiles in milliseconds.
+/// Reads ab's output and its table of percentiles in milliseconds.
 fn of_ab(said: &str, table: &str) -> Option<Sample> {
     let after = |name: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix(name))?;
@@ -263,13 +264,14 @@ fn hey(place: &Place<'_>) -> Result<Sample> {
     sample_of("hey", &said_by(&mut command, &[0])?, of_hey)
 }
 
-/// From what hey says: times in seconds, to a tenth of a millisecond.
+/// Reads hey's output: times in seconds, to a tenth of a millisecond.
 fn of_hey(said: &str) -> Option<Sample> {
     let after = |name: &str| {
         let line = said.lines().find_map(|line| line.trim().strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<f64>().ok()
     };
-    // What it could not finish when its time was over is told as an error, too; another status is none.
+    // hey also reports requests that were unfinished at the end as errors, so errors are ignored;
+    // another status is a failure.
     let answers = said.lines().filter_map(|line| line.trim().strip_suffix(" responses"));
     let answers: Vec<_> = answers.filter_map(|line| line.split_once("]\t")).collect();
     let [("[200", requests)] = answers[..] else { return None };

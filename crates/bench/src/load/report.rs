@@ -1,4 +1,4 @@
-//! The tables of the bench, and how to read them.
+//! The tables of the bench and their explanation.
 
 use super::injectors::Injector;
 use super::{AGREEMENT, CONNECTIONS, WAITING};
@@ -54,7 +54,7 @@ fn injectors(points: &Points) -> Table {
     table
 }
 
-/// How far from each other the rates of the injectors are where they have to agree.
+/// The relative difference between the injectors' rates where the rates must agree.
 fn agreement(points: &Points) -> String {
     let rates = points.cells().into_iter().filter(|(program, _)| *program == AGREEMENT);
     let rates =

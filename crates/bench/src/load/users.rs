@@ -1,7 +1,8 @@
-//! Users who think: how many one core holds, what memory they take, how late their timers are.
+//! Users with think times: the number of users that one core holds, their memory, and the lateness
+//! of their timers.
 //!
-//! They think 5 s on average, as the users of a support site do, so each asks for little and is there all the same. The
-//! server is Vermeil, which takes the connections.
+//! The users think 5 s on average, like the users of a support site, so each user causes little
+//! load but needs memory. The server is Vermeil, because Vermeil accepts that many connections.
 
 use std::fs;
 use std::io::Read as _;
@@ -70,7 +71,7 @@ pub(super) fn run(bench: &Bench<'_>, points: &mut Points) -> Result<()> {
 struct Sample {
     /// The most memory that the injector had.
     bytes: f64,
-    /// Share of its core.
+    /// The injector's share of its core.
     busy: f64,
     /// How late users began: median, 99 %, the latest.
     late_us: [f64; 3],
@@ -101,7 +102,7 @@ fn hold(bench: &Bench<'_>, users: usize, url: &str) -> Result<Sample> {
     let busy = busy.filter(|_| record.failed == 0 && record.users == users).ok_or_else(wrong)?;
     let late = &record.injector.late;
     let most = Duration::from_nanos(late.max_ns);
-    // Of so few that a percentile says nothing, the latest stands for it.
+    // With too few samples for a percentile, the maximum is used instead.
     let late = [late.percentile(50.0).unwrap_or(most), late.percentile(99.0).unwrap_or(most), most];
     Ok(Sample { bytes, busy, late_us: late.map(|late| late.as_secs_f64() * 1e6) })
 }
@@ -111,7 +112,7 @@ fn most_memory(child: &mut Child) -> Result<f64> {
     let status = format!("/proc/{}/status", child.id());
     let mut most = 0.0;
     loop {
-        // Its last moments have no memory any more, and are passed over.
+        // An exiting process has no memory line any more, so such a reading is skipped.
         let text = fs::read_to_string(&status).unwrap_or_default();
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<f64>().ok());

@@ -1,15 +1,19 @@
-//! What part of its best rate a server keeps at each level of overload.
+//! A server's rate at each level of overload as a fraction of its best rate.
 //!
-//! The best of several levels that one round measured is mostly the luckiest: were all rates the same, and each measured with an
-//! error of 8 %, five of six would seem to lose a tenth. So the pace of the machine in a round is taken out first, the peak is the best level's
-//! *median* over the rounds, and each rate is a part of that. The pace is the floor's, which refuses nobody: what a server loses itself is no pace. Pure; tested below.
+//! The best of several levels in one round is mostly the luckiest level. For example, if all rates
+//! were the same and each measurement had an error of 8 %, five of six levels would seem to lose a
+//! tenth. For this reason the pace of the machine in a round is divided out first, the peak is the
+//! best level's *median* over the rounds, and each rate is a fraction of the peak. The pace is the
+//! floor's rate, because the floor refuses no request; a server's losses do not change the pace.
+//! Pure; tested below.
 
 use crate::stats::Summary;
 
-/// The good answers per second of one round, with what was offered, in hundredths of the capacity, in the same order each round.
+/// The good answers per second of one round with the offered rate in hundredths of the capacity, in
+/// the same order each round.
 pub(super) type Round = Vec<(u32, f64)>;
 
-/// The pace of the machine in a round: the mean of what the floor answered where more was offered than it can serve.
+/// The pace of the machine in a round: the mean rate of the floor above its capacity.
 pub(super) fn pace(floor: &Round) -> f64 {
     let over: Vec<f64> =
         floor.iter().filter(|(offered, _)| super::is_overload(offered)).map(|(_, rate)| *rate).collect();

@@ -1,8 +1,10 @@
-//! A part of a cpu for a server: a control group of our own, with a bound of its time and before all others in it.
+//! A cpu quota for a server: a private control group with a bound of its time and priority over
+//! other groups.
 //!
-//! Both versions of the kernel's control groups are known (Documentation/admin-guide/cgroup-v1, cgroup-v2.rst). The bound
-//! counts what the server's threads do, not the packets that arrive for it. Groups carry this process's id in their names;
-//! only those are removed, and always, by `Drop`.
+//! Supports both versions of the kernel's control groups (Documentation/admin-guide/cgroup-v1,
+//! cgroup-v2.rst). The bound counts the work of the server's threads, but not the packets that
+//! arrive for the server. Groups have this process's id in their names; `Drop` always removes these
+//! groups and no others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,16 +14,19 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// Time of one cpu in each period, in microseconds: a twentieth, so that the load, whose requests cost as much as the
-/// server's, can offer four times as much on its own cpu with room to spare. No multiple of the timer's tick (1, 4 or 10 ms), at which the
-/// kernel notices that the time is over: in step with it a whole run has short bursts, or long ones, whose caches are warmer.
+/// Time of one cpu in each period, in microseconds: a twentieth, because the load's requests cost
+/// as much as the server's, and the load must be able to offer four times as much on its cpu with
+/// room to spare. The period is not a multiple of the timer's tick (1, 4 or 10 ms), at which the
+/// kernel notices the end of the time, because in step with the tick a whole run would have either
+/// short bursts or long bursts, and long bursts have warmer caches.
 const QUOTA_US: u32 = 1_065;
 const PERIOD_US: u32 = 21_300;
 
 /// The least time in a period that the kernel takes.
 const QUOTA_US_MIN: u32 = 1_000;
 
-/// How long a group may take to be empty after its processes have ended.
+/// The number of tries and the pause between tries until a group must be empty after its processes
+/// have ended.
 const EMPTY_TRIES: u32 = 200;
 const EMPTY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -62,7 +67,7 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Makes a group that goes before others, so that they do not become part of the numbers.
+    /// Makes a group with priority over others, so that other groups do not change the numbers.
     ///
     /// # Errors
     /// As above.

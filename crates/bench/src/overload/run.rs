@@ -1,4 +1,4 @@
-//! One server under one overload after the other.
+//! One server, one overload after the other.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,48 +24,51 @@ use crate::stats::Summary;
 use crate::stop::Stop;
 use crate::{Error, Result};
 
-/// What is asked for.
+/// The requested file.
 const FILE: (&str, usize) = ("1k.txt", 1024);
 
 /// Connections by which the capacity is measured, each with a request under way.
 const CAPACITY_CONNECTIONS: &str = "64";
 
-/// Probes of the capacity in each round: one may meet a machine that does something else.
+/// Probes of the capacity in each round, because a single probe may meet a busy machine.
 const PROBES: usize = 3;
 
-/// How long a client waits for its answer, connecting included. Guess at what people do; the kernel's own second attempt
-/// to connect comes after as long.
+/// A client's time-out for its answer, connecting included. Guess at the patience of people; the
+/// kernel's second attempt to connect comes after the same time.
 const PATIENCE: &str = "1s";
 
-/// Requests under way at once: more than there can be, with that patience, and no more than the usual 20,000 descriptors.
+/// Requests under way at once: more than there can be, with that patience, and no more than the
+/// usual 20,000 descriptors.
 const UNDER_WAY_MAX: &str = "16000";
 
-/// The time at the beginning of an overload that is not counted: an overload that lasts is meant. As a part of it: a second of a full run's.
+/// The uncounted part at the beginning of an overload, because the bench measures lasting overload.
+/// As a fraction: a second of a full run's overload.
 const ONSET: f64 = 1.0 / 4.0;
 
-/// Connections that the kernel queues for the floor: what it serves in some 100 ms.
+/// Connections that the kernel queues for the floor: some 100 ms of the floor's work.
 const FLOOR_QUEUE: u16 = 200;
 
-/// What is served again must be so much of what is offered.
+/// The served fraction of the offered rate that counts as recovered.
 const RECOVERED: f64 = 0.95;
 
 /// Over how long that is looked at: some hundred answers.
 const RECOVERY_WINDOW_S: f64 = 0.5;
 
-/// How late one request in a hundred may begin: a tenth of a client's patience. Guess: what is later comes in bursts that nobody
-/// has offered.
+/// The maximum lateness of one request in a hundred: a tenth of a client's patience. Guess: later
+/// requests come in bursts that are not the intended load.
 const LATE_MS_MAX: f64 = 100.0;
 
-/// The part of the machine's time that the hypervisor may take: what benches of this project accept.
+/// The maximum fraction of the machine's time for the hypervisor: the same bound as in other
+/// benches of this project.
 const STOLEN_MAX: f64 = 0.02;
 
-/// How often a run that is not valid is repeated; then it counts all the same.
+/// The number of repetitions of an invalid run; the last repetition counts in any case.
 const AGAIN_MAX: u32 = 2;
 
 /// A server that is held to nothing can do more than a smoke test should offer.
 const SMOKE_RATE_MAX: f64 = 1000.0;
 
-/// What all runs have in common.
+/// The state shared by all runs.
 pub(super) struct Bench<'a> {
     options: &'a Options,
     cpus: Cpus,
@@ -89,13 +92,15 @@ impl<'a> Bench<'a> {
         Ok(Self { options, cpus: Cpus::allowed()?, site: Site::new(&[FILE])?, quota, stop })
     }
 
-    /// What servers are held to, for people.
+    /// A description of the quota for people.
     pub(super) fn quota(&self) -> String {
         self.quota.as_ref().map_or_else(|| "a whole cpu".into(), |_| Quota::describe())
     }
 
-    /// Every level on every server, one after the other at each level, then all overloads in turns; gives what each server answered. A
-    /// server lives for a round: where its memory lies in the caches makes a tenth of its pace, and should be the same at all levels.
+    /// Runs every level on every server, one server after the other at each level, then all
+    /// overloads in turns; returns each server's good answers. A server lives for a whole round,
+    /// because the placement of its memory in the caches changes its pace by a tenth, and must be
+    /// the same at all levels.
     pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<Vec<(Subject, Round)>> {
         let servers: Vec<_> = subjects.iter().map(|&subject| self.start(subject)).collect::<Result<_>>()?;
         let capacities = self.capacities(&servers)?;
@@ -121,7 +126,7 @@ impl<'a> Bench<'a> {
         Ok(good)
     }
 
-    /// What each server can do: the median of some probes, interleaved.
+    /// The capacity of each server: the median of some probes, interleaved.
     fn capacities(&self, servers: &[Serving]) -> Result<Vec<f64>> {
         let mut probes = vec![Vec::new(); servers.len()];
         for _ in 0..if self.options.size == Size::Full { PROBES } else { 1 } {
@@ -160,7 +165,7 @@ impl<'a> Bench<'a> {
         Ok(good)
     }
 
-    /// Does `run` again, some times, while what offered the load or the machine was not there.
+    /// Repeats `run` a few times while the load or the machine was disturbed.
     fn until_valid<T>(&self, what: &str, run: impl Fn() -> Result<(Record, T)>) -> Result<(Record, T)> {
         let mut found = run()?;
         for _ in 0..AGAIN_MAX {
@@ -220,7 +225,7 @@ impl<'a> Bench<'a> {
         self.offer(address, &steps, over + after)
     }
 
-    /// An open loop whose rates are these `steps`.
+    /// An open loop with the rates `steps`.
     fn offer(&self, address: SocketAddr, steps: &str, lasts: Duration) -> Result<Record> {
         let lasts = format!("{}ms", lasts.as_millis());
         self.load(address, &["-c", UNDER_WAY_MAX, "-d", &lasts, "--rate", steps, "--timeout", PATIENCE])
@@ -247,7 +252,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// What `load` finds out, and how long the subject ran meanwhile.
+    /// The result of `load`, and the subject's run time during `load`.
     fn while_it_ran<T>(&self, load: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
         let before = CpuTime::of_group(self.process.group())?;
         let found = load()?;
@@ -255,7 +260,7 @@ impl Serving {
     }
 }
 
-/// Why a run says nothing of the server: what offered the load, or the machine, was not there for a while.
+/// The reason why a run is invalid: the load generator or the machine was disturbed for a while.
 fn not_valid(record: &Record) -> Option<String> {
     let late = record.injector.late.percentiles.iter().find(|(percent, _)| *percent >= 99.0);
     let late_ms = late.map_or(0.0, |(_, ns)| *ns as f64 / 1e6);
@@ -269,10 +274,10 @@ fn not_valid(record: &Record) -> Option<String> {
     }
 }
 
-/// What one overload came to.
+/// The result of one overload.
 struct Sample {
     good_per_s: f64,
-    /// What the subject ran for each good answer, in microseconds, recovery included.
+    /// The subject's cpu time for each good answer, in microseconds, recovery included.
     cpu_us: f64,
     p99_ms: f64,
     recovery_s: f64,
@@ -316,7 +321,8 @@ impl Sample {
     }
 }
 
-/// When, after `over_s`, what is offered is served again; the rest of the run if it is not.
+/// The time from `over_s` until the offered rate is served again; the rest of the run if that does
+/// not happen.
 fn recovery_s(record: &Record, over_s: f64, half: f64) -> f64 {
     let after: Vec<_> = record.course.iter().filter(|slot| slot.begins_s >= over_s).collect();
     let is_served = |from: usize| {

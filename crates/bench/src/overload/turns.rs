@@ -1,9 +1,11 @@
 //! Levels of overload in turns, some seconds each, in one run.
 //!
-//! What a machine that others use gives changes from second to second by a tenth and more; levels that were measured one after the other
-//! differ by that. In turns each level has its part of every moment, and together so many that a level's own error is small beside a
-//! loss of a twentieth. All of them are more than the server can do, so a level begins with
-//! the full queue that the one before has left; what is answered then was asked for before, and is not counted. Pure; tested below.
+//! The speed of a shared machine changes from second to second by a tenth and more, so levels that
+//! are measured one after the other differ by that much. In turns each level gets a share of every
+//! moment, and has so many turns that its error is small compared with a loss of a twentieth. All
+//! levels are above the server's capacity, so a level begins with the full queue of the level
+//! before. The first answers are for requests of the level before and are not counted. Pure; tested
+//! below.
 
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use vermeil_load::report::Course;
 use super::peak::Round;
 use crate::size::Size;
 
-/// How often each level comes, for how long, and for how much of that it is not counted.
+/// The number of turns of each level, their length, and the uncounted part at the beginning of
+/// each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns {
     cycles: usize,
@@ -30,7 +33,8 @@ impl Turns {
         Self { cycles, step, settles: step / 3 }
     }
 
-    /// The levels in the order in which they are offered: each stands behind each other one as often, or nearly.
+    /// The levels in the order of the load: each level follows each other level equally often, or
+    /// nearly.
     fn order(self, levels: &[u32]) -> impl Iterator<Item = u32> + '_ {
         (0..self.cycles).flat_map(move |cycle| {
             let at = move |place: usize| match cycle % 2 {
@@ -41,7 +45,8 @@ impl Turns {
         })
     }
 
-    /// What to ask of the load, and how long it takes: `levels` in hundredths of `capacity` requests a second.
+    /// The load's argument and its duration: `levels` in hundredths of `capacity` requests a
+    /// second.
     pub(super) fn schedule(self, levels: &[u32], capacity: f64) -> (String, Duration) {
         let steps: Vec<_> = self
             .order(levels)

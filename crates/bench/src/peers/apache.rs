@@ -1,7 +1,8 @@
-//! Apache httpd with the event MPM as its documentation tunes it for static files: one process, no `.htaccess`, no log.
+//! Apache httpd with the event MPM, tuned for static files as its documentation says: one process,
+//! no `.htaccess`, no log.
 //!
-//! Loads only the modules a static site needs. How it sends a body depends on the size, so a bench tries all of
-//! [`Sending`] and takes the best for each request.
+//! Loads only the modules that a static site needs. The best way to send a body depends on the
+//! size, so a bench tries all of [`Sending`] and takes the best for each request.
 
 use std::fmt;
 use std::fs;
@@ -15,8 +16,8 @@ use crate::{Error, Result};
 const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 /// Which content type an extension has; from Debian's package media-types.
 const TYPES: &str = "/etc/mime.types";
-/// Threads of the one process: twice the connections of a run, because the event MPM closes idle keep-alive connections
-/// as soon as every thread is busy.
+/// Threads of the one process: twice the connections of a run, because the event MPM closes idle
+/// keep-alive connections as soon as every thread is busy.
 const THREADS: usize = 128;
 
 /// How Apache sends the body of a file.
@@ -46,7 +47,7 @@ impl fmt::Display for Sending {
     }
 }
 
-/// Writes the configuration and returns the command that starts Apache with it.
+/// Writes the configuration and returns the command that starts Apache with that configuration.
 ///
 /// # Errors
 /// When Apache is not installed or the configuration cannot be written.
@@ -54,7 +55,8 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
     start(setting, &["mpm_event", "authz_core"], &configuration(setting, sending))
 }
 
-/// The command for Apache in front of a pool of PHP on one cpu, whose connections it uses again, as many as there are children.
+/// The command for Apache in front of a pool of PHP on one cpu; Apache reuses as many connections
+/// as the pool has children.
 ///
 /// # Errors
 /// When Apache is not installed or the configuration cannot be written.
@@ -80,7 +82,7 @@ fn start(setting: Setting<'_>, modules: &[&str], configuration: &str) -> Result<
     let folder = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(missing)?;
     let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display());
     let mut loads: String = modules.iter().copied().map(load).collect();
-    // The module does not start without its list of types.
+    // The module does not start without the list of types.
     if Path::new(TYPES).is_file() {
         loads += &format!("{}TypesConfig {TYPES}\n", load("mime"));
     }

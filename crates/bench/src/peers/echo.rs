@@ -7,11 +7,11 @@ use crate::Result;
 use crate::peers::fpm;
 use crate::peers::process::Process;
 
-/// Starts the application at `program` with that many `children` on all cpus, its socket in the folder `pool` and named as
-/// php-fpm's, and waits until it listens.
+/// Starts the application at `program` with that many `children` on all cpus, with the same socket
+/// path in the folder `pool` as php-fpm, and waits until the application listens.
 ///
 /// # Errors
-/// When it cannot be started, or nobody listens in time.
+/// The application cannot be started, or does not listen in time.
 pub fn start(program: &Path, pool: &Path, children: usize) -> Result<Process> {
     let mut command = Command::new(program);
     command.arg("--socket").arg(fpm::socket(pool)).args(["--children", &children.to_string()]);

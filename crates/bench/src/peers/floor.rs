@@ -1,8 +1,9 @@
 //! The floor: see the binary `vermeil-floor`.
 //!
-//! It answers with as many bytes as the reference server did, head and body apart, so that what the floor sends is what
-//! a server would have to send. Whether a body is cheaper to copy from memory or to send from the page cache depends on
-//! its size, and a floor must be the cheaper one, so a bench tries both.
+//! The floor answers with the same number of bytes as the reference server, head and body apart, so
+//! that the floor sends the bytes that a server would have to send. The cheaper way to send a body,
+//! a copy from memory or the page cache, depends on the size of the body. A floor must be the
+//! cheapest way, so a bench tries both.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +19,7 @@ pub enum Sending {
     /// Head and body in one send from memory.
     #[default]
     Memory,
-    /// One send of the head, held back (MSG_MORE) to travel with what sendfile sends after it.
+    /// One send of the head, held back (MSG_MORE) to travel with the following bytes of sendfile.
     Joined,
     /// One send of the head, then sendfile.
     Apart,
@@ -42,8 +43,9 @@ impl fmt::Display for Sending {
     }
 }
 
-/// The command that starts the floor at `program` with blocking calls and a connection for each request, of which `queue`
-/// wait; it answers with a body of so many bytes, and a head as long as Vermeil's.
+/// The command that starts the floor at `program` with blocking calls, a connection for each
+/// request, and a queue of `queue` connections. The floor answers with a body of `body_bytes`
+/// bytes, and a head as long as Vermeil's.
 pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, queue: u16) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.args(["--io", "once", "--listen", &setting.address.to_string(), "--status", "200"]);
@@ -52,8 +54,9 @@ pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, que
     command
 }
 
-/// The command that starts the floor at `program` in front of a pool of PHP, of which it asks for `script`; it answers with as many
-/// bytes, and a head as long as Vermeil's. It is one thread, wherever the pool runs.
+/// The command that starts the floor at `program` in front of a pool of PHP. The floor asks the
+/// pool for `script`, and answers with as many bytes and a head as long as Vermeil's. The floor is
+/// one thread, wherever the pool runs.
 pub fn php_command(setting: Setting<'_>, program: &Path, pool: Pool<'_>, script: &Path) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.args(["--io", "php", "--listen", &setting.address.to_string(), "--status", "200"]);
@@ -63,8 +66,8 @@ pub fn php_command(setting: Setting<'_>, program: &Path, pool: Pool<'_>, script:
     command
 }
 
-/// The command that starts the floor at `program`, answering like `answer`, with the content of `file` as its body when
-/// it is sent from a file.
+/// The command that starts the floor at `program`, answering like `answer`, with the content of
+/// `file` as the body if the body is sent from a file.
 pub fn command(
     setting: Setting<'_>,
     program: &Path,

@@ -1,4 +1,4 @@
-//! php-fpm: a pool of children that stay, as Vermeil starts its own.
+//! php-fpm: a pool of lasting children, like Vermeil's pools.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -12,15 +12,15 @@ use crate::peers::find_program;
 use crate::peers::process::Process;
 use crate::{Error, Result};
 
-/// The program, as Debian names it, and its package.
+/// The program under Debian's name, and its package.
 pub const FPM: (&str, &str) = ("php-fpm8.2", "php-fpm");
 
-/// A pool that does not listen by then has failed; it takes some 50 ms.
+/// A pool that does not listen by then has failed; a start takes some 50 ms.
 const START_MAX: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Where a pool that keeps its files in the folder `pool` listens.
+/// The socket path of a pool with its files in the folder `pool`.
 pub fn socket(pool: &Path) -> PathBuf {
     pool.join("socket")
 }
@@ -28,15 +28,18 @@ pub fn socket(pool: &Path) -> PathBuf {
 /// Connections that wait for a child, at most.
 pub const QUEUE: usize = 4096;
 
-/// Starts that many `children` on `cpu`, with all their files in the folder `pool`, and waits until they listen.
+/// Starts that many `children` on `cpu`, with all their files in the folder `pool`, and waits until
+/// the pool listens.
 ///
 /// # Errors
-/// When php-fpm is not installed, the configuration cannot be written, or nobody listens in time.
+/// php-fpm is not installed, the configuration cannot be written, or the pool does not listen in
+/// time.
 pub fn start(network: &Network, cpu: usize, pool: &Path, children: usize) -> Result<Process> {
     start_pool(FPM.0, command(network, cpu, pool, children)?, pool)
 }
 
-/// Starts a pool by `command`, and waits until it listens where pools in the folder `pool` do.
+/// Starts a pool by `command`, and waits until the pool listens at the socket path in the folder
+/// `pool`.
 pub(super) fn start_pool(name: &str, command: Command, pool: &Path) -> Result<Process> {
     let process = Process::start(name, command, pool)?;
     let deadline = Instant::now() + START_MAX;

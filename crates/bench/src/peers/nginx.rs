@@ -1,7 +1,7 @@
-//! nginx as its documentation tunes it for static files: one worker, open_file_cache, no log.
+//! nginx, tuned for static files as its documentation says: one worker, open_file_cache, no log.
 //!
-//! How it sends a body is the one knob without a best value for every size, so a bench tries all of
-//! [`Sending`] and takes the best for each request.
+//! The way to send a body is the only option without a best value for every size, so a bench tries
+//! all of [`Sending`] and takes the best for each request.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Which content type an extension has.
 const TYPES: &str = "/etc/nginx/mime.types";
 
-/// Connections that its listeners queue: as many as one core's listener of Vermeil.
+/// Connections that the listeners queue: as many as one core's listener of Vermeil.
 const BACKLOG: u32 = 1024;
 
 /// How nginx sends the body of a file.
@@ -46,7 +46,7 @@ impl fmt::Display for Sending {
     }
 }
 
-/// Writes the configuration and returns the command that starts nginx with it.
+/// Writes the configuration and returns the command that starts nginx with that configuration.
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
@@ -54,7 +54,7 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
     start(setting, Spread::OneCpu, configuration(setting, sending))
 }
 
-/// As [`command`], listening at `http2` as well, where it speaks HTTP/2 without TLS.
+/// As [`command`], and also listens at `http2` for HTTP/2 without TLS.
 ///
 /// # Errors
 /// As for [`command`].
@@ -64,11 +64,12 @@ pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: S
     start(setting, Spread::OneCpu, configuration(setting, sending).replace(&listen, &both))
 }
 
-/// The command for nginx in front of a pool of PHP, of whose connections each worker keeps `kept`.
+/// The command for nginx in front of a pool of PHP; each worker keeps `kept` connections.
 ///
-/// A child serves one connection as long as that is open, and nginx opens more than it keeps: those wait in the pool's
-/// backlog until a kept one is closed, which may take for ever. So `kept` is for loads of no more users than children; with 0 each
-/// request has a connection of its own, as by default.
+/// A child serves one connection while the connection is open, and nginx opens more connections
+/// than it keeps. The surplus connections wait in the pool's backlog until a kept connection is
+/// closed, possibly forever. For this reason `kept` is only for loads with no more users than
+/// children; with 0 each request has a separate connection, as by default.
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
@@ -114,8 +115,9 @@ http {{
     start(setting, pool.spread, text)
 }
 
-/// The command for nginx in front of a pool of PHP, as Debian ships it: its `nginx.conf`, and its site with the lines of its
-/// `snippets/fastcgi-php.conf`. A worker for each cpu, and no access log.
+/// The command for nginx in front of a pool of PHP, as Debian ships nginx: its `nginx.conf`, and
+/// its site with the lines of `snippets/fastcgi-php.conf`. A worker for each cpu, and no access
+/// log.
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
@@ -160,13 +162,14 @@ http {{
     start(setting, pool.spread, text)
 }
 
-/// Where nginx keeps what does not fit into its memory: it makes these folders when it starts, used or not.
+/// nginx's folders for data that does not fit into its memory, because nginx makes the folders when
+/// it starts, used or not.
 pub fn temporary(state: &Path) -> String {
     let folder = |of: &str| format!("{of}_temp_path {}/{of};", state.display());
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(folder).join(" ")
 }
 
-/// Workers: one for each cpu.
+/// Workers: one per cpu.
 fn workers(spread: Spread) -> &'static str {
     match spread {
         Spread::OneCpu => "1",

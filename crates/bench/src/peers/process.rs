@@ -1,7 +1,8 @@
-//! One server process with everything it starts: put into a group of its own, awaited, stopped.
+//! One server process with all processes that it starts: put into a separate group, awaited,
+//! stopped.
 //!
-//! Whatever happens to the bench, dropping a [`Process`] ends the whole group and waits for its leader. What the server
-//! says goes to a log file that errors name and quote.
+//! In every case, dropping a [`Process`] ends the whole group and waits for the leader. The output
+//! of the server goes to a log file that errors name and quote.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +18,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 use crate::network::{Namespace, Network};
 use crate::{Error, Result};
 
-/// A server that does not listen by then has failed; Apache, the slowest, takes well under a second.
+/// A server that does not listen by then has failed; Apache, the slowest, takes well under a
+/// second.
 const START_MAX: Duration = Duration::from_secs(10);
 /// A server that has not ended by then is killed.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -36,7 +38,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, its output going to a log in the folder `state`.
+    /// Starts `command`, with its output going to a log in the folder `state`.
     pub fn start(name: &str, mut command: Command, state: &Path) -> Result<Self> {
         let log = state.join("output.log");
         let file = File::create(&log).map_err(Error::path("create", &log))?;
@@ -46,7 +48,7 @@ impl Process {
         Ok(Self { name: name.into(), child, log, reaped: false })
     }
 
-    /// The group of the server and all it started.
+    /// The process group of the server and all its processes.
     pub fn group(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -54,7 +56,7 @@ impl Process {
     /// Waits until `address` accepts connections.
     ///
     /// # Errors
-    /// When the server ends or does not listen in time; quotes the end of its log.
+    /// The server ends or does not listen in time; quotes the end of the log.
     pub fn wait_until_listening(&self, network: &Network, address: SocketAddr) -> Result<()> {
         self.wait_until_reached(address, || {
             Ok(network.from_client(|| TcpStream::connect_timeout(&address, START_MAX))?.is_ok())
@@ -87,7 +89,8 @@ impl Process {
         }
     }
 
-    /// An error about this server that says whether it still runs and quotes the end of its log.
+    /// An error about this server that reports whether the server still runs and quotes the end of
+    /// the log.
     pub fn failure(&self, problem: &str) -> Error {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -97,10 +100,10 @@ impl Process {
         Error::peer(&self.name, format!("{problem}{ended}; {said}"))
     }
 
-    /// Asks the server to end, and makes the group end when it does not.
+    /// Asks the server to end, and kills the group if the server does not end.
     ///
     /// # Errors
-    /// When the server had ended before it was asked to.
+    /// The server had ended before.
     pub fn stop(mut self) -> Result<()> {
         if self.has_ended().map_err(Error::thing("look at", &self.name))? {
             return Err(self.failure("did not last"));
@@ -108,7 +111,8 @@ impl Process {
         self.end().map_err(Error::thing("stop", &self.name))
     }
 
-    /// Whether the leader has ended; it stays unreaped, so that the group's number remains ours.
+    /// Returns whether the leader has ended. The leader stays unreaped, because then its process id
+    /// cannot be reused.
     fn has_ended(&self) -> io::Result<bool> {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.group()), look)?.is_some())
@@ -125,7 +129,7 @@ impl Process {
         while !self.has_ended()? && Instant::now() < deadline {
             thread::sleep(LOOK_EVERY);
         }
-        // What is left of the group, be it everything or a worker that outlived its master.
+        // Kills the rest of the group: all processes, or a worker that outlived the master.
         kill_process_group(self.group(), Signal::KILL)?;
         self.child.wait()?;
         self.reaped = true;

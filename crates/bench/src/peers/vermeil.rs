@@ -1,4 +1,4 @@
-//! Vermeil itself, as a stranger would start it, on one core and without a log.
+//! Vermeil with a new user's configuration, on one core and without a log.
 
 use std::fs;
 use std::path::Path;
@@ -36,8 +36,8 @@ pub fn command(setting: Setting<'_>, program: &Path, io: Io) -> Command {
     command
 }
 
-/// The command that starts the binary at `program` in front of a pool of PHP, of whose connections it keeps as many as there are
-/// children.
+/// The command that starts the binary at `program` in front of a pool of PHP; Vermeil keeps as many
+/// connections as the pool has children.
 ///
 /// # Errors
 /// When the configuration cannot be written.

@@ -1,8 +1,9 @@
-//! One run of one program on one variant, in a process of its own, so that no run inherits another's heap, threads or
-//! habits, and one that hangs can be ended.
+//! One run of one program on one variant, in a separate process, because then no run inherits
+//! another run's heap, threads or caches, and a hanging run can be killed.
 //!
-//! The parent passes everything on the command line; the child prints its [`Sample`] as one line of JSON. What a run costs
-//! is read while the runtime's threads live, so it counts them and not the clients of a server, which have ended by then.
+//! The parent passes everything on the command line; the child prints its [`Sample`] as one line of
+//! JSON. The cost of a run is read while the runtime's threads live. The cost therefore includes
+//! these threads but not the clients of a server, because the clients have ended by then.
 
 use std::fs;
 use std::io;
@@ -23,22 +24,22 @@ use crate::runtime::peers;
 use crate::runtime::plan::{Program, Variant};
 use crate::size::Size;
 
-/// What to run.
+/// The options of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The program.
     pub program: Program,
-    /// What it runs on.
+    /// The runtime.
     pub variant: Variant,
-    /// How much of it.
+    /// The size.
     pub size: Size,
     /// How fast this machine works, measured once for all runs, so that all have the same work.
     pub pace: Pace,
-    /// How long the run lasts and what is watched.
+    /// The duration of the run and the observed quantity.
     pub watch: Watch,
-    /// How much Vermeil observes of it.
+    /// Vermeil's level of observation.
     pub observe: Observe,
-    /// Where it runs.
+    /// The cpus of the run.
     pub cpus: Cpus,
 }
 
@@ -48,25 +49,25 @@ pub enum Cpus {
     /// All that this process may use.
     #[default]
     All,
-    /// One of them: what an event costs there depends on nothing that happens elsewhere.
+    /// One cpu, because the cost of an event there does not depend on other cpus.
     One,
 }
 
-/// What is watched of a run.
+/// The observation of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Watch {
-    /// Its end.
+    /// The end of the run.
     End,
-    /// How its throughput develops, over ten times the work.
+    /// The development of the throughput, over ten times the work.
     Settling,
 }
 
-/// What one run measured.
+/// The measurement of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Events of the program.
     pub events: u64,
-    /// Their time.
+    /// The time of these events.
     pub elapsed_ns: u64,
     /// Of the result.
     pub checksum: u64,
@@ -74,24 +75,24 @@ pub struct Sample {
     pub cpu_ns: u64,
     /// Context switches of the process meanwhile.
     pub switches: u64,
-    /// Delay of short events, where the program has them.
+    /// Delay of short events, if the program has short events.
     pub delay_p99_ns: Option<u64>,
-    /// From the start until the throughput was what it stayed at, where that was watched.
+    /// The time from the start until the throughput was stable, if observed.
     pub settle_ms: Option<f64>,
     /// Colors stolen.
     pub steals: u64,
-    /// What those steals took.
+    /// The time of these steals.
     pub steal_ns: u64,
-    /// What the stolen colors' events were expected to take.
+    /// The expected time of the stolen colors' events.
     pub stolen_ns: u64,
     /// Time that trials of plans lost, where that is bounded.
     #[serde(default)]
     pub regret_ns: Option<u64>,
-    /// Panics; a run with one says nothing.
+    /// Panics; a run with a panic is invalid.
     pub panics: u64,
 }
 
-/// What a program gives, on whatever it ran.
+/// The result of a program on any variant.
 pub(super) struct Result {
     pub(super) outcome: Outcome,
     pub(super) delays: Option<Histogram<u64>>,
@@ -104,7 +105,8 @@ impl From<Outcome> for Result {
 }
 
 impl Run {
-    /// Runs it in this process, and leaves a recording of it in the file `trace`; peers leave none.
+    /// Runs the program in this process, and writes a recording to the file `trace`; peers write no
+    /// recording.
     ///
     /// # Errors
     /// When a runtime does not start, a socket fails, or the recording cannot be written.
@@ -135,9 +137,10 @@ impl Run {
         }
     }
 
-    /// How often the program runs before it is measured. A hundred thousand tasks that are spawned at once into the heap of a
-    /// new process cost more in the kernel, which clears every page, than on any runtime; servers live longer than that. Each
-    /// thread has a heap of its own, and which of them spawns is chance.
+    /// The number of warm-up runs of the program. A hundred thousand tasks that are spawned at once
+    /// into the heap of a new process cost more in the kernel, which clears every page, than on any
+    /// runtime, and servers live longer than that. Each thread has a separate heap, and chance
+    /// decides which thread spawns.
     fn warm_ups(self) -> u32 {
         let warms_up = self.program.is_common() && self.watch == Watch::End;
         if warms_up { WARM_UPS } else { 0 }
@@ -172,7 +175,8 @@ impl Run {
     }
 }
 
-/// Runs of a program before the one that is measured, where it warms up: enough that each of a few threads has most likely spawned. Guess.
+/// Warm-up runs of a program that warms up: enough that each of a few threads has most likely
+/// spawned. Guess.
 const WARM_UPS: u32 = 4;
 
 /// The process's counters before a run.
@@ -214,10 +218,11 @@ fn switches() -> io::Result<u64> {
 
 /// How often progress is looked at: fine beside the 200 ms that settling may take.
 const TICK: Duration = Duration::from_millis(10);
-/// The throughput is what it stays at when so many looks in a row show at least this share of it.
+/// The throughput is stable when this many consecutive looks show at least this share of the final
+/// throughput.
 const SETTLED: (usize, f64) = (5, 0.9);
 
-/// Milliseconds until the throughput of `handle`'s runtime was what it stayed at until `ended`.
+/// Milliseconds until the throughput of `handle`'s runtime reached the throughput at `ended`.
 fn settling(handle: &Handle, ended: &AtomicBool) -> Option<f64> {
     let start = Instant::now();
     let events = || handle.snapshot().cores.iter().map(|core| core.events).sum::<u64>();
@@ -229,7 +234,8 @@ fn settling(handle: &Handle, ended: &AtomicBool) -> Option<f64> {
     settled_ms(&seen)
 }
 
-/// The time of the first of `(ms, events so far)` from which the rate was the final one: the median of the last half.
+/// The time of the first of `(ms, events so far)` from which the rate was the final rate: the
+/// median of the last half.
 fn settled_ms(seen: &[(f64, u64)]) -> Option<f64> {
     let rate = |pair: &[(f64, u64)]| (pair[1].1 - pair[0].1) as f64 / (pair[1].0 - pair[0].0);
     let rates: Vec<f64> = seen.windows(2).map(rate).collect();

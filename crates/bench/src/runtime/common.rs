@@ -1,8 +1,9 @@
 //! Programs written once over [`Tasks`]: the same code on Vermeil and on its peers.
 //!
-//! skynet, spawn, ping-pong, channel and unbalanced run in this form on all of them. The keyed stream and the mixed jobs
-//! here are the peers' forms; Vermeil's stand in `vermeil-programs` and share every kernel with them. Channels are
-//! `async-channel`'s everywhere. Each program gives its checksum.
+//! skynet, spawn, ping-pong, channel and unbalanced run in this form on all variants. The keyed
+//! stream and the mixed jobs here are the peers' forms; Vermeil's forms are in `vermeil-programs`,
+//! and both forms share every kernel. All channels are `async-channel`'s. Each program returns its
+//! checksum.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +15,8 @@ use vermeil_programs::{keyed_stream, mixed_jobs};
 
 use crate::runtime::tasks::Tasks;
 
-/// The sum of all numbers below `leaves`, by a tree of tasks in which each waits for ten; `leaves` is a power of ten.
+/// The sum of all numbers below `leaves`, by a tree of tasks in which each waits for ten; `leaves`
+/// is a power of ten.
 pub(super) fn skynet<T: Tasks>(
     tasks: T,
     base: u64,
@@ -35,7 +37,7 @@ pub(super) fn skynet<T: Tasks>(
     })
 }
 
-/// Spawns `count` tasks from one and waits for each.
+/// Spawns `count` tasks from one task and waits for each.
 pub(super) async fn spawn<T: Tasks>(tasks: T, count: u64) -> u64 {
     let spawned: Vec<_> = (0..count).map(|number| tasks.spawn(async move { mix(1, number) })).collect();
     let mut sum = 0u64;
@@ -45,7 +47,8 @@ pub(super) async fn spawn<T: Tasks>(tasks: T, count: u64) -> u64 {
     sum
 }
 
-/// One task makes `count` others and none of its own work: nearly all take 0.2 µs, one in fifty takes 20 µs.
+/// One task makes `count` other tasks and has no other work: nearly all take 0.2 µs, and each
+/// fiftieth takes 20 µs.
 pub(super) async fn unbalanced<T: Tasks>(tasks: T, count: u64, pace: Pace) -> u64 {
     let spawned: Vec<_> = (0..count)
         .map(|number| {
@@ -60,7 +63,7 @@ pub(super) async fn unbalanced<T: Tasks>(tasks: T, count: u64, pace: Pace) -> u6
     sum
 }
 
-/// The rounds of [`mix`] of one task of [`unbalanced`].
+/// The rounds of [`mix`] of a task of [`unbalanced`].
 pub(super) fn unbalanced_rounds(number: u64, pace: Pace) -> u64 {
     let short = pace.rounds_per_us / 5.0;
     (if number % 50 == 49 { short * 100.0 } else { short }).max(1.0) as u64
@@ -95,10 +98,10 @@ pub(super) async fn ping_pong<T: Tasks>(tasks: T, pairs: u64, rounds: u64) -> u6
     sum
 }
 
-/// Places in the queue of [`channel`]. A guess: what pipelines commonly use.
+/// Places in the queue of [`channel`]. A guess: the usual number in pipelines.
 const CHANNEL_PLACES: usize = 128;
 
-/// Four producers send `count` numbers each through one bounded channel to four consumers.
+/// Four producers send `count` numbers each through a bounded channel to four consumers.
 pub(super) async fn channel<T: Tasks>(tasks: T, count: u64) -> u64 {
     let (sender, receiver) = async_channel::bounded(CHANNEL_PLACES);
     let consumers: Vec<_> = (0..4)
@@ -129,7 +132,8 @@ pub(super) async fn channel<T: Tasks>(tasks: T, count: u64) -> u64 {
     sum
 }
 
-/// The keyed stream with a task and an unbounded channel for each key; producers yield after each batch.
+/// The keyed stream with a task and an unbounded channel for each key; producers yield after each
+/// batch.
 pub(super) async fn keyed<T: Tasks>(tasks: T, size: keyed_stream::Size, pace: Pace) -> u64 {
     let rounds = size.rounds(pace);
     let zipf = Zipf::new(size.keys, size.skew);
@@ -167,7 +171,8 @@ pub(super) async fn keyed<T: Tasks>(tasks: T, size: keyed_stream::Size, pace: Pa
     sum
 }
 
-/// The mixed jobs with a task for each chain, which yields after every step; gives the delays of short steps too.
+/// The mixed jobs with a task for each chain, which yields after every step; gives the delays of
+/// short steps too.
 pub(super) async fn mixed<T: Tasks>(tasks: T, size: mixed_jobs::Size, pace: Pace) -> (u64, Histogram<u64>) {
     let chains = size.chains(pace).into_iter().enumerate();
     let chains: Vec<_> = chains

@@ -1,8 +1,9 @@
-//! The default against the best of the others, again.
+//! The default against the best of the other variants, in fresh rounds.
 //!
-//! Whoever is best of many that differ by less than their spread is best by luck: in rounds of their own it is not. So the policy and
-//! the peer with the best median of a program meet the default in fresh pairs of runs, each in its turn first, and what is said of the
-//! default against them is said of those. Leaves out what becomes of the numbers: `report`.
+//! The best of many variants that differ by less than their spread is the best by luck, and is not
+//! the best in fresh rounds. For this reason the policy and the peer with the best median of a
+//! program meet the default in fresh pairs of runs, with the first place in turn, and the report
+//! compares only these pairs. Leaves out the report: `report`.
 
 use crate::Result;
 use crate::runtime::child::Sample;
@@ -17,7 +18,8 @@ pub(super) const DEFAULT: Variant = Variant::Policy("adaptive");
 /// Pairs of runs for each round of the bench.
 const PAIRS: usize = 6;
 
-/// Whom the default meets on `program`: the best of the other policies and the best of the peers, as far as any ran.
+/// The default's rivals on `program`: the best of the other policies and the best of the peers, if
+/// any ran.
 fn rivals(cells: &Cells, program: Program) -> impl Iterator<Item = Variant> {
     let policy = best_of(cells, program, |variant| variant.is_own() && variant != DEFAULT);
     let rivals = [policy, best_of(cells, program, Variant::is_peer)];
@@ -34,7 +36,7 @@ pub(super) fn best_of(cells: &Cells, program: Program, rivals: fn(Variant) -> bo
     medians.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(variant, _)| variant)
 }
 
-/// Runs the pairs, the default's first in each, for every program that it ran.
+/// Runs the pairs, the default first in each, for every program that the default ran.
 ///
 /// # Errors
 /// As `run` does.

@@ -1,4 +1,5 @@
-//! Programs on Vermeil: those of `vermeil-programs`, the common ones, and the smallest, which measure one thing each.
+//! Programs on Vermeil: the programs of `vermeil-programs`, the common programs, and the smallest
+//! programs, each for one measurement.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +48,7 @@ pub(super) fn run(handle: &Handle, run: Run) -> io::Result<Result> {
     Ok(outcome.into())
 }
 
-/// One event that posts itself again, on its own color.
+/// One event that posts itself again, on one color.
 fn post_local(handle: &Handle, count: u64) -> Outcome {
     let color = handle.color();
     let tally = Arc::new(Tally::new(1));
@@ -67,7 +68,8 @@ fn post_local(handle: &Handle, count: u64) -> Outcome {
     tally.wait(count)
 }
 
-/// Events posted from one core to another that is kept running; the time is that of posting alone.
+/// Events posted from one core to another, which is kept running; the time is only the time of
+/// posting.
 fn post_remote(handle: &Handle, count: u64) -> Outcome {
     let last = handle.cores().last().expect("a runtime has a core");
     let (near, far) = (handle.color_on(CoreIndex(0)), handle.color_on(last));
@@ -93,7 +95,7 @@ fn post_remote(handle: &Handle, count: u64) -> Outcome {
     Outcome { elapsed, ..outcome }
 }
 
-/// An event on `core` that posts itself again until told not to.
+/// An event on `core` that posts itself again until the flag is cleared.
 fn keep_running(handle: &Handle, core: CoreIndex) -> Arc<AtomicBool> {
     let on = Arc::new(AtomicBool::new(true));
     let color = handle.color_on(core);
@@ -114,10 +116,11 @@ fn keep_running(handle: &Handle, core: CoreIndex) -> Arc<AtomicBool> {
 
 /// Rounds of [`steal`]: enough steals for a mean.
 const STEAL_ROUNDS: u64 = 20;
-/// Colors that the events of one round are spread over.
+/// The number of colors for the events of one round.
 const STEAL_COLORS: usize = 100;
 
-/// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, then let go: the others steal.
+/// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, then let go:
+/// the others steal.
 fn steal(handle: &Handle, queued: u64, run: Run) -> Outcome {
     let cost = run.pace.rounds(Duration::from_micros(2));
     let work = handle.handler("work", move |(tally, number): (Arc<Tally>, u64)| tally.add(mix(cost, number)));

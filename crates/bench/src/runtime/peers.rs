@@ -1,4 +1,4 @@
-//! The other runtimes, each with the programs that fit it.
+//! The other runtimes, each with its suitable programs.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// Starts it with a thread for each cpu.
+    /// Starts the runtime with a thread for each cpu.
     pub(super) fn start(variant: Variant) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         match variant {
@@ -35,7 +35,7 @@ impl Peer {
         }
     }
 
-    /// Runs a program that runs on it.
+    /// Runs a suitable program.
     pub(super) fn run(&self, run: Run) -> Result {
         match self {
             Self::Tokio(tokio) => on_tasks(tokio, run),
@@ -45,7 +45,8 @@ impl Peer {
     }
 }
 
-/// The common form of a program, begun from a task, as in a program that uses the runtime; this thread only waits.
+/// The common form of a program, begun from a task, as in a program that uses the runtime; this
+/// thread only waits.
 pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: Run) -> Result {
     let (done, end) = mpsc::channel();
     let start = Instant::now();
@@ -134,7 +135,7 @@ fn skynet(base: u64, leaves: u64) -> u64 {
     (0..10u32).into_par_iter().with_max_len(1).map(|child| skynet(base + u64::from(child) * part, part)).sum()
 }
 
-/// One task makes all others, as rayon's users do it: with a scope.
+/// One task makes all other tasks with a scope, the usual way in rayon.
 fn spawned(count: u64, rounds: impl Fn(u64) -> u64 + Sync) -> u64 {
     let sum = std::sync::atomic::AtomicU64::new(0);
     rayon::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What is run: programs, the policies and peers they run on, sizes, and what is measured.
+//! The plan: programs, their policies and peers, sizes, and metrics.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub enum Program {
     PingPong,
     /// Producers and consumers around one bounded queue.
     Channel,
-    /// Posting one event and running it, at once, on the same core.
+    /// Posting an event and running the event, at once, on the same core.
     PostLocal,
     /// Posting to a core that is busy with such events.
     PostRemote,
@@ -92,17 +92,17 @@ impl Program {
         Self::ALL.into_iter().find(|program| program.name() == name)
     }
 
-    /// Whether its throughput says something, so that variants are compared by it.
+    /// Returns whether the throughput is meaningful, so that variants are compared by throughput.
     pub fn is_compared(self) -> bool {
         !matches!(self, Self::PostLocal | Self::PostRemote | Self::Steal100 | Self::Steal10000 | Self::Idle)
     }
 
-    /// Whether it is one text on all of them.
+    /// Returns whether the program has the same source on all variants.
     pub fn is_common(self) -> bool {
         matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::PingPong | Self::Channel)
     }
 
-    /// Whether it runs on `variant`.
+    /// Returns whether the program runs on `variant`.
     pub fn runs_on(self, variant: Variant) -> bool {
         let has_tasks = self.is_common() || matches!(self, Self::KeyedStream | Self::MixedJobs | Self::Idle);
         match variant {
@@ -113,7 +113,7 @@ impl Program {
     }
 }
 
-/// What a program runs on.
+/// The runtime of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     /// Vermeil under the policy of this name.
@@ -159,18 +159,19 @@ impl Variant {
         Self::ALL.into_iter().find(|variant| variant.name() == name)
     }
 
-    /// Whether it is a policy of this project's runtime.
+    /// Returns whether the variant is a policy of this project's runtime.
     pub fn is_own(self) -> bool {
         matches!(self, Self::Policy(_))
     }
 
-    /// Whether it is another runtime that does the same work. rayon is not: its jobs have no result that anybody could wait for, and
-    /// cannot wait. Its rows show what a computation costs that needs no tasks.
+    /// Returns whether the variant is another runtime with the same work. rayon is not such a
+    /// runtime, because its jobs have no awaitable result and cannot wait. Its rows show the cost
+    /// of a computation without tasks.
     pub fn is_peer(self) -> bool {
         matches!(self, Self::Tokio | Self::Smol)
     }
 
-    /// The color of its bars.
+    /// The color of the bars.
     pub fn color(self) -> &'static str {
         match self {
             Self::Policy("adaptive") => "#c8402a",
@@ -187,7 +188,7 @@ impl Variant {
     }
 }
 
-/// What is measured.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Events per second.
@@ -196,21 +197,21 @@ pub enum Metric {
     OfBestPolicy,
     /// Throughput over that of the peer with the best median, in the same round.
     OfBestPeer,
-    /// The default's throughput over this one's, in pairs of runs of their own.
+    /// The default's throughput over this variant's, in separate pairs of runs.
     Duel,
-    /// Cpu time of the process for one event.
+    /// Cpu time of the process per event.
     CpuNs,
-    /// Context switches of the process, for one event.
+    /// Context switches of the process per event.
     Switches,
     /// 99th percentile of the delay of short events.
     DelayP99Us,
-    /// From the start until the throughput has come to what it stays at.
+    /// The time from the start until the throughput is stable.
     SettleMs,
-    /// The part of its time that was lost to trials of plans.
+    /// The part of the time that was lost to trials of plans.
     RegretPct,
-    /// How much more processor time the program takes when it is observed.
+    /// The increase of processor time when the program is observed.
     ObservePct,
-    /// Posting an event and running it on the same core.
+    /// Posting an event and running the event on the same core.
     PostRunNs,
     /// Posting an event to another core that is running.
     PostRemoteNs,
@@ -218,9 +219,9 @@ pub enum Metric {
     StealNs,
     /// The same in processor cycles.
     StealCycles,
-    /// What a stolen color's events were expected to take.
+    /// The expected time of a stolen color's events.
     StolenUs,
-    /// The same in processor cycles, beside those of the steal.
+    /// The same in processor cycles, beside the cycles of the steal.
     StolenCycles,
     /// Cpu time in a second without work.
     IdleCpuUs,

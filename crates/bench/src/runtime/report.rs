@@ -1,7 +1,7 @@
-//! What becomes of the numbers: rows, tables, a chart and a section of the documentation.
+//! The report: rows, tables, a chart and a section of the documentation.
 //!
-//! Everything is derived from the same summaries, so that no two places can differ. The text that says how to read the
-//! numbers stands here, beside the code that makes them.
+//! All parts come from the same summaries, so no two places can differ. The text about how to read
+//! the numbers is here, beside the code that makes the numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ impl Report {
     /// Appends the rows, draws the chart and renews the section of the page.
     ///
     /// # Errors
-    /// When one of them cannot be written.
+    /// A file cannot be written.
     pub fn write(&self, outputs: &Outputs) -> Result<()> {
         rows::append(&outputs.rows, &self.rows())?;
         fs::create_dir_all(&outputs.images).map_err(Error::path("create", &outputs.images))?;
@@ -117,10 +117,10 @@ impl Report {
         markdown::replace_section(&outputs.page, "runtime", &self.section())
     }
 
-    /// Whether everything left at `outputs` has the shape it should have.
+    /// Checks that all results at `outputs` have the expected shape.
     ///
     /// # Errors
-    /// Naming the row that is missing or impossible, or the variant that the page does not name.
+    /// Names the row that is missing or impossible, or the variant that is missing on the page.
     pub(super) fn check(&self, outputs: &Outputs) -> Result<()> {
         let rows = rows::read(&outputs.rows)?;
         let page = fs::read_to_string(&outputs.page).map_err(Error::path("read", &outputs.page))?;
@@ -258,7 +258,7 @@ impl Report {
     }
 }
 
-/// The metrics of one program on one variant; only those that apply.
+/// The applicable metrics of one program on one variant.
 fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) -> Vec<(Metric, Summary)> {
     let samples = &cells.ended[&(program, variant)];
     let series = |value: &dyn Fn(&Sample) -> Option<f64>| {
@@ -322,7 +322,8 @@ pub(super) fn throughput(sample: &Sample) -> f64 {
     sample.events as f64 / (sample.elapsed_ns.max(1) as f64 / 1e9)
 }
 
-/// Throughputs over that of the one with the best median among `rivals`, in the same round; nothing when no rival ran.
+/// Throughputs relative to the variant with the best median among `rivals`, in the same round;
+/// empty if no rival ran.
 fn of_best(
     cells: &Cells,
     (program, variant): (Program, Variant),
@@ -347,7 +348,7 @@ fn parameters(options: &Options, origin: &Origin, cells: &Cells, mhz: f64) -> Ve
     ]
 }
 
-/// What other programs took of the machine, with a warning where it spoils the numbers.
+/// The share of the machine for other programs, with a warning if the share spoils the numbers.
 fn others(share: f64) -> String {
     let warning = if share > OTHERS_SHARE_MAX { ": TOO BUSY, distrust every number here" } else { "" };
     format!("{:.1} % of the machine{warning}", share * 100.0)

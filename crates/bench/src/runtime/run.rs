@@ -1,4 +1,5 @@
-//! The rounds: a process for each run, with a deadline, and the check that all variants computed the same.
+//! The rounds: a process for each run, with a deadline, and the check that all variants computed
+//! the same.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -17,12 +18,15 @@ use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 
-/// A run that has not ended by then hangs: a hundred times what the longest takes on an idle machine.
+/// A run that has not ended by then hangs: a hundred times the time of the longest run on an idle
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// How often a run is asked whether it has ended: fine beside a run, coarse beside a processor's time.
+/// The interval between checks for a run's end: short compared with a run, long compared with the
+/// processor time of a check.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is written and given back before each run, in bytes: twice what the largest of the programs was seen to hold. Guess.
+/// Bytes that are written and freed before each run: twice the largest observed memory of the
+/// programs. Guess.
 const WARMED: usize = 128 << 20;
 
 /// The programs that settling is watched on, with the policies that have something to settle.
@@ -31,22 +35,24 @@ const SETTLING: ([Program; 3], [&str; 4]) = (
     ["adaptive", "mely", "trial", "placed:cache-aware"],
 );
 
-/// The policies under which the cost of observation is measured: the default, and the one that measures nothing itself.
+/// The policies under which the cost of observation is measured: the default, and the policy
+/// without measurements.
 const OBSERVED: [&str; 2] = ["adaptive", "none"];
 
-/// How often it is measured in a round, there and back: single pairs differ by several times what is looked for.
+/// Pairs of the observation measurement in a round, in both orders, because single pairs differ by
+/// several times the expected difference.
 const OBSERVED_TWICE: usize = 2;
 
 /// The rounds of every program on every variant.
 #[derive(Clone, Debug)]
 pub struct Cells {
-    /// Runs to their end.
+    /// Complete runs.
     pub ended: BTreeMap<(Program, Variant), Vec<Sample>>,
     /// Runs in which settling was watched.
     pub settling: BTreeMap<(Program, Variant), Vec<Sample>>,
-    /// Pairs of runs on one cpu, without observation and with it.
+    /// Pairs of runs on one cpu, without and with observation.
     pub observed: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
-    /// Pairs of runs, of the default and of this one.
+    /// Pairs of runs, of the default and of this variant.
     pub duels: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
     /// The pace of the work.
     pub pace: Pace,
@@ -145,8 +151,8 @@ fn sample(options: &Options, run: Run, stop: &Stop) -> Result<Sample> {
     Ok(sample)
 }
 
-/// Has the machine's host put memory behind what the run will get. Hosts take back what their guests leave free, and then a page
-/// costs several times as much as before: whom that met would be chance.
+/// Makes the machine's host back the run's future memory. Hosts take back free memory of their
+/// guests, and then a page costs several times as much; chance would decide which run pays that.
 fn warm_memory() {
     drop(std::hint::black_box(vec![1u8; WARMED]));
 }
@@ -155,7 +161,7 @@ fn value_name(value: impl clap::ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// What a run prints; it is ended when it takes too long or the bench is stopped.
+/// The output of a run; kills a run that takes too long, or when the bench is stopped.
 fn output(command: &mut Command, name: &str, stop: &Stop) -> Result<String> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(Error::thing("start", name))?;
     let deadline = Instant::now() + PATIENCE;

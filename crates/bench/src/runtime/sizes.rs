@@ -1,5 +1,6 @@
-//! How much each program does: at full size a tenth of a second or more on two cores, so that a round of everything takes
-//! little more than a minute; ten times as much where settling is watched; next to nothing in the smoke size.
+//! How much each program does: at full size a tenth of a second or more on two cores, so that a
+//! round of everything takes little more than a minute; ten times as much where settling is
+//! watched; next to nothing in the smoke size.
 
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ pub(super) fn messages(run: Run) -> u64 {
     of(run, 50_000, 100).into()
 }
 
-/// Events posted one by one.
+/// Events posted singly.
 pub(super) fn posts(run: Run) -> u64 {
     of(run, 500_000, 500).into()
 }

@@ -1,8 +1,8 @@
-//! Four ways to run tasks, so that a program written once runs on each: Vermeil, tokio, smol's executor, and (for what
-//! needs no waiting) rayon.
+//! Four ways to run tasks, so that a program written once runs on each: Vermeil, tokio, smol's
+//! executor, and (for programs without waiting) rayon.
 //!
-//! Each has as many threads as this process may use cpus. Vermeil's are pinned, the peers' are left to the kernel, which is
-//! how each is used.
+//! Each has as many threads as this process may use cpus. Vermeil's threads are pinned and the
+//! peers' are left to the kernel, because each runtime is used in this way.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -20,7 +20,7 @@ pub(super) trait Tasks: Clone + Send + Sync + 'static {
         F: Future + Send + 'static,
         F::Output: Send + 'static;
 
-    /// As [`spawn`](Self::spawn), and nobody waits for it.
+    /// As [`spawn`](Self::spawn), without a waiter.
     fn start(&self, future: impl Future<Output = ()> + Send + 'static) {
         drop(self.spawn(future));
     }
@@ -29,11 +29,11 @@ pub(super) trait Tasks: Clone + Send + Sync + 'static {
     fn yield_now(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Vermeil: each task on a color of its own.
+/// Vermeil: each task on a separate color.
 #[derive(Clone)]
 pub(super) struct Vermeil(pub(super) vermeil::Handle);
 
-/// A task of a runtime that says how it ended; here they all end well.
+/// A task of a runtime that reports how the task ended; here all tasks end well.
 pub(super) struct Ended<T>(T);
 
 impl<T, E, F> Future for Ended<F>
@@ -69,7 +69,7 @@ impl Tasks for Vermeil {
 pub(super) struct Tokio(Arc<tokio::runtime::Runtime>);
 
 impl Tokio {
-    /// Starts it.
+    /// Starts the runtime.
     pub(super) fn start(threads: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build();
         Self(Arc::new(runtime.expect("threads start")))
@@ -92,12 +92,12 @@ impl Tasks for Tokio {
     }
 }
 
-/// smol's executor on threads of its own.
+/// smol's executor on separate threads.
 #[derive(Clone)]
 pub(super) struct Smol(Arc<async_executor::Executor<'static>>);
 
 impl Smol {
-    /// Starts it; its threads last as long as the process.
+    /// Starts the executor; its threads last as long as the process.
     pub(super) fn start(threads: usize) -> Self {
         let executor = Arc::new(async_executor::Executor::new());
         for _ in 0..threads {
@@ -119,7 +119,7 @@ impl Tasks for Smol {
         self.0.spawn(future)
     }
 
-    /// Dropping this executor's task would cancel it.
+    /// Detaches the task, because dropping a task of this executor would cancel the task.
     fn start(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(future).detach();
     }

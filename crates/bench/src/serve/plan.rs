@@ -1,4 +1,4 @@
-//! What is run: the requests, the ways packets take, the servers, and what is measured of each.
+//! The plan: the requests, the paths of packets, the servers, and the metrics of each.
 
 use crate::network::Network;
 use crate::peers::vermeil::Io;
@@ -58,7 +58,7 @@ impl Request {
 pub enum Way {
     /// Over loopback, where part of the server's receive work is charged to the load.
     Loopback,
-    /// Between two namespaces, each side's receive work on its own core.
+    /// Between two namespaces, each side's receive work on a separate core.
     OwnReceive,
 }
 
@@ -72,7 +72,7 @@ impl Way {
     }
 }
 
-/// What a row calls its program: a request over a way.
+/// The program of a row: a request over a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Program {
     /// The way of the packets.
@@ -91,7 +91,8 @@ impl Program {
         requests.iter().map(|&request| Self { way, request }).collect()
     }
 
-    /// The program whose tuning serves this one too: a way to send bodies is tuned on bodies.
+    /// The program that determines this program's tuning, because a way to send bodies is tuned on
+    /// bodies.
     pub fn tuned_as(self) -> Self {
         let request = match self.request {
             Request::NotFound | Request::NotModified => Request::OneK,
@@ -110,15 +111,15 @@ impl Program {
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
-    /// Vermeil on one of its drivers.
+    /// Vermeil with a driver.
     Vermeil(Io),
     /// nginx, sending bodies in the way that is best for each request.
     Nginx,
-    /// nginx with `sendfile on`, as packages ship it, whatever the request.
+    /// nginx with `sendfile on`, as packages ship nginx, for every request.
     NginxSendfile,
     /// Apache httpd.
     Apache,
-    /// The least work possible, on one of two kernel interfaces.
+    /// The least possible work, with a kernel interface.
     Floor(Io),
 }
 
@@ -152,7 +153,7 @@ impl Server {
         Self::ALL.into_iter().find(|server| server.name() == name)
     }
 
-    /// The color of its bars: one hue a program, so that neighbours can be told apart without color too.
+    /// The color of the bars: one hue per program, so that neighbours differ even without color.
     pub fn color(self) -> &'static str {
         match self {
             Self::Vermeil(Io::Uring) => "#c8402a",
@@ -165,18 +166,18 @@ impl Server {
         }
     }
 
-    /// Whether it is one of the floors.
+    /// Returns whether the server is a floor.
     pub fn is_floor(self) -> bool {
         matches!(self, Self::Floor(_))
     }
 }
 
-/// What is measured.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Cpu time of the server for one request.
+    /// Cpu time of the server per request.
     CpuUs,
-    /// Cpu time of server and load for one request.
+    /// Cpu time of server and load per request.
     BothUs,
     /// Requests per second.
     PerS,

@@ -1,7 +1,7 @@
-//! What becomes of the numbers: rows, a table, a chart and a section of the documentation.
+//! The report: rows, a table, a chart and a section of the documentation.
 //!
-//! Everything is derived from the same summaries, so that no two places can differ. The text that says how to read the
-//! numbers stands here, beside the code that makes them.
+//! All parts come from the same summaries, so no two places can differ. The text about how to read
+//! the numbers is here, beside the code that makes the numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,8 +41,9 @@ the server's receive work is charged to the load (the *+rx* rows put it back), a
 it. Cores of a virtual machine are shared with strangers: compare within a round, and distrust small differences between \
 runs.";
 
-/// A larger share of the machine for other programs spoils a run: they evict the caches and take the load's cpu. With two
-/// cpus, 3 % is one program busy for a sixteenth of the time.
+/// A larger share of the machine for other programs spoils a run, because other programs evict the
+/// caches and take the load's cpu. With two cpus, 3 % is one program busy for a sixteenth of the
+/// time.
 const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// The finished bench.
@@ -95,7 +96,7 @@ impl Report {
         self.servers.iter().any(|server| server.is_floor())
     }
 
-    /// The summary of one metric.
+    /// The summary of a metric.
     pub fn summary(&self, program: Program, server: Server, metric: Metric) -> Option<Summary> {
         let metrics = self.summaries.get(&(program, server))?;
         metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| *summary)
@@ -204,7 +205,7 @@ impl Report {
     }
 }
 
-/// The metrics of one program on one server; ratios only where what they refer to was measured.
+/// The metrics of one program on one server; ratios only if their reference was measured.
 fn summarize(cells: &Cells, program: Program, samples: &[Sample]) -> Vec<(Metric, Summary)> {
     let series = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<f64>>();
     let of = |server: Server, value: fn(&Sample) -> f64| {
@@ -267,7 +268,7 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
     parameters
 }
 
-/// What other programs took of the machine, with a warning where it spoils the numbers.
+/// The share of the machine for other programs, with a warning if the share spoils the numbers.
 fn others(cells: &Cells) -> String {
     let shares: Vec<f64> = cells.values().flatten().filter_map(|sample| sample.others_share).collect();
     let Some(share) = Summary::of(&shares) else { return "not measured".into() };

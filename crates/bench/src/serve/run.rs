@@ -1,7 +1,8 @@
-//! One run of one server, and the loops around it: tuning before, rounds of all.
+//! One run of one server, and the loops around the runs: tuning first, then rounds of all servers.
 //!
-//! A run starts the server, checks one answer, warms it up, loads it and reads what it cost, and stops it. The numbers of
-//! a run in which anything went wrong are not kept: the bench ends with the reason.
+//! A run starts the server, checks one answer, warms the server up, applies the load, reads the
+//! cost, and stops the server. If anything goes wrong in a run, its numbers are discarded and the
+//! bench ends with the reason.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,15 +23,17 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Outcome, Wrk};
 use crate::{Error, Result};
 
-/// Load before the measured part of a run, for caches and buffers to fill; far longer than a server's first hundred
-/// requests need.
+/// Load before the measured part of a run, for caches and buffers to fill; far longer than a
+/// server's first hundred requests need.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Load of one tuning run: enough to see differences above a tenth, which are those worth tuning for.
+/// Load of one tuning run: enough to see differences above a tenth, because smaller differences are
+/// not worth tuning.
 const TUNE_DURATION: Duration = Duration::from_millis(300);
-/// The condition sent to a floor, which does not read it: as long as a server's tag usually is.
+/// The condition sent to a floor, which does not read the condition: as long as a server's usual
+/// tag.
 const FLOOR_TAG: &str = "\"6560a1b2-400\"";
 
-/// What one run measured.
+/// The measurement of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Microseconds of cpu per request.
@@ -45,10 +48,10 @@ pub struct Sample {
     pub p99_us: f64,
     /// The share of user mode in the server's own time.
     pub user_share: Option<f64>,
-    /// The share of one cpu that the harness itself took during the run.
+    /// The harness's share of one cpu during the run.
     pub harness_share: f64,
-    /// The share of the machine that other programs took during the run; known over loopback only, because elsewhere the
-    /// kernel receives packets in nobody's name.
+    /// Other programs' share of the machine during the run; known over loopback only, because
+    /// elsewhere the kernel charges received packets to no process.
     pub others_share: Option<f64>,
 }
 
@@ -101,7 +104,7 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// The servers asked for; in the smoke size, those of them that are installed.
+    /// The requested servers; in the smoke size, only the installed servers.
     fn servers_here(&self) -> Result<Vec<Server>> {
         let is_here = |server: &Server| match server {
             Server::Nginx | Server::NginxSendfile => find_program("nginx").is_some(),
@@ -142,7 +145,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Finds the cheapest way to send each body for the servers that have a choice; nothing in the smoke size.
+    /// Finds the cheapest way to send each body for the servers that have a choice; nothing in the
+    /// smoke size.
     pub fn tune(&mut self) -> Result<()> {
         if self.options.size == Size::Smoke {
             return Ok(());
@@ -195,7 +199,8 @@ impl<'a> Bench<'a> {
         Ok(cells)
     }
 
-    /// One run, once more when it fails: a connection lost to something else on the machine must not cost hours of rounds.
+    /// One run, repeated once after a failure, because a connection lost to other work on the
+    /// machine must not cost hours of rounds.
     fn sample(&self, server: Server, program: Program, network: &Network, load: Load) -> Result<Sample> {
         self.run(server, program, network, load).or_else(|error| {
             self.stop.check()?;
@@ -225,7 +230,8 @@ impl<'a> Bench<'a> {
         let own = after.group - before.group;
         let (cpu, both) = match network {
             Network::Loopback => (own.run, own.run + after.machine.children_since(&before.machine)),
-            // Most of the receive work happens in nobody's name, so here the cost is the core's, and both cores'.
+            // Most of the receive work is charged to no process, so here the cost is the time of
+            // the core, and of both cores.
             Network::Veth(_) => {
                 (after.core.busy_since(&before.core), after.machine.busy_since(&before.machine))
             }
@@ -245,7 +251,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Starts `server`, set up for `program`, and waits until it listens.
+    /// Starts `server`, set up for `program`, and waits until the server listens.
     fn start<'n>(&self, server: Server, program: Program, network: &'n Network) -> Result<Running<'n>> {
         let address = network.free_address()?;
         let state = self.site.state_folder(server.name())?;
@@ -273,7 +279,8 @@ impl<'a> Bench<'a> {
         Ok(Running { process, network, address })
     }
 
-    /// How a floor sends the body of `program`; only a whole file can stand for one, other bodies are short.
+    /// The floor's way to send the body of `program`. The floor can send only a whole file from the
+    /// page cache; other bodies are short.
     fn floor_sending(&self, server: Server, program: Program) -> floor::Sending {
         let untuned =
             if program.request == Request::OneM { floor::Sending::Apart } else { floor::Sending::Memory };
@@ -308,7 +315,8 @@ struct Running<'n> {
 }
 
 impl Running<'_> {
-    /// What is asked of `server` for `request`: with its own entity tag where the request is conditional.
+    /// The request to `server` for `request`: with the server's entity tag if the request is
+    /// conditional.
     fn target(&self, server: Server, request: Request) -> Result<Target> {
         let mut target = Target::to(&format!("/{}", request.file().0));
         if request == Request::NotModified {
@@ -318,7 +326,7 @@ impl Running<'_> {
         Ok(target)
     }
 
-    /// One answer, with the status and the body it must have.
+    /// Fetches one answer and checks its status and body.
     fn checked_answer(&self, request: Request, target: &Target) -> Result<Answer> {
         let answer = self.fetch(target)?;
         let status = request.status();
@@ -336,7 +344,8 @@ impl Running<'_> {
     }
 }
 
-/// The networks of this machine: the loopback, and a pair of our own where we have the right to make one.
+/// The networks of this machine: the loopback, and a private pair if we have the rights to make the
+/// pair.
 fn networks(cpus: Cpus) -> Vec<Network> {
     let mut networks = vec![Network::Loopback];
     let pair = if !rustix::process::geteuid().is_root() {
@@ -353,13 +362,14 @@ fn networks(cpus: Cpus) -> Vec<Network> {
     networks
 }
 
-/// Whether the bytes received are not those of the responses, apart from what was on its way at the end.
+/// Checks that the received bytes are the bytes of the responses, apart from bytes in flight at the
+/// end.
 fn wrong_bytes(outcome: &Outcome, answer: &Answer, load: Load) -> Option<String> {
     let one = answer.head_bytes as u64 + answer.body_bytes;
     let expected = outcome.requests * one;
     let on_the_way = load.connections as u64 * one;
     let off = outcome.bytes.abs_diff(expected);
-    // A head may differ by a few bytes from one response to the next, never by a tenth.
+    // The heads of two responses may differ by a few bytes, never by a tenth.
     let tolerated = on_the_way + outcome.requests * (answer.head_bytes as u64 / 10);
     (off > tolerated).then(|| format!("{} bytes for {} responses of {one}", outcome.bytes, outcome.requests))
 }

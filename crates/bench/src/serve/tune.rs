@@ -1,8 +1,9 @@
-//! Which of its ways to send a body a server uses for each program.
+//! The choice of a server's way to send a body for each program.
 //!
-//! What is cheapest depends on the size of the body and on who pays for receiving it, so servers with a choice, the
-//! floors among them, are tried on each program that has a body before anything is measured, and run with their best.
-//! Holds the choices and finds the best one; what a way is, each peer knows.
+//! The cheapest way depends on the size of the body and on who pays for receiving. For this reason
+//! servers with a choice, the floors included, try each way on each program with a body before any
+//! measurement, and run with the best way. Holds the choices and finds the best; each peer defines
+//! its ways.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,12 @@ use crate::peers::{apache, floor, nginx};
 use crate::serve::plan::{Program, Server};
 use crate::stats::Summary;
 
-/// How many times a promising way is tried; the median counts. A closed loop over loopback falls into one of two rhythms,
-/// server and load in turn or at once, whose costs differ by a third: a single lucky pass must not decide.
+/// The number of tries of a promising way; the median counts. A closed loop over loopback falls
+/// into one of two rhythms, server and load in turn or at once, and the costs of the rhythms differ
+/// by a third. A single lucky pass must not decide.
 const PASSES: usize = 5;
-/// A way that costs this many times the best in the first pass is not tried again: more than the two rhythms differ.
+/// A way that costs this many times the best in the first pass is not tried again: more than the
+/// two rhythms differ.
 const HOPELESS: f64 = 1.6;
 
 /// The way chosen for each program that was tuned, as an index into the server's ways.
@@ -22,17 +25,18 @@ const HOPELESS: f64 = 1.6;
 pub struct Tuning(BTreeMap<(Server, Program), usize>);
 
 impl Tuning {
-    /// Uses way number `way` for `program`, and for the programs without a body that go with it.
+    /// Uses way number `way` for `program`, and for the programs without a body that share its
+    /// tuning.
     pub fn choose(&mut self, server: Server, program: Program, way: usize) {
         self.0.insert((server, program.tuned_as()), way);
     }
 
-    /// The one of `ways` chosen for `program`; `None` before tuning.
+    /// The chosen way of `ways` for `program`; `None` before tuning.
     pub fn way<T: Copy>(&self, server: Server, program: Program, ways: &[T]) -> Option<T> {
         self.0.get(&(server, program.tuned_as())).and_then(|&way| ways.get(way)).copied()
     }
 
-    /// What was chosen for `server`, in words.
+    /// The choices for `server`, in words.
     pub fn describe(&self, server: Server) -> String {
         let names = ways_of(server);
         let of_server = self.0.iter().filter(|((tuned, _), _)| *tuned == server);
@@ -42,7 +46,7 @@ impl Tuning {
     }
 }
 
-/// The names of the ways `server` can send a body; none when it has no choice.
+/// The names of `server`'s ways to send a body; empty if there is no choice.
 pub fn ways_of(server: Server) -> Vec<String> {
     match server {
         Server::Nginx => nginx::Sending::ALL.iter().map(ToString::to_string).collect(),

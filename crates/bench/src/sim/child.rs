@@ -1,4 +1,4 @@
-//! One simulation, in a process of its own: what `vermeil-sims` does, and what it prints.
+//! One simulation in a separate process: the work and the output of `vermeil-sims`.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use vermeil_sim::{Machine, Options, Program, profile, simulate, workload};
 
 use crate::{Error, Result};
 
-/// What one simulation came to.
+/// The result of one simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// What happened at the moments of the virtual clock.
+    /// The events of the virtual clock.
     pub events: u64,
     /// Handlers run.
     pub runs: u64,
@@ -21,10 +21,11 @@ pub struct Sample {
     pub hash: u64,
 }
 
-/// Simulates; `virtual_ms` beyond the workload's warm-up, or to its end if that is 0.
+/// Simulates `virtual_ms` beyond the workload's warm-up, or to the workload's end if `virtual_ms`
+/// is 0.
 ///
 /// # Errors
-/// There is no such workload, machine or policy.
+/// The workload, machine or policy does not exist.
 pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> Result<Sample> {
     let wrong = |error: &dyn std::fmt::Display| Error::form("the case", error);
     let machine: Machine = profile(machine).map_err(|error| wrong(&error))?;

@@ -1,4 +1,4 @@
-//! The table of the bench, and how to read it.
+//! The table of the bench and its explanation.
 
 use crate::options::Options;
 use crate::points::Points;

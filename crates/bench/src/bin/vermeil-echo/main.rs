@@ -1,8 +1,9 @@
-//! A FastCGI application that is no PHP: it says what it was asked for, and what it was sent.
+//! A FastCGI application that is not PHP: answers with the request's target and body.
 //!
-//! As many children as it is told, threads that each serve one connection after the other, as PHP's children do; so what is left is
-//! what a server and the protocol cost. Reads requests however they come, keeps connections if it is asked to, and looks at no
-//! parameter but one. Must never face anything but a bench.
+//! The program runs `--children` threads, and each thread serves one connection after the other,
+//! like a child of PHP. The measured time is therefore the cost of the server and the protocol. The
+//! program accepts requests in any split, keeps connections open on request, and reads only one
+//! parameter. Must never face anything but a bench.
 
 use std::{
     fs::{self, Permissions},
@@ -22,13 +23,13 @@ use vermeil_fastcgi::request::Persistence;
 use vermeil_fastcgi::responder::{self, Event, Requests, Step};
 use vermeil_fastcgi::{RequestId, pairs};
 
-/// What every answer begins with.
+/// The start of every answer.
 const HEAD: &[u8] = b"Content-Type: text/plain\r\n\r\n";
 
 /// Bytes per receive: more than a request of the bench.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// Says what it was asked for.
+/// Answers each request with its target and body.
 #[derive(Debug, Parser)]
 #[command(name = "vermeil-echo")]
 struct Args {
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> io::Result<()> {
     let listener = UnixListener::bind(&args.socket)?;
-    // Whoever a server runs as must be able to connect.
+    // A server under any user must be able to connect.
     fs::set_permissions(&args.socket, Permissions::from_mode(0o666))?;
     thread::scope(|scope| {
         let children: Vec<_> = (0..args.children).map(|_| scope.spawn(|| serve_all(&listener))).collect();
@@ -77,7 +78,7 @@ fn serve(mut stream: UnixStream) -> io::Result<()> {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(bytes) => unread.extend_from_slice(&buffer[..bytes]),
-            // A server may close a connection without having read all.
+            // A server may close a connection with unread bytes left.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -91,7 +92,7 @@ fn serve(mut stream: UnixStream) -> io::Result<()> {
         }
         unread.drain(..done);
         match stream.write_all(&out) {
-            // Nobody waits for it any more.
+            // The client has gone.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             written => written?,
         }
@@ -114,7 +115,8 @@ impl Echo {
         Self { id: RequestId::FIRST, persistence: Persistence::Close, output: Vec::new() }
     }
 
-    /// Takes a part of the request, found in `input`; the last one puts the answer into `out`, and says whether others may follow.
+    /// Takes a part of the request, found in `input`. The last part puts the answer into `out`; the
+    /// result says whether more requests may follow on the connection.
     fn take(&mut self, event: Event, input: &[u8], out: &mut Vec<u8>) -> io::Result<ControlFlow<()>> {
         match event {
             Event::Begin { id, persistence, .. } => {

@@ -1,7 +1,8 @@
 //! The floor with epoll: one receive and one send per request, plus a share of one wait.
 //!
-//! One thread, edge-triggered: a connection is registered once, for both directions. One receive per event is enough
-//! because the next request comes only after the response. Owns no bytes: see `response.rs`.
+//! One thread, edge-triggered: each connection is registered once, for both directions. One receive
+//! per event is enough, because the next request comes only after the response. The response's
+//! bytes are in `response.rs`.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,11 +15,13 @@ use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
 use crate::response::{Progress, Response};
 
-/// Events taken per wait: more than the connections of any run (64), so that one wait sees all that is ready.
+/// Events per wait: more than the connections of any run (64), so one wait returns all ready
+/// connections.
 const EVENTS_PER_WAIT_MAX: usize = 512;
 /// Bytes per receive: well above wrk's requests (under 200 bytes).
 const RECEIVE_BYTES: usize = 4096;
-/// The event data of the listener; connections carry their descriptor's number, which is never this.
+/// The event data of the listener; connections carry their descriptor's number, which is never
+/// this.
 const LISTENER: u64 = u64::MAX;
 
 struct Connection {
@@ -89,7 +92,8 @@ enum Alive {
     No,
 }
 
-/// Goes on with the response that is going out, or receives one request and starts the next response.
+/// Goes on with the response that is going out, or receives one request and starts the next
+/// response.
 fn answer(connection: &mut Connection, response: &Response) -> io::Result<Alive> {
     if !connection.blocked {
         let mut request = [MaybeUninit::<u8>::uninit(); RECEIVE_BYTES];

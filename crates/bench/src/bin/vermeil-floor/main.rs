@@ -1,9 +1,11 @@
-//! The floor: the least work a server can do for one HTTP exchange, so that what is left is the kernel's TCP.
+//! The floor: the least work of a server for one HTTP exchange. The remaining cost is the kernel's
+//! TCP.
 //!
-//! It takes every receive for exactly one request, looks at none of its bytes, and answers with one canned response of
-//! the size it was told. It is one pinned thread, knows no other path, no time-outs and no limits, and must never face
-//! anything but a load generator that neither pipelines nor splits requests.
-//! The harness checks status and byte count of its answers before every run, as it does for the real servers.
+//! The floor takes every receive for exactly one request, does not look at the bytes, and answers
+//! with one fixed response of the configured size. It is one pinned thread with no other path, no
+//! time-outs and no limits. It must never face anything but a load generator that neither pipelines
+//! nor splits requests. The harness checks the status and the byte count of the answers before
+//! every run, as for the real servers.
 
 mod epoll;
 mod once;
@@ -54,7 +56,8 @@ struct Args {
     /// Bytes of the response's head, blank line included.
     #[arg(long)]
     head: usize,
-    /// Bytes of the response's body; with --file, the size of the file. With --io php it is as long as PHP's.
+    /// Bytes of the response's body; with --file, the size of the file. With --io php the body is
+    /// as long as PHP's.
     #[arg(long, default_value_t = 0)]
     body: u64,
     /// Send the body from this file with sendfile instead of from memory.
@@ -69,7 +72,7 @@ struct Args {
     /// With --io php: where PHP listens.
     #[arg(long, required_if_eq("io", "php"))]
     socket: Option<PathBuf>,
-    /// With --io php: the program that is asked for.
+    /// With --io php: the script to request.
     #[arg(long, required_if_eq("io", "php"))]
     script: Option<PathBuf>,
     /// With --io php: connections to PHP, as many as it has children.
@@ -105,7 +108,8 @@ fn run(args: &Args) -> io::Result<()> {
     sched_setaffinity(None, &cpus)?;
     let listener = TcpListener::bind(args.listen)?;
     rustix::net::listen(&listener, args.queue.into())?;
-    // Accepted sockets inherit it: a response's tail must not wait for an acknowledgement (Nagle).
+    // Accepted sockets inherit the option, because the tail of a response must not wait for an
+    // acknowledgement (Nagle).
     set_tcp_nodelay(&listener, true)?;
     match args.io {
         Io::Epoll => epoll::run(&listener, &response),

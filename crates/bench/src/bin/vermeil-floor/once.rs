@@ -1,7 +1,8 @@
-//! The floor of a server that is asked for more than it can do: one connection after the other is accepted, received from
-//! once, answered and closed: four blocking calls and nothing else.
+//! The floor of an overloaded server: accept one connection, receive once, answer and close, then
+//! the next connection. Each request takes four blocking calls and nothing else.
 //!
-//! The kernel's queue is all that waits, so its length, `--queue`, decides how long. Owns no bytes: see `response.rs`.
+//! Only the kernel's queue holds waiting connections, so its length, `--queue`, sets the waiting
+//! time. The response's bytes are in `response.rs`.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,7 +26,7 @@ pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()>
         };
         let mut request = [MaybeUninit::<u8>::uninit(); RECEIVE_BYTES];
         if let Ok((_, 1..)) = recv(&socket, &mut request[..], RecvFlags::empty()) {
-            // What goes wrong now is the client's.
+            // An error here is the client's fault.
             let _ = response.send(&socket, &mut 0);
         }
     }

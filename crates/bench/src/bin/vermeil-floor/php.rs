@@ -1,9 +1,11 @@
-//! The floor of passing requests to PHP: what is received is for one program, asked on a connection that is kept, and
-//! answered with canned bytes once PHP has ended its answer.
+//! The floor of passing requests to PHP: every received request goes to one script over a
+//! persistent connection, and the client gets a fixed answer when PHP has ended its answer.
 //!
-//! One thread, edge-triggered epoll: for each request a receive and a send on either side, and a share of the waits. PHP is sent what
-//! a server would send, made once; of its answer nothing is looked at but the end. As many connections to PHP as it has
-//! children; requests beyond wait for the first that is free. Owns no bytes of the answer: see `response.rs`.
+//! One thread, edge-triggered epoll: each request costs a receive and a send on either side, and a
+//! share of the waits. PHP gets the request that a server would send, built once; of PHP's answer
+//! only the end is looked at. The number of connections to PHP equals the number of PHP's children,
+//! and further requests wait for the first free connection. The response's bytes are in
+//! `response.rs`.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -22,31 +24,32 @@ use crate::response::{Progress, Response};
 
 /// Events taken per wait: more than the connections of any run.
 const EVENTS_PER_WAIT_MAX: usize = 512;
-/// Bytes per receive: more than a program of the bench says at once.
+/// Bytes per receive: more than a script of the bench writes at once.
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// The event data of the listener; connections carry their descriptor's number, which is never this.
+/// The event data of the listener; connections carry their descriptor's number, which is never
+/// this.
 const LISTENER: u64 = u64::MAX;
-/// What an answer ends with (FastCGI §5.5), and the first bytes of that record.
+/// The size of the record that ends an answer (FastCGI §5.5), and the first bytes of that record.
 const END_BYTES: usize = 16;
 const END_BEGINS: [u8; 2] = [1, 3];
-/// What ends the head of an answer.
+/// The end of an answer's head.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Where PHP is, and what it is asked.
+/// PHP's socket and the request to PHP.
 pub(crate) struct Php {
-    /// Its socket.
+    /// PHP's socket.
     pub(crate) socket: PathBuf,
-    /// The program.
+    /// The script.
     pub(crate) script: PathBuf,
-    /// Connections that are kept.
+    /// Persistent connections.
     pub(crate) children: usize,
 }
 
 impl Php {
-    /// Asks once, to know how long answers are to be: bytes of what follows the head.
+    /// Asks PHP once for the length of the answers: the number of bytes after the head.
     ///
     /// # Errors
-    /// PHP cannot be reached, or what comes back is no answer.
+    /// PHP cannot be reached, or the response is not a valid answer.
     pub(crate) fn body_bytes(&self) -> io::Result<u64> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.write_all(&request_for(&self.script))?;
@@ -83,7 +86,7 @@ enum Peer {
     },
     Php {
         socket: OwnedFd,
-        /// Whom it serves.
+        /// The client of the current request.
         client: Option<usize>,
     },
 }
@@ -91,7 +94,7 @@ enum Peer {
 struct Floor<'a> {
     epoll: OwnedFd,
     response: &'a Response,
-    /// By their descriptors.
+    /// Indexed by descriptor.
     peers: Vec<Option<Peer>>,
     request: Vec<u8>,
     buffer: Vec<u8>,
@@ -135,7 +138,7 @@ pub(crate) fn run(listener: &TcpListener, response: &Response, php: &Php) -> io:
     }
 }
 
-/// What a server would send for `script`, in a request of this bench's load.
+/// The bytes that a server would send for `script`, in a request of this bench's load.
 fn request_for(script: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let name = script.file_name().unwrap_or_default().to_string_lossy();
@@ -173,7 +176,8 @@ fn request_for(script: &Path) -> Vec<u8> {
 impl Floor<'_> {
     fn watch(&mut self, socket: OwnedFd, peer: impl FnOnce(OwnedFd) -> Peer) -> io::Result<usize> {
         let slot = socket.as_raw_fd() as usize;
-        // PHP's end would tell of room for each request that is read there.
+        // PHP's socket is not watched for room, because otherwise each request that PHP reads would
+        // cause an event.
         let mut edges = EventFlags::IN | EventFlags::ET;
         let peer = peer(socket);
         let socket = match &peer {
@@ -214,7 +218,8 @@ impl Floor<'_> {
                     self.ask()
                 }
                 Err(Errno::AGAIN) => Ok(()),
-                // An answer that comes later finds nobody, or the next of the same number: a load that ends is all there is.
+                // A later answer finds no client, or the next client with the same number. This is
+                // harmless, because clients close only at the end of the load.
                 Ok(_) | Err(_) => {
                     self.peers[slot] = None;
                     Ok(())
@@ -242,7 +247,7 @@ impl Floor<'_> {
         }
     }
 
-    /// Has those who wait served, as far as PHP has children.
+    /// Passes waiting requests to PHP while children are free.
     fn ask(&mut self) -> io::Result<()> {
         while let Some(&asking) = self.waiting.front()
             && let Some(slot) = self.free.pop()
@@ -260,7 +265,7 @@ impl Floor<'_> {
         Ok(())
     }
 
-    /// Begins an answer, or goes on with one.
+    /// Starts or continues an answer.
     fn answer(&mut self, slot: usize) -> io::Result<()> {
         let Some(Peer::Client { socket, sent, blocked }) = &mut self.peers[slot] else { return Ok(()) };
         if !*blocked {

@@ -1,7 +1,8 @@
-//! The canned response and how it goes out on a non-blocking socket.
+//! The fixed response and how to send the response on a non-blocking socket.
 //!
-//! Owns the bytes: a head padded to an exact length and a body, either behind the head in the same buffer (so one send
-//! carries both) or in a file (one send, then sendfile). Leaves readiness to the two loops.
+//! Owns the bytes: a head padded to an exact length, and a body. The body is either behind the head
+//! in the same buffer (so one send carries both) or in a file (one send, then sendfile). Leaves
+//! readiness to the loops.
 
 use std::fs::File;
 use std::io;
@@ -16,16 +17,16 @@ use rustix::net::{SendFlags, send};
 pub(crate) enum Progress {
     /// Every byte is with the kernel.
     Done,
-    /// The socket's send buffer is full: go on when it is writable.
+    /// The socket's send buffer is full: continue when the socket is writable.
     Blocked,
 }
 
 /// Whether the head of a response from a file waits for the file's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// It travels with them.
+    /// The head travels with the file's first bytes.
     Joined,
-    /// It travels alone, at once.
+    /// The head travels alone, at once.
     Apart,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct FileBody {
     head: Head,
 }
 
-/// One response, sent again and again.
+/// A response that is sent repeatedly.
 pub(crate) struct Response {
     memory: Vec<u8>,
     file: Option<FileBody>,
@@ -62,12 +63,13 @@ impl Response {
         Ok(Self { memory, file: Some(FileBody { file, bytes, head }) })
     }
 
-    /// The whole response, when it stands in memory.
+    /// The whole response, if all of it is in memory.
     pub(crate) fn in_memory(&self) -> Option<&[u8]> {
         self.file.is_none().then_some(self.memory.as_slice())
     }
 
-    /// Sends what follows the first `sent` bytes, as far as the socket takes it, and moves `sent` on.
+    /// Sends the bytes after the first `sent` bytes while the socket accepts more, and advances
+    /// `sent`.
     pub(crate) fn send(&self, socket: impl AsFd, sent: &mut u64) -> io::Result<Progress> {
         let memory = self.memory.len() as u64;
         let joined = self.file.as_ref().is_some_and(|body| body.head == Head::Joined);
@@ -95,9 +97,11 @@ impl Response {
     }
 }
 
-/// A response head of exactly `bytes` bytes: the status line, Content-Length where a body may follow, and padding.
+/// A response head of exactly `bytes` bytes: the status line, Content-Length where a body may
+/// follow, and padding.
 fn padded_head(status: u16, bytes: usize, body: u64) -> io::Result<Vec<u8>> {
-    // RFC 9112, section 6.3: a 304 ends with its head whatever Content-Length says, so it can go without.
+    // RFC 9112, section 6.3: a 304 ends with its head whether or not Content-Length is present, so
+    // the header can go.
     let length = if status == 304 { String::new() } else { format!("Content-Length: {body}\r\n") };
     let start = format!("HTTP/1.1 {status} -\r\n{length}X-Pad: ");
     let end = "\r\n\r\n";

@@ -1,9 +1,11 @@
-//! The floor with io_uring: multishot receive into a buffer ring, every send of a turn submitted in one system call.
+//! The floor with io_uring: multishot receive into a buffer ring, and all sends of a turn in one
+//! system call.
 //!
-//! One thread, one ring (single issuer, deferred task work). A request costs one completion and one submission; a send
-//! reports only its failure. A response from a file is the exception: io_uring has no sendfile, so the loop calls it and
-//! waits for a full socket with a poll. Owns no bytes of the response: see `response.rs`; the buffers that receive
-//! requests are in `Buffers` and never looked at.
+//! One thread, one ring (single issuer, deferred task work). A request costs one completion and one
+//! submission, because a send reports only its failure. A response from a file is the exception:
+//! io_uring has no sendfile, so the loop calls sendfile and waits for a full socket with a poll.
+//! The response's bytes are in `response.rs`; the receive buffers are in `Buffers`, and their
+//! contents are never read.
 
 #![allow(unsafe_code)]
 
@@ -21,16 +23,17 @@ use rustix::net::SendFlags;
 
 use crate::response::{Progress, Response};
 
-/// Submissions per turn before one is flushed early: more than the connections of any run (64).
+/// Submissions per turn before an early flush: more than the connections of any run (64).
 const SUBMISSIONS: u32 = 1024;
-/// Receive buffers; a power of two, as the kernel asks. They go back at once, so few are ever out.
+/// Receive buffers; a power of two, as the kernel asks. Buffers return at once, so few are in use
+/// at any time.
 const BUFFERS: u16 = 256;
 /// Bytes per receive buffer: well above wrk's requests (under 200 bytes).
 const BUFFER_BYTES: usize = 1024;
 const BUFFER_GROUP: u16 = 0;
 const PAGE_BYTES: usize = 4096;
 
-/// What a completion is about.
+/// The operation of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Accept,
@@ -39,8 +42,9 @@ enum Op {
     Writable,
 }
 
-/// The user data of a submission: what it is about, on which descriptor, and whose. A completion may come after its
-/// connection was closed and its descriptor given to the next one, so a connection also has a serial number.
+/// The user data of a submission: the operation, the descriptor and the connection's serial number.
+/// The serial number is needed because a completion may come after the connection was closed and
+/// the next connection got the same descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tag {
     op: Op,
@@ -91,11 +95,11 @@ pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()>
     }
 }
 
-/// Queues one submission, flushing the queue first when it is full.
+/// Queues one submission, and flushes the queue first if the queue is full.
 fn push(ring: &mut IoUring, entry: squeue::Entry) -> io::Result<()> {
     loop {
-        // SAFETY: every entry built here names descriptors, and memory of the response or the buffer ring, that live as
-        // long as the loop that waits for its completion.
+        // SAFETY: every entry built here names descriptors, and memory of the response or the
+        // buffer ring, that live as long as the loop that waits for the entry's completion.
         if unsafe { ring.submission().push(&entry) }.is_ok() {
             return Ok(());
         }
@@ -167,7 +171,8 @@ impl Floor<'_> {
             return Ok(());
         }
         let slot = result as usize;
-        // SAFETY: the kernel just handed this descriptor over with the completion; nothing else owns it.
+        // SAFETY: the kernel handed over this descriptor with the completion; there is no other
+        // owner.
         let socket = unsafe { OwnedFd::from_raw_fd(result) };
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);
@@ -195,7 +200,8 @@ impl Floor<'_> {
             }
             return self.answer_from_file(ring, tag);
         };
-        // With WAITALL the kernel goes on with a short send by itself, so success needs no completion.
+        // With WAITALL the kernel continues a short send without help, so success needs no
+        // completion.
         let flags = SendFlags::NOSIGNAL.bits() as i32 | rustix::net::RecvFlags::WAITALL.bits() as i32;
         let send = opcode::Send::new(Fd(tag.fd), canned.as_ptr(), canned.len() as u32).flags(flags).build();
         push(ring, send.flags(squeue::Flags::SKIP_SUCCESS).user_data(Tag { op: Op::Send, ..tag }.pack()))
@@ -225,7 +231,7 @@ impl Floor<'_> {
     }
 }
 
-/// The buffer ring: entries the kernel takes from the front, and the memory they name.
+/// The buffer ring: entries that the kernel takes from the front, and their memory.
 struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: Vec<u8>,
@@ -250,7 +256,8 @@ impl Buffers {
 
     fn register(&self, ring: &IoUring) -> io::Result<()> {
         let address = self.entries.as_ptr() as u64;
-        // SAFETY: the ring's memory is page-aligned, holds BUFFERS entries and lives as long as the process serves.
+        // SAFETY: the ring's memory is page-aligned, holds BUFFERS entries and lives as long as the
+        // process serves.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFERS, BUFFER_GROUP, 0) }
     }
 
@@ -258,15 +265,16 @@ impl Buffers {
     fn give_back(&mut self, buffer: u16) {
         let slot = usize::from(self.tail & (BUFFERS - 1));
         let address = self.memory[usize::from(buffer) * BUFFER_BYTES..].as_mut_ptr();
-        // SAFETY: the slot is below BUFFERS, and the kernel reads only slots below the published tail, so this one is
-        // ours until the store below.
+        // SAFETY: the slot is below BUFFERS, and the kernel reads only slots below the published
+        // tail, so this thread owns the slot until the store below.
         let entry = unsafe { self.entries.add(slot).as_mut() };
         entry.set_addr(address as u64);
         entry.set_len(BUFFER_BYTES as u32);
         entry.set_bid(buffer);
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail is a u16 inside the first entry, aligned and written by this thread only; the kernel reads
-        // it. Release publishes the entry before the tail that covers it (io_uring_register_buf_ring(3)).
+        // SAFETY: the tail is a u16 inside the first entry, aligned and written by this thread
+        // only; the kernel reads the tail. Release publishes the entry before the tail that covers
+        // the entry (io_uring_register_buf_ring(3)).
         unsafe {
             let tail = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
             AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);

@@ -1,4 +1,4 @@
-//! One run of `cargo xtask bench runtime`, in a process of its own; prints one line of JSON.
+//! One run of `cargo xtask bench runtime`, in a separate process; prints one line of JSON.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,19 +20,19 @@ struct Args {
     /// The program.
     #[arg(value_parser = |name: &str| Program::from_name(name).ok_or("there is no such program"))]
     program: Program,
-    /// The policy or peer it runs on.
+    /// The policy or peer to run on.
     #[arg(value_parser = |name: &str| Variant::from_name(name).ok_or("there is no such policy or peer"))]
     variant: Variant,
-    /// How much of it.
+    /// The size of the run.
     #[arg(long, value_enum, default_value = "full")]
     size: Size,
-    /// What is watched.
+    /// The observation during the run.
     #[arg(long, value_enum, default_value = "end")]
     watch: Watch,
     /// How much is observed: off, sampled or all.
     #[arg(long, default_value_t)]
     observe: Observe,
-    /// The cpus it may use.
+    /// The cpus for the run.
     #[arg(long, value_enum, default_value = "all")]
     cpus: Cpus,
     /// Leave a recording of the run in this file ("Recordings" in docs/runtime.md).

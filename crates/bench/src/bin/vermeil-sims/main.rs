@@ -1,4 +1,4 @@
-//! One simulation of `cargo xtask bench sim`, in a process of its own; prints one line of JSON.
+//! One simulation of `cargo xtask bench sim`, in a separate process; prints one line of JSON.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! A process that holds nothing and does nothing but start the program with `posix_spawn`, one after the other or several at
-//! once: the least that a start costs. It is forked before anything is held, and asked for some starts whenever it is its
-//! turn.
+//! A process that holds nothing and only starts the program with `posix_spawn`, one after the other
+//! or several at once: the least cost of a start. The process is forked before memory and
+//! descriptors are held, and starts programs when its turn comes.
 
 #![allow(unsafe_code)]
 
@@ -19,17 +19,17 @@ use crate::{
     ways::{Start, posix_spawn, wait_for_any},
 };
 
-/// Bytes of a number as it is told.
+/// Bytes of a number on the wire.
 const NUMBER: usize = size_of::<u64>();
 
-/// The process; it ends when this is dropped.
+/// The process, which ends when this value is dropped.
 pub(crate) struct Bare {
     line: UnixStream,
     pid: u32,
 }
 
 impl Bare {
-    /// Forks it, which only a process without other threads may.
+    /// Forks the process; only a process without other threads may call this.
     pub(crate) fn fork(program: &CStr) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         // SAFETY: there are no other threads, so the child may do all that this process may.
@@ -37,21 +37,22 @@ impl Bare {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(ours);
-                // What went wrong is noticed where nothing comes back.
+                // The parent notices an error by the missing answer.
                 let _ = serve(theirs, program);
-                // SAFETY: ends the child without what its parent is to do at the end.
+                // SAFETY: ends the child without the parent's exit handlers.
                 unsafe { libc::_exit(0) }
             }
             pid => Ok(Self { line: ours, pid: pid.unsigned_abs() }),
         }
     }
 
-    /// Its number.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Has it start the program `count` times, `at_once` of them at once; the starts, and the processor time they took in all.
+    /// Starts the program `count` times, `at_once` at a time; returns the starts and their total
+    /// processor time.
     pub(crate) fn start(&mut self, count: usize, at_once: usize) -> io::Result<(Vec<Start>, Duration)> {
         self.line.write_all(&[count, at_once].map(|number| (number as u64).to_ne_bytes()).concat())?;
         let mut number = || {

@@ -1,9 +1,13 @@
-//! What starting one program costs a process that holds much memory and many descriptors, by each way to start one.
+//! The cost of starting one program from a process with much memory and many descriptors, by each
+//! way of starting.
 //!
-//! The spawner is started first, as a server does it, and a process that holds nothing and starts programs by itself; then memory is filled and descriptors are opened. Each way starts
-//! the program many times, one after the other, and waits for its end. Then it does so again while another thread works on the
-//! same memory, and notes how long it was kept from that, as often for each way. One line of JSON per way. Leaves out which machines and sizes
-//! that is tried on (`cgi/starts.rs`). The ways take turns, so that what else the machine does meanwhile falls on all of them.
+//! First the program starts the spawner, as a server does, and a process that holds nothing and
+//! starts programs. Then the program fills memory and opens descriptors. Each way starts the
+//! program many times, one after the other, and waits for its end. After that each way does so
+//! again while another thread works on the same memory and records the length of its stalls, with
+//! the same number of records for each way. Prints one line of JSON per way. Leaves out the choice
+//! of machines and sizes (`cgi/starts.rs`). The ways take turns, because other activity of the
+//! machine then falls on all of them alike.
 
 mod awake;
 mod bare;
@@ -30,12 +34,13 @@ use ways::{Start, Way, Ways};
 
 /// Starts of each way before the measured ones of a turn.
 const WARM_UPS: usize = 3;
-/// Turns of each way, if it has as many starts.
+/// Turns of each way, if the way has that many starts.
 const TURNS: usize = 10;
-/// What the other thread notes in a turn: a longest time among more would be longer. A turn goes on until there are as many.
+/// Pieces that the other thread records in a turn. The number is fixed because the maximum of more
+/// pieces would be longer; a turn goes on until the number is reached.
 const NOTED: usize = 300;
 
-/// Starts a program many times, and says what that cost.
+/// Starts a program many times and reports the cost.
 #[derive(Debug, Parser)]
 #[command(name = "vermeil-starts")]
 struct Args {
@@ -54,11 +59,11 @@ struct Args {
     /// Starts of each way that are measured, in the same order.
     #[arg(long, value_delimiter = ',')]
     starts: Vec<usize>,
-    /// The program: it must end by itself at once.
+    /// The program: must end at once without help.
     program: PathBuf,
 }
 
-/// What one way cost.
+/// The cost of one way.
 #[derive(Debug, Serialize)]
 struct Said {
     way: String,
@@ -73,10 +78,10 @@ struct Said {
     cpu_us: f64,
     /// Page tables of the process that starts the program.
     page_tables_kb: u64,
-    /// How long the other thread was kept from its work: one time in a thousand, and at most.
+    /// The stalls of the other thread: the 99.9th percentile and the maximum.
     stall_us_p999: f64,
     stall_us_max: f64,
-    /// How long the host kept it from that, at most.
+    /// The maximum time that the host took from the other thread.
     host_us_max: f64,
 }
 
@@ -100,7 +105,7 @@ fn run() -> io::Result<()> {
     let mut all: Vec<_> = ways_here.map(|(&way, &starts)| (Measured::of(way), starts)).collect();
     for turn in 0..TURNS {
         for (measured, starts) in &mut all {
-            // What does not divide is spread.
+            // Spreads the remainder over the turns.
             let starts = *starts * (turn + 1) / TURNS - *starts * turn / TURNS;
             if starts > 0 {
                 measured.turn(starts, &mut ways, &watch)?;
@@ -115,7 +120,7 @@ fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// What was measured of one way.
+/// The measurements of one way.
 struct Measured {
     way: Way,
     starts: Vec<Start>,

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 /// Bytes of a huge page on the machines there are.
 const HUGE: usize = 2 << 20;
-/// Bytes of an ordinary page; more often than needed where they are larger.
+/// Bytes of an ordinary page; where pages are larger, each page is written more than once.
 const SMALL: usize = 4 << 10;
 
 /// A kind of pages.
@@ -16,19 +16,19 @@ const SMALL: usize = 4 << 10;
 pub(crate) enum Pages {
     /// Of 4 KB.
     Small,
-    /// Of 2 MB, put together by the kernel where it can.
+    /// Of 2 MB, merged by the kernel where possible.
     Transparent,
     /// Of 2 MB, set apart beforehand.
     Reserved,
 }
 
-/// A private mapping with every page of it in use.
+/// A private mapping with every page in use.
 pub(crate) struct Memory {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to nobody else, and `Writer` writes single bytes that nobody reads.
+// SAFETY: the mapping has no other owner, and `Writer` writes single bytes that no thread reads.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -48,7 +48,8 @@ impl Memory {
             Pages::Reserved => None,
         };
         if let Some(advice) = advice {
-            // SAFETY: the range is the mapping just made. A kernel without such pages refuses, and has none to forbid.
+            // SAFETY: the range is the mapping just made. A kernel without such pages refuses, and
+            // has none to forbid.
             unsafe { libc::madvise(start, bytes, advice) };
         }
         let memory = Self { start: NonNull::new(start.cast()).expect("a mapping is not at zero"), bytes };
@@ -63,11 +64,12 @@ impl Memory {
     /// Writes to the page at `offset`.
     pub(crate) fn write(&self, offset: usize) {
         assert!(offset < self.bytes);
-        // SAFETY: within the mapping, and nobody reads it.
+        // SAFETY: within the mapping, and no thread reads the byte.
         unsafe { self.start.as_ptr().add(offset).write_volatile(1) };
     }
 
-    /// The same memory for another thread, which must be done with it before it is given back.
+    /// The same memory for another thread, which must stop using the memory before the mapping is
+    /// dropped.
     pub(crate) fn share(&self) -> std::mem::ManuallyDrop<Self> {
         std::mem::ManuallyDrop::new(Self { start: self.start, bytes: self.bytes })
     }
@@ -75,7 +77,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody uses any more.
+        // SAFETY: the whole mapping, which has no users any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,7 +1,8 @@
-//! All that takes part in a start on one cpu.
+//! Puts all participants of a start on one cpu.
 //!
-//! Where there are more, each that takes its turn is woken on another, as a rule, and on a virtual machine that is halted: so
-//! what is measured is mostly what the host does. On one cpu nobody is woken elsewhere, and nothing but the work is left.
+//! With more cpus, each participant usually wakes up on another cpu, and on a virtual machine that
+//! cpu is halted. The measurement then shows mostly the work of the host. On one cpu no wake-up
+//! goes elsewhere, so the measurement shows only the work of the start.
 
 use std::io;
 
@@ -10,17 +11,17 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
 };
 
-/// This thread and some processes are on one cpu until this is dropped.
+/// Keeps this thread and some processes on one cpu until this value is dropped.
 pub(crate) struct OneCpu {
-    /// Where they were allowed to be.
+    /// The cpus allowed before.
     before: Vec<(Option<Pid>, CpuSet)>,
 }
 
 impl OneCpu {
-    /// Keeps this thread where it is, and the only threads of `others` with it.
+    /// Keeps this thread on its current cpu, and the only threads of `others` with this thread.
     ///
     /// # Errors
-    /// One of them has ended, or is not ours.
+    /// One of the processes has ended, or belongs to another user.
     pub(crate) fn hold(others: [u32; 2]) -> io::Result<Self> {
         let mut one = CpuSet::new();
         one.set(sched_getcpu());
@@ -37,7 +38,7 @@ impl OneCpu {
 impl Drop for OneCpu {
     fn drop(&mut self) {
         for (pid, before) in &self.before {
-            // Whoever has ended is nowhere.
+            // An ended process needs no restoring.
             let _ = sched_setaffinity(*pid, before);
         }
     }

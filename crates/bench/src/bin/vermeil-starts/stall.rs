@@ -1,8 +1,10 @@
-//! A thread that works on the same memory and descriptors while programs are started, and notes how long it was kept from it.
+//! A thread that works on the same memory and descriptors while programs are started, and records
+//! the length of its stalls.
 //!
-//! Its work is what a server's threads do all the time: write to memory, ask the kernel for more and give it back, open a
-//! descriptor and close it. It sleeps in between, so that it does not compete with what is measured; time asleep is not
-//! counted. How long a piece of work took is divided by what the kernel tells of the thread: see [`Piece`].
+//! The work is like the constant work of a server's threads: write to memory, get memory from the
+//! kernel and return it, open a descriptor and close it. The thread sleeps in between, because
+//! otherwise it would compete with the measured starts; the time asleep does not count. The time of
+//! a piece of work is split with the help of the kernel's accounting of the thread: see [`Piece`].
 
 #![allow(unsafe_code)]
 
@@ -28,19 +30,23 @@ use crate::memory::Memory;
 const PIECE: usize = 16 << 10;
 /// Between two pieces of work.
 const PAUSE: Duration = Duration::from_micros(50);
-/// What the scheduler tells of a thread: nanoseconds on a cpu, nanoseconds ready for one, and how often.
+/// The scheduler's accounting of a thread: nanoseconds on a cpu, nanoseconds ready for a cpu, and
+/// the number of turns.
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
-/// How long a piece of work took, without the time for which the thread could have run and others had the cpu: a machine with few
-/// cpus gives them to the programs that are started, whoever starts them, and that is nothing a server is kept from.
+/// The time of a piece of work, without the time in which the thread was ready and others had the
+/// cpu. That time is left out because a machine with few cpus gives the cpus to the started
+/// programs in any case, which is no stall caused by the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// It ran, or slept until a lock of the kernel was free.
+    /// The thread ran, or slept until a lock of the kernel was free.
     pub(crate) own: Duration,
-    /// It ran, but the host had taken the cpu away from this machine. The kernel leaves out of a thread's cpu time what the
-    /// host tells it (`CONFIG_PARAVIRT_TIME_ACCOUNTING`); where the host tells nothing, this is nothing. Of a thread that slept
-    /// meanwhile it cannot be told, and is in the other. A kernel that counts interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`)
-    /// leaves those out too, and they are in here.
+    /// The thread ran, but the host had taken the cpu away from this machine. The kernel subtracts
+    /// the time that the host reports from a thread's cpu time (`CONFIG_PARAVIRT_TIME_ACCOUNTING`);
+    /// where the host reports nothing, this is zero. If the thread slept meanwhile, the two cannot
+    /// be told apart and the time counts as `own`. A kernel that counts interrupts apart
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`) subtracts interrupts too, and their time is then included
+    /// here.
     pub(crate) host: Duration,
 }
 
@@ -83,7 +89,7 @@ impl Watch {
         self.shared.samples().len() >= count || self.thread.is_finished()
     }
 
-    /// The thread works no longer; gives the first `count` pieces of what it did.
+    /// Stops the work and returns the first `count` pieces.
     pub(crate) fn end(&self, count: usize) -> Vec<Piece> {
         self.shared.works.store(false, Ordering::Relaxed);
         let mut samples = std::mem::take(&mut *self.shared.samples());
@@ -94,7 +100,7 @@ impl Watch {
     /// Waits until the thread is done with the memory.
     ///
     /// # Errors
-    /// It could not work.
+    /// The thread could not work.
     pub(crate) fn stop(self) -> io::Result<()> {
         self.shared.ends.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -123,24 +129,25 @@ fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel tells of this thread.
+/// The kernel's accounting of this thread.
 struct Account {
     now: Instant,
     /// On a cpu, which this machine had.
     ran: Duration,
-    /// Ready for one, which others had.
+    /// Ready for a cpu that others had.
     ready: Duration,
     sleeps: i64,
 }
 
 impl Account {
-    /// As a piece of work begins. The time is read last, and first when it ends: whatever the thread waits for in between is
-    /// then in none of the times, at most in `ready`, which lessens a stall, seldom.
+    /// At the beginning of a piece of work. The clock is read last here and first in `end`. Because
+    /// of this order a wait between the readings is in none of the times; at most a rare wait is in
+    /// `ready`, which makes a stall shorter.
     fn begin(schedstat: &File) -> io::Result<Self> {
         Ok(Self { ready: ready(schedstat)?, sleeps: rusage::sleeps(), ran: ran(), now: Instant::now() })
     }
 
-    /// As it ends.
+    /// At the end of a piece of work.
     fn end(schedstat: &File) -> io::Result<Self> {
         Ok(Self { now: Instant::now(), ran: ran(), sleeps: rusage::sleeps(), ready: ready(schedstat)? })
     }

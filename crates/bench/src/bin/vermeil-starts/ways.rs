@@ -1,4 +1,4 @@
-//! The ways to start a program: by copying this process, by borrowing its memory, and by asking another one.
+//! The ways to start a program: copy this process, borrow its memory, or ask another process.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +25,8 @@ const STACK_BYTES: usize = 64 << 10;
 /// The user without rights, by convention.
 const NOBODY: u32 = 65_534;
 
-/// How many are started at once where it is several: as many as connections in the bench's second part.
+/// The number of simultaneous starts where there are several: the number of connections in the
+/// bench's second part.
 const SEVERAL: usize = 4;
 
 /// How long a start takes, roughly.
@@ -35,15 +36,15 @@ const A_START: Duration = Duration::from_micros(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Way {
-    /// Nothing is started: what the machine does to the other thread by itself.
+    /// No start: the stalls that the machine alone causes the other thread.
     None,
     /// `fork` and `execve`, as most servers do.
     Fork,
-    /// `posix_spawn` of the C library, by a process of its own that holds nothing.
+    /// `posix_spawn` of the C library, by a separate process that holds nothing.
     Bare,
     /// `posix_spawn` of the C library.
     PosixSpawn,
-    /// What `vfork` does: memory is borrowed until the program is executed.
+    /// The semantics of `vfork`: the child borrows the memory until the program is executed.
     Vfork,
     /// The same, several at once.
     BareSeveral,
@@ -68,7 +69,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Whether it can be tried here.
+    /// Returns whether the way is possible here.
     pub(crate) fn is_possible(self) -> bool {
         self.cpus() != Cpus::Awake || awake::hold().is_ok()
     }
@@ -81,7 +82,7 @@ impl Way {
         }
     }
 
-    /// The same on cpus as they are.
+    /// The same way with the cpus unchanged.
     fn plain(self) -> Self {
         match self {
             Self::BareAwake | Self::BareOneCpu => Self::Bare,
@@ -98,7 +99,7 @@ enum Cpus {
     AsTheyAre,
     /// Never halted.
     Awake,
-    /// One for all that takes part.
+    /// One cpu for all participants.
     One,
 }
 
@@ -112,7 +113,7 @@ pub(crate) struct Start {
 pub(crate) struct Ways {
     path: CString,
     bare: Bare,
-    /// Below its folder, which is the root of the spawner's profiles.
+    /// Relative to its folder, which is the root of the spawner's profiles.
     name: OsString,
     stack: Box<[u128]>,
     null: File,
@@ -175,7 +176,7 @@ impl Ways {
         kb.ok_or_else(|| io::Error::other(format!("{path} has no line `VmPTE: N kB`")))
     }
 
-    /// Starts the program `count` times; the starts, and the processor time they took in all.
+    /// Starts the program `count` times; returns the starts and their total processor time.
     pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
         match way.cpus() {
             Cpus::AsTheyAre => {}
@@ -201,14 +202,15 @@ impl Ways {
                 return Ok((starts, self.cpu()? - cpu));
             }
         };
-        // Whoever starts a program for a reason has made its descriptors.
+        // Made before the measurement, because a caller with a reason for a start already has the
+        // descriptors.
         let stdio = (0..count).map(|_| self.stdio()).collect::<io::Result<Vec<_>>>()?;
         let cpu = self.cpu()?;
         let starts = self.ask(profile, stdio, at_once)?;
         Ok((starts, self.cpu()? - cpu))
     }
 
-    /// Starts the program once by itself, and waits for its end.
+    /// Starts the program once from this process, and waits for its end.
     fn start(&mut self, way: Way) -> io::Result<Start> {
         let begin = Instant::now();
         let (pid, blocked) = timed(|| match way {
@@ -225,7 +227,7 @@ impl Ways {
         Ok(Stdio { stdin: null()?, stdout: null()?, stderr: null()? })
     }
 
-    /// Processor time of this thread, of its children that have ended, and of the spawner and its programs.
+    /// Processor time of this thread, of its ended children, and of the spawner and its programs.
     fn cpu(&self) -> io::Result<Duration> {
         let schedstat = fs::read_to_string(format!("/proc/{}/schedstat", self.spawner_pid))?;
         let spawner = schedstat.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -233,7 +235,8 @@ impl Ways {
         Ok(own + Duration::from_nanos(spawner) + self.programs_cpu)
     }
 
-    /// Asks the spawner for the program with each of `stdio`, `at_once` of them at once, and waits for their ends.
+    /// Asks the spawner for the program with each of `stdio`, `at_once` at a time, and waits for
+    /// the ends.
     fn ask(&mut self, profile: ProfileId, stdio: Vec<Stdio>, at_once: usize) -> io::Result<Vec<Start>> {
         let (mut starts, mut running, mut stdio) = (Vec::new(), HashMap::new(), stdio.into_iter().peekable());
         while stdio.peek().is_some() || !running.is_empty() {
@@ -284,7 +287,8 @@ impl Ways {
         let program = (self.path.as_ptr(), arguments.as_ptr());
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let argument = ptr::from_ref(&program).cast_mut().cast();
-        // SAFETY: the child has a stack of its own, and this thread waits until it has executed the program or ended.
+        // SAFETY: the child has a separate stack, and this thread waits until the child has
+        // executed the program or ended.
         match unsafe { libc::clone(execute, self.stack.as_mut_ptr_range().end.cast(), flags, argument) } {
             -1 => Err(io::Error::last_os_error()),
             pid => Ok(pid),
@@ -319,12 +323,12 @@ extern "C" fn execute(program: *mut c_void) -> c_int {
     127
 }
 
-/// Waits for the end of a program, which must be a good one.
+/// Waits for the end of a program; the exit status must be a success.
 fn wait(pid: c_int) -> io::Result<()> {
     wait_for(pid).map(drop)
 }
 
-/// As [`wait`], for whichever ends first; gives its process.
+/// As [`wait`], for the first process that ends; returns its process id.
 pub(crate) fn wait_for_any() -> io::Result<c_int> {
     wait_for(-1)
 }
