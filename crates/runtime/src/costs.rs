@@ -20,14 +20,20 @@ pub(crate) struct Published {
     worth_ns: AtomicU32,
     /// What a run takes longer after a move, by class of distance.
     penalty_ns: [AtomicU32; Distance::CLASSES],
+    /// The part of it that was measured or annotated.
+    known_penalty_ns: [AtomicU32; Distance::CLASSES],
     /// How long a color whose next event is of it stays while others wait.
     stay_ns: AtomicU32,
 }
 
 impl Published {
     pub(crate) fn new() -> Self {
-        let published =
-            Self { worth_ns: AtomicU32::new(0), penalty_ns: Default::default(), stay_ns: AtomicU32::new(0) };
+        let published = Self {
+            worth_ns: AtomicU32::new(0),
+            penalty_ns: Default::default(),
+            known_penalty_ns: Default::default(),
+            stay_ns: AtomicU32::new(0),
+        };
         published.start(Prior::default(), Stealing::Never);
         published
     }
@@ -39,6 +45,9 @@ impl Published {
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate() {
             penalty_ns.store(clamp(cost.penalty_ns(Distance::of_class(class))), Ordering::Relaxed);
         }
+        for (class, known_ns) in self.known_penalty_ns.iter().enumerate() {
+            known_ns.store(clamp(cost.penalty_known_ns(Distance::of_class(class))), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn worth_ns(&self) -> u32 {
@@ -47,6 +56,10 @@ impl Published {
 
     pub(crate) fn penalty_ns(&self, distance: Distance) -> u64 {
         self.penalty_ns[distance.class()].load(Ordering::Relaxed).into()
+    }
+
+    pub(crate) fn known_penalty_ns(&self, distance: Distance) -> u64 {
+        self.known_penalty_ns[distance.class()].load(Ordering::Relaxed).into()
     }
 
     pub(crate) fn stay_ns(&self) -> u64 {
@@ -60,7 +73,20 @@ impl Published {
             meet(&self.stay_ns, clamp(stay_ns));
         }
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
-            meet(penalty_ns, clamp(costs.penalty_ns(handler, Distance::of_class(class))));
+            let distance = Distance::of_class(class);
+            let mine = clamp(costs.penalty_ns(handler, distance));
+            // A core that has seen no cold run knows a bound only, which must not replace what another core has measured.
+            if cost.has_seen(distance) {
+                meet(penalty_ns, mine);
+            } else {
+                penalty_ns.fetch_min(mine, Ordering::Relaxed);
+            }
+        }
+        for (class, known_ns) in self.known_penalty_ns.iter().enumerate().skip(1) {
+            let distance = Distance::of_class(class);
+            if cost.has_seen(distance) {
+                meet(known_ns, clamp(costs.penalty_known_ns(handler, distance)));
+            }
         }
     }
 }

@@ -85,10 +85,12 @@ impl Shared {
     /// `color` as whoever would take it over `distance` weighs it, when its core looks like `owner`.
     pub(crate) fn candidate(&self, color: &Head, owner: &Hint, distance: Distance, now_ns: u64) -> Candidate {
         let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
+        let published = self.handlers.published(color.about.handler());
         Candidate {
             worth_ns: color.worth_ns(),
             wait_ns: owner.wait_ns(now_ns),
-            penalty_ns: self.handlers.published(color.about.handler()).penalty_ns(distance),
+            penalty_ns: published.penalty_ns(distance),
+            known_penalty_ns: published.known_penalty_ns(distance),
             since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },
         }
     }

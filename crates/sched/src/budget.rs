@@ -128,12 +128,23 @@ impl Exploration {
     pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64, unseen_ns: u64) -> bool {
         let cheap_ns = steal_ns.min(unseen_ns);
         let more_ns = steal_ns - cheap_ns;
-        let free = Candidate { penalty_ns: 0, ..*color };
+        let free = Candidate { penalty_ns: 0, known_penalty_ns: 0, ..*color };
         match stealing {
             Stealing::Never | Stealing::Anything => false,
             Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.0.spend(more_ns),
             Stealing::Learned => {
-                stealing.pays(&free, cheap_ns) && self.0.spend(color.penalty_ns.saturating_add(more_ns))
+                let is_known = color.knows_penalty();
+                // The color would have waited anyway, so an unknown penalty can make it late by the rest at most.
+                let waited_ns = if is_known { 0 } else { color.wait_ns };
+                let late_ns = color.penalty_ns.saturating_add(more_ns).saturating_sub(waited_ns);
+                if !stealing.pays(&free, cheap_ns) {
+                    return false;
+                }
+                if !is_known {
+                    // A constant account could never pay for a long handler, whose penalty would stay unknown for ever.
+                    self.0.widen(late_ns);
+                }
+                self.0.spend(late_ns)
             }
         }
     }
@@ -173,8 +184,13 @@ mod tests {
 
     #[test]
     fn only_what_its_penalty_keeps_is_explored_and_only_for_so_long() {
-        let kept =
-            Candidate { worth_ns: 30_000, wait_ns: 40_000, penalty_ns: 60_000, since_move_ns: u64::MAX };
+        let kept = Candidate {
+            worth_ns: 30_000,
+            wait_ns: 40_000,
+            penalty_ns: 60_000,
+            known_penalty_ns: 60_000,
+            since_move_ns: u64::MAX,
+        };
         let mut exploration = Exploration::default();
         assert!(!exploration.due(Stealing::Anything, &kept, 1_000, 300));
         assert!(!exploration.due(Stealing::Learned, &Candidate { wait_ns: 200, ..kept }, 1_000, 300));
@@ -189,11 +205,40 @@ mod tests {
     /// on stole nothing short.
     #[test]
     fn what_the_first_steals_took_is_doubted() {
-        let short = Candidate { worth_ns: 2_000, wait_ns: 0, penalty_ns: 0, since_move_ns: u64::MAX };
+        let short = Candidate {
+            worth_ns: 2_000,
+            wait_ns: 0,
+            penalty_ns: 0,
+            known_penalty_ns: 0,
+            since_move_ns: u64::MAX,
+        };
         let mut exploration = Exploration::default();
         assert!(!Stealing::TimeLeft.pays(&short, 20_000));
         assert!(exploration.due(Stealing::TimeLeft, &short, 20_000, 300));
         assert!(!exploration.due(Stealing::TimeLeft, &Candidate { worth_ns: 200, ..short }, 20_000, 300));
+    }
+
+    /// Regression: an account of 100 us could never pay for a long handler, so its penalty stayed unknown for ever.
+    #[test]
+    fn unknown_penalty_of_a_long_handler_is_explored() {
+        let long = Candidate {
+            worth_ns: 300_000,
+            wait_ns: 400_000,
+            penalty_ns: 3_000_000,
+            known_penalty_ns: 0,
+            since_move_ns: u64::MAX,
+        };
+        let mut exploration = Exploration::default();
+        assert!(exploration.due(Stealing::Learned, &long, 1_000, 300));
+        assert!(
+            !exploration.due(Stealing::Learned, &long, 1_000, 300),
+            "one such loss until time has earned more"
+        );
+        let waits = Candidate { wait_ns: 4_000_000, ..long };
+        assert!(
+            exploration.due(Stealing::Learned, &waits, 1_000, 300),
+            "a wait beyond the bound loses nothing"
+        );
     }
 
     #[test]

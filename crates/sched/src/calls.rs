@@ -65,8 +65,13 @@ mod tests {
 
     const HOME: CoreIndex = CoreIndex(0);
     const STEAL_NS: u64 = 1_000;
-    const COLOR: Candidate =
-        Candidate { worth_ns: 200, wait_ns: 3_000, penalty_ns: 100, since_move_ns: u64::MAX };
+    const COLOR: Candidate = Candidate {
+        worth_ns: 200,
+        wait_ns: 3_000,
+        penalty_ns: 100,
+        known_penalty_ns: 100,
+        since_move_ns: u64::MAX,
+    };
 
     #[test]
     fn calls_in_a_row_are_counted_and_a_call_from_home_ends_the_row() {

@@ -174,6 +174,22 @@ impl HandlerCost {
         if self.is_sure(distance) { self.mean_penalty_ns(distance) } else { self.penalty_upper_ns(distance) }
     }
 
+    /// The penalty as far as measurements and the author show one, in nanoseconds: the mean once it is sure, before that
+    /// the mean of the runs so far, an annotation, or the penalty that was learned at a smaller distance.
+    pub fn penalty_known_ns(&self, distance: Distance) -> u64 {
+        let Some(index) = distance.class().checked_sub(1) else { return 0 };
+        let near_ns = self.penalty_lower_ns(distance);
+        if self.is_sure(distance) {
+            return self.mean_penalty_ns(distance);
+        }
+        let seen_ns = match (self.beyond[index].samples(), self.prior.penalty) {
+            (0, 0) => 0,
+            (0, penalty) => u64::from(penalty - 1) * self.estimate_ns(),
+            _ => self.mean_penalty_ns(distance),
+        };
+        seen_ns.max(near_ns).min(self.penalty_upper_ns(distance))
+    }
+
     /// Upper confidence bound of the penalty, in nanoseconds.
     pub fn penalty_upper_ns(&self, distance: Distance) -> u64 {
         let class = distance.class();
@@ -211,6 +227,11 @@ impl HandlerCost {
 
     fn mean_penalty_ns(&self, distance: Distance) -> u64 {
         distance.class().checked_sub(1).map_or(0, |index| self.beyond[index].mean().max(0.0) as u64)
+    }
+
+    /// Whether any cold run over this distance was timed.
+    pub fn has_seen(&self, distance: Distance) -> bool {
+        distance.class().checked_sub(1).is_some_and(|index| self.beyond[index].samples() > 0)
     }
 
     /// Whether the penalty at this distance is learned and not merely bounded.

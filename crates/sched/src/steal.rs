@@ -30,8 +30,10 @@ pub struct Candidate {
     pub worth_ns: u64,
     /// Expected wait in the current place.
     pub wait_ns: u64,
-    /// Extra time after a move over this distance.
+    /// Extra time of the next run after a move over this distance: an upper bound until it was measured.
     pub penalty_ns: u64,
+    /// The part of `penalty_ns` that was measured or annotated.
+    pub known_penalty_ns: u64,
     /// Time since the last move; the maximum if never moved.
     pub since_move_ns: u64,
 }
@@ -54,6 +56,12 @@ pub(crate) const PATIENCE: u64 = 16;
 const COOLDOWN: u64 = 4;
 
 impl Candidate {
+    /// Whether measurements or an annotation explain at least seven eighths of the penalty. Both numbers are published by
+    /// several cores, each with rounding, so they need not be equal.
+    pub(crate) fn knows_penalty(&self) -> bool {
+        self.known_penalty_ns >= self.penalty_ns - self.penalty_ns / 8
+    }
+
     /// Whether the last move was long enough ago for another move that costs `steal_ns`.
     pub(crate) fn has_rested(&self, steal_ns: u64) -> bool {
         self.since_move_ns > COOLDOWN.saturating_mul(steal_ns.saturating_add(self.penalty_ns))
@@ -101,10 +109,14 @@ impl Stealing {
             Self::Never => false,
             Self::Anything => true,
             Self::TimeLeft => color.worth_ns > steal_ns,
+            // The color must finish earlier on the thief, even if its move costs as much as it may. The time of the
+            // thief is lost to nothing else, so only the part of the cost that is known must be repaid: a core that
+            // demanded more would stay idle beside work whose penalty nothing has measured yet.
             Self::Learned => {
                 let move_ns = steal_ns.saturating_add(color.penalty_ns);
+                let known_ns = steal_ns.saturating_add(color.known_penalty_ns);
                 color.wait_ns > move_ns
-                    && (color.worth_ns > REPAID.saturating_mul(move_ns)
+                    && (color.worth_ns > REPAID.saturating_mul(known_ns)
                         || color.wait_ns > PATIENCE.saturating_mul(move_ns))
                     && color.has_rested(steal_ns)
             }
@@ -190,8 +202,13 @@ mod tests {
     use super::*;
 
     const STEAL_NS: u64 = 1_000;
-    const COLOR: Candidate =
-        Candidate { worth_ns: 10_000, wait_ns: 10_000, penalty_ns: 500, since_move_ns: u64::MAX };
+    const COLOR: Candidate = Candidate {
+        worth_ns: 10_000,
+        wait_ns: 10_000,
+        penalty_ns: 500,
+        known_penalty_ns: 500,
+        since_move_ns: u64::MAX,
+    };
 
     fn busy(waiting: u32) -> Hint {
         Hint {
@@ -244,6 +261,15 @@ mod tests {
         assert_eq!(Stealing::Learned.worth_ns(8_000, 10), 8_000);
     }
 
+    /// Regression: an event never repaid its first move while the penalty was only a bound, so an idle core stayed idle.
+    #[test]
+    fn unknown_penalty_is_not_demanded_back() {
+        let unknown = Candidate { penalty_ns: 12_000, known_penalty_ns: 0, wait_ns: 40_000, ..COLOR };
+        assert!(Stealing::Learned.pays(&unknown, STEAL_NS), "the color finishes earlier even at the bound");
+        assert!(!Stealing::Learned.pays(&Candidate { known_penalty_ns: 12_000, ..unknown }, STEAL_NS));
+        assert!(!Stealing::Learned.pays(&Candidate { wait_ns: 12_500, ..unknown }, STEAL_NS));
+    }
+
     #[test]
     fn a_color_does_not_bounce() {
         assert!(!Stealing::Learned.pays(&Candidate { since_move_ns: 5_000, ..COLOR }, STEAL_NS));
@@ -268,6 +294,7 @@ mod tests {
             let color = Candidate {
                 worth_ns: 1_000,
                 penalty_ns: 100,
+                known_penalty_ns: 100,
                 wait_ns: busy(waiting).wait_ns(0),
                 since_move_ns: u64::MAX,
             };

@@ -17,6 +17,8 @@ const PUBLISH_EVERY: u32 = 16;
 struct Published {
     worth_ns: u32,
     penalty_ns: [u32; Distance::CLASSES],
+    /// The part of it that was measured or annotated.
+    known_penalty_ns: [u32; Distance::CLASSES],
     stay_ns: u32,
 }
 
@@ -51,8 +53,14 @@ impl Learned {
         let start = |prior: &Prior| {
             let cost = HandlerCost::new(*prior);
             let penalty = |class| clamp(cost.penalty_ns(Distance::of_class(class)));
+            let known_penalty = |class| clamp(cost.penalty_known_ns(Distance::of_class(class)));
             let worth_ns = worth(&cost, *prior, stealing);
-            Published { worth_ns, penalty_ns: std::array::from_fn(penalty), stay_ns: 0 }
+            Published {
+                worth_ns,
+                penalty_ns: std::array::from_fn(penalty),
+                known_penalty_ns: std::array::from_fn(known_penalty),
+                stay_ns: 0,
+            }
         };
         let known =
             |prior: &Prior| Known { cost: HandlerCost::new(*prior), stay: StayCost::default(), timed: 0 };
@@ -78,6 +86,11 @@ impl Learned {
     /// What a run takes longer after a move.
     pub(crate) fn penalty_ns(&self, handler: u16, distance: Distance) -> u64 {
         self.published[usize::from(handler)].penalty_ns[distance.class()].into()
+    }
+
+    /// The part of [`Learned::penalty_ns`] that was measured or annotated.
+    pub(crate) fn known_penalty_ns(&self, handler: u16, distance: Distance) -> u64 {
+        self.published[usize::from(handler)].known_penalty_ns[distance.class()].into()
     }
 
     /// How long a color whose next event is of a handler stays while others wait.
@@ -152,7 +165,16 @@ impl Learned {
                 published.stay_ns = published.stay_ns.midpoint(clamp(stay_ns));
             }
             for (class, penalty_ns) in published.penalty_ns.iter_mut().enumerate().skip(1) {
-                *penalty_ns = penalty_ns.midpoint(clamp(known.cost.penalty_ns(Distance::of_class(class))));
+                let distance = Distance::of_class(class);
+                let mine = clamp(known.cost.penalty_ns(distance));
+                let has_seen = known.cost.has_seen(distance);
+                *penalty_ns = if has_seen { penalty_ns.midpoint(mine) } else { mine.min(*penalty_ns) };
+            }
+            for (class, known_ns) in published.known_penalty_ns.iter_mut().enumerate().skip(1) {
+                let distance = Distance::of_class(class);
+                if known.cost.has_seen(distance) {
+                    *known_ns = known_ns.midpoint(clamp(known.cost.penalty_known_ns(distance)));
+                }
             }
         }
     }

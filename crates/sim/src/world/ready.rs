@@ -307,10 +307,12 @@ impl<W: Watch> World<W> {
     /// A color that will wait for so long, as the scheduler weighs it for whoever would take it over `distance`.
     pub(super) fn candidate(&self, color: u32, wait_ns: u64, distance: Distance, at_ns: u64) -> Candidate {
         let waiting = self.colors.color(color);
+        let handler = self.colors.last_handler(color);
         Candidate {
             worth_ns: waiting.worth_ns,
             wait_ns,
-            penalty_ns: self.learned.penalty_ns(self.colors.last_handler(color), distance),
+            penalty_ns: self.learned.penalty_ns(handler, distance),
+            known_penalty_ns: self.learned.known_penalty_ns(handler, distance),
             since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
         }
     }

@@ -240,3 +240,47 @@ fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
     let (light, images) = (same_percent(&light, "adaptive"), same_percent(&images, "adaptive"));
     assert!(light < 15 && images > 50, "{light} and {images} of 100");
 }
+
+/// A serial producer on a color that never moves; each request is `work` cycles on a fresh color that touches no memory.
+fn pinned_producer(work: u64) -> Program {
+    Program::from_toml(&format!(
+        r#"
+        name = "pinned"
+        about = "clients of one queue, whose requests may run anywhere"
+        run_ms = 200
+        warm_up_ms = 50
+        [[handler]]
+        name = "receive"
+        cycles = {receive}
+        color = "queue"
+        next = [{{ to = "work" }}]
+        [[handler]]
+        name = "work"
+        cycles = {work}
+        color = "request"
+        reply = true
+        [[source]]
+        load = {{ closed = {{ clients = 16 }} }}
+        entry = "receive"
+        queues = 1
+        "#,
+        receive = work / 30,
+    ))
+    .unwrap()
+}
+
+/// Regression: a penalty that nothing had measured counted as large, so no core took work from the core of the producer,
+/// so nothing was ever measured, and all work stayed on one core of many.
+#[test]
+fn adaptive_spreads_the_work_of_a_pinned_producer() {
+    for name in ["xeon5100-2x2", "xeon-2x4-l2pairs", "opteron8380-4x4"] {
+        let machine = profile(name).unwrap();
+        for work in [60_000, 900_000] {
+            let program = pinned_producer(work);
+            let answered = |policy| simulate(&machine, &program, &options(policy)).answered;
+            let best = ["none", "mely"].map(answered).into_iter().max().unwrap();
+            let adaptive = answered("adaptive");
+            assert!(100 * adaptive > 80 * best, "{name}, {work} cycles: {adaptive} answers, the best {best}");
+        }
+    }
+}
