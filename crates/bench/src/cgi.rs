@@ -26,11 +26,11 @@ use crate::report::Report;
 use crate::stop::Stop;
 use programs::Programs;
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread. Filling
-/// gigabytes anew for each takes longer than measuring.
+/// Rounds of a full run by default: the smallest number with a median and a spread. Filling
+/// gigabytes anew for each round takes longer than measuring.
 pub const ROUNDS: usize = 3;
-/// Time under load in each run of a server: with starts, fills and ends of sixty runs a bench of
-/// less than ten minutes.
+/// Time under load in each run of a server: with the starts, fills and ends of sixty runs, the
+/// bench takes less than ten minutes.
 pub const DURATION: Duration = Duration::from_secs(2);
 /// Connections of every run of a server, each with one request in flight: enough to keep one core
 /// busy with programs, and few enough that no server runs out of processes.
@@ -43,9 +43,8 @@ const SMOKE_MIN: Duration = Duration::from_millis(500);
 /// Runs the bench.
 ///
 /// # Errors
-/// When a program cannot be compiled, a server does not start or answers wrongly, or the run is
-/// interrupted. Everything started has been stopped, and pages that were reserved have been given
-/// back, in every case.
+/// A program cannot be compiled, a server does not start or answers wrongly, or the run is
+/// interrupted. In every case all started processes are stopped, and reserved pages are given back.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let programs = Programs::compile()?;
     let mut points = Points::default();

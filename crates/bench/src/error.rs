@@ -66,7 +66,7 @@ impl Error {
         move |source| Self::Io { operation, thing, source }
     }
 
-    /// For `map_err`: an [`Error::Io`] about anything that can be named.
+    /// For `map_err`: an [`Error::Io`] about a named thing.
     pub fn thing(operation: &'static str, thing: impl ToString) -> impl FnOnce(io::Error) -> Self {
         let thing = thing.to_string();
         move |source| Self::Io { operation, thing, source }

@@ -37,11 +37,11 @@ const COMPRESS: &str = "10";
 /// otherwise a growing queue would not show in the trial.
 pub const DURATION: Duration = Duration::from_secs(15);
 
-/// Users of the first trial of a full run: fewer than any of the servers has held on a cpu, which
-/// saves trials.
+/// Users of the first trial of a full run: fewer than each server has held on a cpu, which saves
+/// trials.
 const USERS_FROM: &str = "256";
 
-/// The least there is: shorter trials are not trusted.
+/// The minimum, because shorter trials are not trusted.
 const WINDOW_MIN: Duration = Duration::from_secs(1);
 
 fn window(options: &Options) -> Duration {
@@ -51,8 +51,8 @@ fn window(options: &Options) -> Duration {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start, the injector fails, or the run is interrupted. Everything started
-/// has been stopped, in every case.
+/// A server does not start, the injector fails, or the run is interrupted. In every case all
+/// started processes are stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
     let (backend, address) = start_backend(options, &site, cpus)?;
@@ -85,7 +85,7 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report)
 }
 
-/// The servers that are installed; in a full run all must be.
+/// The installed servers; in a full run all must be installed.
 fn servers_here(size: Size) -> Result<Vec<Server>> {
     let mut here = Vec::new();
     for server in Server::ALL {
@@ -97,7 +97,7 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
     Ok(here)
 }
 
-/// The back end that PHP asks, beside the injector.
+/// PHP's back end, on the injector's cpu.
 fn start_backend(options: &Options, site: &Site, cpus: Cpus) -> Result<(Process, String)> {
     let (address, state) = (Network::Loopback.free_address()?, site.state_folder("backend")?);
     let mut command = Network::Loopback.client_command(&options.vermeil, cpus.client);
@@ -118,7 +118,7 @@ fn search(options: &Options, cpus: Cpus, url: &str) -> Result<Record> {
     let (ramp_up, warm_up) = (window(options) / 6, window(options) / 3);
     command.args(["--ramp-up", &format!("{}ms", ramp_up.as_millis())]);
     command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
-    // 5: a trial could not be trusted, which the table says.
+    // 5: a trial could not be trusted; the table shows this.
     let said = said_by(&mut command, &[0, 5])?;
     serde_json::from_str(&said).map_err(|error| Error::form("vermeil load", format!("{error} in: {said}")))
 }

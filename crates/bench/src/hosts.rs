@@ -25,11 +25,11 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use servers::Sites;
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 3;
-/// Time under load of each request that is measured.
+/// Time under load of each measured request.
 pub const DURATION: Duration = Duration::from_secs(1);
-/// Connections of every run, as many as the benches of servers use.
+/// Connections of every run, the same number as in the benches of servers.
 pub const CONNECTIONS: usize = 64;
 /// The numbers of hosts in a full run: one site, a small hoster's machine, and a large hoster's
 /// machine.
@@ -38,8 +38,8 @@ const COUNTS: [usize; 3] = [1, 10_000, 100_000];
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start or answers wrongly, or the run is interrupted. Everything started
-/// has been stopped, in every case.
+/// A server does not start or answers wrongly, or the run is interrupted. In every case all started
+/// processes are stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let counts = if options.size == Size::Full { &COUNTS[..] } else { &[1, 200] };
     let servers = Server::here(options.size)?;

@@ -26,7 +26,7 @@ use crate::size::Size;
 use crate::stop::Stop;
 use bed::{Receiving, Urgency};
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 3;
 
 /// The duration of one load.
@@ -40,9 +40,8 @@ fn lasts(size: Size) -> Duration {
 /// Runs the bench.
 ///
 /// # Errors
-/// Without the right to make namespaces, when a server does not start, or the run is interrupted.
-/// Everything that was started has been stopped and everything that was made removed, in every
-/// case.
+/// The right to make namespaces is missing, a server does not start, or the run is interrupted. In
+/// every case all started processes are stopped and all namespaces and cards are removed.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let cpus = Cpus::allowed()?;
     let mut points = Points::default();

@@ -36,12 +36,12 @@ use crate::wrk::{Load, Wrk};
 use crate::{Error, Result};
 use injectors::{Injector, Place, Speech};
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
 /// Time under load of each run: cpu time counts from the start of the process, and a long run makes
 /// the cost of the start relatively small.
 pub const DURATION: Duration = Duration::from_secs(4);
-/// Connections of every run, as many as the benches of servers use.
+/// Connections of every run, the same number as in the benches of servers.
 pub const CONNECTIONS: usize = 64;
 /// Least time under load of each run of the second part, where the server's waiting sets the pace.
 /// At 6,400 requests a second of some 13 us each, the 10 ms or so of the start are under 2 % of the
@@ -53,15 +53,15 @@ const STREAMS: usize = 10;
 const FILE: (&str, usize) = ("1k.html", 1024);
 /// The name of the second part in rows.
 const AGREEMENT: &str = "10 ms";
-/// How long the back end of the second part waits with each answer. A guess: far more than two busy
-/// cores add.
+/// The delay of each answer of the second part's back end. A guess: far more than the delay of two
+/// busy cores.
 const DELAY: Duration = Duration::from_millis(10);
 
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server or an injector cannot be run or sees errors, or the run is interrupted. Everything
-/// started has been stopped, in every case.
+/// A server or an injector cannot be run or reports errors, or the run is interrupted. In every
+/// case all started processes are stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let site = Site::new(&[FILE])?;
     let cpus = Cpus::allowed()?;
@@ -130,7 +130,8 @@ impl Bench<'_> {
         let server = Process::start("vermeil load backend", command, &state)?;
         server.wait_until_listening(&Network::Loopback, address)?;
         let mut injectors = injectors::here(self.options.size)?;
-        // ab asks by HTTP/1.0, which the back end answers by closing.
+        // Without ab, because ab uses HTTP/1.0 and the back end answers HTTP/1.0 by closing the
+        // connection.
         injectors.retain(|injector| *injector != Injector::Ab);
         let duration = match self.options.size {
             Size::Full => self.options.duration.max(WAITING),

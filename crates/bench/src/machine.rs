@@ -30,7 +30,7 @@ impl Cpus {
         Ok(Self { server, client: cpus.next().unwrap_or(server) })
     }
 
-    /// Whether server and load have a cpu each.
+    /// Returns whether server and load have separate cpus.
     pub fn are_apart(self) -> bool {
         self.server != self.client
     }

@@ -48,7 +48,7 @@ impl Sub for CpuTime {
 }
 
 impl CpuTime {
-    /// The share of user mode, from 0 to 1; `None` when less than a tick was sampled.
+    /// The share of user mode, from 0 to 1; `None` if less than a tick was sampled.
     pub fn user_share(&self) -> Option<f64> {
         let all = self.user + self.system;
         (!all.is_zero()).then(|| self.user.as_secs_f64() / all.as_secs_f64())
@@ -86,11 +86,11 @@ impl CpuTime {
     }
 }
 
-/// The memory of every process in `group` in bytes, pages shared by several counted in parts (Pss
-/// of proc_pid_smaps(5)).
+/// The memory of every process in `group` in bytes; a page shared by several processes counts in
+/// parts (Pss of proc_pid_smaps(5)).
 ///
 /// # Errors
-/// When a process's account cannot be read.
+/// A process's accounting cannot be read.
 pub fn memory_of_group(group: Pid) -> Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?.flatten() {

@@ -38,12 +38,12 @@ pub enum Spread {
     AllCpus,
 }
 
-/// Where servers listen and the load comes from.
+/// The network of servers and load.
 #[derive(Debug)]
 pub enum Network {
-    /// The loopback device of the namespace we are in.
+    /// The loopback device of the current namespace.
     Loopback,
-    /// A pair of virtual cards between two namespaces of our own.
+    /// A pair of virtual cards between two private namespaces.
     Veth(Veth),
 }
 
@@ -103,7 +103,7 @@ impl Network {
         command
     }
 
-    /// Runs `work` where connections come from the load's side.
+    /// Runs `work` on the load's side, so that connections come from there.
     ///
     /// # Errors
     /// When the namespace cannot be entered.
@@ -160,7 +160,7 @@ fn cpu_mask(cpu: usize) -> String {
     format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
 }
 
-/// A network namespace of our own; removed when dropped.
+/// A private network namespace; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     name: String,

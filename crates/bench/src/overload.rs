@@ -29,8 +29,8 @@ use crate::stop::Stop;
 use peak::{Round, pace, parts_of_peak};
 use run::{Bench, key};
 
-/// Rounds of a full run, unless told otherwise: two may meet a machine that does something else,
-/// and the middle stays.
+/// Rounds of a full run by default: two rounds may meet a busy machine, and the median remains
+/// good.
 pub const ROUNDS: usize = 5;
 
 /// The offered rates in hundredths of the measured capacity.
@@ -69,7 +69,7 @@ impl Subject {
     }
 }
 
-/// How long too much is offered, and how long half of the capacity afterwards.
+/// The duration of an overload, and of the half load after the overload.
 fn phases(size: Size) -> (Duration, Duration) {
     match size {
         Size::Full => (Duration::from_secs(4), Duration::from_secs(2)),
@@ -80,8 +80,8 @@ fn phases(size: Size) -> (Duration, Duration) {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start, or the run is interrupted. Everything started has been stopped, in
-/// every case.
+/// A server does not start, or the run is interrupted. In every case all started processes are
+/// stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     let subjects = Subject::here(options.size)?;

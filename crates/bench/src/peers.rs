@@ -45,8 +45,8 @@ pub struct Pool<'a> {
     pub spread: Spread,
 }
 
-/// Finds `program` on the path or where Debian keeps servers, which is not on the path of ordinary
-/// users.
+/// Finds `program` on the path or in Debian's folders of servers, because these folders are not on
+/// the path of ordinary users.
 pub fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);

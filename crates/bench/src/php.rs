@@ -35,7 +35,7 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result};
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
 /// Time under load of each run.
 pub const DURATION: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ const CASES: [Case; 5] = [
     Case { name: "dokuwiki", behind: Behind::Wiki, says: dokuwiki::START.1, connections: CHILDREN },
     Case { name: "echo", behind: Behind::Echo, says: "/echo.php", connections: CONNECTIONS },
 ];
-/// How much of a wrong answer an error quotes.
+/// The characters of a wrong answer that an error quotes.
 const QUOTE_CHARS: usize = 300;
 const HELLO: &str = "<?php echo 'hello';";
 /// The least duration of a run of the smoke size, because the first request of a wiki page takes
@@ -176,8 +176,8 @@ impl Server {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start or answers wrongly, or the run is interrupted. Everything started
-/// has been stopped, in every case.
+/// A server does not start or answers wrongly, or the run is interrupted. In every case all started
+/// processes are stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     let servers = servers_here(options.size)?;
@@ -233,7 +233,7 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report)
 }
 
-/// The servers that are installed, none without PHP; in a full run all must be.
+/// The installed servers, none without PHP; in a full run all must be installed.
 fn servers_here(size: Size) -> Result<Vec<Server>> {
     let mut here = Vec::new();
     if is_here(size, fpm::FPM)? {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A server under test answers in microseconds; after this time the server hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A head longer than this is no answer to our request.
+/// Maximum length of a valid head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// A path and the header lines of its request.
@@ -47,7 +47,7 @@ pub struct Answer {
 /// Asks the server at `address` for `target` on a new connection.
 ///
 /// # Errors
-/// When the server cannot be reached, closes early or answers with something this client does not
+/// The server cannot be reached, closes early, or sends an answer that this client does not
 /// understand.
 pub fn fetch(address: SocketAddr, target: &Target) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;

@@ -72,7 +72,7 @@ impl Report {
         self
     }
 
-    /// With a row for each number of `points`.
+    /// Adds a row for each number of `points`.
     pub fn with_points(mut self, points: &Points) -> Self {
         self.rows.extend(points.rows(&self.origin));
         self

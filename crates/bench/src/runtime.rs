@@ -26,7 +26,7 @@ use crate::stop::Stop;
 use plan::{Program, Variant};
 use report::Report;
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
 
 /// The options of a run.
@@ -72,7 +72,7 @@ impl Outputs {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a run fails, does not end, or computes something else than the others, or the bench is
+/// A run fails, does not end, or computes a different result than the other runs, or the bench is
 /// interrupted.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let cells = run::rounds(options, stop)?;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// Cpu time of children of this process that have ended and been waited for.
+/// Cpu time of this process's children that have ended and been waited for.
 pub fn children() -> Duration {
     time(&usage(libc::RUSAGE_CHILDREN))
 }
@@ -16,7 +16,7 @@ pub fn thread() -> Duration {
     time(&usage(libc::RUSAGE_THREAD))
 }
 
-/// How often the thread that asks has waited for something else than a cpu.
+/// The number of times that the calling thread has waited for something other than a cpu.
 pub fn sleeps() -> i64 {
     usage(libc::RUSAGE_THREAD).ru_nvcsw
 }

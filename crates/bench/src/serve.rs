@@ -22,12 +22,12 @@ use plan::{Metric, Program, Server};
 use report::Report;
 use run::Bench;
 
-/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+/// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
 /// Time under load in each run of a full bench by default: over a thousand requests even at 1 MB,
 /// and a full bench within ten minutes. More rounds are more useful than longer rounds.
 pub const DURATION: Duration = Duration::from_secs(1);
-/// Connections of every run: the number the project's goal is stated for.
+/// Connections of every run: the number in the project's goal.
 pub const CONNECTIONS: usize = 64;
 
 /// The options of a run.
@@ -82,8 +82,8 @@ impl Outputs {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a server does not start or answers wrongly, the load sees an error, or the run is
-/// interrupted. Everything started has been stopped, in every case.
+/// A server does not start or answers wrongly, the load sees an error, or the run is interrupted.
+/// In every case all started processes are stopped.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut bench = Bench::new(options, stop)?;
     bench.tune()?;

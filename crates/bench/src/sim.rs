@@ -19,7 +19,7 @@ use crate::stop::Stop;
 use crate::{Error, Result};
 use child::Sample;
 
-/// Rounds of a full run, unless told otherwise.
+/// Rounds of a full run by default.
 pub const ROUNDS: usize = 5;
 
 /// A workload on a machine under a policy.
@@ -35,7 +35,7 @@ pub struct Case {
     pub full_ms: u64,
 }
 
-/// The cases: few and many cores, events that touch nothing and much, without and with stealing.
+/// The cases: few and many cores, events with little and with much data, without and with stealing.
 pub const CASES: [Case; 5] = [
     Case { workload: "mixed", machine: "xeon-2x4-l2pairs", policy: "none", full_ms: 10_000 },
     Case { workload: "mixed", machine: "xeon-2x4-l2pairs", policy: "adaptive", full_ms: 10_000 },
@@ -62,7 +62,7 @@ impl Case {
 /// Runs the bench.
 ///
 /// # Errors
-/// When a simulation fails, two rounds of a case differ, or the run is interrupted.
+/// A simulation fails, two rounds of a case differ, or the run is interrupted.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     let mut hashes = [None; CASES.len()];

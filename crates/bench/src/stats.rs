@@ -39,7 +39,7 @@ impl Summary {
     }
 }
 
-/// The lowest value of each round over several series of the same length; `None` when there is no
+/// The lowest value of each round over several series of the same length; `None` if there is no
 /// series.
 pub fn best_per_round(series: &[&[f64]]) -> Option<Vec<f64>> {
     let first = series.first()?;

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::{Error, Result};
 
-/// The longest a wait goes without looking at the flag.
+/// The maximum interval between checks of the flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Whether the run was asked to stop.
@@ -42,7 +42,7 @@ impl Stop {
         if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Lets `time` pass.
+    /// Waits for `time`.
     ///
     /// # Errors
     /// [`Error::Interrupted`] as soon as the run was asked to stop.

@@ -120,8 +120,8 @@ impl Wrk {
     /// Loads the server at `address` and waits for the result.
     ///
     /// # Errors
-    /// When wrk cannot be run or reports nothing, or the run was interrupted; wrk has ended in
-    /// every case.
+    /// wrk cannot be run or reports nothing, or the run was interrupted. In every case wrk has
+    /// ended.
     pub fn run(
         &self,
         network: &Network,

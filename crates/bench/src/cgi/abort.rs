@@ -153,7 +153,7 @@ fn pids(text: &str) -> Option<[Pid; 2]> {
     Some([pids.next()??, pids.next()??])
 }
 
-/// How long after `begin` both processes have ended.
+/// The time from `begin` until both processes have ended.
 fn until_dead(tree: &[OwnedFd; 2], begin: Instant) -> std::io::Result<Duration> {
     for process in tree {
         let left = TIME_MAX.saturating_sub(begin.elapsed());

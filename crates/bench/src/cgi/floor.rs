@@ -54,7 +54,7 @@ pub(super) fn run(
 struct Floor {
     starts: u32,
     time: Duration,
-    /// How long the cpu was busy, and of that in the kernel.
+    /// The busy time of the cpu, and the part in the kernel.
     busy: Duration,
     system: Duration,
 }

@@ -36,8 +36,8 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Outcome, Wrk};
 use crate::{Error, Result};
 
-/// How often a peer is started that does not come to listen: once in some sixty times Apache's
-/// `mod_cgid` did not, and said nothing.
+/// Starts of a peer that fails to listen, because Apache's `mod_cgid` failed once in some sixty
+/// starts without an error message.
 const STARTS: u32 = 3;
 
 /// The metric of a run without any answer: the length of the run in seconds.
@@ -184,7 +184,7 @@ pub(super) fn run(
     Ok(profiles)
 }
 
-/// The servers that are installed; in a full run all must be.
+/// The installed servers; in a full run all must be installed.
 fn servers_here(size: Size) -> Result<Vec<Server>> {
     let mut here = Vec::new();
     for server in Server::ALL {
@@ -211,7 +211,7 @@ struct Sample {
     outcome: Outcome,
     /// How long answers were waited for.
     duration: Duration,
-    /// How long the cpu was busy, and of that in the kernel.
+    /// The busy time of the cpu, and the part in the kernel.
     busy: Duration,
     system: Duration,
     symbols: Option<Vec<(String, f64)>>,
@@ -226,7 +226,7 @@ impl Sample {
         if run.spread == Spread::OneCpu {
             push("system_percent", "%", self.system_percent());
         }
-        // Of no answers there are neither rates nor latencies.
+        // Without answers there are neither rates nor latencies.
         if self.is_silent() {
             return push(UNANSWERED, "s", self.duration.as_secs_f64());
         }
@@ -314,7 +314,7 @@ impl Bench<'_> {
         Ok(Sample { outcome, duration: self.options.duration, busy, system, symbols })
     }
 
-    /// Starts the server; a peer that does not come to listen, some times.
+    /// Starts the server; repeats the start a few times if a peer does not listen.
     fn start(
         &self,
         server: Server,

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 
 /// Huge pages that are reserved, of 2 MB each.
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
-/// Free memory that is left to others, in MB.
+/// Free memory left to other programs, in MB.
 const LEFT_MB: usize = 4096;
 
 /// A kind of pages, with the names of `vermeil-starts`.
@@ -27,7 +27,7 @@ const LEFT_MB: usize = 4096;
 pub enum Pages {
     /// Of 4 KB.
     Small,
-    /// Of 2 MB, put together by the kernel.
+    /// Of 2 MB, merged by the kernel.
     Transparent,
     /// Of 2 MB, reserved.
     Reserved,
@@ -83,8 +83,8 @@ fn holdings(size: Size) -> Vec<Holding> {
     all
 }
 
-/// The ways to start, and how often each is tried: a fork of gigabytes takes a thousand times
-/// longer than the others.
+/// The ways to start, and the number of starts of each: a fork of gigabytes takes a thousand times
+/// longer than the other ways.
 const WAYS: [&str; 15] = [
     "none",
     "fork",
@@ -221,7 +221,7 @@ fn does_not_fit(holding: Holding) -> Result<Option<String>> {
     })
 }
 
-/// Huge pages that were reserved, and are given back.
+/// Reserved huge pages, given back on drop.
 struct Reservation {
     before: String,
 }

@@ -38,7 +38,7 @@ pub(super) fn are_here() -> bool {
     here
 }
 
-/// A recording that runs for a while beside something else.
+/// A perf recording that runs beside a load.
 pub(super) struct Recording {
     perf: Child,
     file: std::path::PathBuf,
@@ -71,7 +71,7 @@ impl Recording {
 fn parse(report: &str) -> Vec<(String, f64)> {
     let symbol = |line: &str| {
         let (share, name) = line.trim().split_once("%")?;
-        // Behind the name perf leaves room for columns that are empty.
+        // perf prints empty columns behind the name.
         let name = name.trim().split("  ").next()?.to_owned();
         Some((name, share.trim().parse().ok()?))
     };

@@ -60,7 +60,7 @@ impl Server {
             Self::Vermeil => {
                 let mut command = vermeil::command(setting, &options.vermeil, vermeil::Io::Epoll);
                 command.args(["--php", "--php-children", &CHILDREN.to_string()]);
-                // As many as wait at the pool of the other.
+                // The same queue length as the other server's pool.
                 command.args(["--php-queue", &fpm::QUEUE.to_string()]);
                 vec![Process::start(self.name(), command, &state)?]
             }

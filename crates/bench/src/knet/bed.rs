@@ -25,7 +25,7 @@ const PORT: u16 = 80;
 /// The load's card. The server's card has our process id in its name, because its polling threads
 /// are named after the card and all namespaces share the threads.
 const CLIENT_CARD: &str = "knet-client";
-/// How long the kernel may take to start a thread.
+/// The time that the kernel may take to start a thread.
 const THREADS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A way of receiving.
@@ -205,7 +205,7 @@ impl Bed {
     /// # Errors
     /// When the card has gone.
     pub fn packets(&self) -> Result<u64> {
-        // The file is that of the reader's namespace.
+        // The kernel shows the file of the reader's namespace.
         let text = self.server.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         let text = text.map_err(Error::thing("read", "the cards' counters"))?;
         packets_of(&text, &self.card)

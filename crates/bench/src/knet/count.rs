@@ -17,19 +17,19 @@ const TICKS: f64 = 100.0;
 /// Totals since the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Count {
-    /// Time that cpus were not idle, in seconds.
+    /// Busy time of the cpus, in seconds.
     pub busy_s: f64,
-    /// Time in interrupts of the kernel's own, and of the threads that poll, in seconds.
+    /// Time in the kernel's interrupts and in the polling threads, in seconds.
     pub receiving_s: f64,
-    /// How often a cpu went over to another thread.
+    /// Context switches of all cpus.
     pub switches: f64,
 }
 
 impl Count {
-    /// Now; `pollers` are the threads that poll.
+    /// The current counts; `pollers` are the polling threads.
     ///
     /// # Errors
-    /// When the kernel shows something else than proc(5) says.
+    /// The kernel's format differs from proc(5).
     pub fn now(pollers: &[u32]) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
         let mut count = parse(&stat).ok_or_else(|| Error::form("/proc/stat", "it lacks cpu or ctxt"))?;

@@ -31,7 +31,7 @@ const FLOODS: [u32; 5] = [0, 50_000, 100_000, 200_000, 1_000_000];
 /// The interval at which the flood catches up with its rate.
 const BURST: Duration = Duration::from_millis(1);
 
-/// A datagram: with headers the least that a card sends.
+/// A datagram: with headers the smallest packet that a card sends.
 const DATAGRAM: [u8; 18] = [0; 18];
 
 /// A client's time-out for its answer.

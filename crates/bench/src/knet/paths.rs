@@ -44,8 +44,7 @@ impl Asked {
     }
 }
 
-/// Every way of receiving with everything that is asked for, in an order that turns with the
-/// rounds.
+/// Every way of receiving with every requested file, in an order that rotates with the rounds.
 pub(super) fn round(
     options: &Options,
     cpus: Cpus,

@@ -44,7 +44,7 @@ pub enum Injector {
 pub(super) enum Speech {
     /// HTTP/1.1, one request at a time on each connection.
     Http1,
-    /// HTTP/2 that is known beforehand, so many requests at a time on each connection.
+    /// HTTP/2 with prior knowledge, so many concurrent requests on each connection.
     Http2 {
         /// The number.
         streams: usize,

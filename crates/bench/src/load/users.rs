@@ -21,11 +21,11 @@ use crate::points::{Key, Points};
 use crate::size::Size;
 use crate::{Error, Result};
 
-/// How many users, in a full run: the usual limit of descriptors is 20,000.
+/// The numbers of users in a full run; the usual limit of descriptors is 20,000.
 const USERS: [usize; 3] = [1_000, 5_000, 16_000];
 /// And in a smoke run.
 const USERS_SMOKE: [usize; 1] = [100];
-/// Between two looks at the memory of the injector.
+/// The interval between readings of the injector's memory.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs every number of users once a round.
@@ -73,7 +73,7 @@ struct Sample {
     bytes: f64,
     /// The injector's share of its core.
     busy: f64,
-    /// How late users began: median, 99 %, the latest.
+    /// The users' lateness: median, 99 %, maximum.
     late_us: [f64; 3],
 }
 
@@ -107,7 +107,7 @@ fn hold(bench: &Bench<'_>, users: usize, url: &str) -> Result<Sample> {
     Ok(Sample { bytes, busy, late_us: late.map(|late| late.as_secs_f64() * 1e6) })
 }
 
-/// Waits for the end; gives the most memory that was resident.
+/// Waits for the end; returns the peak resident memory.
 fn most_memory(child: &mut Child) -> Result<f64> {
     let status = format!("/proc/{}/status", child.id());
     let mut most = 0.0;

@@ -20,7 +20,7 @@ pub(super) fn pace(floor: &Round) -> f64 {
     over.iter().sum::<f64>() / over.len().max(1) as f64
 }
 
-/// Each rate of `rounds` as a part of the peak, where the pace of each was so much.
+/// Each rate of `rounds` as a fraction of the peak; `paces` are the paces of the rounds.
 pub(super) fn parts_of_peak(rounds: &[&Round], paces: &[f64]) -> Vec<Round> {
     let paced: Vec<Round> = rounds.iter().zip(paces).map(|(round, &pace)| parts(round, pace)).collect();
     let levels = paced.first().map_or(0, Vec::len);
@@ -32,7 +32,7 @@ pub(super) fn parts_of_peak(rounds: &[&Round], paces: &[f64]) -> Vec<Round> {
     paced.iter().map(|round| parts(round, peak)).collect()
 }
 
-/// The rates of a round as parts of `whole`; nothing of nothing.
+/// The rates of a round as fractions of `whole`; zero if `whole` is zero.
 fn parts(round: &Round, whole: f64) -> Round {
     let part = |rate: f64| if whole > 0.0 { rate / whole } else { 0.0 };
     round.iter().map(|&(offered, rate)| (offered, part(rate))).collect()

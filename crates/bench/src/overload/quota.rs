@@ -22,7 +22,7 @@ use crate::{Error, Result};
 const QUOTA_US: u32 = 1_065;
 const PERIOD_US: u32 = 21_300;
 
-/// The least time in a period that the kernel takes.
+/// The smallest quota that the kernel accepts.
 const QUOTA_US_MIN: u32 = 1_000;
 
 /// The number of tries and the pause between tries until a group must be empty after its processes
@@ -30,7 +30,7 @@ const QUOTA_US_MIN: u32 = 1_000;
 const EMPTY_TRIES: u32 = 200;
 const EMPTY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Adds the shell to the group of `$0` and becomes the rest.
+/// Adds the shell to the group of `$0` and executes the remaining arguments.
 const ENTER: &str = "echo $$ > \"$0\" && exec \"$@\"";
 
 /// A control group.
@@ -42,7 +42,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Makes a group with the part of a cpu that the bench of overload gives a server.
+    /// Makes a group with the quota of a server in the bench of overload.
     ///
     /// # Errors
     /// As for [`of`](Self::of).
@@ -50,10 +50,10 @@ impl Quota {
         Self::of("server", QUOTA_US * 1000 / PERIOD_US)
     }
 
-    /// Makes a group with so many thousandths of a cpu.
+    /// Makes a group with a quota of `thousandths` of a cpu.
     ///
     /// # Errors
-    /// Without the right to, or where the kernel has no such groups.
+    /// The right is missing, or the kernel has no such groups.
     pub fn of(name: &str, thousandths: u32) -> Result<Self> {
         // Longer periods for smaller parts.
         let period_us = PERIOD_US.max((QUOTA_US_MIN * 1000).div_ceil(thousandths.max(1)));

@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// The requested file.
 const FILE: (&str, usize) = ("1k.txt", 1024);
 
-/// Connections by which the capacity is measured, each with a request under way.
+/// Connections for measuring the capacity, each with a request under way.
 const CAPACITY_CONNECTIONS: &str = "64";
 
 /// Probes of the capacity in each round, because a single probe may meet a busy machine.
@@ -37,8 +37,8 @@ const PROBES: usize = 3;
 /// kernel's second attempt to connect comes after the same time.
 const PATIENCE: &str = "1s";
 
-/// Requests under way at once: more than there can be, with that patience, and no more than the
-/// usual 20,000 descriptors.
+/// Maximum number of requests under way: more than are possible with that time-out, and no more
+/// than the usual 20,000 descriptors.
 const UNDER_WAY_MAX: &str = "16000";
 
 /// The uncounted part at the beginning of an overload, because the bench measures lasting overload.
@@ -51,7 +51,7 @@ const FLOOR_QUEUE: u16 = 200;
 /// The served fraction of the offered rate that counts as recovered.
 const RECOVERED: f64 = 0.95;
 
-/// Over how long that is looked at: some hundred answers.
+/// The window of the recovery check: some hundred answers.
 const RECOVERY_WINDOW_S: f64 = 0.5;
 
 /// The maximum lateness of one request in a hundred: a tenth of a client's patience. Guess: later
@@ -65,7 +65,7 @@ const STOLEN_MAX: f64 = 0.02;
 /// The number of repetitions of an invalid run; the last repetition counts in any case.
 const AGAIN_MAX: u32 = 2;
 
-/// A server that is held to nothing can do more than a smoke test should offer.
+/// A server without a quota can serve more than a smoke test should offer.
 const SMOKE_RATE_MAX: f64 = 1000.0;
 
 /// The state shared by all runs.
@@ -73,7 +73,7 @@ pub(super) struct Bench<'a> {
     options: &'a Options,
     cpus: Cpus,
     site: Site,
-    /// Nothing where the machine has no such groups.
+    /// `None` where the machine has no such groups.
     quota: Option<(Quota, Quota)>,
     stop: &'a Stop,
 }
@@ -177,7 +177,7 @@ impl<'a> Bench<'a> {
         Ok(found)
     }
 
-    /// Starts a subject, which has answered a request then.
+    /// Starts a subject and waits for an answer to a first request.
     fn start(&self, subject: Subject) -> Result<Serving> {
         let network = Network::Loopback;
         let address = network.free_address()?;
@@ -200,7 +200,8 @@ impl<'a> Bench<'a> {
         };
         let process = Process::start(subject.name(), command, &state)?;
         process.wait_until_listening(&network, address)?;
-        // An overload is meant, not how a server finds a file for the first time.
+        // Warms up the file cache, because the bench measures overload and not the first access to
+        // a file.
         let answer = fetch(address, &Target::to(&format!("/{}", FILE.0)));
         answer.map_err(|error| process.failure(&format!("does not answer: {error}")))?;
         Ok(Serving { subject, address, process })
@@ -300,7 +301,7 @@ impl Sample {
         }
     }
 
-    /// From a run that offered too much for `over`, then `half` a second.
+    /// Reads a run that offered too much for `over`, then `half` requests a second.
     fn of(record: &Record, over: Duration, half: f64, ran: Duration) -> Self {
         let over_s = over.as_secs_f64();
         let during = || {

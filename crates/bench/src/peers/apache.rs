@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// Where Debian and Fedora keep the modules.
 const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
-/// Which content type an extension has; from Debian's package media-types.
+/// The content types of extensions; from Debian's package media-types.
 const TYPES: &str = "/etc/mime.types";
 /// Threads of the one process: twice the connections of a run, because the event MPM closes idle
 /// keep-alive connections as soon as every thread is busy.

@@ -1,4 +1,4 @@
-//! A FastCGI application that is no PHP: see the binary `vermeil-echo`.
+//! A FastCGI application that is not PHP: see the binary `vermeil-echo`.
 
 use std::path::Path;
 use std::process::Command;

@@ -30,7 +30,7 @@ impl Sending {
     pub const ALL: [Self; 3] = [Self::Memory, Self::Joined, Self::Apart];
 }
 
-/// The length of Vermeil's head of a small file, about.
+/// The approximate length of Vermeil's head of a small file.
 const HEAD_BYTES: &str = "230";
 
 impl fmt::Display for Sending {

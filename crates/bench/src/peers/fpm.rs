@@ -25,7 +25,7 @@ pub fn socket(pool: &Path) -> PathBuf {
     pool.join("socket")
 }
 
-/// Connections that wait for a child, at most.
+/// Maximum number of connections that wait for a child.
 pub const QUEUE: usize = 4096;
 
 /// Starts that many `children` on `cpu`, with all their files in the folder `pool`, and waits until

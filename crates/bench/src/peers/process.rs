@@ -25,7 +25,7 @@ const START_MAX: Duration = Duration::from_secs(10);
 const END_MAX: Duration = Duration::from_secs(5);
 /// Between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How much of a log an error quotes.
+/// The lines of a log that an error quotes.
 const QUOTE_LINES: usize = 8;
 
 /// A running server.

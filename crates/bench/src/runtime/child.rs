@@ -33,7 +33,7 @@ pub struct Run {
     pub variant: Variant,
     /// The size.
     pub size: Size,
-    /// How fast this machine works, measured once for all runs, so that all have the same work.
+    /// The speed of this machine, measured once for all runs, so that all runs have the same work.
     pub pace: Pace,
     /// The duration of the run and the observed quantity.
     pub watch: Watch,
@@ -85,7 +85,7 @@ pub struct Sample {
     pub steal_ns: u64,
     /// The expected time of the stolen colors' events.
     pub stolen_ns: u64,
-    /// Time that trials of plans lost, where that is bounded.
+    /// Time that was lost to trials of plans, if bounded.
     #[serde(default)]
     pub regret_ns: Option<u64>,
     /// Panics; a run with a panic is invalid.
@@ -216,7 +216,8 @@ fn switches() -> io::Result<u64> {
     Ok(sum)
 }
 
-/// How often progress is looked at: fine beside the 200 ms that settling may take.
+/// The interval between readings of the progress: short compared with the 200 ms that settling may
+/// take.
 const TICK: Duration = Duration::from_millis(10);
 /// The throughput is stable when this many consecutive looks show at least this share of the final
 /// throughput.

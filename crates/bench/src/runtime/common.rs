@@ -15,8 +15,8 @@ use vermeil_programs::{keyed_stream, mixed_jobs};
 
 use crate::runtime::tasks::Tasks;
 
-/// The sum of all numbers below `leaves`, by a tree of tasks in which each waits for ten; `leaves`
-/// is a power of ten.
+/// The sum of all numbers below `leaves`, by a tree of tasks in which each task waits for ten
+/// others; `leaves` is a power of ten.
 pub(super) fn skynet<T: Tasks>(
     tasks: T,
     base: u64,
@@ -171,7 +171,7 @@ pub(super) async fn keyed<T: Tasks>(tasks: T, size: keyed_stream::Size, pace: Pa
     sum
 }
 
-/// The mixed jobs with a task for each chain, which yields after every step; gives the delays of
+/// The mixed jobs with a task for each chain, which yields after every step; returns the delays of
 /// short steps too.
 pub(super) async fn mixed<T: Tasks>(tasks: T, size: mixed_jobs::Size, pace: Pace) -> (u64, Histogram<u64>) {
     let chains = size.chains(pace).into_iter().enumerate();

@@ -12,7 +12,7 @@ use crate::runtime::report::throughput;
 use crate::runtime::run::Cells;
 use crate::stats::Summary;
 
-/// The policy that a program runs under unless told otherwise.
+/// The default policy of a program.
 pub(super) const DEFAULT: Variant = Variant::Policy("adaptive");
 
 /// Pairs of runs for each round of the bench.

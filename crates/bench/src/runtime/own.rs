@@ -119,8 +119,8 @@ const STEAL_ROUNDS: u64 = 20;
 /// The number of colors for the events of one round.
 const STEAL_COLORS: usize = 100;
 
-/// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, then let go:
-/// the others steal.
+/// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, and are then
+/// released: the other cores steal.
 fn steal(handle: &Handle, queued: u64, run: Run) -> Outcome {
     let cost = run.pace.rounds(Duration::from_micros(2));
     let work = handle.handler("work", move |(tally, number): (Arc<Tally>, u64)| tally.add(mix(cost, number)));

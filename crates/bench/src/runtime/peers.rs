@@ -45,7 +45,7 @@ impl Peer {
     }
 }
 
-/// The common form of a program, begun from a task, as in a program that uses the runtime; this
+/// The common form of a program, started from a task, as in a program that uses the runtime; this
 /// thread only waits.
 pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: Run) -> Result {
     let (done, end) = mpsc::channel();
@@ -103,7 +103,7 @@ async fn common_form<T: Tasks>(tasks: T, run: Run) -> (u64, u64, Option<hdrhisto
     }
 }
 
-/// Nothing, for a while, and not on the runtime's threads.
+/// Idles for a while, outside the runtime's threads.
 pub(super) fn idle(time: Duration) {
     std::thread::sleep(time);
 }

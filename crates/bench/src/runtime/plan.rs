@@ -193,9 +193,9 @@ impl Variant {
 pub enum Metric {
     /// Events per second.
     Throughput,
-    /// Throughput over that of the policy with the best median, in the same round.
+    /// Throughput relative to the policy with the best median, in the same round.
     OfBestPolicy,
-    /// Throughput over that of the peer with the best median, in the same round.
+    /// Throughput relative to the peer with the best median, in the same round.
     OfBestPeer,
     /// The default's throughput over this variant's, in separate pairs of runs.
     Duel,

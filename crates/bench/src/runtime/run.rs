@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// programs. Guess.
 const WARMED: usize = 128 << 20;
 
-/// The programs that settling is watched on, with the policies that have something to settle.
+/// The programs whose settling is observed, with the policies that have to settle.
 const SETTLING: ([Program; 3], [&str; 4]) = (
     [Program::SqrtPipeline, Program::ImagePipeline, Program::KeyedStream],
     ["adaptive", "mely", "trial", "placed:cache-aware"],
@@ -39,8 +39,8 @@ const SETTLING: ([Program; 3], [&str; 4]) = (
 /// without measurements.
 const OBSERVED: [&str; 2] = ["adaptive", "none"];
 
-/// Pairs of the observation measurement in a round, in both orders, because single pairs differ by
-/// several times the expected difference.
+/// Repetitions of the observation measurement in a round, each with a pair in either order, because
+/// single pairs differ by several times the expected difference.
 const OBSERVED_TWICE: usize = 2;
 
 /// The rounds of every program on every variant.
@@ -98,7 +98,7 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
                     cells.settling.entry((program, variant)).or_default().push(settling);
                 }
                 if program.is_compared() && OBSERVED.contains(&variant.name()) {
-                    // In this order a drift of the machine meets both alike.
+                    // In this order a drift of the machine affects both alike.
                     let of = |observe| one(Watch::End, observe, Cpus::One);
                     for _ in 0..OBSERVED_TWICE {
                         let first = [of(Observe::Off)?, of(Observe::Sampled)?];
@@ -182,7 +182,7 @@ fn output(command: &mut Command, name: &str, stop: &Stop) -> Result<String> {
     if status.success() { Ok(said) } else { Err(Error::peer(name, format!("ended with {status}"))) }
 }
 
-/// Every variant of a program must have computed the same.
+/// Checks that every variant of a program computed the same result.
 fn same_results(cells: &BTreeMap<(Program, Variant), Vec<Sample>>) -> Result<()> {
     let mut first = BTreeMap::new();
     for (&(program, variant), samples) in cells {

@@ -1,6 +1,6 @@
-//! How much each program does: at full size a tenth of a second or more on two cores, so that a
-//! round of everything takes little more than a minute; ten times as much where settling is
-//! watched; next to nothing in the smoke size.
+//! The size of each program. At full size a program takes a tenth of a second or more on two cores,
+//! so that a round of all programs takes little more than a minute. Where settling is observed, the
+//! work is ten times as much; in the smoke size there is almost none.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ impl Request {
         }
     }
 
-    /// The name and size in bytes of the file asked for; a size of `None` is no file.
+    /// The name and size in bytes of the requested file; without a size there is no file.
     pub fn file(self) -> (&'static str, Option<usize>) {
         match self {
             Self::OneK | Self::NotModified => ("1k.html", Some(1 << 10)),
@@ -113,7 +113,7 @@ impl Program {
 pub enum Server {
     /// Vermeil with a driver.
     Vermeil(Io),
-    /// nginx, sending bodies in the way that is best for each request.
+    /// nginx with the best way to send bodies for each request.
     Nginx,
     /// nginx with `sendfile on`, as packages ship nginx, for every request.
     NginxSendfile,
@@ -185,11 +185,11 @@ pub enum Metric {
     P50Us,
     /// 99th percentile of latency.
     P99Us,
-    /// Cpu time over that of the better floor in the same round.
+    /// Cpu time relative to the better floor in the same round.
     RatioFloor,
-    /// Cpu time over nginx's in the same round.
+    /// Cpu time relative to nginx in the same round.
     RatioNginx,
-    /// Cpu time of server and load over that with nginx in the same round.
+    /// Cpu time of server and load relative to nginx in the same round.
     BothRatioNginx,
 }
 

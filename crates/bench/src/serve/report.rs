@@ -77,7 +77,7 @@ impl Report {
         Self { origin, parameters, servers: bench.servers, summaries, user_shares }
     }
 
-    /// Every program and server there must be rows for.
+    /// The pairs of program and server that must have rows.
     pub fn expected(&self) -> impl Iterator<Item = (Program, Server)> + '_ {
         let mut programs = Program::over(Way::Loopback);
         if self.summaries.keys().any(|(program, _)| program.way == Way::OwnReceive) {

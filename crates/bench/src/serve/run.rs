@@ -23,8 +23,8 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Outcome, Wrk};
 use crate::{Error, Result};
 
-/// Load before the measured part of a run, for caches and buffers to fill; far longer than a
-/// server's first hundred requests need.
+/// Load before the measured part of a run, to fill caches and buffers; far longer than a server's
+/// first hundred requests need.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Load of one tuning run: enough to see differences above a tenth, because smaller differences are
 /// not worth tuning.
@@ -128,7 +128,8 @@ impl<'a> Bench<'a> {
         Ok(here)
     }
 
-    /// Takes the size of every response from the first real server, for the floors to send as much.
+    /// Takes the size of every response from the first real server, because floors must send the
+    /// same number of bytes.
     fn ask_reference(&mut self) -> Result<()> {
         self.reference = self.servers.iter().copied().find(|server| !server.is_floor());
         let Some(reference) = self.reference else {
@@ -145,7 +146,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Finds the cheapest way to send each body for the servers that have a choice; nothing in the
+    /// Finds the cheapest way to send each body for the servers with a choice; does nothing in the
     /// smoke size.
     pub fn tune(&mut self) -> Result<()> {
         if self.options.size == Size::Smoke {

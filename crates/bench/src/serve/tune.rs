@@ -1,9 +1,9 @@
 //! The choice of a server's way to send a body for each program.
 //!
-//! The cheapest way depends on the size of the body and on who pays for receiving. For this reason
-//! servers with a choice, the floors included, try each way on each program with a body before any
-//! measurement, and run with the best way. Holds the choices and finds the best; each peer defines
-//! its ways.
+//! The cheapest way depends on the size of the body and on whether the server or the load pays for
+//! receiving. For this reason servers with a choice, the floors included, try each way on each
+//! program with a body before any measurement, and run with the best way. Holds the choices and
+//! finds the best; each peer defines its ways.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::stats::Summary;
 /// into one of two rhythms, server and load in turn or at once, and the costs of the rhythms differ
 /// by a third. A single lucky pass must not decide.
 const PASSES: usize = 5;
-/// A way that costs this many times the best in the first pass is not tried again: more than the
-/// two rhythms differ.
+/// A way with more than this multiple of the best cost in the first pass is not tried again: more
+/// than the difference of the two rhythms.
 const HOPELESS: f64 = 1.6;
 
-/// The way chosen for each program that was tuned, as an index into the server's ways.
+/// The chosen way for each tuned program, as an index into the server's ways.
 #[derive(Clone, Debug, Default)]
 pub struct Tuning(BTreeMap<(Server, Program), usize>);
 
@@ -56,7 +56,7 @@ pub fn ways_of(server: Server) -> Vec<String> {
     }
 }
 
-/// The number of the way, of `ways`, with the lowest median `cost`.
+/// The index, below `ways`, of the way with the lowest median `cost`.
 pub fn cheapest(ways: usize, mut cost: impl FnMut(usize) -> Result<f64>) -> Result<usize> {
     let mut costs = Vec::new();
     for way in 0..ways {

@@ -92,8 +92,7 @@ enum Alive {
     No,
 }
 
-/// Goes on with the response that is going out, or receives one request and starts the next
-/// response.
+/// Continues an unfinished response, or receives one request and starts the next response.
 fn answer(connection: &mut Connection, response: &Response) -> io::Result<Alive> {
     if !connection.blocked {
         let mut request = [MaybeUninit::<u8>::uninit(); RECEIVE_BYTES];

@@ -33,7 +33,7 @@ enum Io {
     Uring,
     /// Blocking calls, a connection for each request.
     Once,
-    /// As `epoll`, and PHP is asked before each answer.
+    /// As `epoll`, and the floor asks PHP before each answer.
     Php,
 }
 
@@ -75,7 +75,7 @@ struct Args {
     /// With --io php: the script to request.
     #[arg(long, required_if_eq("io", "php"))]
     script: Option<PathBuf>,
-    /// With --io php: connections to PHP, as many as it has children.
+    /// With --io php: connections to PHP, as many as PHP has children.
     #[arg(long, default_value_t = 1)]
     children: usize,
 }

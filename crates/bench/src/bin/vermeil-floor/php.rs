@@ -69,7 +69,7 @@ impl Php {
         }
         let head_end = output.windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END);
         let head_end = head_end.ok_or_else(|| io::Error::other("PHP's answer has no head"))?;
-        // PHP names a status only if it is not 200.
+        // PHP sends a status only if the status is not 200.
         if output[..head_end].split(|byte| *byte == b'\n').any(|line| line.starts_with(b"Status:")) {
             return Err(io::Error::other("PHP's answer is not 200"));
         }

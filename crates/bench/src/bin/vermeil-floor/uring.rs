@@ -158,7 +158,7 @@ impl Floor<'_> {
         }
     }
 
-    /// The connection a completion is about, if that is still open.
+    /// The connection of a completion, if still open.
     fn connection(&mut self, tag: Tag) -> Option<&mut Connection> {
         self.connections
             .get_mut(tag.fd as usize)?

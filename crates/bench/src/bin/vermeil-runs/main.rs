@@ -29,7 +29,7 @@ struct Args {
     /// The observation during the run.
     #[arg(long, value_enum, default_value = "end")]
     watch: Watch,
-    /// How much is observed: off, sampled or all.
+    /// The level of observation: off, sampled or all.
     #[arg(long, default_value_t)]
     observe: Observe,
     /// The cpus for the run.
@@ -38,7 +38,7 @@ struct Args {
     /// Leave a recording of the run in this file ("Recordings" in docs/runtime.md).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How fast this machine mixes; measured when left out.
+    /// The speed of this machine's mixing; measured if left out.
     #[arg(long)]
     rounds_per_us: Option<f64>,
 }

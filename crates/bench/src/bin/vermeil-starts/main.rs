@@ -32,7 +32,7 @@ use serde::Serialize;
 use stall::{Piece, Watch};
 use ways::{Start, Way, Ways};
 
-/// Starts of each way before the measured ones of a turn.
+/// Warm-up starts of each way in a turn.
 const WARM_UPS: usize = 3;
 /// Turns of each way, if the way has that many starts.
 const TURNS: usize = 10;
@@ -44,7 +44,7 @@ const NOTED: usize = 300;
 #[derive(Debug, Parser)]
 #[command(name = "vermeil-starts")]
 struct Args {
-    /// Megabytes of memory to hold, each page of it written to.
+    /// Megabytes of memory to hold, with every page written.
     #[arg(long)]
     hold_mb: usize,
     /// The pages that memory is on.
@@ -56,7 +56,7 @@ struct Args {
     /// The way to start.
     #[arg(long, value_delimiter = ',')]
     ways: Vec<Way>,
-    /// Starts of each way that are measured, in the same order.
+    /// Measured starts of each way, in the same order.
     #[arg(long, value_delimiter = ',')]
     starts: Vec<usize>,
     /// The program: must end at once without help.
@@ -68,7 +68,7 @@ struct Args {
 struct Said {
     way: String,
     starts: usize,
-    /// Until the call that starts the program came back: for so long the caller stood still.
+    /// The time until the starting call returned; the caller was blocked for this time.
     blocked_us_p50: f64,
     blocked_us_p99: f64,
     /// Until the program's end was known.
@@ -180,7 +180,7 @@ fn sorted(mut times: Vec<f64>) -> Vec<f64> {
     times
 }
 
-/// The value below which that `share` of all lies.
+/// The value below which a `share` of all values lies.
 fn at(times: &[f64], share: f64) -> f64 {
     times[((times.len() - 1) as f64 * share).round() as usize]
 }

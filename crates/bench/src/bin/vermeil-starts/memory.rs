@@ -1,4 +1,4 @@
-//! Memory that is held on a chosen kind of pages.
+//! Memory on a chosen kind of pages.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::{io, ptr::NonNull};
 
 use clap::ValueEnum;
 
-/// Bytes of a huge page on the machines there are.
+/// Bytes of a huge page on today's machines.
 const HUGE: usize = 2 << 20;
 /// Bytes of an ordinary page; where pages are larger, each page is written more than once.
 const SMALL: usize = 4 << 10;
@@ -48,8 +48,8 @@ impl Memory {
             Pages::Reserved => None,
         };
         if let Some(advice) = advice {
-            // SAFETY: the range is the mapping just made. A kernel without such pages refuses, and
-            // has none to forbid.
+            // SAFETY: the range is the mapping just made. A kernel without huge pages refuses the
+            // advice, which is harmless.
             unsafe { libc::madvise(start, bytes, advice) };
         }
         let memory = Self { start: NonNull::new(start.cast()).expect("a mapping is not at zero"), bytes };

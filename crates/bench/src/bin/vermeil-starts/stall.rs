@@ -2,8 +2,8 @@
 //! the length of its stalls.
 //!
 //! The work is like the constant work of a server's threads: write to memory, get memory from the
-//! kernel and return it, open a descriptor and close it. The thread sleeps in between, because
-//! otherwise it would compete with the measured starts; the time asleep does not count. The time of
+//! kernel and return it, open a descriptor and close it. The thread sleeps in between, because a
+//! busy thread would compete with the measured starts; the time asleep does not count. The time of
 //! a piece of work is split with the help of the kernel's accounting of the thread: see [`Piece`].
 
 #![allow(unsafe_code)]
@@ -26,7 +26,7 @@ use vermeil_bench::rusage;
 
 use crate::memory::Memory;
 
-/// Bytes that are asked for and given back.
+/// Bytes of memory per piece of work.
 const PIECE: usize = 16 << 10;
 /// Between two pieces of work.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -116,7 +116,7 @@ fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
             thread::park();
             continue;
         }
-        // A walk through all pages in no order that a cache would like.
+        // A walk through all pages in an order that caches cannot predict.
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let before = Account::begin(&schedstat)?;
         memory.write((place >> 12) % memory.bytes());
@@ -165,7 +165,7 @@ fn ran() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().expect("no thread has run for less than no time")
 }
 
-/// For how long this thread has been ready to run and had no cpu.
+/// The time for which this thread has been ready to run without a cpu.
 fn ready(schedstat: &File) -> io::Result<Duration> {
     let mut text = [0; 64];
     let bytes = schedstat.read_at(&mut text, 0)?;

@@ -48,7 +48,7 @@ pub(crate) enum Way {
     Vfork,
     /// The same, several at once.
     BareSeveral,
-    /// Vermeil's spawner, with nothing more than asked of the others.
+    /// Vermeil's spawner with the same work as the other ways.
     Spawner,
     /// The same, several at once.
     SpawnerSeveral,
