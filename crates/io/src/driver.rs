@@ -170,6 +170,12 @@ impl Driver {
         each!(self, inner => inner.close_listener(key));
     }
 
+    /// Closes a listener that nothing takes connections from any more. What the kernel still holds
+    /// for it is reset, and the key is stale from then on. A stale key is ignored.
+    pub fn discard_listener(&mut self, key: ListenerKey) {
+        each!(self, inner => inner.discard_listener(key));
+    }
+
     /// Takes over a connected, non-blocking socket, usually an accepted socket. The kernel starts
     /// to watch the socket at the first wait.
     ///
@@ -241,11 +247,11 @@ impl Driver {
     /// Sends `head`, then `body`. [`poll_sent`](Self::poll_sent) reports errors, and must have
     /// answered before the next send or file of this stream. No effect with a stale key.
     ///
-    /// # Panics
-    /// When a send of this stream is still under way.
+    /// # Errors
+    /// `ResourceBusy` when a send of this stream is still under way: `head` and `body` are dropped.
     #[inline]
-    pub fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
-        each!(self, inner => inner.start_send(key, head, body, more));
+    pub fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
+        each!(self, inner => inner.start_send(key, head, body, more))
     }
 
     /// Ready when the kernel has taken every byte of the send under way. Returns an empty buffer
@@ -264,10 +270,8 @@ impl Driver {
     /// disk if the pages are not in memory.
     ///
     /// # Errors
-    /// Errors of sending or of reading the file; `NotConnected` for a stale key.
-    ///
-    /// # Panics
-    /// When a send of this stream is still under way.
+    /// Errors of sending or of reading the file; `NotConnected` for a stale key; `ResourceBusy`
+    /// when a send of this stream is still under way.
     pub fn poll_sendfile(
         &mut self,
         cx: &mut Context<'_>,
@@ -282,17 +286,16 @@ impl Driver {
     /// Tells the peer that no more bytes will be sent.
     ///
     /// # Errors
-    /// As `shutdown(2)`; `NotConnected` for a stale key.
-    ///
-    /// # Panics
-    /// When a send of this stream is still under way.
+    /// As `shutdown(2)`; `NotConnected` for a stale key; `ResourceBusy` when a send of this stream
+    /// is still under way.
     pub fn shutdown_write(&mut self, key: StreamKey) -> io::Result<()> {
         each!(self, inner => inner.shutdown_write(key))
     }
 
-    /// Closes a stream. Operations under way are canceled, and the bytes of a send that the kernel
-    /// has not taken are dropped. The descriptor is closed with the next turn at the latest. A
-    /// stale key is ignored.
+    /// Closes a stream. Operations under way are canceled. When the kernel has not taken every byte
+    /// of a send, the connection is reset, because a clean end would tell the peer that all has
+    /// come (a UNIX socket cannot be reset). The descriptor is closed within two turns. A stale key
+    /// is ignored.
     pub fn close_stream(&mut self, key: StreamKey) {
         each!(self, inner => inner.close_stream(key));
     }

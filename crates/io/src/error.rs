@@ -1,8 +1,8 @@
 //! Errors of making a driver.
 //!
 //! Errors of single operations are plain `std::io::Error`s, because their callers distinguish them
-//! by kind. The two errors that the crate makes, for stale keys and closed listeners, are here so
-//! that both drivers give the same. Tested in `tests/suite`.
+//! by kind. The errors that the crate makes, for stale keys, closed listeners and sends under way,
+//! are here so that both drivers give the same. Tested in `tests/suite`.
 
 use std::io;
 
@@ -31,6 +31,14 @@ pub enum IoError {
 #[cold]
 pub(crate) fn stale(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, format!("the {what} of this key is closed"))
+}
+
+/// The answer to a send, a file or a shutdown while a send is under way, or its end was not asked
+/// for.
+#[cold]
+pub(crate) fn under_way() -> io::Error {
+    let advice = "a send of this stream is under way: wait for its end (`sent`) before the next send, file or shutdown";
+    io::Error::new(io::ErrorKind::ResourceBusy, advice)
 }
 
 /// The answer of `poll_accept` once a closed listener has handed over its last connection.

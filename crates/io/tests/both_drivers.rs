@@ -67,6 +67,7 @@ on_both_drivers! {
     }
     listeners::{
         closing_hands_over_what_is_queued,
+        discarding_closes_what_is_queued,
         closing_tells_the_waiting_task,
         more_connections_than_are_held,
         a_crowd_waits_in_the_kernel,

@@ -54,7 +54,9 @@ fn cycles_leak_nothing(make: &Make) {
             }
             if round % 3 == 0 {
                 let bytes = if round % 200 == 0 { 8 << 20 } else { 100 };
-                driver.start_send(key, b"head".to_vec(), Bytes::from(vec![1; bytes]), More::No);
+                driver
+                    .start_send(key, b"head".to_vec(), Bytes::from(vec![1; bytes]), More::No)
+                    .expect("nothing is under way");
             }
             if round % 5 == 0 {
                 peer.write_all(b"something").expect("write");

@@ -5,7 +5,7 @@ use crate::{
     encrypting_server, image_pipeline, image_server, kernel::Pace, keyed_stream, mixed_jobs, sqrt_pipeline,
     web_handlers,
 };
-use vermeil::{Handle, Policy, Runtime};
+use vermeil::{Handle, Pinning, Policy, Runtime};
 
 const POLICIES: [&str; 10] = [
     "none",
@@ -28,7 +28,12 @@ fn under_every_policy(program: impl Fn(&Handle)) {
     let cpu = vermeil_io::current_affinity()[0];
     for name in POLICIES {
         let policy: Policy = name.parse().expect("a policy");
-        let runtime = Runtime::builder().cpus([cpu, cpu]).policy(policy).build().expect("a runtime starts");
+        let runtime = Runtime::builder()
+            .cpus([cpu, cpu])
+            .pinning(Pinning::Shared)
+            .policy(policy)
+            .build()
+            .expect("a runtime starts");
         let handle = runtime.handle();
         program(&handle);
         let panics: u64 = handle.snapshot().cores.iter().map(|core| core.panics).sum();

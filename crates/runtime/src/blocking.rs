@@ -7,8 +7,8 @@
 use crate::{core::current, error::BlockingFull};
 use std::{
     collections::VecDeque,
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind},
     sync::{Arc, Condvar, Mutex},
     task::{Poll, Waker},
 };
@@ -123,7 +123,17 @@ struct Slot<T> {
 ///
 /// # Panics
 /// Off a core.
-pub async fn blocking<T, F>(f: F) -> Result<T, BlockingFull>
+#[track_caller]
+pub fn blocking<T, F>(f: F) -> impl Future<Output = Result<T, BlockingFull>>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    run(f, Location::caller())
+}
+
+/// `at`: where it was asked for.
+async fn run<T, F>(f: F, at: &Location<'_>) -> Result<T, BlockingFull>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
@@ -140,7 +150,10 @@ where
             waker.wake();
         }
     });
-    current(|core| core.shared.blocking.submit(job)).expect("`blocking` is called on a core of a runtime")?;
+    let submitted = current(|core| core.shared.blocking.submit(job));
+    submitted.unwrap_or_else(|| {
+        panic!("`blocking` is awaited on a core of a runtime (`Handle::spawn`): not at {at}")
+    })?;
     let result = poll_fn(|context| {
         let mut slot = slot.lock().expect("nothing panics under this lock");
         match slot.result.take() {

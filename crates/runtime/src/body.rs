@@ -8,7 +8,7 @@ use crate::{
     Color,
     color::Head,
     core::{Core, current},
-    error::TaskError,
+    error::{Panic, TaskError},
     observed::poster,
     registry::Cancel,
     share::Share,
@@ -233,7 +233,7 @@ where
 
     /// Polls the future, if it is still there; gives what was thrown. Nothing else: what is given in memory, in parts, and copied as
     /// a whole has to be waited for.
-    fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Option<Panic> {
+    fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Option<Payload> {
         let alive = future.as_mut().as_pin_mut()?;
         if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
             return Self::end(task, future, Err(TaskError::Cancelled));
@@ -245,9 +245,10 @@ where
                 None
             }
             Ok(Poll::Ready(value)) => Self::end(task, future, Ok(value)),
-            Err(panic) => {
-                Self::end(task, future, Err(TaskError::Panicked));
-                Some(panic)
+            Err(payload) => {
+                Self::end(task, future, Err(TaskError::Panicked(Panic::new(payload))));
+                // The payload is for the waiter; the core only counts.
+                Some(Box::new(()))
             }
         }
     }
@@ -257,7 +258,7 @@ where
         task: &Event<F, H>,
         future: Pin<&mut Option<F>>,
         result: Result<F::Output, TaskError>,
-    ) -> Option<Panic> {
+    ) -> Option<Payload> {
         let panic = drop_contained(future);
         // It goes nowhere any more. Now, since who is told below may panic.
         current(|core| core.hop.borrow_mut().take());
@@ -317,10 +318,10 @@ where
     }
 }
 
-type Panic = Box<dyn std::any::Any + Send>;
+type Payload = Box<dyn std::any::Any + Send>;
 
 /// Drops a future on its color; a destructor that panics ends nothing but itself.
-fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Panic> {
+fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Payload> {
     catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
 }
 

@@ -1,16 +1,17 @@
-//! Starting and stopping a runtime.
+//! Starting a runtime: what describes it, and how its cores begin. Leaves out how it ends:
+//! `runtime.rs`.
 
 use crate::{
     blocking::Pool,
     control::Control,
-    core::Core,
+    core::{Core, core_index},
     error::StartError,
-    handle::Handle,
     handler::slots,
     observed::Noting,
-    share::Share,
+    runtime::{Runtime, Threads},
     shared::{Setup, Shared},
 };
+use rustc_hash::FxHashSet;
 use std::{
     io,
     path::Path,
@@ -19,11 +20,9 @@ use std::{
         atomic::Ordering,
         mpsc::{self, Sender},
     },
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
-use vermeil_queue::Cores;
 use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -40,11 +39,21 @@ pub struct Limits {
     pub blocking_threads: usize,
     /// Jobs waiting for the blocking pool. Beyond it `blocking` fails. Default 4,096.
     pub blocking_queue: usize,
+    /// How long a core may run one event, or one poll, when its runtime stops. Beyond it the core's
+    /// thread is left behind ([`Stopped::cores_left`](crate::Stopped::cores_left)). The event may
+    /// have begun before the stop: that time counts. Default 0.5 s.
+    pub stop_grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { events_per_core: 1 << 20, handlers: 256, blocking_threads: 8, blocking_queue: 4096 }
+        Self {
+            events_per_core: 1 << 20,
+            handlers: 256,
+            blocking_threads: 8,
+            blocking_queue: 4096,
+            stop_grace: Duration::from_millis(500),
+        }
     }
 }
 
@@ -56,6 +65,9 @@ pub enum Pinning {
     Required,
     /// It runs where its thread may, and can be pinned later by itself.
     WherePossible,
+    /// As `Required`, and several cores may be pinned to one cpu: for tests of more cores than the
+    /// machine has.
+    Shared,
 }
 
 /// Describes a runtime before it starts.
@@ -72,21 +84,6 @@ pub struct Builder {
     limits: Limits,
     classes: Vec<Class>,
     noting: Noting,
-}
-
-/// A running runtime: its pinned threads. Dropping it stops it at once, as `shutdown` with no time does.
-pub struct Runtime {
-    handle: Handle,
-    threads: Vec<JoinHandle<()>>,
-}
-
-/// How a runtime stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// Tasks that had not ended in time and were cancelled.
-    pub tasks_cancelled: usize,
-    /// Handler events that were queued when the last core stopped and were dropped.
-    pub events_dropped: usize,
 }
 
 impl Builder {
@@ -177,14 +174,24 @@ impl Builder {
     ///
     /// # Errors
     /// [`StartError`] when a thread, its pinning or its driver was refused, or what was described cannot be; nothing is left running then.
+    /// Also on a core of another runtime, which waiting would block.
     ///
     /// # Panics
     /// When there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX), or a [`board`](Self::board) for fewer cores.
+    #[track_caller]
     pub fn build(self) -> Result<Runtime, StartError> {
+        if core_index().is_some() {
+            return Err(StartError::OnCore);
+        }
         let allowed = current_affinity();
         let cpus = self.cpus.unwrap_or_else(|| allowed.clone());
         if cpus.is_empty() {
             return Err(StartError::NoCores);
+        }
+        if self.pinning != Pinning::Shared
+            && let Some(cpu) = given_twice(&cpus)
+        {
+            return Err(StartError::CpuTwice { cpu });
         }
         let pool = Pool::new(self.limits.blocking_threads.max(1), self.limits.blocking_queue, allowed);
         let layout = self.layout.unwrap_or_else(|| layout_of(&cpus));
@@ -198,8 +205,7 @@ impl Builder {
         let Self { limits, turn, policy, classes, noting, .. } = self;
         let setup = Setup { layout, control, limits, turn, policy, classes, pool, board, noting };
         let shared = Shared::new(&cpus, setup);
-        let mut runtime =
-            Runtime { handle: Handle { shared: Share::new(shared.clone()) }, threads: Vec::new() };
+        let mut threads = Threads::default();
         let (started, starts) = mpsc::channel();
         let mut refused = None;
         let epoch = Instant::now();
@@ -207,22 +213,24 @@ impl Builder {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
             let pin = (cpu, self.pinning);
-            let thread = std::thread::Builder::new()
-                .name(format!("vermeil-{}", index.0))
-                .spawn(move || start(index, pin, shared, &options, epoch, started));
-            match thread {
-                Ok(thread) => runtime.threads.push(thread),
-                Err(source) => {
-                    refused = Some(StartError::Thread { core: index.0, cpu, source });
-                    break;
-                }
+            let begun = threads.begin(index, shared.clone(), move || {
+                start(index, pin, shared, &options, epoch, started);
+            });
+            if let Err(source) = begun {
+                refused = Some(StartError::Thread { core: index.0, cpu, source });
+                break;
             }
         }
         drop(started);
+        // The others wait for each core, so each one that never began counts as stopped.
+        for core in &shared.cores[threads.len()..] {
+            core.stopped.store(true, Ordering::Release);
+        }
+        let runtime = Runtime::new(shared, threads);
         // Ends when every core has started, failed or panicked. All are waited for, also when one was refused: a core
         // that is still starting has no bell yet, and being told to stop could pass it by.
         let starts: Vec<_> = starts.iter().collect();
-        let panicked = starts.len() < runtime.threads.len();
+        let panicked = starts.len() < runtime.threads();
         // If any core failed, dropping the runtime stops the others.
         starts.into_iter().collect::<Result<(), _>>()?;
         match refused {
@@ -231,6 +239,12 @@ impl Builder {
             None => Ok(runtime),
         }
     }
+}
+
+/// The first cpu that is given more than once.
+fn given_twice(cpus: &[usize]) -> Option<usize> {
+    let mut seen = FxHashSet::default();
+    cpus.iter().copied().find(|cpu| !seen.insert(*cpu))
 }
 
 /// The layout of cores on these cpus, as `/sys` describes the machine; where it cannot be read, all equally near.
@@ -275,66 +289,4 @@ fn start(
     started.send(Ok(())).expect("the builder waits for every core");
     drop(started);
     Core::new(index, shared, driver, epoch).run();
-}
-
-impl Runtime {
-    /// Starts describing a runtime.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// The handle through which colors, tasks and handlers are made.
-    pub fn handle(&self) -> Handle {
-        self.handle.clone()
-    }
-
-    /// Waits at most `patience` for every task to end and every event to run, then stops: what is left is cancelled
-    /// on its color.
-    pub fn shutdown(self, patience: Duration) -> Stopped {
-        self.shutdown_unless(patience, || false)
-    }
-
-    /// As [`shutdown`](Self::shutdown), but stops waiting as soon as `impatient` says so.
-    pub fn shutdown_unless(mut self, patience: Duration, impatient: impl Fn() -> bool) -> Stopped {
-        let deadline = Instant::now() + patience;
-        while !self.handle.shared.all_done() && Instant::now() < deadline && !impatient() {
-            // Nothing waits for this loop but the end of the process; finer would only burn time.
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.stop()
-    }
-
-    fn stop(&mut self) -> Stopped {
-        let shared = &self.handle.shared;
-        let tasks_cancelled = shared.tasks_alive();
-        shared.stopping.store(true, Ordering::Release);
-        shared.unpark_all();
-        for thread in self.threads.drain(..) {
-            // A core's thread contains the panics of what it runs; its own would be a bug that the hook has reported.
-            let _ = thread.join();
-        }
-        shared.blocking.close();
-        if let Some(control) = &shared.control {
-            control.clear();
-        }
-        let mut events_dropped = 0;
-        shared.ended.store(true, Ordering::Relaxed);
-        for (index, core) in (0..).zip(&shared.cores) {
-            let line = core.line.lock().expect("nothing panics under this lock").len();
-            events_dropped += core.queued.len().saturating_sub(line);
-            shared.clear(index, |ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)));
-            core.tasks.clear();
-        }
-        shared.handlers.discard_waiting();
-        shared.ends.tell();
-        Stopped { tasks_cancelled, events_dropped }
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if !self.threads.is_empty() {
-            self.stop();
-        }
-    }
 }

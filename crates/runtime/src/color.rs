@@ -7,7 +7,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
 };
 use vermeil_queue::{ColorId, ColorQueue, Event, Pushed};
@@ -61,8 +61,30 @@ pub(crate) struct About {
     ran_on: AtomicU16,
     /// Its events gather: its token waits apart. Written by whoever holds the token; a hint for the others.
     pub(crate) gathering: AtomicBool,
-    /// Something on the color uses its core's driver: it stays there.
-    bound_to_driver: AtomicBool,
+    /// Whether something on the color uses a core's driver: [`FREE`], [`COMES`] or [`BOUND`].
+    driver: AtomicU8,
+}
+
+/// Nothing on the color uses a driver.
+const FREE: u8 = 0;
+/// It goes to the core whose driver something on it uses, and stays there.
+const COMES: u8 = 1;
+/// Something on it uses its core's driver: it stays there.
+const BOUND: u8 = 2;
+
+/// Where a color may go.
+#[derive(Clone, Default)]
+pub(crate) enum Reach {
+    /// Nowhere.
+    #[default]
+    Stays,
+    Lives(Placement),
+}
+
+impl Reach {
+    pub(crate) fn includes(&self, core: CoreIndex) -> bool {
+        matches!(self, Self::Lives(placement) if placement.allows(core))
+    }
 }
 
 const NOWHERE: u16 = u16::MAX;
@@ -84,7 +106,7 @@ impl About {
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             gathering: AtomicBool::new(false),
-            bound_to_driver: AtomicBool::new(false),
+            driver: AtomicU8::new(FREE),
         }
     }
 
@@ -104,12 +126,23 @@ impl About {
             Seat::Lives(placement) => !placement.is_fixed(),
             Seat::Follows(_) | Seat::Behind(_) => false,
         };
-        moves && !self.is_bound()
+        moves && self.driver.load(Ordering::Relaxed) == FREE
+    }
+
+    /// Where the color may go for what it uses.
+    #[inline]
+    pub(crate) fn reach(&self) -> Reach {
+        match self.seat.inner() {
+            Seat::Lives(placement) if !placement.is_fixed() && !self.is_bound() => {
+                Reach::Lives(placement.clone())
+            }
+            _ => Reach::Stays,
+        }
     }
 
     /// Whether its events need the driver of the core that it is on.
     pub(crate) fn is_bound(&self) -> bool {
-        self.bound_to_driver.load(Ordering::Relaxed)
+        self.driver.load(Ordering::Relaxed) == BOUND
     }
 
     /// Where the color may live; nowhere of its own if it follows somebody.
@@ -135,7 +168,14 @@ impl About {
 
     /// The color's next events need the driver of the core that it is on.
     pub(crate) fn bind_to_driver(&self) {
-        self.bound_to_driver.store(true, Ordering::Relaxed);
+        self.driver.store(BOUND, Ordering::Relaxed);
+    }
+
+    /// The color goes to the core whose driver it has asked for, and stays there.
+    pub(crate) fn comes_to_driver(&self) {
+        if !self.is_bound() {
+            self.driver.store(COMES, Ordering::Relaxed);
+        }
     }
 
     /// Core `caller` has made its token while it lived on `home`; how often in a row.
@@ -173,6 +213,9 @@ impl About {
             return None;
         }
         self.ran_on.store(core.0 as u16, Ordering::Relaxed);
+        if self.driver.load(Ordering::Relaxed) == COMES {
+            self.bind_to_driver();
+        }
         (before != NOWHERE).then_some(CoreIndex(before.into()))
     }
 }

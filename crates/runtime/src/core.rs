@@ -7,9 +7,11 @@
 mod activation;
 
 use crate::{
-    color::{About, Color},
+    code::KnownCodes,
+    color::{About, Color, Reach},
     control::Counting,
     costs::Learner,
+    home::Home,
     kinds::KnownKinds,
     observed::Stamping,
     pace::Pace,
@@ -21,20 +23,12 @@ use crate::{
 };
 use std::{
     cell::{Cell, RefCell},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
 use vermeil_queue::{ColorId, Haul, Here};
 use vermeil_sched::{After, CoreIndex, HAUL_MAX, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
-
-/// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
-/// another runtime has a core of the same index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Home(u64);
 
 /// What a core's thread owns.
 pub(crate) struct Core {
@@ -50,8 +44,13 @@ pub(crate) struct Core {
     pub(crate) counting: RefCell<Counting>,
     pub(crate) stamping: Stamping,
     pub(crate) kinds: KnownKinds,
+    pub(crate) codes: KnownCodes,
     /// Something of the driver was made by the event that runs: its color stays here.
     uses_driver: Cell<bool>,
+    /// Where the color that runs may go.
+    pub(crate) reach: RefCell<Reach>,
+    /// The core whose socket the event that runs has asked for: its color goes there.
+    pub(crate) follows: Cell<Option<CoreIndex>>,
     /// What the event that holds its color holds it for.
     pub(crate) meeting: RefCell<Option<Arc<Meeting>>>,
     /// The handler whose event is the first of the color that has just run, and has no slot.
@@ -126,21 +125,28 @@ pub fn core_index() -> Option<CoreIndex> {
 ///
 /// # Panics
 /// Off a core.
+#[track_caller]
 pub fn now_ms() -> u64 {
-    current(Core::now_ns).expect("the runtime's clock is read on a core") / 1_000_000
+    current(Core::now_ns).expect("the runtime's clock is read on a core: in a task or a handler") / 1_000_000
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.home.end();
+    }
 }
 
 impl Core {
     pub(crate) fn new(index: CoreIndex, shared: Arc<Shared>, driver: Driver, epoch: Instant) -> Self {
-        static CORES: AtomicU64 = AtomicU64::new(0);
         Self {
             index,
-            home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
+            home: Home::new(shared.id, index, driver.unparker()),
             learner: RefCell::new(Learner::new(shared.stealing)),
             witness: Witness::default(),
             counting: RefCell::default(),
             stamping: Stamping::new(),
             kinds: KnownKinds::default(),
+            codes: KnownCodes::default(),
             took_ns: Cell::new(0),
             held_back: Cell::default(),
             ran_last: Cell::default(),
@@ -149,6 +155,8 @@ impl Core {
             times_next: Cell::default(),
             spent_ns: Cell::new(0),
             uses_driver: Cell::new(false),
+            reach: RefCell::default(),
+            follows: Cell::new(None),
             meeting: RefCell::default(),
             needs_slot: Cell::new(None),
             hop: RefCell::default(),
@@ -199,9 +207,24 @@ impl Core {
         Here::during(&CORE, &self, || self.turns());
     }
 
+    /// Shows that the core is alive while it does much at once.
+    fn shows_life(&self) {
+        self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
+    }
+
     /// The event that runs has made something that lives on this core's driver.
     pub(crate) fn note_driver_use(&self) {
         self.uses_driver.set(true);
+    }
+
+    /// Has the color that runs go to core `there`, whose socket it asks for, where it may. Whether
+    /// it does.
+    pub(crate) fn follow(&self, there: CoreIndex) -> bool {
+        let goes = self.reach.borrow().includes(there) && self.shared.sends_colors(self.index, there);
+        if goes {
+            self.follows.set(Some(there));
+        }
+        goes
     }
 
     /// Whether what has just run did so.
@@ -239,7 +262,7 @@ impl Core {
                     turn.polled();
                 }
                 Step::Stop => {
-                    self.mine().tasks.cancel_all();
+                    self.mine().tasks.cancel_all(|| self.shows_life());
                     if self.mine().tasks.len() == 0
                         && self.shared.cores.iter().all(CoreShared::has_ended_tasks)
                     {
@@ -306,6 +329,7 @@ impl Core {
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.pace.done(self.shared.clock.now_ns());
+        self.empty_tray();
         board.begin_wait();
         let turned = self.driver.borrow_mut().turn(timeout);
         let completions = match turned {

@@ -1,6 +1,11 @@
 //! What can go wrong at the runtime's edges, by whose fault it is.
 
-use std::{fmt, io, path::PathBuf};
+use std::{
+    any::Any,
+    fmt, io,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 use thiserror::Error;
 use vermeil_io::IoError;
 
@@ -11,6 +16,17 @@ pub enum StartError {
     /// No cpu was given to run on.
     #[error("no cpu to run on: give at least one")]
     NoCores,
+    /// It was asked for on a core of a runtime, which would be blocked.
+    #[error("a runtime cannot be built on a core of another one: build it on a thread that is no core")]
+    OnCore,
+    /// A cpu was given more than once.
+    #[error(
+        "cpu {cpu} is given more than once: give each cpu once, because two cores on one cpu wait for each other"
+    )]
+    CpuTwice {
+        /// The cpu.
+        cpu: usize,
+    },
     /// The layout is one of another number of cores.
     #[error("the layout describes {described} cores, the runtime has {cores}: describe each cpu given")]
     Layout {
@@ -71,36 +87,68 @@ pub enum StartError {
     },
 }
 
-/// The queue of posted events of a core, or of a color that is [bounded](crate::Color::bounded), is at its bound; the event comes back.
-/// Post again later, [wait](crate::Handler::post_when_room), or shed it.
-#[derive(Error, PartialEq, Eq)]
-#[error("the {of} event queue is full ({bound} events): post again later")]
+/// A handler, or a kind of tasks, was not registered.
+#[derive(Debug, Error, PartialEq, Eq, Clone)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The runtime has as many as it may have.
+    #[error(
+        "a runtime has at most {bound} handlers and kinds of tasks: raise `Limits::handlers`, or register each once and post to it"
+    )]
+    TooMany {
+        /// The bound: [`crate::Limits::handlers`].
+        bound: usize,
+    },
+    /// The spec names a class that the runtime does not have.
+    #[error("no class is called {name:?}: `Builder::classes` makes them")]
+    NoClass {
+        /// The name in the spec.
+        name: String,
+    },
+    /// The group of the spec is a free color.
+    #[error("a free color excludes nothing: `Exclusion::None` says that")]
+    FreeGroup,
+}
+
+/// The event was not posted and comes back: the queue of a core, or of a color that is
+/// [bounded](crate::Color::bounded), is at its bound, or the runtime has ended. Post to a full
+/// queue again later, [wait](crate::Handler::post_when_room), or shed the event.
+#[derive(PartialEq, Eq)]
 pub struct Full<E> {
     /// The event that was not posted.
     pub event: E,
     /// The bound: [`crate::Limits::events_per_core`], or the color's.
     pub bound: usize,
-    /// Whose it is.
+    /// What took no event.
     pub of: FullOf,
 }
 
-/// Whose queue of events is full.
+/// What took no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullOf {
     /// That of the core that the color is on.
     Core,
     /// The color's own.
     Color,
+    /// None: the runtime has ended, and takes no event any more.
+    Ended,
 }
 
-impl fmt::Display for FullOf {
+impl<E> fmt::Display for Full<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Core => "core's",
-            Self::Color => "color's",
-        })
+        let of = match self.of {
+            FullOf::Core => "core's",
+            FullOf::Color => "color's",
+            FullOf::Ended => return f.write_str(NOT_POSTED),
+        };
+        write!(f, "the {of} event queue is full ({} events): post again later", self.bound)
     }
 }
+
+impl<E> std::error::Error for Full<E> {}
+
+/// What is said of an event that comes after the end.
+const NOT_POSTED: &str = "the event was not posted: its runtime has ended";
 
 impl<E> fmt::Debug for Full<E> {
     /// Whatever the event is, so that `expect` works with any.
@@ -111,7 +159,7 @@ impl<E> fmt::Debug for Full<E> {
 
 /// The runtime has ended, and takes no event any more; it comes back.
 #[derive(Error, PartialEq, Eq)]
-#[error("the event was not posted: its runtime has ended")]
+#[error("{NOT_POSTED}")]
 pub struct Ended<E> {
     /// The event that was not posted.
     pub event: E,
@@ -142,7 +190,8 @@ pub struct BlockingFull {
 /// Something that belongs to a core's driver was used elsewhere.
 #[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
 #[error(
-    "a socket or timer can only be made and used on a core of the runtime, and a socket on the core that made it"
+    "a socket or timer can only be made and used on a core of the runtime, and a socket on the core that made it: have its \
+     task stay on the color that made it, or hop back there first"
 )]
 pub struct OffCore;
 
@@ -153,13 +202,70 @@ impl From<OffCore> for io::Error {
 }
 
 /// Why a task has no result.
-#[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
+#[derive(Debug, Error, PartialEq, Eq, Clone)]
 #[non_exhaustive]
 pub enum TaskError {
     /// It was cancelled, or the runtime stopped before it ended.
     #[error("the task was cancelled")]
     Cancelled,
-    /// It panicked; the message went through the panic hook.
-    #[error("the task panicked")]
-    Panicked,
+    /// It panicked; the message and its place went through the panic hook as well.
+    #[error("the task panicked: {0}")]
+    Panicked(Panic),
+}
+
+impl TaskError {
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self, Self::Panicked(_))
+    }
+}
+
+/// What a task has panicked with. Cheap to clone; two are equal when their messages are.
+#[derive(Clone)]
+pub struct Panic(Arc<Thrown>);
+
+struct Thrown {
+    message: Option<String>,
+    payload: Mutex<Option<Payload>>,
+}
+
+/// As of [`std::panic::catch_unwind`].
+type Payload = Box<dyn Any + Send>;
+
+impl Panic {
+    pub(crate) fn new(payload: Payload) -> Self {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Self(Arc::new(Thrown { message, payload: Mutex::new(Some(payload)) }))
+    }
+
+    /// The message, unless the task has thrown something that is no text.
+    pub fn message(&self) -> Option<&str> {
+        self.0.message.as_deref()
+    }
+
+    /// The payload, once: for [`std::panic::resume_unwind`], or to be downcast.
+    pub fn take_payload(&self) -> Option<Box<dyn Any + Send>> {
+        self.0.payload.lock().expect("nothing panics under this lock").take()
+    }
+}
+
+impl PartialEq for Panic {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.message == other.0.message
+    }
+}
+
+impl Eq for Panic {}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.to_string()).finish()
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or("with a payload that is no text"))
+    }
 }

@@ -2,16 +2,12 @@
 //!
 //! Tasks, handlers, keys and counters add what they have to offer in their own files.
 
-use crate::{
-    Color,
-    color::{About, Seat},
-    share::Share,
-};
+use crate::{Color, color::Seat, share::Share};
 use vermeil_io::Board;
 use vermeil_sched::{CoreIndex, Placement};
 
-/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: what is posted then is dropped, and
-/// tasks end as cancelled.
+/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: posts are
+/// refused then, and tasks end as cancelled.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Share,
@@ -27,13 +23,14 @@ impl Handle {
     ///
     /// # Panics
     /// When there is no such core.
+    #[track_caller]
     pub fn color_on(&self, core: CoreIndex) -> Color {
+        self.check_core(core);
         self.new_color(Seat::Lives(Placement::Core(core)))
     }
 
     pub(crate) fn new_color(&self, seat: Seat) -> Color {
-        let core = self.shared.place(&seat);
-        Color::new(core, About::new(seat), self.shared.clone())
+        self.shared.color(seat)
     }
 
     /// What each core shows of itself: since when it has not looked at its sockets, by the clock of
@@ -51,7 +48,19 @@ impl Handle {
     ///
     /// # Panics
     /// When there is no such core.
+    #[track_caller]
     pub fn cpu(&self, core: CoreIndex) -> usize {
+        self.check_core(core);
         self.shared.core(core.0).cpu
+    }
+
+    #[track_caller]
+    pub(crate) fn check_core(&self, core: CoreIndex) {
+        let cores = self.shared.cores.len();
+        assert!(
+            (core.0 as usize) < cores,
+            "there is no core {}: the runtime has {cores}, numbered from 0",
+            core.0
+        );
     }
 }

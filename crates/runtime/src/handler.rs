@@ -1,20 +1,24 @@
 //! Typed handlers: code with a name and counters that runs to completion, once per event.
 
 use crate::{
-    Color,
+    Color, Exclusion,
+    color::Seat,
     core::current,
     costs::Published,
     door::Taken,
-    error::{Ended, Full, FullOf, Stops},
+    error::{Ended, Full, FullOf, RegisterError, Stops},
     handle::Handle,
     kinds::{KINDS_MAX, Kinds},
     room::{CoreRoom, Wait},
+    share::RuntimeId,
     shared::{NOBODY, Shared, add},
     slots::Slots,
     spec::{Lanes, Spec},
     times::ObservedTimes,
 };
 use std::{
+    fmt,
+    marker::PhantomData,
     num::{NonZeroU64, NonZeroUsize},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
@@ -65,6 +69,15 @@ struct Rules {
     gather: OnceLock<Gather>,
     /// What its events need to run, if only so many do at once. It is watched then.
     slots: OnceLock<Slots>,
+    /// Where its events go, unless they go to the colors that they are posted with.
+    routes: OnceLock<Box<Routes>>,
+}
+
+/// Where the events of a handler go, or the tasks of a kind.
+pub(crate) struct Routes {
+    pub(crate) lanes: Lanes,
+    /// Where tasks live that have a color for themselves.
+    pub(crate) seat: Seat,
 }
 
 /// How an event begins.
@@ -86,6 +99,7 @@ impl Rules {
             class: AtomicU8::new(0),
             gather: OnceLock::new(),
             slots: OnceLock::new(),
+            routes: OnceLock::new(),
         }
     }
 }
@@ -135,7 +149,6 @@ impl Handlers {
         self.names.lock().expect("nothing panics under this lock").clone()
     }
 
-    #[cfg(feature = "tracing")]
     pub(crate) fn name(&self, handler: HandlerIndex) -> String {
         self.names.lock().expect("nothing panics under this lock")[handler.0 as usize].clone()
     }
@@ -175,11 +188,22 @@ impl Handlers {
         self.any_gathers.load(Ordering::Relaxed)
     }
 
-    fn class_of(&self, spec: &Spec) -> ClassIndex {
-        let Some(name) = &spec.class else { return ClassIndex::default() };
+    fn class_of(&self, spec: &Spec) -> Result<ClassIndex, RegisterError> {
+        let Some(name) = &spec.class else { return Ok(ClassIndex::default()) };
         let at = self.classes.iter().position(|class| class.name() == *name);
-        let at = at.unwrap_or_else(|| panic!("no class is called {name:?}: Builder::classes makes them"));
-        ClassIndex(at as u8 + 1)
+        let at = at.ok_or_else(|| RegisterError::NoClass { name: name.clone() })?;
+        Ok(ClassIndex(at as u8 + 1))
+    }
+
+    /// Where the events of `handler` go, unless they go to the colors that they are posted with.
+    #[inline]
+    pub(crate) fn routes(&self, handler: HandlerIndex) -> Option<&Routes> {
+        self.rules(handler).routes.get().map(|routes| &**routes)
+    }
+
+    /// Said once, before there are any events.
+    pub(crate) fn route(&self, handler: HandlerIndex, routes: Routes) {
+        self.rules(handler).routes.get_or_init(|| Box::new(routes));
     }
 
     /// Somebody follows `handler`.
@@ -239,12 +263,20 @@ impl Handlers {
         (core < UNWATCHED).then_some(CoreIndex(core))
     }
 
-    fn register(&self, spec: &Spec) -> HandlerIndex {
+    fn register(&self, spec: &Spec) -> Result<HandlerIndex, RegisterError> {
         // Before anything is changed.
-        let class = self.class_of(spec);
-        let (before, bound) = (self.registered.fetch_add(1, Ordering::Relaxed), self.bound);
-        assert!(before < bound, "a runtime has at most {bound} handlers (Limits::handlers)");
-        self.add(spec, class)
+        let class = self.class_of(spec)?;
+        if let Exclusion::Group(color) = &spec.exclusion
+            && color.is_free()
+        {
+            return Err(RegisterError::FreeGroup);
+        }
+        let (bound, more) = (self.bound, |before: usize| (before < self.bound).then_some(before + 1));
+        let registered = &self.registered;
+        if registered.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return Err(RegisterError::TooMany { bound });
+        }
+        Ok(self.add(spec, class))
     }
 
     /// Kinds of tasks that have a handler each: as many as there are numbers left.
@@ -270,10 +302,13 @@ impl Handlers {
     }
 }
 
-/// Code that runs for each event of type `E` that is posted to it, on the color it is posted with. Cheap to copy.
+/// Code that runs for each event of type `E` that is posted to it, on the color it is posted with.
+/// Cheap to copy. It keeps nothing of its runtime alive: the code is dropped when the runtime has
+/// ended, and posts are refused from then on.
 pub struct Handler<E: 'static> {
-    // Lives as long as the process: handlers are made at start, and an event must not pay for a shared count.
-    code: &'static Code<E>,
+    index: HandlerIndex,
+    runtime: RuntimeId,
+    events: PhantomData<fn(E)>,
 }
 
 impl<E> Clone for Handler<E> {
@@ -284,11 +319,10 @@ impl<E> Clone for Handler<E> {
 
 impl<E> Copy for Handler<E> {}
 
-struct Code<E> {
-    index: HandlerIndex,
-    handle: Handle,
-    lanes: Lanes,
-    run: Box<dyn Fn(E) + Send + Sync>,
+impl<E> fmt::Debug for Handler<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").field("index", &self.index).finish_non_exhaustive()
+    }
 }
 
 /// A handler's name and counters over all cores.
@@ -312,35 +346,67 @@ pub struct HandlerSnapshot {
 }
 
 impl Handle {
-    /// Registers what has this spec, and these colors for itself.
-    pub(crate) fn register(&self, spec: &Spec, lanes: &Lanes) -> HandlerIndex {
+    /// Registers what has this spec.
+    pub(crate) fn register(&self, spec: &Spec) -> Result<(HandlerIndex, Lanes), RegisterError> {
         let handlers = &self.shared.handlers;
-        let index = handlers.register(spec);
-        if let (Lanes::Given | Lanes::Fresh(_), Some(most)) = (lanes, self.most_runs(spec)) {
-            handlers.bound_runs(index, most);
+        let index = handlers.register(spec)?;
+        let lanes = self.lanes(spec);
+        if matches!(lanes, Lanes::Given | Lanes::Fresh(_)) {
+            self.bound_runs(index, spec);
         }
-        index
+        Ok((index, lanes))
     }
 
-    /// Registers a handler, by its name or with all that is to be said about it. It must not block; it stays for the life
-    /// of the process.
+    /// Only so many events of what has this spec run at once, if it says so. Said once, before
+    /// there are any.
+    pub(crate) fn bound_runs(&self, index: HandlerIndex, spec: &Spec) {
+        if let Some(most) = self.most_runs(spec) {
+            self.shared.handlers.bound_runs(index, most);
+        }
+    }
+
+    /// Registers a handler, by its name or with all that is to be said about it. It must not block.
+    /// It stays until the runtime has ended, which drops `run`.
     ///
     /// # Panics
-    /// When the runtime has [`crate::Limits::handlers`] handlers already, or no class of the name that the spec has, or the group
-    /// in it is a [free](Self::free_color) color.
+    /// Where [`try_handler`](Self::try_handler) fails.
+    #[track_caller]
     pub fn handler<E: Send + 'static>(
         &self,
         spec: impl Into<Spec>,
         run: impl Fn(E) + Send + Sync + 'static,
     ) -> Handler<E> {
+        self.try_handler(spec, run).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`handler`](Self::handler), for programs that register as many as their input asks for.
+    ///
+    /// # Errors
+    /// When the runtime has [`crate::Limits::handlers`] handlers already, or no class of the name
+    /// that the spec has, or the group in it is a [free](Self::free_color) color.
+    ///
+    /// # Panics
+    /// When its place names no core or no handler of this runtime.
+    #[track_caller]
+    pub fn try_handler<E: Send + 'static>(
+        &self,
+        spec: impl Into<Spec>,
+        run: impl Fn(E) + Send + Sync + 'static,
+    ) -> Result<Handler<E>, RegisterError> {
         let spec = spec.into();
-        let lanes = self.lanes(&spec);
-        let index = self.register(&spec, &lanes);
-        if let (Some(control), Lanes::One(color)) = (&self.shared.control, &lanes) {
-            control.register(&self.shared, index, &spec.name, color);
+        let (index, lanes) = self.register(&spec)?;
+        if let (Some(control), Lanes::One(queue)) = (&self.shared.control, &lanes) {
+            let color = match &spec.exclusion {
+                Exclusion::Group(color) => color.clone(),
+                _ => Color { queue: queue.clone(), shared: self.shared.clone() },
+            };
+            control.register(&self.shared, index, &spec.name, &color);
         }
-        let code = Code { index, handle: self.clone(), lanes, run: Box::new(run) };
-        Handler { code: Box::leak(Box::new(code)) }
+        if !matches!(lanes, Lanes::Given) {
+            self.shared.handlers.route(index, Routes { lanes, seat: Seat::default() });
+        }
+        self.shared.codes.add(index, Box::new(run));
+        Ok(Handler { index, runtime: self.shared.id, events: PhantomData })
     }
 }
 
@@ -350,15 +416,18 @@ impl<E: Send + 'static> Handler<E> {
     ///
     /// # Errors
     /// [`Full`], with the event, when the color's core holds [`crate::Limits::events_per_core`] posted events, or the color as
-    /// many as it is [bounded](Color::bounded) to.
+    /// many as it is [bounded](Color::bounded) to, or the runtime has ended: [`Full::of`] tells
+    /// which.
     ///
     /// # Panics
     /// When the color belongs to another runtime.
     #[inline]
+    #[track_caller]
     pub fn post(&self, color: &Color, event: E) -> Result<(), Full<E>> {
-        match &self.code.lanes {
-            Lanes::Given => self.post_on(color, event),
-            lanes => self.post_on(&lanes.color(&self.code.handle, Some(color)), event),
+        let shared = self.shared_with(color);
+        match shared.handlers.routes(self.index) {
+            None => self.post_on(color, event),
+            Some(routes) => self.post_on(&routes.lanes.color(&color.shared, Some(color)), event),
         }
     }
 
@@ -367,17 +436,32 @@ impl<E: Send + 'static> Handler<E> {
     /// # Errors
     /// As [`post`](Self::post).
     pub fn send(&self, event: E) -> Result<(), Full<E>> {
-        self.post_on(&self.code.lanes.color(&self.code.handle, None), event)
+        match self.own_color() {
+            Some(color) => self.post_on(&color, event),
+            None => Err(Full { event, bound: 0, of: FullOf::Ended }),
+        }
+    }
+
+    /// The color for an event that is posted without one; none when the runtime has ended.
+    fn own_color(&self) -> Option<Color> {
+        self.runtime.with(|share| match share.handlers.routes(self.index) {
+            Some(routes) => routes.lanes.color(share, None),
+            None => Lanes::Given.color(share, None),
+        })
     }
 
     /// Names the handler in its runtime, for [`Place::Follow`](crate::Place::Follow).
     pub fn index(&self) -> HandlerIndex {
-        self.code.index
+        self.index
     }
 
-    /// The one color that the handler's events go to whatever they are posted with, if there is one.
-    pub fn color(&self) -> Option<&Color> {
-        if let Lanes::One(color) = &self.code.lanes { Some(color) } else { None }
+    /// The one color that the handler's events go to whatever they are posted with, if there is one
+    /// and the runtime has not ended.
+    pub fn color(&self) -> Option<Color> {
+        self.runtime.with(|share| match share.handlers.routes(self.index)?.lanes {
+            Lanes::One(_) => self.own_color(),
+            _ => None,
+        })?
     }
 
     /// As [`post`](Self::post), and waits where there is no room: for the color's if it is [bounded](Color::bounded), then for its core's. Who
@@ -392,7 +476,12 @@ impl<E: Send + 'static> Handler<E> {
     /// # Panics
     /// As [`post`](Self::post).
     pub async fn post_when_room(&self, color: &Color, event: E) -> Result<(), Ended<E>> {
-        self.post_on_when_room(self.code.lanes.color(&self.code.handle, Some(color)), event).await
+        let shared = self.shared_with(color);
+        let color = match shared.handlers.routes(self.index) {
+            None => color.clone(),
+            Some(routes) => routes.lanes.color(&color.shared, Some(color)),
+        };
+        self.post_on_when_room(color, event).await
     }
 
     /// As [`send`](Self::send), and waits as [`post_when_room`](Self::post_when_room) does.
@@ -400,11 +489,14 @@ impl<E: Send + 'static> Handler<E> {
     /// # Errors
     /// As there.
     pub async fn send_when_room(&self, event: E) -> Result<(), Ended<E>> {
-        self.post_on_when_room(self.code.lanes.color(&self.code.handle, None), event).await
+        match self.own_color() {
+            Some(color) => self.post_on_when_room(color, event).await,
+            None => Err(Ended { event }),
+        }
     }
 
     async fn post_on_when_room(&self, color: Color, event: E) -> Result<(), Ended<E>> {
-        let shared = self.shared_with(&color);
+        let shared = &*color.shared;
         let taken = match color.door_with_bound() {
             None => None,
             Some(door) => match Wait::new(shared, door).await {
@@ -412,33 +504,38 @@ impl<E: Send + 'static> Handler<E> {
                 Err(Stops) => return Err(Ended { event }),
             },
         };
-        let color = color.for_one();
-        let core = color.core().0;
+        let one = color.for_one();
+        let core = one.core().0;
         let Ok(()) = Wait::new(shared, CoreRoom { shared, core }).await else { return Err(Ended { event }) };
-        let counted = Counted { shared, core };
+        let counted = Counted { runtime: shared.id, core };
         if shared.ended.load(Ordering::Relaxed) {
             return Err(Ended { event });
         }
-        self.push(&color, counted, taken, event);
+        self.push(&one, counted, taken, event);
         Ok(())
     }
 
     /// What the cores share, which are the color's too.
-    fn shared_with(&self, color: &Color) -> &'static Shared {
-        let shared = &self.code.handle.shared;
-        assert!(shared.is_of(&color.shared), "the handler and the color belong to different runtimes");
+    #[inline]
+    #[track_caller]
+    fn shared_with<'a>(&self, color: &'a Color) -> &'a Shared {
+        let shared = &*color.shared;
+        assert!(
+            shared.id == self.runtime,
+            "the handler and the color belong to different runtimes: post with a color of the handler's"
+        );
         shared
     }
 
     #[inline]
     fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
-        let shared = self.shared_with(color);
+        let shared = &*color.shared;
         if color.queue.about.door().is_some() {
             return self.post_behind_door(color, event);
         }
         match Counted::new(shared, color.core().0) {
             Some(counted) => self.push(color, counted, None, event),
-            None => return Err(self.core_is_full(event)),
+            None => return Err(Self::refused(shared, event)),
         }
         Ok(())
     }
@@ -455,51 +552,57 @@ impl<E: Send + 'static> Handler<E> {
             }
         }
         let color = color.for_one();
-        match Counted::new(&self.code.handle.shared, color.core().0) {
+        match Counted::new(&color.shared, color.core().0) {
             Some(counted) => self.push(&color, counted, taken, event),
-            None => return Err(self.core_is_full(event)),
+            None => return Err(Self::refused(&color.shared, event)),
         }
         Ok(())
     }
 
-    fn core_is_full(&self, event: E) -> Full<E> {
-        Full { event, bound: self.code.handle.shared.limits.events_per_core, of: FullOf::Core }
+    /// Why there is no place on a core.
+    #[cold]
+    fn refused(shared: &Shared, event: E) -> Full<E> {
+        let of = if shared.ended.load(Ordering::Relaxed) { FullOf::Ended } else { FullOf::Core };
+        Full { event, bound: shared.limits.events_per_core, of }
     }
 
     #[inline(always)]
     fn push(&self, color: &Color, counted: Counted, taken: Option<Taken>, event: E) {
-        let posted = || Posted { code: self.code, counted, event };
+        let posted = || Posted { handler: self.index, counted, event };
         let event = match taken {
             None => Event::once_with(posted),
             Some(taken) => Event::once_with(|| Behind { taken, posted: posted() }),
         };
-        color.push(self.code.index, event);
+        color.push(self.index, event);
     }
 }
 
 struct Posted<E: 'static> {
-    code: &'static Code<E>,
+    handler: HandlerIndex,
     counted: Counted,
     event: E,
 }
 
 /// One place in a core's bound, given back when the event has run or was dropped.
 struct Counted {
-    shared: &'static Shared,
+    runtime: RuntimeId,
     core: u32,
 }
 
 impl Counted {
-    /// A place on core `core`, if there is one.
+    /// A place on core `core`, if there is one and the runtime has not ended.
     #[inline]
-    fn new(shared: &'static Shared, core: u32) -> Option<Self> {
-        shared.enter(core, shared.limits.events_per_core).then(|| Self { shared, core })
+    fn new(shared: &Shared, core: u32) -> Option<Self> {
+        let enters =
+            !shared.ended.load(Ordering::Relaxed) && shared.enter(core, shared.limits.events_per_core);
+        enters.then(|| Self { runtime: shared.id, core })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.shared.leave(self.core);
+        // Nothing is counted any more once the runtime has ended.
+        let _ = self.runtime.with(|share| share.leave(self.core));
     }
 }
 
@@ -507,17 +610,19 @@ impl<E: Send + 'static> Run for Posted<E> {
     // Inlined into the run of an event without a door: that is of most.
     #[inline(always)]
     fn run(self) {
-        let Self { code, counted, event } = self;
+        let Self { handler, counted, event } = self;
         drop(counted);
-        if code.handle.shared.control.is_some() {
-            current(|core| core.note_running(code.index));
-        }
-        let outcome = catch_unwind(AssertUnwindSafe(|| (code.run)(event)));
-        // The core counts it as well.
-        if let Err(panic) = outcome {
-            current(|core| add(&core.mine().handlers[code.index.0 as usize].panics, 1));
-            resume_unwind(panic);
-        }
+        current(|core| {
+            if core.shared.control.is_some() {
+                core.note_running(handler);
+            }
+            let run = |code: &(dyn Fn(E) + Send + Sync)| catch_unwind(AssertUnwindSafe(|| code(event)));
+            // The core counts it as well.
+            if let Some(Err(panic)) = core.codes.with(&core.shared.codes, handler, run) {
+                add(&core.mine().handlers[handler.0 as usize].panics, 1);
+                resume_unwind(panic);
+            }
+        });
     }
 }
 

@@ -4,7 +4,11 @@
 //! on the color it left finds it gone and follows. Tested in `tests/model.rs` and `tests/free.rs`.
 
 use crate::{Color, core::current};
-use std::{future::poll_fn, task::Poll};
+use std::{
+    future::{Future, poll_fn},
+    panic::Location,
+    task::Poll,
+};
 use vermeil_queue::current_color;
 
 /// Goes on with the running task on `color`, at the tail of its queue: what was posted there before runs first. State of the
@@ -13,19 +17,24 @@ use vermeil_queue::current_color;
 ///
 /// # Panics
 /// Off a core; and when the color belongs to another runtime.
-pub async fn hop(color: &Color) {
-    let own = color.for_one_if_free();
-    let color = own.as_ref().unwrap_or(color);
-    poll_fn(|_| {
-        if current_color() == Some(color.id()) {
-            return Poll::Ready(());
-        }
-        current(|core| {
-            assert!(std::ptr::eq(&*core.shared, &*color.shared), "the color belongs to another runtime");
-            *core.hop.borrow_mut() = Some(color.clone());
+#[track_caller]
+pub fn hop(color: &Color) -> impl Future<Output = ()> {
+    let at = Location::caller();
+    async move {
+        let own = color.for_one_if_free();
+        let color = own.as_ref().unwrap_or(color);
+        poll_fn(|_| {
+            if current_color() == Some(color.id()) {
+                return Poll::Ready(());
+            }
+            let hops = current(|core| {
+                let is_own = std::ptr::eq(&*core.shared, &*color.shared);
+                assert!(is_own, "the color belongs to another runtime than the task that hops at {at}");
+                *core.hop.borrow_mut() = Some(color.clone());
+            });
+            assert!(hops.is_some(), "a task hops on a core of a runtime (`Handle::spawn`): not at {at}");
+            Poll::Pending
         })
-        .expect("a task hops on a core of a runtime");
-        Poll::Pending
-    })
-    .await;
+        .await;
+    }
 }

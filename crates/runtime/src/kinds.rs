@@ -6,10 +6,10 @@
 //! ([`TaskKind`]). Tested below, in `tests/task.rs` and `tests/kind.rs`.
 
 use crate::{
-    Color, Exclusion, Handle, Task,
-    color::Seat,
+    Color, Exclusion, Handle, RegisterError, Task,
     core::{Core, current_of},
-    handler::Handlers,
+    handler::{Handlers, Routes},
+    share::RuntimeId,
     shared::Shared,
     spec::{Lanes, Spec},
 };
@@ -61,38 +61,46 @@ impl Shared {
 }
 
 /// Tasks of one kind, of which more is said than of others: in which class their colors stand, what a poll costs, beside what it never
-/// runs. Cheap to copy.
+/// runs. Cheap to copy. It keeps nothing of its runtime alive: once that has ended, tasks end as
+/// cancelled.
 #[derive(Clone, Copy)]
 pub struct TaskKind {
-    // As a handler, it lives as long as the process.
-    kind: &'static Kind,
-}
-
-struct Kind {
     index: HandlerIndex,
-    handle: Handle,
-    lanes: Lanes,
-    /// Where those live that have a color for themselves.
-    seat: Seat,
+    runtime: RuntimeId,
 }
 
 impl Handle {
     /// Registers a kind of tasks, by its name or with all that is to be said about it: each poll counts as a run of it, as of a handler.
-    /// It stays for the life of the process.
+    /// It stays until the runtime has ended.
     ///
     /// # Panics
-    /// As [`handler`](Self::handler); and when the spec has tasks [gather](Spec::gather): who waits for a task waits for each of its polls.
+    /// Where [`try_kind`](Self::try_kind) fails; and when the spec has tasks
+    /// [gather](Spec::gather), because the waiter of a task waits for each of its polls.
+    #[track_caller]
     pub fn kind(&self, spec: impl Into<Spec>) -> TaskKind {
+        self.try_kind(spec).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`kind`](Self::kind), for programs that register as many as their input asks for.
+    ///
+    /// # Errors
+    /// As [`try_handler`](Self::try_handler).
+    ///
+    /// # Panics
+    /// When the spec has tasks gather, or its place names no core or no handler of this runtime.
+    #[track_caller]
+    pub fn try_kind(&self, spec: impl Into<Spec>) -> Result<TaskKind, RegisterError> {
         let spec = spec.into();
         assert!(spec.gather.is_none(), "tasks do not gather: a poll is not put off");
         let seat = self.seat(&spec.place);
-        let lanes = match spec.exclusion {
+        let (index, mut lanes) = self.register(&spec)?;
+        if matches!(spec.exclusion, Exclusion::None) {
             // A task is on its color for life: however long it waits, it would keep others from a lane.
-            Exclusion::None => Lanes::Fresh(seat.clone()),
-            _ => self.lanes(&spec),
-        };
-        let index = self.register(&spec, &lanes);
-        TaskKind { kind: Box::leak(Box::new(Kind { index, handle: self.clone(), lanes, seat })) }
+            lanes = Lanes::Fresh(seat.clone());
+            self.bound_runs(index, &spec);
+        }
+        self.shared.handlers.route(index, Routes { lanes, seat });
+        Ok(TaskKind { index, runtime: self.shared.id })
     }
 }
 
@@ -104,37 +112,49 @@ impl TaskKind {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let Kind { index, handle, lanes, seat } = self.kind;
-        match lanes {
-            Lanes::Given | Lanes::Fresh(_) => handle.spawn_alone(seat, *index, future),
-            own => handle.spawn_on_as(&own.color(handle, None), *index, future),
-        }
+        let mut future = Some(future);
+        let spawned = self.runtime.with(|share| {
+            let (index, handle) = (self.index, Handle { shared: share.clone() });
+            let Routes { lanes, seat } = share.handlers.routes(index).expect("a kind has routes");
+            let future = future.take().expect("it is spawned once");
+            match lanes {
+                Lanes::Given | Lanes::Fresh(_) => handle.spawn_alone(seat, index, future),
+                own => handle.spawn_on_as(&own.color(share, None), index, future),
+            }
+        });
+        spawned.unwrap_or_else(Task::cancelled)
     }
 
     /// Spawns `future` on `color`, as [`Handle::spawn_on`] does. A kind with colors of its own uses those instead.
     ///
     /// # Panics
     /// When the color belongs to another runtime.
+    #[track_caller]
     pub fn spawn_on<F>(&self, color: &Color, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        match self.kind.lanes {
-            Lanes::Given => self.kind.handle.spawn_on_as(color, self.kind.index, future),
-            _ => self.spawn(future),
+        assert!(
+            color.shared.id == self.runtime,
+            "the kind of tasks and the color belong to different runtimes"
+        );
+        let handle = Handle { shared: color.shared.clone() };
+        match handle.shared.handlers.routes(self.index) {
+            Some(Routes { lanes: Lanes::Given, .. }) | None => handle.spawn_on_as(color, self.index, future),
+            Some(_) => self.spawn(future),
         }
     }
 
     /// Names the kind in its runtime, as [`crate::Handler::index`] does, for [`crate::Place::Follow`].
     pub fn index(&self) -> HandlerIndex {
-        self.kind.index
+        self.index
     }
 }
 
 impl fmt::Debug for TaskKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskKind").field("index", &self.kind.index).finish_non_exhaustive()
+        f.debug_struct("TaskKind").field("index", &self.index).finish_non_exhaustive()
     }
 }
 

@@ -46,6 +46,7 @@ mod blocking;
 mod body;
 mod builder;
 mod calls;
+mod code;
 mod color;
 mod control;
 mod core;
@@ -57,6 +58,7 @@ mod handle;
 mod handler;
 mod handover;
 mod hints;
+mod home;
 mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
@@ -70,6 +72,7 @@ mod rare;
 mod redistribute;
 mod registry;
 mod room;
+mod runtime;
 mod share;
 mod shared;
 mod slots;
@@ -94,7 +97,7 @@ pub use blocking::blocking;
 pub use builder::{Builder, Limits, Pinning};
 pub use color::Color;
 pub use core::{core_index, now_ms};
-pub use error::{BlockingFull, Ended, Full, FullOf, OffCore, StartError, TaskError};
+pub use error::{BlockingFull, Ended, Full, FullOf, OffCore, Panic, RegisterError, StartError, TaskError};
 pub use handle::Handle;
 pub use handler::{Handler, HandlerSnapshot};
 pub use hop::hop;
@@ -118,4 +121,4 @@ pub use vermeil_sched::{
     UnknownObserve, UnknownPolicy, control::TrialOptions, recording,
 };
 
-pub use builder::{Runtime, Stopped};
+pub use runtime::{CoreLeft, Runtime, Stopped};

@@ -11,6 +11,9 @@ use std::{
     },
 };
 
+/// Tasks that are cancelled between two signs of life.
+const CANCELLED_AT_ONCE: usize = 1024;
+
 /// Something that can be made to end; what cannot does nothing.
 pub(crate) trait Cancel: Send + Sync {
     fn cancel(self: Pin<Arc<Self>>) {}
@@ -40,7 +43,8 @@ impl Registry {
 
     pub(crate) fn remove(&self, slot: u32) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        let ended = tasks.remove(slot as usize);
+        // None after `clear`: the core was left behind, and its event has returned since.
+        let ended = tasks.try_remove(slot as usize);
         self.waiting.store(tasks.len(), Ordering::Release);
         drop((tasks, ended));
     }
@@ -52,7 +56,8 @@ impl Registry {
 
     /// Cancels every task, each once: whoever asks again, to see whether they have ended, waits for those. For the core whose
     /// registry this is, once it has seen that the runtime stops: it registers none from then on.
-    pub(crate) fn cancel_all(&self) {
+    /// `lives` is called now and then.
+    pub(crate) fn cancel_all(&self, lives: impl Fn()) {
         if self.cancelled.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -60,8 +65,11 @@ impl Registry {
             let tasks = self.tasks.lock().expect("nothing panics under this lock");
             tasks.iter().map(|(_, task)| task.clone()).collect()
         };
-        for task in tasks {
+        for (number, task) in tasks.into_iter().enumerate() {
             task.cancel();
+            if number % CANCELLED_AT_ONCE == 0 {
+                lives();
+            }
         }
     }
 
@@ -96,9 +104,9 @@ mod tests {
         let registry = Registry::default();
         let tasks: [Pin<Arc<Counts>>; 2] = Default::default();
         let slots = tasks.each_ref().map(|task| registry.insert(task.clone()));
-        registry.cancel_all();
+        registry.cancel_all(|| ());
         registry.remove(slots[0]);
-        registry.cancel_all();
+        registry.cancel_all(|| ());
         assert_eq!(tasks.map(|task| task.0.load(Ordering::Relaxed)), [1, 1]);
         assert_eq!(registry.len(), 1);
     }

@@ -8,7 +8,50 @@ use crate::{
     core::{current, current_of},
     shared::Shared,
 };
-use std::{ops::Deref, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{
+        Arc, RwLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// A runtime's number among all that the process has had: handlers and kinds of tasks, which are
+/// copied freely, name their runtime by it and keep nothing of it alive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct RuntimeId(u64);
+
+/// The runtimes that have not ended. Asked off their cores only.
+static RUNTIMES: RwLock<BTreeMap<RuntimeId, Weak<Lease>>> = RwLock::new(BTreeMap::new());
+
+impl RuntimeId {
+    pub(crate) fn next() -> Self {
+        static RUNTIMES: AtomicU64 = AtomicU64::new(0);
+        Self(RUNTIMES.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether this thread is a core of the runtime.
+    #[inline]
+    pub(crate) fn is_here(self) -> bool {
+        current(|core| core.shared.id == self).unwrap_or(false)
+    }
+
+    /// Works on the runtime, unless it has ended.
+    #[inline]
+    pub(crate) fn with<R>(self, f: impl FnOnce(&Share) -> R) -> Option<R> {
+        if self.is_here() {
+            return current(|core| f(&core.share));
+        }
+        self.find().map(|share| f(&share))
+    }
+
+    #[cold]
+    fn find(self) -> Option<Share> {
+        let runtimes = RUNTIMES.read().expect("nothing panics under this lock");
+        runtimes.get(&self)?.upgrade().map(Share)
+    }
+}
 
 /// A part in a runtime: keeps what its cores share alive.
 pub(crate) struct Share(Arc<Lease>);
@@ -19,6 +62,22 @@ struct Lease(Arc<Shared>);
 impl Share {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self(Arc::new(Lease(shared)))
+    }
+
+    /// The runtime can be found by its number from now on.
+    pub(crate) fn enrol(&self) {
+        let mut runtimes = RUNTIMES.write().expect("nothing panics under this lock");
+        runtimes.insert(self.id, Arc::downgrade(&self.0));
+    }
+
+    /// The runtime has ended: its number finds nothing any more.
+    pub(crate) fn strike(&self) {
+        RUNTIMES.write().expect("nothing panics under this lock").remove(&self.id);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn arc(&self) -> Arc<Shared> {
+        self.0.0.clone()
     }
 
     /// Whether both are of one runtime.

@@ -6,6 +6,7 @@
 use crate::{
     blocking::Pool,
     builder::Limits,
+    code::Codes,
     color::{Head, Queue, Seat, Token},
     control::Control,
     core::current_of,
@@ -15,12 +16,13 @@ use crate::{
     observed::{Noting, WORDS},
     registry::Registry,
     room::{Ends, Line},
+    share::RuntimeId,
     times::Times,
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
     Arc, Mutex, OnceLock,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
 use vermeil_queue::{Cores, Lookout, Meetings, Parking, ReadyQueue, Ring, Runs, Tally};
@@ -30,6 +32,7 @@ use vermeil_sched::{
 };
 
 pub(crate) struct Shared {
+    pub(crate) id: RuntimeId,
     pub(crate) cores: Box<[CachePadded<CoreShared>]>,
     pub(crate) limits: Limits,
     pub(crate) turn: TurnLimits,
@@ -53,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) default_color: OnceLock<Arc<Queue>>,
     pub(crate) meetings: Meetings,
     pub(crate) handlers: Handlers,
+    pub(crate) codes: Codes,
     pub(crate) moves: PublishedMoves,
     /// What threads that are no cores have done, by handler.
     pub(crate) outside: Box<[HandlerCounters]>,
@@ -110,6 +114,8 @@ pub(crate) struct CoreShared {
 pub(crate) struct CoreCounters {
     /// Whether it runs a color.
     pub(crate) runs: Runs,
+    /// The handler whose event began last, plus one; [`IDLE`] while none runs.
+    pub(crate) running: AtomicU32,
     pub(crate) activations: AtomicU64,
     pub(crate) events: AtomicU64,
     pub(crate) panics: AtomicU64,
@@ -127,6 +133,9 @@ pub(crate) struct CoreCounters {
     pub(crate) moves: AtomicU64,
     pub(crate) rounds: AtomicU64,
 }
+
+/// No handler's event runs.
+pub(crate) const IDLE: u32 = 0;
 
 /// No core; also in the two bytes that a label has for one.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -161,11 +170,13 @@ impl Shared {
             })
         };
         Arc::new(Self {
+            id: RuntimeId::next(),
             cores: cpus.iter().map(core).collect(),
             default_color: OnceLock::new(),
             meetings: Meetings::default(),
             divides: !classes.is_empty(),
             outside: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
+            codes: Codes::default(),
             handlers: Handlers::new(limits.handlers, stealing, classes),
             moves: PublishedMoves::default(),
             limits,

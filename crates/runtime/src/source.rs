@@ -1,25 +1,30 @@
 //! Waiting for any other descriptor to become readable: inotify, pipes, signals.
 
 use crate::{
-    core::{Home, current},
+    core::current,
     error::OffCore,
-    net::{home, on_driver},
+    home::{Home, LetGo, OneWaiter},
+    net::{home, on_driver, poll_on},
 };
 use std::{
     future::poll_fn,
     io,
     os::fd::{BorrowedFd, OwnedFd},
-    task::Poll,
 };
-use vermeil_io::SourceKey;
+use vermeil_io::{Driver, SourceKey};
 
-/// A descriptor that tasks of this core wait on: the color that made it stays here from then on, and on other cores every call fails
-/// with [`OffCore`](crate::OffCore).
+/// A descriptor that tasks of this core wait on: the color that made it stays here from then on. On
+/// other cores [`readable`](Self::readable) brings the color here, where it may go, and the other
+/// calls fail, with [`OffCore`](crate::OffCore). Dropping it, anywhere, closes the descriptor.
 #[derive(Debug)]
 pub struct Source {
     home: Home,
     key: SourceKey,
+    reads: OneWaiter,
 }
+
+/// What two tasks cannot wait for at once.
+const READABLE: &str = "this source to be readable";
 
 impl Source {
     /// Takes over a pollable descriptor.
@@ -27,8 +32,7 @@ impl Source {
     /// # Errors
     /// Off a core, or when the driver refuses the descriptor.
     pub fn new(descriptor: OwnedFd) -> io::Result<Self> {
-        let home = home()?;
-        Ok(Self { home, key: on_driver(home, |driver| driver.add_source(descriptor))?? })
+        Self::on(home()?, |driver| driver.add_source(descriptor))
     }
 
     /// Watches a listener that another core owns, to relieve that core: see [`tells_every_watcher`](Self::tells_every_watcher).
@@ -36,8 +40,12 @@ impl Source {
     /// # Errors
     /// Off a core, or when the driver refuses the descriptor.
     pub fn watch(listener: OwnedFd) -> io::Result<Self> {
-        let home = home()?;
-        Ok(Self { home, key: on_driver(home, |driver| driver.add_watch(listener))?? })
+        Self::on(home()?, |driver| driver.add_watch(listener))
+    }
+
+    fn on(home: Home, add: impl FnOnce(&mut Driver) -> io::Result<SourceKey>) -> io::Result<Self> {
+        let key = on_driver(&home, add)??;
+        Ok(Self { home, key, reads: OneWaiter::default() })
     }
 
     /// Whether those who [`watch`](Self::watch) a listener are told of each of its connections. Otherwise the kernel tells
@@ -54,24 +62,24 @@ impl Source {
     /// # Errors
     /// Off its core.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
-        Ok(on_driver(self.home, |driver| f(driver.source_fd(self.key)))?)
+        Ok(on_driver(&self.home, |driver| f(driver.source_fd(self.key)))?)
     }
 
-    /// Waits until there is something to read. Read until it would block before waiting again.
+    /// Waits until there is something to read. Read until it would block before waiting again. One
+    /// task at a time.
     ///
     /// # Errors
-    /// What the driver says.
+    /// What the driver says; `ResourceBusy` while another task waits here.
     pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|context| {
-            on_driver(self.home, |driver| driver.poll_readable(context, self.key))
-                .unwrap_or_else(|off| Poll::Ready(Err(off.into())))
-        })
-        .await
+        let _waits = self.reads.take(READABLE)?;
+        let key = self.key;
+        poll_fn(|context| poll_on(&self.home, context, |driver, context| driver.poll_readable(context, key)))
+            .await
     }
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        let _ = on_driver(self.home, |driver| driver.close_source(self.key));
+        self.home.let_go(LetGo::Source(self.key));
     }
 }

@@ -4,7 +4,12 @@
 //! Annotations of cost and penalty are priors: what is measured replaces them, except under Mely's policy, which is built
 //! on them. Leaves out running: `handler.rs`. Tested in `tests/model.rs`.
 
-use crate::{Color, CoreIndex, Distance, color::Seat, handle::Handle};
+use crate::{
+    Color, CoreIndex, Distance,
+    color::{About, Queue, Seat},
+    handle::Handle,
+    share::Share,
+};
 use std::{
     num::{NonZeroU64, NonZeroUsize},
     sync::Arc,
@@ -176,8 +181,7 @@ impl Handle {
 
     /// The color of events that nobody gave one: they run one after the other, so a program without colors is right.
     pub fn default_color(&self) -> Color {
-        let queue = self.shared.default_color.get_or_init(|| self.color().queue);
-        Color { queue: queue.clone(), shared: self.shared.clone() }
+        self.shared.default_color()
     }
 
     pub(crate) fn seat(&self, place: &Place) -> Seat {
@@ -201,20 +205,14 @@ impl Handle {
     }
 
     /// The colors that a handler with this spec has for itself, and how an event finds one.
-    ///
-    /// # Panics
-    /// When its group is a free color.
     pub(crate) fn lanes(&self, spec: &Spec) -> Lanes {
         match &spec.exclusion {
             Exclusion::Color => Lanes::Given,
-            Exclusion::Handler => Lanes::One(self.color_at(&spec.place)),
-            Exclusion::Group(color) => {
-                assert!(!color.is_free(), "a free color excludes nothing: `Exclusion::None` says that");
-                Lanes::One(color.clone())
-            }
+            Exclusion::Handler => Lanes::One(self.color_at(&spec.place).queue),
+            Exclusion::Group(color) => Lanes::One(color.queue.clone()),
             Exclusion::None => match self.most_runs(spec) {
                 None => Lanes::Fresh(self.seat(&spec.place)),
-                Some(most) => Lanes::Some((0..most).map(|_| self.color_at(&spec.place)).collect()),
+                Some(most) => Lanes::Some((0..most).map(|_| self.color_at(&spec.place).queue).collect()),
             },
         }
     }
@@ -225,28 +223,40 @@ impl Handle {
     }
 }
 
-/// Where a handler's events go.
+/// Where a handler's events go. Kept by the runtime, so nothing here keeps the runtime.
 pub(crate) enum Lanes {
     /// To the color they are posted with.
     Given,
     /// All to one.
-    One(Color),
+    One(Arc<Queue>),
     /// To the shortest of these.
-    Some(Box<[Color]>),
+    Some(Box<[Arc<Queue>]>),
     /// To a new one each.
     Fresh(Seat),
 }
 
 impl Lanes {
     /// The color for an event that is posted with `given`.
-    pub(crate) fn color(&self, handle: &Handle, given: Option<&Color>) -> Color {
+    pub(crate) fn color(&self, share: &Share, given: Option<&Color>) -> Color {
+        let of = |queue: &Arc<Queue>| Color { queue: queue.clone(), shared: share.clone() };
         match self {
-            Self::Given => given.cloned().unwrap_or_else(|| handle.default_color()),
-            Self::One(color) => color.clone(),
-            Self::Some(lanes) => {
-                lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane").clone()
-            }
-            Self::Fresh(seat) => handle.new_color(seat.clone()),
+            Self::Given => given.cloned().unwrap_or_else(|| share.default_color()),
+            Self::One(queue) => of(queue),
+            Self::Some(lanes) => of(lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane")),
+            Self::Fresh(seat) => share.color(seat.clone()),
         }
+    }
+}
+
+impl Share {
+    /// A new color that lives where `seat` says.
+    pub(crate) fn color(&self, seat: Seat) -> Color {
+        let core = self.place(&seat);
+        Color::new(core, About::new(seat), self.clone())
+    }
+
+    fn default_color(&self) -> Color {
+        let queue = self.default_color.get_or_init(|| self.color(Seat::default()).queue);
+        Color { queue: queue.clone(), shared: self.clone() }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     Color,
     body::Body,
     color::{About, Seat},
-    error::TaskError,
+    error::{Panic, TaskError},
     handle::Handle,
     observed::poster,
 };
@@ -21,7 +21,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
-use vermeil_queue::{Join, Repeat, Repeating};
+use vermeil_queue::{Join, Promise, Repeat, Repeating};
 use vermeil_sched::HandlerIndex;
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
@@ -46,6 +46,7 @@ impl Handle {
     ///
     /// # Panics
     /// When the color belongs to another runtime.
+    #[track_caller]
     pub fn spawn_on<F>(&self, color: &Color, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
@@ -55,6 +56,7 @@ impl Handle {
     }
 
     /// Spawns a future whose polls count as `handler` on `color`.
+    #[track_caller]
     pub(crate) fn spawn_on_as<F>(&self, color: &Color, handler: HandlerIndex, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
@@ -89,12 +91,22 @@ impl Handle {
 
 /// Runs `body` to its result, whatever it throws.
 pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|_| TaskError::Panicked)
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| TaskError::Panicked(Panic::new(payload)))
 }
 
 impl<T> Task<T> {
     pub(crate) fn of(join: Join<Result<T, TaskError>>) -> Self {
         Self { join: Some(join) }
+    }
+
+    /// A task that never began, because its runtime has ended.
+    pub(crate) fn cancelled() -> Self
+    where
+        T: Send + 'static,
+    {
+        let (promise, join) = Promise::new();
+        promise.complete(Err(TaskError::Cancelled));
+        Self::of(join)
     }
 
     /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
@@ -118,6 +130,7 @@ impl<T> Task<T> {
     ///
     /// # Panics
     /// On a core's thread.
+    #[track_caller]
     pub fn wait(self) -> Result<T, TaskError> {
         assert!(crate::core_index().is_none(), "`Task::wait` would block the core: await the task instead");
         let mut task = self;

@@ -1,7 +1,8 @@
 //! Sleeping and time limits for tasks.
 
 use crate::{
-    core::{Core, Home, current},
+    core::{Core, current},
+    home::{Home, LetGo},
     timers::{NEVER, Timer},
 };
 use std::{
@@ -31,11 +32,15 @@ pub struct Sleep {
 ///
 /// # Panics
 /// Off a core.
+#[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = Sleep::unset();
     sleep.set(duration);
     sleep
 }
+
+/// Said of a sleep elsewhere.
+const NEEDS_A_CORE: &str = "a sleep is made and polled on a core of a runtime: in a task (`Handle::spawn`)";
 
 impl Sleep {
     /// A sleep without a deadline: it waits for ever until one is [`set`](Sleep::set).
@@ -47,8 +52,9 @@ impl Sleep {
     ///
     /// # Panics
     /// Off a core.
+    #[track_caller]
     pub fn set(&mut self, duration: Duration) {
-        let now_ns = current(Core::right_now_ns).expect("a sleep needs a core of a runtime");
+        let now_ns = current(Core::right_now_ns).expect(NEEDS_A_CORE);
         let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
         self.deadline_ns = now_ns.saturating_add(duration_ns);
         if let Some((_, timer)) = &self.timer {
@@ -72,11 +78,7 @@ impl Sleep {
     fn forget(&mut self) {
         let Some((home, timer)) = self.timer.take() else { return };
         timer.abandon();
-        current(|core| {
-            if core.home == home {
-                core.timers.borrow_mut().disarm(&timer);
-            }
-        });
+        home.let_go(LetGo::Timer(timer));
     }
 }
 
@@ -95,7 +97,7 @@ impl Future for Sleep {
             let (_, timer) = self.timer.get_or_insert_with(|| {
                 let timer = core.timers.borrow_mut().timer();
                 timer.set_deadline(deadline_ns);
-                (core.home, timer)
+                (core.home.clone(), timer)
             });
             timer.set_waker(context.waker());
             if deadline_ns < timer.armed_ns() {
@@ -103,7 +105,7 @@ impl Future for Sleep {
             }
             Poll::Pending
         })
-        .expect("a sleep is polled on a core of a runtime")
+        .expect(NEEDS_A_CORE)
     }
 }
 

@@ -57,6 +57,7 @@ impl Handle {
     ///
     /// # Panics
     /// When a color belongs to another runtime, there is none, or no core is allowed to all of them.
+    #[track_caller]
     pub fn when<T: Send + 'static>(
         &self,
         colors: &[&Color],

@@ -9,7 +9,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use vermeil::{CoreIndex, Handle, Handler, Policy, Runtime};
+use vermeil::{CoreIndex, Handle, Handler, Pinning, Policy, Runtime};
 
 #[global_allocator]
 static COUNTING: dhat::Alloc = dhat::Alloc;
@@ -109,7 +109,12 @@ fn nothing_is_allocated_to_post_to_run_and_to_steal() {
     let allowed = vermeil_io::current_affinity();
     for policy in [Policy::Mely, Policy::NCopy, Policy::Adaptive] {
         let cpus = (0..2).map(|core| allowed[core % allowed.len()]);
-        let runtime = Runtime::builder().cpus(cpus).policy(policy.clone()).build().expect("a runtime starts");
+        let runtime = Runtime::builder()
+            .cpus(cpus)
+            .pinning(Pinning::Shared)
+            .policy(policy.clone())
+            .build()
+            .expect("a runtime starts");
         let windows = windows(&runtime.handle());
         runtime.shutdown(Duration::from_secs(10));
         let still: Vec<_> = windows.iter().filter(|window| window.allocated == 0).collect();

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{
-    CoreIndex, DriverOptions, Handle, IoChoice, ListenOptions, Runtime, TcpListener, TcpStream,
+    CoreIndex, DriverOptions, Handle, IoChoice, ListenOptions, Pinning, Runtime, TcpListener, TcpStream,
     hyper::{ColorExec, CoreTimer, HyperStream},
     listen,
 };
@@ -29,7 +29,11 @@ enum Version {
 fn runtimes() -> Vec<Runtime> {
     let build = |choice| {
         let cpu = vermeil_io::current_affinity()[0];
-        Runtime::builder().cpus([cpu, cpu]).io(DriverOptions { choice, ..DriverOptions::default() }).build()
+        Runtime::builder()
+            .cpus([cpu, cpu])
+            .pinning(Pinning::Shared)
+            .io(DriverOptions { choice, ..DriverOptions::default() })
+            .build()
     };
     let mut runtimes = vec![build(IoChoice::Epoll).expect("epoll works everywhere")];
     match build(IoChoice::Uring) {

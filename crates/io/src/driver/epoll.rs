@@ -208,6 +208,13 @@ impl Epoll {
         listener.waiter.wake();
     }
 
+    pub(crate) fn discard_listener(&mut self, key: ListenerKey) {
+        if let Some(Listener { fd: Some(fd), .. }) = self.listeners.remove(key.0) {
+            // As above.
+            let _ = epoll::delete(&self.epoll, &fd);
+        }
+    }
+
     pub(crate) fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
         self.listeners.get(key.0)?.fd.as_ref().map(AsFd::as_fd)
     }
@@ -256,15 +263,22 @@ impl Epoll {
     }
 
     #[inline]
-    pub(crate) fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
+    pub(crate) fn start_send(
+        &mut self,
+        key: StreamKey,
+        head: Vec<u8>,
+        body: Bytes,
+        more: More,
+    ) -> io::Result<()> {
         if let Some(stream) = self.streams.get_mut(key.0) {
-            stream.start_send(head, body, more, &mut self.spares);
+            stream.start_send(head, body, more, &mut self.spares)?;
             if stream.misses_room()
                 && let Err(error) = watch_stream(self.epoll.as_fd(), key.0, stream, Watched::InputAndRoom)
             {
                 stream.fail_send(error);
             }
         }
+        Ok(())
     }
 
     #[inline]
@@ -300,7 +314,9 @@ impl Epoll {
     /// Closing the descriptor removes it from the epoll set; an event already fetched finds a stale
     /// id.
     pub(crate) fn close_stream(&mut self, key: StreamKey) {
-        self.streams.remove(key.0);
+        if let Some(stream) = self.streams.remove(key.0) {
+            stream.close();
+        }
     }
 
     /// Never pending: an unfetched event of the stream finds a stale id, and the bytes are still in
@@ -370,6 +386,12 @@ impl Epoll {
             // As for a listener: another process may hold the descriptor.
             let _ = epoll::delete(&self.epoll, &source.fd);
         }
+    }
+}
+
+impl Drop for Epoll {
+    fn drop(&mut self) {
+        self.streams.iter_mut().for_each(|(_, stream)| stream.before_close());
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -90,6 +91,12 @@ impl Outgoing {
             }
         }
     }
+}
+
+/// Has the close of `fd` reset the connection: its peer must not take the bytes so far for all.
+pub(crate) fn reset_when_closed(fd: BorrowedFd<'_>) {
+    // Of a socket that cannot be told the peer sees an end.
+    let _ = rustix::net::sockopt::set_socket_linger(fd, Some(Duration::ZERO));
 }
 
 /// `sendfile(2)` on a non-blocking socket; "would block" is returned as an error.

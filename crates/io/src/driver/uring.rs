@@ -85,7 +85,7 @@ struct Shared {
     early: Early,
     /// Undecided non-blocking sends: the count of entries pushed with each, and the stream.
     queued: VecDeque<(u64, Id)>,
-    /// Whether a task waits for one of these sends.
+    /// Whether a task, or a stream that closes, waits for one of these sends.
     awaited: bool,
     /// Streams that held too many buffers when a completion arrived.
     crowded: Vec<Id>,
@@ -253,8 +253,10 @@ impl Uring {
         match operation {
             operation::RECEIVE => self.on_received(id, completion),
             operation::ACCEPT => {
-                if let Some(listener) = self.listeners.get_mut(id) {
-                    listener.on_accepted(id, completion, &mut self.shared);
+                if let Some(listener) = self.listeners.get_mut(id)
+                    && listener.on_accepted(id, completion, &mut self.shared).is_gone()
+                {
+                    self.listeners.remove(id);
                 }
             }
             operation::SEND_AT_ONCE | operation::SEND_WHOLE => self.on_sent(id, completion.result),
@@ -354,6 +356,14 @@ impl Uring {
         }
     }
 
+    pub(crate) fn discard_listener(&mut self, key: ListenerKey) {
+        if let Some(listener) = self.listeners.get_mut(key.0)
+            && listener.discard(key.0, &mut self.shared).is_gone()
+        {
+            self.listeners.remove(key.0);
+        }
+    }
+
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         Ok(StreamKey(self.streams.insert(Stream::new(fd))))
     }
@@ -398,9 +408,16 @@ impl Uring {
     }
 
     #[inline]
-    pub(crate) fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
-        if let Ok((stream, shared)) = self.open_stream(key) {
-            stream.start_send(key.0, head, body, more, shared);
+    pub(crate) fn start_send(
+        &mut self,
+        key: StreamKey,
+        head: Vec<u8>,
+        body: Bytes,
+        more: More,
+    ) -> io::Result<()> {
+        match self.open_stream(key) {
+            Ok((stream, shared)) => stream.start_send(key.0, head, body, more, shared),
+            Err(_) => Ok(()),
         }
     }
 

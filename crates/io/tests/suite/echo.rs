@@ -24,7 +24,11 @@ pub(crate) fn serve(world: &World, connections: usize) -> SocketAddr {
                     assert!(head.is_empty());
                     let body = Bytes::from(buf.split_off(buf.len() / 2));
                     let head = std::mem::take(&mut buf);
-                    world.driver.borrow_mut().start_send(stream, head, body, More::No);
+                    world
+                        .driver
+                        .borrow_mut()
+                        .start_send(stream, head, body, More::No)
+                        .expect("nothing is under way");
                 }
                 world.sent(stream).await.expect("sent");
                 world.close(stream);

@@ -61,7 +61,11 @@ pub(crate) fn a_send_waits_before_the_first_receive(make: &Make) {
         let world = make(DriverOptions::default());
         let (key, mut peer) = world.connected();
         let body = Bytes::from(pattern(TOO_MUCH, 1));
-        world.driver.borrow_mut().start_send(key, Vec::new(), body.clone(), More::No);
+        world
+            .driver
+            .borrow_mut()
+            .start_send(key, Vec::new(), body.clone(), More::No)
+            .expect("nothing is under way");
         while world.nudge() > 0 {}
         assert!(sent_now(&world, key).is_pending());
         if !waits_first {

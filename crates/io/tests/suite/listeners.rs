@@ -1,6 +1,6 @@
 //! Incoming connections, and closing listeners.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use vermeil_io::{DriverOptions, queued_count};
@@ -46,6 +46,38 @@ pub(crate) fn closing_hands_over_what_is_queued(make: &Make) {
                 assert_eq!(reading.recv(stream, &mut Vec::new()).await.expect("recv"), 1, "{armed}");
             }
         });
+        assert!(TcpStream::connect(addr).is_err(), "{armed}: still listening");
+    }
+}
+
+/// Nothing takes what a discarded listener has accepted, or what the kernel holds for it.
+pub(crate) fn discarding_closes_what_is_queued(make: &Make) {
+    for armed in ["never polled", "polled", "polled and turned", "closed before"] {
+        let world = make(DriverOptions::default());
+        let (listener, addr) = world.listen();
+        if armed != "never polled" {
+            assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+        }
+        if armed == "polled and turned" {
+            world.nudge();
+        }
+        let clients: Vec<_> = (0..20).map(|_| TcpStream::connect(addr).expect("connect")).collect();
+        if armed == "closed before" {
+            world.driver.borrow_mut().close_listener(listener);
+            world.nudge();
+        }
+        world.driver.borrow_mut().discard_listener(listener);
+        world.driver.borrow_mut().discard_listener(listener);
+        for _ in 0..4 {
+            world.nudge();
+        }
+        assert!(world.driver.borrow().listener_fd(listener).is_none(), "{armed}: the key is stale");
+        for mut client in clients {
+            client.set_read_timeout(Some(super::DEADLINE)).expect("a time limit");
+            let end = client.read(&mut [0]);
+            let reset = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
+            assert!(matches!(end, Ok(0)) || end.as_ref().is_err_and(reset), "{armed}: {end:?}");
+        }
         assert!(TcpStream::connect(addr).is_err(), "{armed}: still listening");
     }
 }

@@ -197,7 +197,7 @@ impl World {
         body: &Bytes,
         more: More,
     ) -> io::Result<Vec<u8>> {
-        self.driver.borrow_mut().start_send(key, head.to_vec(), body.clone(), more);
+        self.driver.borrow_mut().start_send(key, head.to_vec(), body.clone(), more)?;
         self.sent(key).await
     }
 

@@ -110,7 +110,7 @@ impl Pair {
         self.said.extend_from_slice(&head);
         self.said.extend_from_slice(&body);
         let more = if more { More::Yes } else { More::No };
-        world.driver.borrow_mut().start_send(self.key, head, body, more);
+        world.driver.borrow_mut().start_send(self.key, head, body, more).expect("nothing is under way");
         self.sending = true;
     }
 

@@ -97,7 +97,11 @@ pub(crate) fn a_send_under_way_is_not_taken_away(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let message = pattern(30 << 20, 3);
-    world.driver.borrow_mut().start_send(key, message.clone(), Bytes::new(), More::No);
+    world
+        .driver
+        .borrow_mut()
+        .start_send(key, message.clone(), Bytes::new(), More::No)
+        .expect("nothing is under way");
     let working = world.clone();
     world.run(async move {
         for _ in 0..3 {

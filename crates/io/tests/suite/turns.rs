@@ -71,7 +71,7 @@ pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &Make) {
     let (key, _peer) = world.connected();
     for _ in 0..3 {
         let mut driver = world.driver.borrow_mut();
-        driver.start_send(key, b"x".to_vec(), Bytes::new(), More::No);
+        driver.start_send(key, b"x".to_vec(), Bytes::new(), More::No).expect("nothing is under way");
         if poll_once(|cx| driver.poll_sent(cx, key)).is_pending() {
             assert!(driver.has_unsubmitted());
             driver.turn(None).expect("turn");
@@ -91,7 +91,9 @@ pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
         let (key, peer) = world.connected();
         let mut driver = world.driver.borrow_mut();
         assert!(poll_once(|cx| driver.poll_recv(cx, key, &mut Vec::new())).is_pending());
-        driver.start_send(key, b"head".to_vec(), much.slice(..round << 19), More::No);
+        driver
+            .start_send(key, b"head".to_vec(), much.slice(..round << 19), More::No)
+            .expect("nothing is under way");
         drop(driver);
         kept.push(peer);
         if round % 2 == 0 {

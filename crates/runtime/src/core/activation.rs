@@ -7,10 +7,10 @@ use crate::{
     color::{About, Head, Token},
     costs::coldness,
     handler::Begins,
-    shared::add,
+    shared::{IDLE, add},
 };
-use std::{cell::Cell, ops::ControlFlow};
-use vermeil_queue::{Activation, Label, Ran};
+use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
+use vermeil_queue::{Activation, Cores, Label, Ran};
 use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, Succession, TURN_NS};
 
 /// What is measured of an activation.
@@ -50,6 +50,7 @@ impl Core {
             next = self.take_successor();
         }
         runs.end();
+        self.mine().counters.running.store(IDLE, Ordering::Relaxed);
         self.publish_time();
         self.attend_line();
         all
@@ -169,6 +170,7 @@ impl Core {
     fn activate(&self, token: Token, batch: usize, until_ns: Option<u64>) -> (Ran, Activation<About>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().about.runs_on(self.index);
+        *self.reach.borrow_mut() = token.color().about.reach();
         let timing = self.timing(token.color(), came_from);
         self.timed.set(timing.events);
         if !shared.divides {
@@ -198,6 +200,7 @@ impl Core {
                     return ControlFlow::Break(());
                 }
             }
+            mine.counters.running.store(handler.0 + 1, Ordering::Relaxed);
             span.set(shared.span(self.index, color.id(), label));
             if label.posted() != 0 {
                 let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
@@ -287,6 +290,10 @@ impl Core {
         add(&self.mine().handlers[handler.0 as usize].runs, 1);
         if self.take_driver_use() {
             color.about.bind_to_driver();
+        }
+        if let Some(there) = self.follows.take() {
+            color.about.comes_to_driver();
+            self.shared.wish(color, there.0 as u16);
         }
     }
 }

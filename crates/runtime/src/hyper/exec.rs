@@ -23,7 +23,11 @@ impl ColorExec {
         Self { handle: handle.clone(), target: Target::Same(color.clone()) }
     }
 
-    /// Each future gets a new color, which the policy places: requests of one connection run in parallel.
+    /// Each future gets a new color, which the policy places: requests of one connection run in
+    /// parallel. A future that owns a socket, as the connection of a client does, goes to the core
+    /// of the socket with its first read or write, and stays there. Policies `libasync` and `ncopy`
+    /// (between nodes) move no color so: take [`on`](Self::on) there, with a color of the core that
+    /// connects.
     pub fn children(handle: &Handle) -> Self {
         Self { handle: handle.clone(), target: Target::Children }
     }

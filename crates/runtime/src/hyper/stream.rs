@@ -20,7 +20,8 @@ const SEND_BYTES_MAX: usize = 64 << 10;
 /// A connected socket for hyper.
 ///
 /// Flushing hands bytes to the driver and does not wait for them: an error is told by the next write, and dropping the
-/// stream without shutting it down, which hyper does not do, may cut what was written last.
+/// stream without shutting it down, which hyper does not do, resets the connection when the kernel
+/// has not taken all of it.
 #[derive(Debug)]
 pub struct HyperStream {
     stream: TcpStream,

@@ -5,6 +5,7 @@ mod control;
 mod free;
 mod handler;
 mod kind;
+mod letting_go;
 mod meeting;
 mod model;
 mod net;
@@ -13,12 +14,13 @@ mod rare;
 mod room;
 mod slots;
 mod steal;
+mod stopping;
 mod succession;
 mod task;
 mod time;
 mod witness;
 
-use crate::{DriverOptions, IoChoice, Limits, Policy, Runtime};
+use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime};
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
@@ -63,6 +65,7 @@ pub(crate) fn runtime_with(limits: Limits) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     Runtime::builder()
         .cpus([allowed[0], *allowed.last().expect("a process has a cpu")])
+        .pinning(Pinning::Shared)
         .limits(limits)
         .build()
         .expect("a runtime starts")
@@ -72,7 +75,7 @@ pub(crate) fn runtime_with(limits: Limits) -> Runtime {
 pub(crate) fn four_cores(policy: Policy) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     let cpus = (0..4).map(|core| allowed[core % allowed.len()]);
-    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
+    Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(policy).build().expect("a runtime starts")
 }
 
 /// One single-core runtime per driver that this machine offers.

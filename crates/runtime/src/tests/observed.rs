@@ -1,13 +1,14 @@
 //! What is noted of events: histograms, and recordings that name posters.
 
 use super::{PATIENCE, eventually};
-use crate::{CoreIndex, Handle, Handler, Observe, Runtime, Snapshot, recording::Recording};
+use crate::{CoreIndex, Handle, Handler, Observe, Pinning, Runtime, Snapshot, recording::Recording};
 use std::sync::{Arc, OnceLock};
 
 fn runtime(policy: &str, observe: Observe, record: usize) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     Runtime::builder()
         .cpus([allowed[0], *allowed.last().expect("a process has a cpu")])
+        .pinning(Pinning::Shared)
         .policy(policy.parse().expect("a policy"))
         .observe(observe)
         .record(record)

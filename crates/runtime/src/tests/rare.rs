@@ -1,7 +1,7 @@
 //! Steals, moves and wakes are counted once, by whoever does them and for the handler they are done for.
 
 use super::{PATIENCE, eventually, four_cores, runtime};
-use crate::{CoreIndex, Handle, HandlerSnapshot, Place, Policy, Runtime, Spec};
+use crate::{CoreIndex, Handle, HandlerSnapshot, Pinning, Place, Policy, Runtime, Spec};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -10,7 +10,7 @@ use std::sync::{
 fn two_cores(policy: Policy) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     let cpus = [allowed[0], *allowed.last().expect("a process has a cpu")];
-    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
+    Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(policy).build().expect("a runtime starts")
 }
 
 fn of(handle: &Handle, name: &str) -> HandlerSnapshot {

@@ -2,8 +2,8 @@
 
 use super::{PATIENCE, eventually, four_cores, runtime, runtime_with};
 use crate::{
-    Color, Colored, CoreIndex, Ended, Exclusion, FullOf, Handle, Handler, Limits, Policy, Runtime, Spec,
-    Task, current_color, yield_now,
+    Color, Colored, CoreIndex, Ended, Exclusion, FullOf, Handle, Handler, Limits, Pinning, Policy, Runtime,
+    Spec, Task, current_color, yield_now,
 };
 use std::{
     future::Future,
@@ -222,7 +222,8 @@ fn nobody_waits_for_ever_and_no_place_is_lost() {
         let allowed = vermeil_io::current_affinity();
         let cpus = (0..4).map(|core| allowed[core % allowed.len()]);
         let limits = Limits { events_per_core, ..Limits::default() };
-        let builder = Runtime::builder().cpus(cpus).policy(policy.clone()).limits(limits);
+        let builder =
+            Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(policy.clone()).limits(limits);
         let runtime = builder.build().expect("a runtime starts");
         let handle = runtime.handle();
         let colors: Arc<Vec<Color>> = Arc::new(

@@ -2,7 +2,7 @@
 
 use super::{Inside, PATIENCE, eventually, four_cores, runtime};
 use crate::{
-    Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Runtime, Spec, Task, TurnLimits,
+    Color, Colored, CoreIndex, Exclusion, Handle, Handler, Pinning, Policy, Runtime, Spec, Task, TurnLimits,
     current_color, yield_now,
 };
 use std::{
@@ -180,7 +180,8 @@ fn what_waits_when_nothing_runs_any_more_is_dropped() {
     let turn = TurnLimits { batch_events: 1, turn_events: 1 };
     let cpus = vermeil_io::current_affinity();
     let cpus = [cpus[0], *cpus.last().expect("a process has a cpu")];
-    let runtime = Runtime::builder().cpus(cpus).turn(turn).build().expect("a runtime starts");
+    let runtime =
+        Runtime::builder().cpus(cpus).pinning(Pinning::Shared).turn(turn).build().expect("a runtime starts");
     let handle = runtime.handle();
     let (ran, shared) = (Arc::new(AtomicUsize::new(0)), handle.shared.clone());
     let (begun, begins) = channel();

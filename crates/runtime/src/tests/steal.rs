@@ -2,7 +2,7 @@
 //! caught behind a long event.
 
 use super::{PATIENCE, eventually};
-use crate::{Colored, CoreIndex, Handle, Handler, Policy, Runtime, Spec, TcpListener, core_index};
+use crate::{Colored, CoreIndex, Handle, Handler, Pinning, Policy, Runtime, Spec, TcpListener, core_index};
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
@@ -16,7 +16,7 @@ use vermeil_io::{ListenOptions, listen};
 fn runtime(policy: Policy) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     let cpus = (0..3).map(|core| allowed[core % allowed.len()]);
-    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
+    Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(policy).build().expect("a runtime starts")
 }
 
 fn stealing() -> [Policy; 4] {

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
-    CoreIndex, Exclusion, Handle, Observe, Place, Policy, Runtime, Spec,
+    CoreIndex, Exclusion, Handle, Observe, Pinning, Place, Policy, Runtime, Spec,
     core::{Core, current},
 };
 use std::{
@@ -51,7 +51,11 @@ type Asked = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
 fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     let cpu = vermeil_io::current_affinity()[0];
     // Two cores, or there is nothing to place, and no round; of which one runs all.
-    let builder = Runtime::builder().cpus([cpu, cpu]).policy(Policy::Adaptive).observe(Observe::All);
+    let builder = Runtime::builder()
+        .cpus([cpu, cpu])
+        .pinning(Pinning::Shared)
+        .policy(Policy::Adaptive)
+        .observe(Observe::All);
     let runtime = builder.counted(Counted::PageFaults).build().expect("a runtime starts");
     let handle = runtime.handle();
     let runs = Arc::new(AtomicU64::new(0));

@@ -16,9 +16,10 @@ use rustix::io::Errno;
 use crate::More;
 use crate::connect::connect_result;
 use crate::driver::incoming::Inbox;
-use crate::driver::outgoing::{Outgoing, sendfile_now};
+use crate::driver::outgoing::{Outgoing, reset_when_closed, sendfile_now};
 use crate::driver::spares::Spares;
 use crate::driver::waiter::Waiter;
+use crate::error::under_way;
 
 enum Sending {
     Idle,
@@ -158,14 +159,38 @@ impl Stream {
     }
 
     #[inline]
-    pub(super) fn start_send(&mut self, head: Vec<u8>, body: Bytes, more: More, spares: &mut Spares) {
-        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+    pub(super) fn start_send(
+        &mut self,
+        head: Vec<u8>,
+        body: Bytes,
+        more: More,
+        spares: &mut Spares,
+    ) -> io::Result<()> {
+        self.check_idle()?;
         let outgoing = Outgoing::new(head, body, more);
         if self.writable {
             self.send(outgoing, spares);
         } else {
             self.sending = Sending::Blocked(Box::new(outgoing));
         }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_idle(&self) -> io::Result<()> {
+        if matches!(self.sending, Sending::Idle) { Ok(()) } else { Err(under_way()) }
+    }
+
+    /// To be called before the descriptor is closed: a peer that has not got all of a send is told
+    /// so.
+    pub(super) fn before_close(&mut self) {
+        if let Sending::Blocked(_) = self.sending {
+            reset_when_closed(self.fd.as_fd());
+        }
+    }
+
+    pub(super) fn close(mut self) {
+        self.before_close();
     }
 
     #[inline]
@@ -216,7 +241,7 @@ impl Stream {
         offset: &mut u64,
         count: usize,
     ) -> Poll<io::Result<usize>> {
-        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+        self.check_idle()?;
         if self.writable {
             match sendfile_now(self.fd.as_fd(), file, offset, count) {
                 Err(Errno::AGAIN) => self.writable = false,
@@ -228,7 +253,9 @@ impl Stream {
     }
 
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
-        assert!(!matches!(self.sending, Sending::Blocked(_)), "a send of this stream is still under way");
+        if matches!(self.sending, Sending::Blocked(_)) {
+            return Err(under_way());
+        }
         Ok(rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write)?)
     }
 }

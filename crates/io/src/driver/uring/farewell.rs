@@ -17,6 +17,11 @@ const FAREWELL: (Duration, u32) = (Duration::from_millis(100), 50);
 impl Drop for Uring {
     /// Cancels all operations and waits until the kernel has released the driver's memory.
     fn drop(&mut self) {
+        if !self.shared.queued.is_empty() {
+            // What is queued is sent, as far as the kernel takes it; of what it refuses the peer is
+            // told.
+            let _ = self.turn(Some(Duration::ZERO));
+        }
         self.close_everything();
         let mut in_vain = 0;
         while self.shared.ring.has_in_flight() || self.shared.ring.has_unsubmitted() {

@@ -16,6 +16,7 @@ use std::task::Context;
 use rustix::io::Errno;
 
 use super::ring::{Completion, HowMany};
+use super::stream::Fate;
 use super::{NOBODY, Shared, operation};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
@@ -33,6 +34,8 @@ enum Accepting {
 enum Wish {
     StayOpen,
     Close,
+    /// Nothing takes the connections that it has.
+    Vanish,
 }
 
 pub(super) struct Listener {
@@ -128,7 +131,15 @@ impl Listener {
         }
     }
 
-    pub(super) fn on_accepted(&mut self, id: Id, completion: Completion, shared: &mut Shared) {
+    pub(super) fn on_accepted(&mut self, id: Id, completion: Completion, shared: &mut Shared) -> Fate {
+        if self.wish == Wish::Vanish {
+            drop(accepted(completion));
+            if completion.goes_on() {
+                return Fate::Stays;
+            }
+            self.close_descriptor(shared);
+            return Fate::Gone;
+        }
         match accepted(completion) {
             Ok(fd) => self.accepted.push_back(fd),
             Err(Errno::CANCELED | Errno::AGAIN) => {}
@@ -150,6 +161,27 @@ impl Listener {
             self.waiter.wake();
         } else if self.accepting == Accepting::Idle && self.waiter.is_waiting() {
             self.arm(id, shared);
+        }
+        Fate::Stays
+    }
+
+    /// Closes it for good: what it has accepted is closed, and what the kernel still holds is
+    /// reset.
+    pub(super) fn discard(&mut self, id: Id, shared: &mut Shared) -> Fate {
+        self.wish = Wish::Vanish;
+        self.accepted.clear();
+        self.waiter.clear();
+        if self.accepting == Accepting::Idle {
+            self.close_descriptor(shared);
+            return Fate::Gone;
+        }
+        self.cancel(id, shared);
+        Fate::Stays
+    }
+
+    fn close_descriptor(&mut self, shared: &mut Shared) {
+        if let Some(fd) = self.fd.take() {
+            shared.ring.close(fd, NOBODY.pack(operation::SILENT));
         }
     }
 

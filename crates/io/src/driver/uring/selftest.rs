@@ -117,7 +117,7 @@ fn receives(uring: &mut Uring) -> io::Result<()> {
 fn sends(uring: &mut Uring) -> io::Result<()> {
     let (ours, mut peer) = pair()?;
     let key = uring.add_stream(ours)?;
-    uring.start_send(key, b"he".to_vec(), Bytes::from_static(b"ad"), More::No);
+    uring.start_send(key, b"he".to_vec(), Bytes::from_static(b"ad"), More::No)?;
     expect(uring.turn(Some(Duration::ZERO))? == 0)?;
     expect(quiet(|cx| uring.poll_sent(cx, key)).is_ready())?;
     let mut buf = vec![0; 64 << 10];
@@ -126,7 +126,7 @@ fn sends(uring: &mut Uring) -> io::Result<()> {
     // Several times the default buffer of a local socket (net.core.wmem_default).
     let body = Bytes::from(vec![7; 1 << 20]);
     let mut left = body.len();
-    uring.start_send(key, Vec::new(), body, More::No);
+    uring.start_send(key, Vec::new(), body, More::No)?;
     while quiet(|cx| uring.poll_sent(cx, key)).is_pending() {
         uring.turn(Some(Duration::ZERO))?;
         match peer.read(&mut buf) {

@@ -21,9 +21,10 @@ use super::ring::{Attempt, Completion};
 use super::{NOBODY, Shared, operation};
 use crate::More;
 use crate::connect::connect_result;
-use crate::driver::outgoing::{Outgoing, sendfile_now};
+use crate::driver::outgoing::{Outgoing, reset_when_closed, sendfile_now};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
+use crate::error::under_way;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiving {
@@ -77,8 +78,10 @@ pub(super) enum Release {
 }
 
 pub(super) struct Stream {
-    /// `None` once closed.
+    /// `None` once the descriptor is closed.
     fd: Option<OwnedFd>,
+    /// Closed, and its descriptor is closed when the kernel has decided the send that is queued.
+    is_closing: bool,
     receiving: Receiving,
     /// Whether a burst has filled the maximum of parked buffers.
     is_rich: bool,
@@ -99,6 +102,7 @@ impl Stream {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
+            is_closing: false,
             receiving: Receiving::Fresh,
             is_rich: false,
             is_roomy: false,
@@ -122,11 +126,11 @@ impl Stream {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.fd.is_some()
+        self.fd.is_some() && !self.is_closing
     }
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
+        self.fd.as_ref().filter(|_| !self.is_closing).map(AsFd::as_fd)
     }
 
     pub(super) fn into_fd(self) -> Option<OwnedFd> {
@@ -300,13 +304,20 @@ impl Stream {
     }
 
     #[inline]
-    pub(super) fn start_send(&mut self, id: Id, head: Vec<u8>, body: Bytes, more: More, shared: &mut Shared) {
-        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+    pub(super) fn start_send(
+        &mut self,
+        id: Id,
+        head: Vec<u8>,
+        body: Bytes,
+        more: More,
+        shared: &mut Shared,
+    ) -> io::Result<()> {
+        self.check_idle()?;
         let mut outgoing = Outgoing::new(head, body, more);
         if outgoing.is_done() {
             shared.spares.put(outgoing.into_head());
             self.sending = Sending::Done;
-            return;
+            return Ok(());
         }
         if more == More::Yes {
             // A caller that says that more follows waits for this send, so queuing the send would
@@ -319,13 +330,19 @@ impl Stream {
                 Ok(false) => Sending::InFlight(self.send_whole(id, shared.outbox.pack(outgoing), shared)),
                 Err(error) => Sending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
             };
-            return;
+            return Ok(());
         }
         let mut op = shared.outbox.pack(outgoing);
         let fd = self.open_fd().as_raw_fd();
         let pushed = send(&mut op, fd, Attempt::AtOnce, id, shared);
         shared.queued.push_back((pushed, id));
         self.sending = Sending::Queued(op);
+        Ok(())
+    }
+
+    #[inline]
+    fn check_idle(&self) -> io::Result<()> {
+        if matches!(self.sending, Sending::Idle) { Ok(()) } else { Err(under_way()) }
     }
 
     fn send_whole(&self, id: Id, mut op: Box<SendOp>, shared: &mut Shared) -> Box<SendOp> {
@@ -343,7 +360,11 @@ impl Stream {
         op.outgoing.advance(usize::try_from(result).unwrap_or(0));
         let goes_on = result >= 0 || matches!(-result, libc::EAGAIN | libc::EINTR);
         if !self.is_open() {
+            if !op.outgoing.is_done() {
+                self.reset_when_closed();
+            }
             shared.outbox.unpack(op);
+            // The descriptor is closed at once: the next submission may be far.
             return Fate::Gone;
         }
         if goes_on && !op.outgoing.is_done() {
@@ -400,7 +421,7 @@ impl Stream {
         offset: &mut u64,
         count: usize,
     ) -> io::Result<Option<usize>> {
-        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+        self.check_idle()?;
         match sendfile_now(self.open_fd(), file, offset, count) {
             Err(Errno::AGAIN) => Ok(None),
             result => Ok(Some(result?)),
@@ -434,16 +455,34 @@ impl Stream {
     }
 
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
-        let under_way = matches!(self.sending, Sending::Queued(_) | Sending::InFlight(_));
-        assert!(!under_way, "a send of this stream is still under way");
+        if matches!(self.sending, Sending::Queued(_) | Sending::InFlight(_)) {
+            return Err(under_way());
+        }
         Ok(rustix::net::shutdown(self.open_fd(), rustix::net::Shutdown::Write)?)
+    }
+
+    /// Has the close reset the connection.
+    fn reset_when_closed(&self) {
+        if let Some(fd) = &self.fd {
+            reset_when_closed(fd.as_fd());
+        }
+    }
+
+    fn close_descriptor(&mut self, shared: &mut Shared) {
+        if let Some(fd) = self.fd.take() {
+            shared.ring.close(fd, NOBODY.pack(operation::SILENT));
+        }
     }
 
     /// Cancels operations under way and closes the descriptor, all with the next submission.
     /// Requests hold the socket, not the descriptor, so the number may be reused at once; later
     /// completions find a stale id.
+    /// While a send is queued, the descriptor stays open until the kernel has decided the send,
+    /// because only then is it known whether the peer gets all of it.
     pub(super) fn close(&mut self, id: Id, shared: &mut Shared) -> Fate {
-        let Some(fd) = self.fd.take() else { return Fate::Stays };
+        if !self.is_open() {
+            return Fate::Stays;
+        }
         shared.buffers.clear(&mut self.parked);
         self.reader.clear();
         self.writer.clear();
@@ -460,13 +499,24 @@ impl Stream {
         if self.watching_writable {
             shared.ring.cancel(id.pack(operation::WRITABLE), silent);
         }
-        if let Sending::InFlight(_) = self.sending {
-            shared.ring.cancel(id.pack(operation::SEND_WHOLE), silent);
-        }
-        shared.ring.close(fd, silent);
         match self.sending {
-            Sending::Queued(_) | Sending::InFlight(_) => Fate::Stays,
-            Sending::Idle | Sending::Done | Sending::Failed(_) => Fate::Gone,
+            Sending::Queued(_) => {
+                self.is_closing = true;
+                // The next turn does not wait before it has settled the send: a success tells
+                // nothing that would wake it.
+                shared.awaited = true;
+                Fate::Stays
+            }
+            Sending::InFlight(_) => {
+                self.reset_when_closed();
+                shared.ring.cancel(id.pack(operation::SEND_WHOLE), silent);
+                self.close_descriptor(shared);
+                Fate::Stays
+            }
+            Sending::Idle | Sending::Done | Sending::Failed(_) => {
+                self.close_descriptor(shared);
+                Fate::Gone
+            }
         }
     }
 }

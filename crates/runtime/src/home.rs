@@ -1,0 +1,183 @@
+//! A core's address, for what lives on its driver or among its timers: how that is reached, and let
+//! go from elsewhere.
+//!
+//! A socket can be used on its own core only, but it is dropped anywhere: with a task that has
+//! hopped, by another thread, by the last owner of an `Arc`. The drop leaves the key in the core's
+//! tray and rings; the core closes what lies there before each look at its I/O. A core that has
+//! ended has closed all that it had. Tested in `tests/letting_go.rs`.
+
+use crate::{
+    core::{Core, current},
+    share::RuntimeId,
+    timers::Timer,
+};
+use std::{
+    fmt, io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use vermeil_io::{ListenerKey, SourceKey, StreamKey, Unparker};
+use vermeil_sched::CoreIndex;
+
+/// A core among all that the process ever has: what belongs to a driver or a timer queue is reached
+/// through it, since another runtime has a core of the same index.
+#[derive(Clone)]
+pub(crate) struct Home(Arc<Tray>);
+
+struct Tray {
+    runtime: RuntimeId,
+    core: CoreIndex,
+    bell: Unparker,
+    /// Something lies there. Written under the lock.
+    holds: AtomicBool,
+    /// Nothing once the core has ended.
+    things: Mutex<Option<Vec<LetGo>>>,
+}
+
+/// What its owner has let go of.
+#[derive(Debug)]
+pub(crate) enum LetGo {
+    /// Stops listening, and is asked for what the kernel had accepted.
+    Closed(ListenerKey),
+    Listener(ListenerKey),
+    Stream(StreamKey),
+    Source(SourceKey),
+    Timer(Arc<Timer>),
+}
+
+impl PartialEq for Home {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Home").field(&self.0.core).finish()
+    }
+}
+
+impl Home {
+    pub(crate) fn new(runtime: RuntimeId, core: CoreIndex, bell: Unparker) -> Self {
+        let things = Mutex::new(Some(Vec::new()));
+        Self(Arc::new(Tray { runtime, core, bell, holds: AtomicBool::new(false), things }))
+    }
+
+    pub(crate) fn runtime(&self) -> RuntimeId {
+        self.0.runtime
+    }
+
+    pub(crate) fn core(&self) -> CoreIndex {
+        self.0.core
+    }
+
+    /// Closes it, from wherever this is.
+    pub(crate) fn let_go(&self, thing: LetGo) {
+        let mut left = Some(thing);
+        current(|core| {
+            if core.home == *self {
+                left = left.take().and_then(|thing| core.close(thing));
+            }
+        });
+        if let Some(thing) = left {
+            self.leave(thing);
+        }
+    }
+
+    fn leave(&self, thing: LetGo) {
+        let mut things = self.0.things.lock().expect("nothing panics under this lock");
+        let Some(held) = things.as_mut() else { return };
+        let is_first = held.is_empty();
+        held.push(thing);
+        self.0.holds.store(true, Ordering::Release);
+        drop(things);
+        if is_first {
+            self.0.bell.unpark();
+        }
+    }
+
+    /// What lies in the tray.
+    fn take(&self) -> Vec<LetGo> {
+        let mut things = self.0.things.lock().expect("nothing panics under this lock");
+        self.0.holds.store(false, Ordering::Relaxed);
+        things.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The core has ended: its driver closes all that it has.
+    pub(crate) fn end(&self) {
+        let things = self.0.things.lock().expect("nothing panics under this lock").take();
+        drop(things);
+    }
+}
+
+impl Core {
+    /// Closes what others have let go of.
+    #[inline]
+    pub(crate) fn empty_tray(&self) {
+        while self.home.0.holds.load(Ordering::Acquire) {
+            for thing in self.home.take() {
+                // Nothing of the core is in use between two events.
+                let _ = self.close(thing);
+            }
+        }
+    }
+
+    /// Closes a thing of this core; gives it back while its driver, or the timers, wake tasks,
+    /// which may drop the last part of one.
+    fn close(&self, thing: LetGo) -> Option<LetGo> {
+        if let LetGo::Timer(timer) = &thing {
+            return match self.timers.try_borrow_mut() {
+                Ok(mut timers) => {
+                    timers.disarm(timer);
+                    None
+                }
+                Err(_) => Some(thing),
+            };
+        }
+        let Ok(mut driver) = self.driver.try_borrow_mut() else { return Some(thing) };
+        match thing {
+            LetGo::Closed(key) => driver.close_listener(key),
+            LetGo::Listener(key) => driver.discard_listener(key),
+            LetGo::Stream(key) => driver.close_stream(key),
+            LetGo::Source(key) => driver.close_source(key),
+            LetGo::Timer(_) => {}
+        }
+        None
+    }
+}
+
+/// That one task at a time waits for something that tells one task only.
+#[derive(Debug, Default)]
+pub(crate) struct OneWaiter(AtomicBool);
+
+/// A task waits until this is dropped.
+pub(crate) struct Waits<'a>(&'a OneWaiter);
+
+impl OneWaiter {
+    /// A task waits from now on. `what`: what two tasks cannot wait for.
+    pub(crate) fn take(&self, what: &str) -> io::Result<Waits<'_>> {
+        // Acquire: the task before may have waited on another core.
+        if self.0.swap(true, Ordering::Acquire) { Err(taken(what)) } else { Ok(Waits(self)) }
+    }
+
+    /// Fails while a task waits.
+    pub(crate) fn check(&self, what: &str) -> io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(taken(what)) } else { Ok(()) }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Release);
+    }
+}
+
+#[cold]
+fn taken(what: &str) -> io::Error {
+    let advice =
+        format!("another task waits for {what}: only one task may at a time, and hands on what comes");
+    io::Error::new(io::ErrorKind::ResourceBusy, advice)
+}

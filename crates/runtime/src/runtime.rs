@@ -1,0 +1,316 @@
+//! A running runtime: its threads, and how it ends.
+//!
+//! The end has a bound. A core whose event does not return is left behind with its thread, and is
+//! named. The others wait for each core that has not ended (`CoreShared::has_ended_tasks`), so a
+//! core that failed to start, has panicked or is left behind counts as stopped. Tested in
+//! `tests/stopping.rs`.
+
+use crate::{
+    core::core_index,
+    handle::Handle,
+    share::Share,
+    shared::{IDLE, Shared},
+};
+use std::{
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+use vermeil_queue::Cores;
+use vermeil_sched::{CoreIndex, HandlerIndex};
+
+/// A running runtime: its pinned threads. Dropping it stops it at once, as
+/// [`shutdown`](Self::shutdown) with no time does; a core that is left behind then is named on the
+/// standard error.
+///
+/// It is dropped on a thread that is no core. A drop on a core panics with advice, because the core
+/// would wait for itself; the runtime ends nevertheless.
+pub struct Runtime {
+    handle: Handle,
+    threads: Threads,
+}
+
+/// The threads of the cores, and who tells of their ends.
+pub(crate) struct Threads {
+    running: Vec<Option<JoinHandle<()>>>,
+    ends: (Sender<CoreIndex>, Receiver<CoreIndex>),
+}
+
+/// How a runtime stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Tasks that had not ended in time and were cancelled.
+    pub tasks_cancelled: usize,
+    /// Handler events that were queued when the last core stopped and were dropped.
+    pub events_dropped: usize,
+    /// Cores whose event, or poll, did not return in time
+    /// ([`Limits::stop_grace`](crate::Limits::stop_grace)). Their threads were left behind, and end
+    /// when the event returns.
+    pub cores_left: Vec<CoreLeft>,
+}
+
+/// A core that did not stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreLeft {
+    /// The core.
+    pub core: CoreIndex,
+    /// The cpu that it is pinned to.
+    pub cpu: usize,
+    /// The handler, or the kind of task, whose event it still runs.
+    pub running: Option<String>,
+}
+
+impl fmt::Display for CoreLeft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { core, cpu, running } = self;
+        write!(f, "core {} (cpu {cpu}) did not stop and its thread was left behind: ", core.0)?;
+        match running {
+            Some(name) => write!(f, "an event of \"{name}\" has not returned"),
+            None => f.write_str("it does not answer"),
+        }
+    }
+}
+
+/// How often the ends of cores are looked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { running: Vec::new(), ends: mpsc::channel() }
+    }
+}
+
+/// Tells that a core's thread ends, however it does.
+struct Leaves {
+    core: CoreIndex,
+    shared: Arc<Shared>,
+    ends: Sender<CoreIndex>,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.shared.core(self.core.0).stopped.store(true, Ordering::Release);
+        // Nobody listens once the core has been left behind.
+        let _ = self.ends.send(self.core);
+    }
+}
+
+impl Threads {
+    /// Begins the thread of the next core.
+    pub(crate) fn begin(
+        &mut self,
+        core: CoreIndex,
+        shared: Arc<Shared>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let leaves = Leaves { core, shared, ends: self.ends.0.clone() };
+        let body = move || {
+            let _leaves = leaves;
+            run();
+        };
+        let thread = thread::Builder::new().name(format!("vermeil-{}", core.0)).spawn(body)?;
+        self.running.push(Some(thread));
+        Ok(())
+    }
+
+    /// Threads that have begun.
+    pub(crate) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Waits until each thread has ended, but not for a core that shows no sign of life for
+    /// `grace`: gives those.
+    fn end(&mut self, shared: &Shared, mut signs: Signs, grace: Duration) -> Vec<CoreIndex> {
+        let mut left = Vec::new();
+        while self.running.iter().any(Option::is_some) {
+            match self.ends.1.recv_timeout(LOOK) {
+                Ok(core) => {
+                    if let Some(thread) = self.running[core.0 as usize].take() {
+                        // A core's thread contains the panics of what it runs; its own would be a
+                        // bug that the hook has reported.
+                        let _ = thread.join();
+                    }
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => signs.look(shared),
+            }
+            for (index, thread) in (0..).map(CoreIndex).zip(&mut self.running) {
+                if thread.is_some() && signs.silence(index) >= grace {
+                    // Dropping the handle leaves the thread to itself; the other cores do not wait
+                    // for it any more.
+                    *thread = None;
+                    shared.core(index.0).stopped.store(true, Ordering::Release);
+                    left.push(index);
+                }
+            }
+        }
+        left
+    }
+}
+
+/// What each core has shown of itself last, and since when that is the same.
+struct Signs(Vec<(u64, Instant)>);
+
+impl Signs {
+    fn new(shared: &Shared) -> Self {
+        let now = Instant::now();
+        Self(shared.indices().map(|core| (Self::of(shared, core), now)).collect())
+    }
+
+    /// Changes with each event and each look at I/O.
+    fn of(shared: &Shared, core: CoreIndex) -> u64 {
+        let counters = &shared.core(core.0).counters;
+        let events = counters.events.load(Ordering::Relaxed);
+        events.wrapping_add(shared.board.core(core.0 as usize).looks())
+    }
+
+    fn look(&mut self, shared: &Shared) {
+        let now = Instant::now();
+        for (core, seen) in shared.indices().zip(&mut self.0) {
+            let sign = Self::of(shared, core);
+            if sign != seen.0 {
+                *seen = (sign, now);
+            }
+        }
+    }
+
+    fn silence(&self, core: CoreIndex) -> Duration {
+        self.0[core.0 as usize].1.elapsed()
+    }
+}
+
+/// Panics on a core, which `what` would block.
+#[track_caller]
+pub(crate) fn refuse_on_core(what: &str) {
+    assert!(
+        core_index().is_none(),
+        "{what} would block the core that it runs on, which would wait for itself: do it on a thread that is no core, \
+         as the thread that has built the runtime"
+    );
+}
+
+impl Runtime {
+    pub(crate) fn new(shared: Arc<Shared>, threads: Threads) -> Self {
+        let share = Share::new(shared);
+        share.enrol();
+        Self { handle: Handle { shared: share }, threads }
+    }
+
+    /// Threads that have begun.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Starts describing a runtime.
+    pub fn builder() -> crate::Builder {
+        crate::Builder::default()
+    }
+
+    /// The handle through which colors, tasks and handlers are made.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits at most `patience` for every task to end and every event to run, then stops: a task
+    /// that is left is cancelled on its color. `Duration::MAX` waits until all is done.
+    ///
+    /// An event that does not return keeps nothing from stopping: its core is left behind after
+    /// [`Limits::stop_grace`](crate::Limits::stop_grace), and [`Stopped::cores_left`] names the
+    /// core and the handler.
+    ///
+    /// # Panics
+    /// On a core, which would wait for itself. The runtime ends nevertheless.
+    #[track_caller]
+    pub fn shutdown(self, patience: Duration) -> Stopped {
+        self.shutdown_unless(patience, || false)
+    }
+
+    /// As [`shutdown`](Self::shutdown), but stops waiting as soon as `impatient` says so.
+    ///
+    /// # Panics
+    /// As `shutdown`.
+    #[track_caller]
+    pub fn shutdown_unless(mut self, patience: Duration, impatient: impl Fn() -> bool) -> Stopped {
+        refuse_on_core("`Runtime::shutdown`");
+        let shared = &self.handle.shared;
+        // Without a deadline where the clock does not reach so far.
+        let deadline = Instant::now().checked_add(patience);
+        let mut signs = Signs::new(shared);
+        while !shared.all_done() && deadline.is_none_or(|deadline| Instant::now() < deadline) && !impatient()
+        {
+            // Nothing waits for this loop but the end of the process; finer would only burn time.
+            thread::sleep(Duration::from_millis(1));
+            signs.look(shared);
+        }
+        stop(&self.handle, &mut self.threads, signs)
+    }
+}
+
+/// Stops the cores, and drops all that is left.
+fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
+    let shared = &*handle.shared;
+    let tasks_cancelled = shared.tasks_alive();
+    shared.stopping.store(true, Ordering::Release);
+    shared.unpark_all();
+    let left = threads.end(shared, signs, shared.limits.stop_grace);
+    let cores_left = left.into_iter().map(|core| shared.left(core)).collect();
+    shared.blocking.close();
+    if let Some(control) = &shared.control {
+        control.clear();
+    }
+    let mut events_dropped = 0;
+    shared.ended.store(true, Ordering::Relaxed);
+    for (index, core) in (0..).zip(&shared.cores) {
+        let line = core.line.lock().expect("nothing panics under this lock").len();
+        events_dropped += core.queued.len().saturating_sub(line);
+        shared.clear(index, |ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)));
+        core.tasks.clear();
+    }
+    shared.handlers.discard_waiting();
+    shared.ends.tell();
+    // Last: events that were dropped have told their cores by it.
+    shared.codes.clear();
+    handle.shared.strike();
+    Stopped { tasks_cancelled, events_dropped, cores_left }
+}
+
+impl Shared {
+    fn left(&self, core: CoreIndex) -> CoreLeft {
+        let own = self.core(core.0);
+        let running = own.counters.running.load(Ordering::Relaxed);
+        let running = (running != IDLE).then(|| self.handlers.name(HandlerIndex(running - 1)));
+        CoreLeft { core, cpu: own.cpu, running }
+    }
+}
+
+impl Drop for Runtime {
+    #[track_caller]
+    fn drop(&mut self) {
+        let mut threads = std::mem::take(&mut self.threads);
+        if threads.len() == 0 {
+            return;
+        }
+        let handle = self.handle.clone();
+        let mut end = move || {
+            let stopped = stop(&handle, &mut threads, Signs::new(&handle.shared));
+            // Nothing else can tell of it.
+            stopped.cores_left.iter().for_each(|left| eprintln!("vermeil: {left}"));
+        };
+        if core_index().is_none() {
+            return end();
+        }
+        // On a core: it ends on a thread of its own, or, without one, as soon as its cores see that
+        // it stops.
+        self.handle.shared.stopping.store(true, Ordering::Release);
+        self.handle.shared.unpark_all();
+        let _ = thread::Builder::new().name("vermeil-end".into()).spawn(end);
+        if !thread::panicking() {
+            refuse_on_core("dropping a `Runtime`");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Starts that fail, and ends: on a core, with an event that does not return, and what is left of a
+//! runtime afterwards.
+
+use super::{PATIENCE, eventually, runtime, runtime_with};
+use crate::{
+    CoreIndex, DriverOptions, Exclusion, FullOf, Handler, IoChoice, Limits, RegisterError, Runtime, Spec,
+    StartError, TaskError, sleep,
+};
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind, panic_any},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+/// No machine has this cpu.
+const NOWHERE: usize = 100_000;
+
+/// Ends a test that would hang.
+fn within_patience<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || done.send(f()));
+    ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}"))
+}
+
+/// Cores that had started waited for the end of one that never began.
+#[test]
+fn a_core_that_cannot_be_pinned_fails_the_build_wherever_it_stands() {
+    let cpus = vermeil_io::current_affinity();
+    let cpus: Vec<_> = cpus.into_iter().take(3).collect();
+    for choice in [IoChoice::Epoll, IoChoice::Auto] {
+        for at in 0..=cpus.len() {
+            let mut cpus = cpus.clone();
+            cpus.insert(at, NOWHERE);
+            let io = DriverOptions { choice, ..DriverOptions::default() };
+            let built =
+                within_patience("the build ends", move || Runtime::builder().cpus(cpus).io(io).build().err());
+            assert!(
+                matches!(built, Some(StartError::Pin { core, cpu: NOWHERE, .. }) if core as usize == at),
+                "core {at}: {built:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_is_given_twice_is_refused() {
+    let cpu = vermeil_io::current_affinity()[0];
+    let error = Runtime::builder().cpus([cpu, cpu]).build().err().expect("two cores cannot share a cpu");
+    assert!(matches!(error, StartError::CpuTwice { cpu: twice } if twice == cpu), "{error}");
+}
+
+#[test]
+fn a_build_on_a_core_is_refused() {
+    let runtime = runtime();
+    let built =
+        runtime.handle().spawn(async { Runtime::builder().build().err().map(|error| error.to_string()) });
+    assert!(
+        built.wait().expect("it ends").is_some_and(|error| error.contains("on a thread that is no core"))
+    );
+}
+
+/// The core waited in `join` for another core, which waited for the first.
+#[test]
+fn a_runtime_that_ends_on_its_own_core_panics_with_advice_and_ends() {
+    type Way = fn(Runtime);
+    let ways: [(&str, Way); 3] = [
+        ("dropping a `Runtime`", drop),
+        ("`Runtime::shutdown`", |runtime| drop(runtime.shutdown(Duration::ZERO))),
+        ("dropping a `Runtime`", |runtime| drop(Arc::new(runtime))),
+    ];
+    for (what, way) in ways {
+        let runtime = runtime();
+        let handle = runtime.handle();
+        let task = handle.spawn(async move { way(runtime) });
+        let error = within_patience("the task ends", move || task.wait()).expect_err("it panics");
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("on a thread that is no core"), "{text}");
+        eventually("the runtime ends", || handle.shared.ended.load(Ordering::Relaxed));
+    }
+}
+
+/// One event that did not return kept the process from ending.
+#[test]
+fn shutdown_leaves_a_core_behind_whose_event_does_not_return() {
+    let runtime = runtime_with(Limits { stop_grace: Duration::from_millis(50), ..Limits::default() });
+    let handle = runtime.handle();
+    let (begun, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, waits) = (begun.clone(), goes_on.clone());
+    let stuck = handle.handler("stuck", move |()| {
+        begins.store(true, Ordering::Release);
+        while !waits.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    });
+    stuck.post(&handle.color_on(CoreIndex(1)), ()).expect("room");
+    eventually("the event has begun", || begun.load(Ordering::Acquire));
+    let stopped = within_patience("the runtime stops", move || runtime.shutdown(Duration::from_millis(10)));
+    let [left] = &stopped.cores_left[..] else { panic!("{stopped:?}") };
+    assert_eq!((left.core, left.running.as_deref()), (CoreIndex(1), Some("stuck")));
+    assert!(left.to_string().contains("\"stuck\" has not returned"), "{left}");
+    // The thread ends by itself when the event returns, and lets go of the runtime.
+    let shared = Arc::downgrade(&handle.shared.arc());
+    drop((handle, stuck));
+    goes_on.store(true, Ordering::Release);
+    eventually("the runtime is freed", || shared.strong_count() == 0);
+}
+
+#[test]
+fn shutdown_without_end_waits_until_all_is_done() {
+    let runtime = runtime();
+    let slept = runtime.handle().spawn(async { sleep(Duration::from_millis(20)).await });
+    let stopped = runtime.shutdown(Duration::MAX);
+    assert_eq!((stopped.tasks_cancelled, stopped.cores_left), (0, Vec::new()));
+    assert_eq!(slept.wait(), Ok(()));
+}
+
+#[test]
+fn posts_are_refused_after_the_end() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let handlers: Vec<Handler<u32>> = [Exclusion::Color, Exclusion::Handler, Exclusion::None]
+        .map(|exclusion| handle.handler(Spec::new("late").exclusion(exclusion), |_: u32| ()))
+        .into();
+    let kind = handle.kind("late task");
+    drop(runtime);
+    for handler in handlers {
+        let posted = [handler.post(&color, 7), handler.send(7)];
+        assert!(posted.iter().all(|posted| posted.as_ref().is_err_and(|full| full.of == FullOf::Ended)));
+        let text = posted[0].as_ref().unwrap_err().to_string();
+        assert_eq!(text, "the event was not posted: its runtime has ended");
+    }
+    assert_eq!(kind.spawn(async { 1 }).wait(), Err(TaskError::Cancelled));
+    assert_eq!(kind.spawn_on(&color, async { 1 }).wait(), Err(TaskError::Cancelled));
+}
+
+/// Handlers kept their runtime, and what they had closed over, for the life of the process.
+#[test]
+fn a_runtime_with_handlers_is_freed_with_its_last_handle() {
+    for policy in ["none", "adaptive", "libasync"] {
+        let runtime =
+            Runtime::builder().policy(policy.parse().expect("a policy")).build().expect("it starts");
+        let handle = runtime.handle();
+        let (state, group) = (Arc::new(()), handle.color());
+        let exclusions =
+            [Exclusion::Color, Exclusion::Handler, Exclusion::Group(group.clone()), Exclusion::None];
+        for exclusion in exclusions {
+            // A handle in the code was a cycle.
+            let (held, inner) = (state.clone(), handle.clone());
+            let spec = Spec::new("holds").exclusion(exclusion.clone());
+            let handler = handle.handler(spec.at_most(1), move |()| drop((held.clone(), inner.clone())));
+            handler.send(()).expect("room");
+            let task = handle.kind(Spec::new("kind").exclusion(exclusion)).spawn(async {});
+            task.wait().expect("it ends");
+        }
+        runtime.shutdown(PATIENCE);
+        assert_eq!(Arc::strong_count(&state), 1, "{policy}: the code is dropped");
+        let shared = Arc::downgrade(&handle.shared.arc());
+        drop((handle, group));
+        eventually("the runtime is freed", || shared.strong_count() == 0);
+    }
+}
+
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").expect("/proc is mounted").count()
+}
+
+/// Two hundred runtimes left four hundred descriptors. The other tests of this process open some as
+/// well.
+#[test]
+fn runtimes_with_handlers_leave_no_descriptors() {
+    const RUNTIMES: usize = 200;
+    let before = descriptors();
+    for _ in 0..RUNTIMES {
+        let runtime = runtime();
+        runtime.handle().handler("one", |_: u8| ()).send(1).expect("room");
+    }
+    eventually("descriptors are closed", || descriptors() < before + RUNTIMES);
+}
+
+#[test]
+fn one_handler_too_many_is_an_error() {
+    let runtime = runtime_with(Limits { handlers: 1, ..Limits::default() });
+    let handle = runtime.handle();
+    handle.handler("first", |_: u8| ());
+    for _ in 0..2 {
+        let refused = handle.try_handler("second", |_: u8| ()).map(drop);
+        assert_eq!(refused, Err(RegisterError::TooMany { bound: 1 }));
+        assert_eq!(handle.try_kind("second").map(drop), Err(RegisterError::TooMany { bound: 1 }));
+    }
+}
+
+#[test]
+fn a_panicked_task_gives_its_message_and_payload() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let said = handle.spawn(async { panic!("the number is {}", 7) }).wait();
+    let Err(TaskError::Panicked(said)) = Result::<(), _>::from(said) else { panic!("it panicked") };
+    assert_eq!((said.message(), &*said.to_string()), (Some("the number is 7"), "the number is 7"));
+    let thrown = handle.when(&[&handle.color()], || panic_any(7u64)).wait();
+    let Err(TaskError::Panicked(thrown)) = Result::<(), _>::from(thrown) else { panic!("it panicked") };
+    assert_eq!(thrown.message(), None);
+    let payload = thrown.take_payload().expect("nothing has taken it");
+    assert_eq!(payload.downcast_ref::<u64>(), Some(&7));
+    assert!(thrown.take_payload().is_none());
+}
+
+/// A panic named a line of the runtime instead of the line that was wrong.
+#[test]
+fn panics_name_the_line_of_the_caller() {
+    static PLACES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (one, other) = (runtime(), runtime());
+    let (handle, stranger) = (one.handle(), other.handle().color());
+    let handler = handle.handler("posts", |_: u8| ());
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|place| place.file().to_owned());
+        PLACES.lock().expect("no panic under this lock").extend(place.filter(|_| is_planted()));
+        before(panic);
+    }));
+    let wrong: [&dyn Fn(); 6] = [
+        &|| drop(handler.post(&stranger, 1)),
+        &|| drop(handle.spawn_on(&stranger, async {})),
+        &|| drop(handle.when(&[&stranger], || ())),
+        &|| drop(sleep(Duration::ZERO)),
+        &|| drop(handle.color_on(CoreIndex(9))),
+        &|| assert!(crate::now_ms() > 0),
+    ];
+    for wrong in wrong {
+        assert!(planted(|| catch_unwind(AssertUnwindSafe(wrong)).is_err()));
+    }
+    let places = PLACES.lock().expect("no panic under this lock");
+    assert_eq!(places.len(), 6);
+    assert!(places.iter().all(|place| place.ends_with("tests/stopping.rs")), "{places:?}");
+}
+
+thread_local! {
+    static PLANTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+fn is_planted() -> bool {
+    PLANTED.get()
+}
+
+fn planted<R>(f: impl FnOnce() -> R) -> R {
+    PLANTED.set(true);
+    let result = f();
+    PLANTED.set(false);
+    result
+}
