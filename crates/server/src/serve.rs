@@ -515,7 +515,9 @@ fn drain(
         say(format_args!("draining, at most {} s{hint}", patience.as_secs_f64()));
         running.server().drain();
         cores::drain(&runtime.handle());
-        runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
+        let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
+        // Without their threads nothing keeps the process from ending.
+        stopped.cores_left.iter().for_each(|left| say(format_args!("{left}")));
         end.close();
     });
     if let Some(agent) = agent {
