@@ -1,6 +1,7 @@
-//! A whole connection: requests that the search invents, each answered by a program that the search invents too, parsed and
-//! relayed as the server does. A client that knows the protocol reads what comes back: one whole answer for each request, in
-//! order, and nothing between them, so that the answer to the last request is its own.
+//! A whole connection: requests that the search invents, each answered by a program that the search
+//! invents too, parsed and relayed as the server does. A client that knows the protocol reads what
+//! comes back: one whole answer for each request, in order, and nothing between them, so that the
+//! answer to the last request is its own.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -27,8 +28,8 @@ enum Sent {
     Ended,
 }
 
-/// Answers `request` with what a program has written, which comes in pieces of `step` bytes. What the server would answer
-/// by itself has no content here.
+/// Answers `request` with what a program has written, which comes in pieces of `step` bytes. What
+/// the server would answer by itself has no content here.
 fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) -> Sent {
     let is_head = request.method == Method::Head;
     let content = if is_head { Content::Omitted } else { Content::Sent };

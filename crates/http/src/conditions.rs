@@ -146,8 +146,9 @@ fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
     Some(ListedTag { tag, weak })
 }
 
-/// Whether `text` is the very date that is sent. For `If-Modified-Since` RFC 9110 §13.1.3 takes a later one as well; but
-/// after a change back to older content that would confirm a copy of the newer, as only clients without tags have it.
+/// Whether `text` is the very date that is sent. For `If-Modified-Since` RFC 9110 §13.1.3 takes a
+/// later one as well; but after a change back to older content that would confirm a copy of the
+/// newer, as only clients without tags have it.
 fn is_date(text: &[u8], sent: &HttpDate) -> bool {
     text == sent.as_bytes() || parse_date(text) == Some(sent.seconds())
 }
@@ -172,8 +173,8 @@ fn since_1970(text: &str) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// A date with a year of four digits before 1970, which `httpdate` does not read: the same date some periods of the
-/// calendar later, less those periods.
+/// A date with a year of four digits before 1970, which `httpdate` does not read: the same date
+/// some periods of the calendar later, less those periods.
 #[cold]
 fn before_1970(text: &str) -> Option<i64> {
     /// The Gregorian calendar, days of the week included, repeats itself after so many years.

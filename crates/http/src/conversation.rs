@@ -56,7 +56,8 @@ pub struct Conversation {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Waiting for a head; of the buffer, `seen` bytes have been found to be a valid prefix of one, which ends in `place`.
+    /// Waiting for a head; of the buffer, `seen` bytes have been found to be a valid prefix of one,
+    /// which ends in `place`.
     Head {
         seen: usize,
         place: Place,
@@ -171,8 +172,8 @@ impl Conversation {
             Parsed::Rejected(rejection) => return self.reject(rejection),
         };
         self.requests += 1;
-        // Content that is too long ends the connection, but is no reason not to answer: what the request asks for, and
-        // whether that takes the method, is judged before the content.
+        // Content that is too long ends the connection, but is no reason not to answer: what the
+        // request asks for, and whether that takes the method, is judged before the content.
         let reader = BodyReader::new(request.body, limits);
         request.keep_alive &= self.requests < limits.requests_per_connection && reader.is_ok();
         self.goes_on = request.keep_alive;
@@ -213,10 +214,11 @@ impl State {
     const BEGIN: Self = Self::Head { seen: 0, place: Place::Method(0) };
 }
 
-/// Whether `buf` still leaves the verdict open, `seen` bytes of it being a valid prefix that ends in `place`; if so both
-/// go on to its end. Parsing starts over each time, so a peer that sends its head byte by byte would make it quadratic.
-/// Only a byte that may decide something is worth a pass: the ends of lines, of which there are at most
-/// [`Limits::header_count`], the few bytes of a version, and those at which a limit is reached.
+/// Whether `buf` still leaves the verdict open, `seen` bytes of it being a valid prefix that ends
+/// in `place`; if so both go on to its end. Parsing starts over each time, so a peer that sends its
+/// head byte by byte would make it quadratic. Only a byte that may decide something is worth a
+/// pass: the ends of lines, of which there are at most [`Limits::header_count`], the few bytes of a
+/// version, and those at which a limit is reached.
 #[inline]
 fn is_still_open(buf: &[u8], seen: &mut usize, place: &mut Place, limits: &Limits) -> bool {
     if *seen == 0 {

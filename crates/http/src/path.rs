@@ -89,13 +89,14 @@ pub fn decode<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<DecodedPath<'a>
 pub struct ProgramPath<'a> {
     /// As [`DecodedPath::bytes`]; an encoded slash has become one that separates.
     pub bytes: &'a [u8],
-    /// How much of it was before any slash that was encoded, also before one that went with dot segments.
+    /// How much of it was before any slash that was encoded, also before one that went with dot
+    /// segments.
     encoded_slash: Option<usize>,
 }
 
 impl ProgramPath<'_> {
-    /// How many bytes may be the name of a program, with its folders: no name of a file holds a slash, so an encoded one
-    /// can only be in what is behind the program.
+    /// How many bytes may be the name of a program, with its folders: no name of a file holds a
+    /// slash, so an encoded one can only be in what is behind the program.
     pub fn names_max(&self) -> usize {
         self.encoded_slash.map_or(self.bytes.len(), |at| at.saturating_sub(1))
     }
@@ -106,8 +107,8 @@ impl ProgramPath<'_> {
     }
 }
 
-/// As [`decode`], for a path that may name a program: what follows the program may hold encoded slashes, which are
-/// separators there, since programs cannot tell them from others.
+/// As [`decode`], for a path that may name a program: what follows the program may hold encoded
+/// slashes, which are separators there, since programs cannot tell them from others.
 ///
 /// # Errors
 /// The first thing that is wrong with it, never [`PathError::EncodedSlash`].
@@ -127,7 +128,8 @@ pub fn decode_for_program<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<Pro
     }
 }
 
-/// A part of a target with its bytes beyond ASCII escaped, as a client that escapes would have sent it.
+/// A part of a target with its bytes beyond ASCII escaped, as a client that escapes would have sent
+/// it.
 pub fn escaped(raw: &[u8]) -> Cow<'_, [u8]> {
     if raw.is_ascii() {
         return Cow::Borrowed(raw);
@@ -165,8 +167,8 @@ fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
 /// What becomes of encoded slashes.
 enum EncodedSlashes<'a> {
     Refused,
-    /// They end segments. Here stands how much of the path has had none: what dot segments take away behind the first
-    /// of them does not come back.
+    /// They end segments. Here stands how much of the path has had none: what dot segments take
+    /// away behind the first of them does not come back.
     Separate(&'a mut Option<usize>),
 }
 

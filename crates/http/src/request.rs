@@ -148,7 +148,8 @@ impl Version {
 pub struct Target<'a> {
     /// Which of the four forms it has.
     pub form: TargetForm,
-    /// All of it, as it came. Bytes beyond ASCII mean what their escapes mean: [`path::escaped`](crate::path::escaped).
+    /// All of it, as it came. Bytes beyond ASCII mean what their escapes mean:
+    /// [`path::escaped`](crate::path::escaped).
     pub raw: &'a [u8],
     /// The path, still percent-encoded. Starts with `/` in origin and absolute form, is empty in the others.
     pub path: &'a [u8],

@@ -6,8 +6,9 @@
 
 /// `tchar`: may stand in a method, a field name, a coding.
 const TOKEN: u8 = 1;
-/// May stand in a request target: visible ASCII but `#`, which starts a fragment, which is never sent; and bytes
-/// beyond ASCII, which clients that do not escape send. They frame nothing, so they are taken as if escaped.
+/// May stand in a request target: visible ASCII but `#`, which starts a fragment, which is never
+/// sent; and bytes beyond ASCII, which clients that do not escape send. They frame nothing, so they
+/// are taken as if escaped.
 const TARGET: u8 = 2;
 /// May stand in a registered name or IPv4 address (RFC 3986 §3.2.2), without the comma: it is legal there,
 /// nobody's host has one, and two hosts in one field look just like it.

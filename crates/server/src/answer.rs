@@ -329,7 +329,8 @@ pub(crate) fn resolved(
         gateway::note_file();
     }
     match handle.outcome() {
-        // What is asked for comes first, then whether it takes the method, then conditions, then content.
+        // What is asked for comes first, then whether it takes the method, then conditions, then
+        // content.
         Outcome::File(_) | Outcome::Program { .. } | Outcome::Forbidden if !reads(request.method) => {
             without_file(local, request.method, head, out)
         }
@@ -398,7 +399,8 @@ pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>)
     detailed_page(local, rejection.status(), rejection.reason(), b"", Head::UNKNOWN, out)
 }
 
-/// Says which limit a request has reached, and what changes it. `received` is the request, or what came of it.
+/// Says which limit a request has reached, and what changes it. `received` is the request, or what
+/// came of it.
 pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]) {
     let limits = &local.server.limits;
     // What programs may be sent may be more, and is then what counts for all.

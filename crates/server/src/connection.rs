@@ -486,8 +486,9 @@ impl Connection {
         self.waiting_for = WaitingFor::Nothing;
     }
 
-    /// Ready when the client has gone: it has closed the connection, or vanished. One that has closed its sending side only
-    /// is still there. What it sends meanwhile is kept, up to a bound, beyond which it is not watched.
+    /// Ready when the client has gone: it has closed the connection, or vanished. One that has
+    /// closed its sending side only is still there. What it sends meanwhile is kept, up to a bound,
+    /// beyond which it is not watched.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.half_closed.is_none() && self.input.len() - self.consumed < WATCHED_BYTES_MAX {
             match self.stream.poll_recv(context, &mut self.input) {

@@ -146,7 +146,8 @@ impl Local {
     }
 }
 
-/// `Referer` and `User-Agent` of what is no request, or one that was refused, as far as they were received.
+/// `Referer` and `User-Agent` of what is no request, or one that was refused, as far as they were
+/// received.
 #[cold]
 fn refused_fields(received: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
     let first = |known: &[u8]| {

@@ -1,5 +1,7 @@
 //! CGI with real programs: shell scripts, C, and PHP's own reading of its variables.
 
+mod answers;
+
 use crate::support::{Client, Content, End, Io, PATIENCE, Response, Server, Site, noise, on_both, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
@@ -30,10 +32,6 @@ on_both! {
     nothing_is_left_when_the_server_stops,
     c_and_php,
     files_are_sent_from_allowed_folders,
-    odd_answers_pass_and_are_told,
-    each_bad_head_is_told_with_its_request,
-    cookie_beside_local_redirect_reaches_client,
-    half_closed_client_gets_its_answer,
 }
 
 /// A site whose programs another user may run.
@@ -737,141 +735,5 @@ fn files_are_sent_from_allowed_folders(io: Io) {
     server.says("X-Accel-Redirect: /store/90%.txt has a % without two hexadecimal digits");
     assert_eq!(server.get("/cgi-bin/send?/store/missing").status, 404);
     server.says("X-Accel-Redirect: /store/missing: there is no such file (404)");
-    server.stops_clean();
-}
-
-/// What other servers pass was 502 here, or lost without a word.
-fn odd_answers_pass_and_are_told(io: Io) {
-    let site = site();
-    let answers = [
-        ("untyped", "X-Foo: 1\\n\\nbody", 200, ""),
-        ("empty", "\\nbody", 200, ""),
-        (
-            "cgitb",
-            "<!--: spam\\nContent-Type: text/html\\n\\nbody",
-            200,
-            "\"<!--: spam\" of its head has no valid name",
-        ),
-        ("space", "Content-Type : a/b\\n\\nbody", 200, ""),
-        ("crcrlf", "Content-Type: a/b\\r\\r\\n\\r\\r\\nbody", 200, ""),
-        ("twice", "Status: 404\\nStatus: 403\\n\\nbody", 403, "Status stands in its head twice"),
-        ("length", "Content-Length: many\\n\\nbody", 200, "Content-Length \"many\" is not a decimal number"),
-        ("more", "Content-Length: 4\\n\\nbody and more", 200, "more content than its Content-Length"),
-        (
-            "upgrade",
-            "Upgrade: h2c\\nContent-Type: a/b\\n\\nbody",
-            200,
-            "the field Upgrade is not for clients",
-        ),
-    ];
-    for (name, answer, ..) in answers {
-        script(&site, &format!("cgi-bin/{name}"), &format!("printf '{answer}'"));
-    }
-    let server = serve(io, &site, &[]);
-    let mut client = server.client();
-    for (name, _, status, told) in answers {
-        let response = get(&mut client, &format!("/cgi-bin/{name}"));
-        assert_eq!((response.status, response.text()), (status, "body"), "{name}");
-        if !told.is_empty() {
-            server.says(&format!(": test: GET /cgi-bin/{name}: "));
-            server.says(told);
-        }
-    }
-    assert_eq!(get(&mut client, "/index.html").status, 200, "on the same connection");
-    server.stops_clean();
-}
-
-fn each_bad_head_is_told_with_its_request(io: Io) {
-    let site = site();
-    let faults = [
-        ("name", "hello world\\n\\n", "a line of its head is not a name, a colon and a value"),
-        ("folded", "Content-Type: a/b\\n folded\\n\\n", "a line of its head starts with white space"),
-        ("line", "HTTP/1.1 200 OK\\n\\n", "its head begins with a status line"),
-        ("value", "X: a\\rb\\n\\n", "a value in its head holds a control character"),
-        (
-            "lengths",
-            "Content-Length: 1\\nContent-Length: 2\\n\\n",
-            "Content-Length, X-Sendfile or X-Accel-Redirect stands in its head twice",
-        ),
-        ("status", "Status: OK\\n\\n", "Status is not a number from 200 to 599 and a reason"),
-        ("location", "Location:\\n\\n", "Location is empty, or no path that this server can answer"),
-        ("coding", "Transfer-Encoding: chunked\\n\\n", "Transfer-Encoding is not the program"),
-        ("short", "Content-Type: a/b\\n", "it ended before its head did"),
-    ];
-    for (name, head, _) in faults {
-        script(&site, &format!("cgi-bin/{name}"), &format!("printf '{head}'"));
-    }
-    script(&site, "cgi-bin/long", "printf 'X: '; head -c 70000 /dev/zero | tr '\\0' x; printf '\\n\\n'");
-    script(&site, "cgi-bin/many", "seq -f 'X-%g: y' 201; echo");
-    let server = serve(io, &site, &[]);
-    let mut client = server.client();
-    let bounds =
-        [("long", "", "its head is longer than 64 KiB"), ("many", "", "its head has more than 200 fields")];
-    for (name, _, reason) in faults.into_iter().chain(bounds) {
-        assert_eq!(get(&mut client, &format!("/cgi-bin/{name}")).status, 502, "{name}");
-        server.says(&format!(": test: GET /cgi-bin/{name}: {reason}"));
-    }
-    assert!(
-        server.stderr().contains("vermeil: cgi ") && !server.stderr().contains("vermeil: php "),
-        "{server:?}"
-    );
-    server.stops_clean();
-}
-
-/// Nobody could log in: the answer was the page, without the cookie.
-fn cookie_beside_local_redirect_reaches_client(io: Io) {
-    let site = site();
-    site.write("home.html", b"home");
-    script(&site, "cgi-bin/login", "printf 'Set-Cookie: s=1\\nLocation: /home.html\\n\\n'");
-    script(&site, "cgi-bin/plain", "printf 'Content-Type: text/html\\nLocation: /home.html\\n\\n'");
-    let server = serve(io, &site, &[]);
-    let login = get(&mut server.client(), "/cgi-bin/login");
-    assert_eq!(
-        (login.status, login.field("location"), login.field("set-cookie")),
-        (302, "/home.html", "s=1")
-    );
-    let plain = get(&mut server.client(), "/cgi-bin/plain");
-    assert_eq!((plain.status, plain.text()), (200, "home"));
-    server.stops_clean();
-}
-
-/// A client that ends its sending side was taken for one that has left.
-fn half_closed_client_gets_its_answer(io: Io) {
-    let site = site();
-    let fifo = site.outside("fifo");
-    Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
-    mode(&fifo, 0o666);
-    let wait = format!("read line < {}; printf 'Content-Type: a/b\\n\\nlate'", fifo.display());
-    script(&site, "cgi-bin/late", &wait);
-    script(&site, "cgi-bin/nph-late", &format!("read line < {}; printf 'raw'", fifo.display()));
-    script(&site, "cgi-bin/now", "printf 'Content-Type: a/b\\n\\nnow'");
-    script(&site, "cgi-bin/bad", "echo hello");
-    let server = serve(io, &site, &["--cgi-nph"]);
-    let mut at_once = server.client();
-    at_once.ask("GET", "/cgi-bin/now", &[]);
-    at_once.finish();
-    assert_eq!(read(&mut at_once).text(), "now");
-    let mut bad = server.client();
-    bad.ask("GET", "/cgi-bin/bad", &[]);
-    bad.finish();
-    assert_eq!(read(&mut bad).status, 502);
-    // Behind a request that is answered at once, and with one behind it.
-    let mut several = server.client();
-    several.send(
-        "GET /index.html HTTP/1.1\r\nHost: h\r\n\r\nGET /cgi-bin/late HTTP/1.1\r\nHost: h\r\n\r\n\
-         GET /index.html HTTP/1.1\r\nHost: h\r\n\r\n",
-    );
-    several.finish();
-    assert_eq!(several.read(Content::Follows).status, 200);
-    fs::write(&fifo, "go\n").expect("the program reads it");
-    assert_eq!(several.read(Content::Follows).text(), "late");
-    assert_eq!(several.read(Content::Follows).status, 200);
-    several.ends_silently();
-    let mut raw = server.client();
-    raw.ask("GET", "/cgi-bin/nph-late", &[]);
-    raw.finish();
-    fs::write(&fifo, "go\n").expect("the program reads it");
-    assert_eq!(raw.read_to_end(), End::Closed);
-    assert_eq!(raw.received(), b"raw");
     server.stops_clean();
 }

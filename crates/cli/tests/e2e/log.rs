@@ -161,7 +161,8 @@ fn each_request_has_one_line_however_it_ends(io: Io) {
     let line = |words: &str| {
         until(words, || server.stdout().contains(words).then_some(()));
     };
-    // The client leaves: while the program is silent, amid its answer, amid its own content, amid its head, amid a file.
+    // The client leaves: while the program is silent, amid its answer, amid its own content, amid
+    // its head, amid a file.
     let mut silent = server.client();
     silent.ask("GET", "/cgi-bin/wait?silent", &[]);
     runs("silent");

@@ -1,8 +1,10 @@
-//! Where in a head the bytes received so far end, so that more bytes of the same part need no new pass over the head.
+//! Where in a head the bytes received so far end, so that more bytes of the same part need no new
+//! pass over the head.
 //!
-//! [`Place::after`] knows only which bytes leave the verdict open. A byte that could decide something, the last of a
-//! line included, is left to the parser, so a refusal comes with the byte that causes it, however the head was cut.
-//! That is checked on every cut of the corpus, in `tests/corpus/`.
+//! [`Place::after`] knows only which bytes leave the verdict open. A byte that could decide
+//! something, the last of a line included, is left to the parser, so a refusal comes with the byte
+//! that causes it, however the head was cut. That is checked on every cut of the corpus, in
+//! `tests/corpus/`.
 
 use crate::request::METHOD_BYTES_MAX;
 use crate::scan;

@@ -81,7 +81,8 @@ fn a_full_buffer_is_always_judged() {
     assert_eq!(conversation.next(&head[..64], &limits), Event::Reject(Rejection::HeadTooLong));
 }
 
-/// The bytes behind a method that is too long were not looked at before a line end: 408 after a while, instead of 400.
+/// The bytes behind a method that is too long were not looked at before a line end: 408 after a
+/// while, instead of 400.
 #[test]
 fn bad_method_is_refused_however_it_is_cut() {
     let limits = Limits::default();

@@ -8,11 +8,13 @@ use std::fmt;
 pub enum BadHead {
     /// The program ended before its head did.
     Truncated,
-    /// A line without a colon, or with white space in what stands before it: text where the head should be.
+    /// A line without a colon, or with white space in what stands before it: text where the head
+    /// should be.
     FieldName,
     /// A line that starts with white space, as the rest of a folded line does.
     LineFolding,
-    /// `HTTP/1.1 200 OK`, which is the server's to say, or a program's that writes the whole answer.
+    /// `HTTP/1.1 200 OK`, which is the server's to say, or a program's that writes the whole
+    /// answer.
     StatusLine,
     /// A control character in a value: a way to write lines that the program did not mean to.
     FieldValue,

@@ -2,8 +2,9 @@
 //!
 //! Lines end in LF or CRLF, as programs write them. Everything that is handed on is a token, a colon and text without
 //! control characters, so no program can write a line it did not mean to. What the server decides itself (`Connection`,
-//! `Date`, `Server`, framing) is replaced; `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering` are taken out, whoever allows them.
-//! What is odd and harmless passes, as with other servers; what is left out is told ([`Oddity`]); the rest is refused.
+//! `Date`, `Server`, framing) is replaced; `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering`
+//! are taken out, whoever allows them. What is odd and harmless passes, as with other servers; what
+//! is left out is told ([`Oddity`]); the rest is refused.
 //! Tested in `gateway/tests/heads.rs`.
 
 use super::{BadHead, Oddity};
@@ -152,7 +153,8 @@ fn line_len(bytes: &[u8]) -> Option<usize> {
 /// Fields that are the server's to write: the client gets the server's.
 const REPLACED: [&[u8]; 3] = [b"connection", b"date", b"server"];
 
-/// Fields about a connection that the client does not have with the program, and those for other servers.
+/// Fields about a connection that the client does not have with the program, and those for other
+/// servers.
 const NOT_FOR_CLIENTS: [&[u8]; 9] = [
     b"keep-alive",
     b"proxy-connection",
@@ -222,8 +224,8 @@ impl Draft {
             }
             // `//host/path` names another host.
             let is_local = location.starts_with(b"/") && !location.starts_with(b"//");
-            // Beside a redirect within the server RFC 3875 §6.2.2 allows no other field, and none could reach the client;
-            // and only the client can go to a fragment.
+            // Beside a redirect within the server RFC 3875 §6.2.2 allows no other field, and none
+            // could reach the client; and only the client can go to a fragment.
             if is_local && !is_status_given && !self.has_other_fields && !location.contains(&b'#') {
                 return Ok(Answer::LocalRedirect(location));
             }
@@ -246,7 +248,8 @@ impl Draft {
     }
 }
 
-/// What a file's own head says instead. `ETag`, `Last-Modified` and the like, which describe the file, are replaced.
+/// What a file's own head says instead. `ETag`, `Last-Modified` and the like, which describe the
+/// file, are replaced.
 fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
     if status != 200 {
         oddities.push(Oddity::BesideFile("Status"));
@@ -261,7 +264,8 @@ fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
     }
 }
 
-/// Name and value of a line; nothing if what stands before its colon is one word that names no field.
+/// Name and value of a line; nothing if what stands before its colon is one word that names no
+/// field.
 fn split(line: &[u8], is_first: bool) -> Result<Option<(&[u8], &[u8])>, BadHead> {
     if line.starts_with(b" ") || line.starts_with(b"\t") {
         return Err(BadHead::LineFolding);

@@ -1,7 +1,8 @@
-//! What of a program's head does not reach the client, although the answer does: for the notice that tells of it.
+//! What of a program's head does not reach the client, although the answer does: for the notice
+//! that tells of it.
 //!
-//! The rules are the table of docs/cgi.md, "What of an answer is mended, told, refused". Each is tested in
-//! `gateway/tests/heads.rs`.
+//! The rules are the table of docs/cgi.md, "What of an answer is mended, told, refused". Each is
+//! tested in `gateway/tests/heads.rs`.
 
 use std::fmt;
 
@@ -11,7 +12,8 @@ use std::fmt;
 pub enum Oddity {
     /// A line whose name no field can have, such as `<!--: spam` of Python's cgitb.
     Name(Vec<u8>),
-    /// A field about a connection that the client does not have with the program, or for another server than this.
+    /// A field about a connection that the client does not have with the program, or for another
+    /// server than this.
     NotForClients(Vec<u8>),
     /// A field that can be there once stands there twice, with two values: the last counts.
     Repeated(&'static str),

@@ -46,7 +46,8 @@ pub fn write_request(request: &Request<'_>, location: &[u8], out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// `location` with what cannot stand in a request line escaped: programs write spaces and names as they are.
+/// `location` with what cannot stand in a request line escaped: programs write spaces and names as
+/// they are.
 fn escaped(location: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(location.len());
     for &byte in location {

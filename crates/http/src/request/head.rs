@@ -147,8 +147,8 @@ pub struct FieldLines<'a> {
 }
 
 impl<'a> FieldLines<'a> {
-    /// The field lines of `received`, which is no whole head, or one that was refused: those behind its first line, up
-    /// to the first that is none.
+    /// The field lines of `received`, which is no whole head, or one that was refused: those behind
+    /// its first line, up to the first that is none.
     pub fn of_refused(received: &'a [u8]) -> Self {
         let start = received.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(received.len());
         let lines = &received[start..];

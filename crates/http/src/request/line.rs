@@ -73,8 +73,8 @@ fn version(buf: &[u8]) -> Result<Version, Stop> {
     }
 }
 
-/// A version that is not one of the usual two: a later minor version of HTTP/1, another major version, none, or not
-/// all there.
+/// A version that is not one of the usual two: a later minor version of HTTP/1, another major
+/// version, none, or not all there.
 #[cold]
 fn other_version(buf: &[u8]) -> Result<Version, Stop> {
     const PATTERN: &[u8; VERSION_LINE_LEN] = b"HTTP/0.0\r\n";

@@ -124,7 +124,8 @@ pub(crate) fn check_against_httparse(input: &[u8], limits: &Limits) {
     let Parsed::Complete { request, consumed } = parse(input, limits) else { return };
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Request::new(&mut headers);
-    // It takes no minor version beyond 1 and only UTF-8 beyond ASCII in targets, so it is shown others instead.
+    // It takes no minor version beyond 1 and only UTF-8 beyond ASCII in targets, so it is shown
+    // others instead.
     let line_start = input.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(0);
     let line_end = line_start + input[line_start..].iter().position(|&byte| byte == b'\r').unwrap_or(0);
     let mut shown = input.to_vec();

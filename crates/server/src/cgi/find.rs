@@ -38,7 +38,8 @@ pub(crate) struct Look {
     pub(crate) root: Arc<File>,
     /// Decoded, without dot segments and empty segments; starts with a slash.
     pub(crate) path: Vec<u8>,
-    /// How much of it may be the names of a program and its folders: behind that, slashes were encoded.
+    /// How much of it may be the names of a program and its folders: behind that, slashes were
+    /// encoded.
     pub(crate) names_max: usize,
     /// How the program's name ends, if that is what makes it one. In any case of letters.
     pub(crate) suffix: Option<Box<str>>,

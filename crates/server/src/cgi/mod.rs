@@ -107,7 +107,8 @@ pub(crate) struct CgiSite {
 
 /// What a request for a program came to.
 pub(crate) enum Answered {
-    /// There is no program, or it may not be asked; and the reason, if it is one for whoever runs the server.
+    /// There is no program, or it may not be asked; and the reason, if it is one for whoever runs
+    /// the server.
     No(Status, Option<String>),
     /// It was asked.
     Yes(Result<Relayed, Broken>),

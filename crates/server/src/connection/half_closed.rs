@@ -1,9 +1,10 @@
 //! A client that has closed its sending side while a program answers it: does it still receive?
 //!
-//! A client that has left and one that waits for its answer (`nc -N`) look the same: both have sent the end of their
-//! bytes. Only what is sent to them tells, since the one acknowledges it and the other resets the connection. So the first
-//! byte of the status line, which is the same for all answers, is sent ahead, and left out when the answer follows. Amid
-//! an answer its own next bytes tell. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
+//! A client that has left and one that waits for its answer (`nc -N`) look the same: both have sent
+//! the end of their bytes. Only what is sent to them tells, since the one acknowledges it and the
+//! other resets the connection. So the first byte of the status line, which is the same for all
+//! answers, is sent ahead, and left out when the answer follows. Amid an answer its own next bytes
+//! tell. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
 
 use super::Connection;
 use bytes::Bytes;
@@ -20,8 +21,8 @@ use vermeil_io::Peer;
 /// What every answer begins with.
 const FIRST: &[u8] = b"H";
 
-/// How long the first look at whether the client has acknowledged waits, and how long one does at most. Guess: a round trip
-/// nearby; a program that runs in vain for half a second.
+/// How long the first look at whether the client has acknowledged waits, and how long one does at
+/// most. Guess: a round trip nearby; a program that runs in vain for half a second.
 const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
@@ -85,7 +86,8 @@ impl Connection {
         }
     }
 
-    /// Sends something that the client acknowledges: answers before this one, or the first byte of this one.
+    /// Sends something that the client acknowledges: answers before this one, or the first byte of
+    /// this one.
     fn poll_ask(&mut self, context: &mut Context<'_>) -> Poll<io::Result<State>> {
         if self.sending {
             let taken = pin!(self.stream.sent()).poll(context);

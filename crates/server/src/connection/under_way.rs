@@ -1,8 +1,8 @@
 //! A request that is being answered and has no line in the access log yet.
 //!
-//! Each has exactly one, however it ends: with its answer, with its client or its core. So that none is lost when a
-//! connection's task is dropped, as at the end of a drain, dropping is an end too. Tested through the binary
-//! (`crates/cli/tests/e2e/log.rs`).
+//! Each has exactly one, however it ends: with its answer, with its client or its core. So that
+//! none is lost when a connection's task is dropped, as at the end of a drain, dropping is an end
+//! too. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
 
 use super::Lost;
 use crate::{answer::Sent, local};

@@ -404,7 +404,8 @@ impl OfProgram<'_> {
         }
     }
 
-    /// Says what happened and what came of it, with the kind of program, the name of the request, its host and its line.
+    /// Says what happened and what came of it, with the kind of program, the name of the request,
+    /// its host and its line.
     fn say(&self, notice: NoticeKind, what: &dyn Display, got: &dyn Display) {
         let Self { kind, request, call: Call { name, host, .. }, .. } = self;
         let program = match kind {

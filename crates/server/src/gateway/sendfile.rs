@@ -288,7 +288,8 @@ fn is_of_file(line: &[u8]) -> bool {
     OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field))
 }
 
-/// Whether a field is about the content that a program meant to send, or how long that may be kept: an error has another.
+/// Whether a field is about the content that a program meant to send, or how long that may be kept:
+/// an error has another.
 fn is_of_content(name: &[u8]) -> bool {
     let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
     let kept: [&[u8]; 4] = [b"age", b"cache-control", b"expires", b"pragma"];
