@@ -21,6 +21,7 @@ use php::PhpArgs;
 use std::path::PathBuf;
 use vermeil_server::config::{self, Given, Surroundings};
 use vermeil_server::control::ControlTarget;
+use vermeil_server::files::TypeOf;
 use vermeil_server::log::LogTarget;
 use vermeil_server::supervise::{Assigned, Program, supervise};
 use vermeil_server::{Ended, ServeError, ServeOptions, TakeOver, User};
@@ -153,6 +154,12 @@ pub(crate) struct ServeArgs {
     /// Which symbolic links below DIR are followed
     #[arg(long, value_name = "WHICH", default_value = "within", help_heading = "Files")]
     follow_symlinks: FollowSymlinks,
+
+    /// The media type of files with an extension, such as ts=text/x-typescript
+    ///
+    /// May be given several times. Comes before the known types; text without a charset is said to be UTF-8.
+    #[arg(long = "type", value_name = "EXTENSION=TYPE", help_heading = "Files")]
+    types: Vec<TypeOf>,
 
     #[command(flatten, next_help_heading = "Cache")]
     cache: CacheArgs,

@@ -2,7 +2,7 @@
 //!
 //! [`Preconditions::evaluate`] is the precedence of RFC 9110 §13.2.2 for methods that read ([`Method::Get`]
 //! and [`Method::Head`]; the others ignore these fields or never get here); [`Preconditions::range_applies`]
-//! is `If-Range`. Tags that we send are strong. The whole table of cases is in `conditions/tests.rs`.
+//! is `If-Range`. A weak tag of ours matches in weak comparison only. The whole table of cases is in `conditions/tests.rs`.
 //!
 //! [`Method::Get`]: crate::Method::Get
 //! [`Method::Head`]: crate::Method::Head
@@ -34,7 +34,7 @@ pub struct Preconditions<'a> {
 /// What is known about the representation that would be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// The strong entity tag that is sent, with its quotes.
+    /// The entity tag that is sent, with its quotes, and with `W/` before them if it is weak.
     pub etag: &'a [u8],
     /// The `Last-Modified` that is sent, if one is. Never that of two contents, unless whoever writes them dates them alike.
     pub last_modified: Option<&'a HttpDate>,
@@ -90,7 +90,8 @@ impl Preconditions<'_> {
     /// never matches.
     pub fn range_applies(&self, current: &Validators<'_>) -> bool {
         let Some(validator) = self.if_range else { return true };
-        validator == current.etag || current.last_modified.is_some_and(|sent| is_date(validator, sent))
+        (validator == current.etag && !is_weak(current.etag))
+            || current.last_modified.is_some_and(|sent| is_date(validator, sent))
     }
 }
 
@@ -100,16 +101,27 @@ enum Comparison {
     Weak,
 }
 
-/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element of a
+fn is_weak(etag: &[u8]) -> bool {
+    etag.starts_with(b"W/")
+}
+
+/// Whether the list `tags` is `*` or holds the tag `etag`. What stands behind a malformed element of a
 /// line is not looked at.
 fn has_tag(tags: List<'_>, etag: &[u8], comparison: Comparison) -> bool {
     tags.lines().any(|line| line_has_tag(line, etag, comparison))
 }
 
 fn line_has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
-    if tags == etag || tags == b"*" {
+    if tags == b"*" {
         return true;
     }
+    if comparison == Comparison::Strong && is_weak(etag) {
+        return false;
+    }
+    if tags == etag {
+        return true;
+    }
+    let etag = etag.strip_prefix(b"W/").unwrap_or(etag);
     let mut rest = tags;
     while let Some(element) = next_tag(&mut rest) {
         if element.tag == etag && (comparison == Comparison::Weak || !element.weak) {

@@ -3,8 +3,10 @@
 //! A thin, safe wrapper over `preadv2(2)`, and the type of the choice. Caching is left to the
 //! callers. Tested here.
 
+#![allow(unsafe_code)]
+
 use std::io::{self, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -29,6 +31,54 @@ pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Res
             Err(Errno::INTR) => {}
             result => return Ok(result?),
         }
+    }
+}
+
+/// Appends to `into` what is in memory of `file` at `offset`, at most `count` bytes, without waiting for the disk. Fewer
+/// may come.
+///
+/// # Errors
+/// As [`read_nowait`].
+pub fn append_nowait(
+    file: BorrowedFd<'_>,
+    into: &mut Vec<u8>,
+    count: usize,
+    offset: u64,
+) -> io::Result<usize> {
+    into.reserve_exact(count);
+    let spare = &mut into.spare_capacity_mut()[..count];
+    let room = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: count };
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    loop {
+        // SAFETY: `room` is the spare capacity of `into`, which stays where it is during the call; the kernel writes at most
+        // `iov_len` bytes there.
+        let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const room, 1, offset, libc::RWF_NOWAIT) };
+        if let Ok(read) = usize::try_from(read) {
+            // SAFETY: the kernel has written `read` bytes behind the present length.
+            unsafe { into.set_len(into.len() + read) };
+            return Ok(read);
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            error if error.kind() == io::ErrorKind::Interrupted => {}
+            error => return Err(error),
+        }
+    }
+}
+
+/// Has the kernel begin to write back all pages of `file` that are changed in memory. From then on the next store through
+/// a memory mapping takes a page fault, which moves the file's time of change. Waits for pages that are being written.
+///
+/// # Errors
+/// What `sync_file_range(2)` gives.
+pub fn start_writeback(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

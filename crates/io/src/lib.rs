@@ -54,7 +54,7 @@ pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{Counted, Counter, NotMeasurable, Reading};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
-pub use file::{CacheOnly, read_nowait};
+pub use file::{CacheOnly, append_nowait, read_nowait, start_writeback};
 pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};

@@ -153,7 +153,7 @@ pub(crate) fn found_by_files(
     out: &mut Vec<u8>,
 ) -> Answer {
     match handle.outcome() {
-        Outcome::Listing { .. } if reads(request.method) => listed(local, site, handle, head, out),
+        Outcome::Listing { .. } if reads(request.method) => listed(local, site, request, handle, head, out),
         Outcome::Listing { .. } => without_file(local, request.method, head, out),
         _ => resolved(local, request, handle, head, out),
     }
@@ -310,11 +310,25 @@ pub(crate) fn not_served(local: &mut Local, failure: &SiteError, head: Head, out
 }
 
 /// Answers with the list of a folder of `site`.
-fn listed(local: &mut Local, site: &Arc<Site>, handle: &Handle, head: Head, out: &mut Vec<u8>) -> Answer {
-    match site.listing_job(handle) {
+fn listed(
+    local: &mut Local,
+    site: &Arc<Site>,
+    request: &Request<'_>,
+    handle: &Handle,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match site.listing_job(handle, page_number(request.target.query)) {
         Some(job) => Answer::Slow(What::List(job)),
         None => error(local, Status::NotFound, b"", head, out),
     }
+}
+
+/// The page of a listing that a query asks for, as the pages link to each other; any other query is the first.
+fn page_number(query: Option<&[u8]>) -> usize {
+    let number =
+        query.and_then(|query| std::str::from_utf8(query.strip_prefix(b"page=")?).ok()?.parse().ok());
+    number.filter(|&number| number > 0).unwrap_or(1)
 }
 
 /// Answers `request`, whose path has been resolved to `handle`, which is no listing.

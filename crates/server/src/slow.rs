@@ -1,29 +1,34 @@
 //! Answers that wait: for a cold file to be found, for a listing to be made, for a client to take a large file.
 //!
-//! What blocks runs on the blocking pool. A file is sent from the kernel's page cache, part by part; before each part
-//! it is asked whether it is still the file that was announced, and whether the part is in memory. Between parts the
-//! core's other colors run. Tested through the binary (`crates/cli/tests`).
+//! What blocks runs on the blocking pool. A file is sent part by part. As a rule each part is copied into a buffer, and leaves
+//! once the file is found to be still the one that was announced. With sendfile(2) the kernel sends pages of its own cache,
+//! so the look comes before, and a writer may still change what is queued. Between parts the core's other colors run. Tested through the binary (`crates/cli/tests`).
 
 use crate::{
     answer::{self, Answer, List, Open, Sent},
     connection::{Connection, Head, Lost},
     control::StatusForm,
-    files::{self, Content, Handle, Job, OpenFile, Variant},
+    files::{self, Content, Handle, Job, LargeFiles, OpenFile, Variant},
     gateway::{self, Call, Ended, Outcome},
     local,
     log::NoticeKind,
 };
 use bytes::Bytes;
-use std::borrow::Cow;
-use vermeil::{More, blocking, yield_now};
+use std::{borrow::Cow, io::ErrorKind, mem};
+use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_http::{
     Limits, Parsed, Request, Status, gateway::redirect::LOCAL_REDIRECTS_MAX, negotiate::Choice,
     ranges::ByteRange,
 };
+use vermeil_io::CacheOnly;
 
 /// Bytes of a file that are sent before the core's other colors get their turn. Guess: what a socket takes at once, and
 /// some 100 µs of copying.
 const PART_BYTES: u64 = 1 << 20;
+
+/// Bytes of a file that are read and sent at once, and what a slow client of a large file holds. Guess: few enough
+/// calls, and it stays in the second cache.
+const COPIED_BYTES: u64 = 128 * 1024;
 
 /// What a 503 says beside its page.
 pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
@@ -200,6 +205,7 @@ async fn send(
     sent: &mut u64,
 ) -> Result<(), Lost> {
     let variant = variant(handle, coding);
+    let large_files = local::with(|local| local.cache.store().options().large_files);
     for piece in pieces {
         match (piece, variant.content()) {
             (Piece::Bytes(bytes), _) => {
@@ -212,11 +218,14 @@ async fn send(
                 *sent += range.len();
                 connection.flush(part, More::Yes).await?;
             }
-            (Piece::Range(range), Content::Disk(file)) => {
-                connection.flush(Bytes::new(), More::Yes).await?;
-                connection.sent().await?;
-                send_range(connection, file, range, sent).await?;
-            }
+            (Piece::Range(range), Content::Disk(file)) => match large_files {
+                LargeFiles::Copied => copy_range(connection, file, range, sent).await?,
+                LargeFiles::Sendfile => {
+                    connection.flush(Bytes::new(), More::Yes).await?;
+                    connection.sent().await?;
+                    send_range(connection, file, range, sent).await?;
+                }
+            },
         }
     }
     Ok(())
@@ -230,6 +239,69 @@ fn variant(handle: &Handle, coding: Choice) -> &Variant {
             None => unreachable!("only files are sent"),
         },
     }
+}
+
+/// Sends a range of `file` out of a buffer: each part leaves when the file, looked at after the part was read, is still the
+/// one that was announced. So no part is of another state of the file, whatever happens to the file meanwhile.
+async fn copy_range(
+    connection: &mut Connection,
+    file: &OpenFile,
+    range: ByteRange,
+    sent: &mut u64,
+) -> Result<(), Lost> {
+    if let Some(time) = file.until_told() {
+        sleep(time).await;
+    }
+    let (mut offset, mut since_yield) = (range.start, 0);
+    while offset < range.end {
+        // Its buffer comes back for the next part: a slow client holds one.
+        connection.sent().await?;
+        let part = COPIED_BYTES.min(range.end - offset);
+        let mut buffer = mem::take(&mut connection.output);
+        let before = buffer.len();
+        gateway::note_file();
+        let read = read_part(file, &mut buffer, part as usize, offset).await;
+        if !read || !file.still_same() {
+            // What is before it, this answer's head and others, is as it should be.
+            buffer.truncate(before);
+            connection.output = buffer;
+            connection.flush(Bytes::new(), More::No).await?;
+            connection.sent().await?;
+            return Err(Lost::Cut);
+        }
+        offset += part;
+        connection.output = buffer;
+        let more = if offset < range.end { More::Yes } else { More::No };
+        connection.flush(Bytes::new(), more).await?;
+        connection.sent().await?;
+        *sent += part;
+        since_yield += part;
+        if since_yield >= PART_BYTES && offset < range.end {
+            since_yield = 0;
+            yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// Appends `count` bytes of `file` at `offset` to `buffer`; `false` if the file ends before, or cannot be read.
+async fn read_part(file: &OpenFile, buffer: &mut Vec<u8>, count: usize, offset: u64) -> bool {
+    let (mut have, mut cache) = (0, CacheOnly::Yes);
+    while have < count {
+        let (left, at) = (count - have, offset + have as u64);
+        match file.append(buffer, left, at, cache) {
+            Ok(0) => return false,
+            Ok(read) => have += read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let warm = file.warm_job(at, left as u64);
+                // If the pool is full or the file system cannot tell what is in memory, reading waits for the disk.
+                let _ = blocking(move || warm.run()).await;
+                cache = CacheOnly::No;
+            }
+            Err(_) => return false,
+        }
+    }
+    true
 }
 
 async fn send_range(

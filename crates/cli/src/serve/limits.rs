@@ -31,9 +31,17 @@ pub(super) struct CacheArgs {
 
     /// The largest file whose content is kept in memory, in bytes
     ///
-    /// From 0 to 1G, and not more than --cache-bytes. Larger files are sent from the kernel's page cache.
+    /// From 0 to 1G, and not more than --cache-bytes. Larger files are read from the kernel's page cache.
     #[arg(long, value_name = "SIZE", default_value_t = Self::FILE_BYTES, value_parser = size_between(0, G))]
     pub(super) cache_file_bytes: Size,
+
+    /// Send larger files by sendfile(2)
+    ///
+    /// Takes less processor time, but a file that a program writes in place, truncates or maps while a client takes it may arrive
+    /// whole and mixed. Default: each part is read, the file is looked at again, and the connection is cut if the file has
+    /// changed.
+    #[arg(long)]
+    pub(super) sendfile: bool,
 }
 
 impl CacheArgs {
@@ -100,6 +108,13 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "N", default_value_t = limits::RANGES_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=1000))]
     pub(super) ranges_max: usize,
+
+    /// The most names on one page of a listing
+    ///
+    /// From 1 to 1048576. More are on further pages, to which each page has links.
+    #[arg(long, value_name = "N", default_value_t = vermeil_server::files::LISTING_NAMES_MAX)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 20))]
+    pub(super) listing_names: usize,
 }
 
 /// How long a client may take. Each from 1ms to 24h.

@@ -11,7 +11,7 @@ use vermeil_http::Limits;
 use vermeil_server::balance::Balance;
 use vermeil_server::balancers::{BalancerOptions, LoadReport};
 use vermeil_server::config::{Placement, Surroundings};
-use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
+use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_server::gateway::HostSends;
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::php::PoolsOptions;
@@ -73,6 +73,7 @@ impl ServeArgs {
         let files = SiteOptions {
             follow_symlinks: self.follow_symlinks.into(),
             listing: if self.no_listing { Listing::Off } else { Listing::On },
+            types: self.types.clone(),
             ..SiteOptions::default()
         };
         Rules {
@@ -90,6 +91,8 @@ impl ServeArgs {
             // The default gives way to a small cache; what was written was checked.
             content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(self.cache.cache_bytes.bytes),
             entries_max: self.cache.cache_entries,
+            large_files: if self.cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
+            listing_names_max: self.limits.listing_names,
             ..StoreOptions::default()
         }
     }

@@ -11,6 +11,8 @@ on_both!(
     a_file_rewritten_while_sent_cuts_the_connection,
     a_file_appended_to_while_sent_cuts_the_connection,
     a_file_replaced_while_sent_is_sent_as_it_was,
+    complete_answer_is_one_state_of_the_file,
+    file_rolled_back_to_an_older_date_is_sent,
 );
 
 /// Asks until the answer is `wanted`. Until the kernel has told of a change, what was there before may be answered, or
@@ -140,5 +142,72 @@ fn a_file_replaced_while_sent_is_sent_as_it_was(io: Io) {
         assert!(response.body == old, "a mixture of two files");
     }
     assert!(server.get("/large.bin").body == new);
+    server.stops_clean();
+}
+
+/// The queue of a socket referred to pages of the file, which went on changing after the look.
+fn complete_answer_is_one_state_of_the_file(io: Io) {
+    type Change = fn(&std::path::Path);
+    let changes: [(&str, Change); 3] = [
+        ("overwritten", |path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &vec![b'N'; MIDDLE], 0).unwrap();
+        }),
+        ("truncated and grown again", |path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            file.set_len(1000).unwrap();
+            file.set_len(MIDDLE as u64).unwrap();
+        }),
+        ("written at its end", |path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, b"N", MIDDLE as u64 - 1).unwrap();
+        }),
+    ];
+    let site = Site::new();
+    let server = Server::start(io, &site, &[]);
+    let all = &[][..];
+    let part = format!("Range: bytes=1-{MIDDLE}");
+    let parts = format!("Range: bytes=0-{},{}-", MIDDLE / 2, MIDDLE / 2 + 10);
+    let (part, parts) = ([&*part], [&*parts]);
+    for (how, change) in changes {
+        for (name, fields) in [("all", all), ("part", &part[..]), ("parts", &parts[..]), ("sibling.gz", all)]
+        {
+            let target = format!("/{}", name.trim_end_matches(".gz"));
+            site.write(target.trim_start_matches('/'), b"original");
+            site.write(name, &vec![b'O'; MIDDLE]);
+            let mut client = server.narrow_client();
+            let fields = [fields, &["Accept-Encoding: gzip"]].concat();
+            client.ask("GET", &target, &fields);
+            client.receive_at_least(2000);
+            change(&site.path(name));
+            if let Ok(response) = client.try_read(Content::Follows) {
+                let has_other = response.body.iter().any(|&byte| byte == b'N' || byte == 0);
+                assert!(!has_other, "{how}, {name}: a whole answer of two states");
+            }
+            site.remove(name);
+        }
+    }
+    server.stops_clean();
+}
+
+/// Above what is kept in memory, and above what fits into the buffers of a narrow client.
+const MIDDLE: usize = 2_000_000;
+
+fn file_rolled_back_to_an_older_date_is_sent(io: Io) {
+    let site = Site::new();
+    let aged = |name: &str, seconds: u64| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        OpenOptions::new().append(true).open(site.path(name)).unwrap().set_modified(time).unwrap();
+    };
+    site.write("page", b"new");
+    aged("page", 100);
+    let server = Server::start(io, &site, &[]);
+    let date = server.get("/page").field("last-modified").to_owned();
+    site.write("before", b"old");
+    aged("before", 9000);
+    std::fs::rename(site.path("before"), site.path("page")).unwrap();
+    becomes(&server, "/page", b"new", b"old");
+    let response = server.client().request("GET", "/page", &[&format!("If-Modified-Since: {date}")]);
+    assert_eq!((response.status, response.text()), (200, "old"));
     server.stops_clean();
 }

@@ -162,3 +162,22 @@ fn dates_before_1970_are_negative() {
         assert_eq!(parse_date(text.as_bytes()), seconds, "{text}");
     }
 }
+
+#[test]
+fn weak_tag_matches_in_weak_comparison_only() {
+    let weak = Validators { etag: b"W/\"v1\"", last_modified: None };
+    for (name, value, expected) in [
+        ("none-match", "W/\"v1\"", Verdict::NotModified),
+        ("none-match", "\"v1\"", Verdict::NotModified),
+        ("none-match", "\"v2\", W/\"v1\"", Verdict::NotModified),
+        ("none-match", "\"v2\"", Verdict::Proceed),
+        ("match", "W/\"v1\"", Verdict::PreconditionFailed),
+        ("match", "\"v1\"", Verdict::PreconditionFailed),
+        ("match", "*", Verdict::Proceed),
+    ] {
+        assert_eq!(conditions(&[(name, value)]).evaluate(&weak), expected, "{name}: {value}");
+    }
+    for tag in ["W/\"v1\"", "\"v1\""] {
+        assert!(!conditions(&[("range", tag)]).range_applies(&weak), "{tag}");
+    }
+}

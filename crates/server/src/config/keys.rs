@@ -15,7 +15,7 @@ use crate::{
     busy_poll::BusyPoll,
     cgi,
     control::ControlTarget,
-    files::{FollowSymlinks, SiteOptions, StoreOptions},
+    files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
     gateway::{self, GatewayTimeouts},
     hosts::Unknown,
     log::LogTarget,
@@ -114,6 +114,8 @@ table! {
         requests_per_connection: u64 = u64::from(limits::REQUESTS_PER_CONNECTION); from 1, to u64::from(u32::MAX),
         /// The most ranges of a range request; beyond it the whole file is sent.
         ranges_max: u64 = limits::RANGES_MAX as u64; from 0, to 1000,
+        /// The most names on one page of a listing. More are on further pages, to which each page has links.
+        listing_names: u64 = LISTING_NAMES_MAX as u64; from 1, to 1 << 20,
     }
 }
 
@@ -144,9 +146,13 @@ table! {
         bytes: Size = Size::bytes(256 * M); from 0, to T,
         /// Paths remembered, about 1 KB each. At the bound the least used go.
         entries: u64 = StoreOptions::default().entries_max as u64; from 1, to 1 << 24,
-        /// The largest file whose content is kept, in bytes; not more than `bytes`. Larger ones are sent from the kernel's
+        /// The largest file whose content is kept, in bytes; not more than `bytes`. Larger ones are read from the kernel's
         /// page cache.
         file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,
+        /// Whether larger files are sent by sendfile(2). That takes less processor time, but a file that a program writes in place,
+        /// truncates or maps while a client takes it may arrive whole and mixed. Without it each part is read, the file is looked at
+        /// again, and the connection is cut if the file has changed.
+        sendfile: bool = false,
     }
 }
 
@@ -187,6 +193,8 @@ table! {
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
         /// Whether a folder without such a page is listed, instead of answering 403.
         listing: bool = true,
+        /// Media types by extension, each as `"EXTENSION=TYPE"`, such as `"ts=text/x-typescript"`. They come before the known ones.
+        types: Vec<At<String>> = Vec::new(),
         /// Which symbolic links below the folder are followed: `within` relative ones that stay below it at every step,
         /// `all` wherever they lead, `none`.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,

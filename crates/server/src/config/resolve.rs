@@ -17,7 +17,7 @@ use crate::{
     cgi::Cgroup,
     control::ControlTarget,
     cpus_of,
-    files::{Listing, SiteOptions, StoreOptions, ends_with, has_program_name},
+    files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
     php,
@@ -124,6 +124,8 @@ pub(super) fn resolve(
             // The default gives way to a small cache; what was written was checked.
             content_file_bytes_max: cache.file_bytes.value.bytes.min(cache.bytes.bytes),
             entries_max: narrow(cache.entries),
+            large_files: if cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
+            listing_names_max: narrow(document.limits.listing_names),
             pages: document.memory.pages,
             ..StoreOptions::default()
         },
@@ -259,10 +261,12 @@ impl<'f> HostsMade<'f> {
         let At { value: host, at } = host;
         let routes = host.route.iter().filter_map(|route| self.route(route)).collect();
         let index_names = self.index_names(&host.index);
+        let types = host.types.iter().filter_map(|of| self.media_type(of)).collect();
         let files = SiteOptions {
             index_names,
             listing: if host.listing { Listing::On } else { Listing::Off },
             follow_symlinks: host.follow_symlinks,
+            types,
             ..SiteOptions::default()
         };
         let php = programs::host_php(&host.php, &mut self.problems);
@@ -330,6 +334,16 @@ impl<'f> HostsMade<'f> {
             }
         }
         names.iter().map(|name| name.value.clone()).collect()
+    }
+
+    fn media_type(&mut self, At { value, at }: &At<String>) -> Option<TypeOf> {
+        match value.parse() {
+            Ok(of) => Some(of),
+            Err(unfit) => {
+                self.problems.push(at, "host.types", UnfitType::to_string(&unfit));
+                None
+            }
+        }
     }
 
     /// An index page that nothing runs would be 403 in each folder.

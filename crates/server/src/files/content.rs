@@ -18,9 +18,9 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use vermeil_io::{CacheOnly, read_nowait};
+use vermeil_io::{CacheOnly, append_nowait, read_nowait};
 
 mod budget;
 
@@ -57,6 +57,9 @@ const SAMPLE_STRIDE: u64 = 128 * 1024;
 /// How long a file all of which was found in memory is taken to be there. Sampling 1 MiB costs 4 % of sending it; the
 /// kernel does not reclaim what is read that often, and at worst the core waits for the disk once.
 const RESIDENT_FOR: Duration = Duration::from_millis(100);
+
+/// Longest tick of the clock that stamps changes, in milliseconds: 10 with `CONFIG_HZ=100`, and as much to be sure.
+const TICK_MS: u64 = 20;
 
 /// Bytes a [`WarmJob`] reads at once. Guess: a readahead window of the kernel's default.
 const WARM_BYTES: usize = 128 * 1024;
@@ -111,6 +114,41 @@ impl OpenFile {
             at += SAMPLE_STRIDE;
         }
         end <= offset || here(end - 1)
+    }
+
+    /// How long it takes until a change of the file is sure to move its time of change; nothing if it is sure now. File
+    /// systems stamp changes with a clock that ticks, so two changes within a tick have one time.
+    pub fn until_told(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let age_ms = self.identity.changed.ms_ago(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let left = TICK_MS.checked_sub(u64::try_from(age_ms).ok()?).filter(|&left| left > 0);
+        left.map(Duration::from_millis)
+    }
+
+    /// Appends to `into` what is in memory of `count` bytes at `offset`, or waits for the disk.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is in memory, and waiting is not allowed. Else what reading gives.
+    pub fn append(
+        &self,
+        into: &mut Vec<u8>,
+        count: usize,
+        offset: u64,
+        cache: CacheOnly,
+    ) -> io::Result<usize> {
+        if cache == CacheOnly::Yes {
+            return append_nowait(self.file.as_fd(), into, count, offset);
+        }
+        let start = into.len();
+        into.resize(start + count, 0);
+        let read = loop {
+            match rustix::io::pread(&*self.file, &mut into[start..], offset) {
+                Err(Errno::INTR) => {}
+                read => break read,
+            }
+        };
+        into.truncate(start + read.unwrap_or(0));
+        Ok(read?)
     }
 
     /// A job that brings `len` bytes at `offset` into memory.
@@ -196,5 +234,30 @@ pub(super) fn read_whole(
     match Identity::of(file.as_fd()) {
         Ok(after) if after == *identity => Ok(room.into()),
         _ => Err(ReadFailure::Changed),
+    }
+}
+
+/// Bytes of a file that are compared at once. Guess: they stay in the first cache.
+const COMPARED_BYTES: usize = 16 * 1024;
+
+/// Whether `file` holds exactly `bytes`.
+///
+/// # Errors
+/// `WouldBlock` if that takes waiting and `cache` forbids waiting; else what reading gives.
+pub(super) fn is_content(file: &File, bytes: &[u8], cache: CacheOnly) -> io::Result<bool> {
+    let mut piece = [0; COMPARED_BYTES];
+    let mut at = 0;
+    loop {
+        let read = match cache {
+            CacheOnly::Yes => read_nowait(file.as_fd(), &mut piece, at as u64),
+            CacheOnly::No => file.read_at(&mut piece, at as u64),
+        };
+        match read {
+            Ok(0) => return Ok(at == bytes.len()),
+            Ok(count) if bytes[at..].starts_with(&piece[..count]) => at += count,
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::{content::Content, open::Identity, variant::Variant};
 use rustix::io::Errno;
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use vermeil_http::{
     Status,
@@ -29,6 +29,9 @@ pub struct Entry {
     /// Set once, never cleared. Release when set, Acquire when read: who sees it set also sees the change that led to it
     /// when looking the path up again.
     stale: AtomicBool,
+    /// Milliseconds on the server's clock when the contents in memory were last compared with their files. Relaxed: two cores
+    /// that compare at once do no harm.
+    compared_ms: AtomicU64,
     /// Set by use, cleared when the index looks for what is least used. Relaxed: a hint.
     used: AtomicBool,
 }
@@ -127,7 +130,8 @@ pub(super) struct Probe {
 impl Entry {
     pub(super) fn new(outcome: Outcome, trust: Trust, lasting: Lasting, probes: Vec<Probe>) -> Self {
         let stale = AtomicBool::new(lasting == Lasting::Once);
-        Self { outcome, trust, lasting, probes: probes.into(), stale, used: AtomicBool::new(true) }
+        let (compared_ms, used) = (AtomicU64::new(0), AtomicBool::new(true));
+        Self { outcome, trust, lasting, probes: probes.into(), stale, compared_ms, used }
     }
 
     /// What a request for the path is answered with.
@@ -159,6 +163,26 @@ impl Entry {
     #[inline]
     pub(super) fn is_told(&self) -> bool {
         self.trust == Trust::Events && self.page().is_none_or(|page| page.trust == Trust::Events)
+    }
+
+    /// The contents in memory, each with the path of its file below the root, if they have not been compared with their
+    /// files for `age_ms`: they are to be compared now.
+    pub(super) fn to_compare(&self, now_ms: u64, age_ms: u64) -> Vec<(&[u8], &[u8])> {
+        let Outcome::File(file) = &self.outcome else { return Vec::new() };
+        if now_ms.saturating_sub(self.compared_ms.load(Ordering::Relaxed)) < age_ms {
+            return Vec::new();
+        }
+        let variants = std::iter::once(&file.identity).chain(&file.siblings);
+        let in_memory = variants.filter_map(|variant| match variant.content() {
+            Content::Memory(bytes) => Some((&*self.probes[variant.probe()].path, &bytes[..])),
+            Content::Disk(_) => None,
+        });
+        in_memory.collect()
+    }
+
+    /// The contents were found to be those of their files.
+    pub(super) fn set_compared(&self, now_ms: u64) {
+        self.compared_ms.store(now_ms, Ordering::Relaxed);
     }
 
     /// What it holds.

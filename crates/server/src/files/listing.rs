@@ -9,10 +9,10 @@ use super::{
     site::Site,
 };
 use rustix::{
-    fs::{AtFlags, Dir, FileType, statat},
+    fs::{Dir, FileType},
     io::Errno,
 };
-use std::{cmp::Ordering, ffi::CStr, os::fd::AsFd, sync::Arc};
+use std::{cmp::Ordering, os::fd::AsFd, sync::Arc};
 use vermeil_http::{
     HttpDate, Status,
     path::percent_encode_path,
@@ -27,6 +27,8 @@ mod tests;
 pub struct ListingJob {
     site: Arc<Site>,
     path: Box<[u8]>,
+    /// From 1.
+    page: usize,
 }
 
 /// A page, ready to send.
@@ -38,8 +40,21 @@ pub struct ListingPage {
     pub body: Vec<u8>,
 }
 
+/// A name, and what it is.
+type Name = (Kind, Box<[u8]>);
+
+/// Most names of a folder that are read. A bound for memory: some 60 MB.
+const NAMES_READ_MAX: usize = 1 << 20;
+
+/// Which page this is, from 1, and of how many.
+#[derive(Clone, Copy)]
+struct Pages {
+    number: usize,
+    count: usize,
+}
+
 struct Item {
-    name: Vec<u8>,
+    name: Box<[u8]>,
     kind: Kind,
     bytes: u64,
     modified_seconds: i64,
@@ -52,7 +67,7 @@ enum Kind {
     File,
 }
 
-/// Whether the page shows everything.
+/// Whether all names of the folder were read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Completeness {
     Complete,
@@ -60,8 +75,8 @@ enum Completeness {
 }
 
 impl ListingJob {
-    pub(super) fn new(site: Arc<Site>, path: &[u8]) -> Self {
-        Self { site, path: path.into() }
+    pub(super) fn new(site: Arc<Site>, path: &[u8], page: usize) -> Self {
+        Self { site, path: path.into(), page }
     }
 
     /// Reads the folder and makes its page.
@@ -70,9 +85,16 @@ impl ListingJob {
     /// The status of the answer, if the folder has gone or must not be read.
     pub fn run(self) -> Result<ListingPage, Status> {
         let root = self.site.root();
-        let (mut items, completeness) = self.items(&root).map_err(status)?;
-        items.sort_by(|a, b| a.kind.cmp(&b.kind).then_with(|| natural(&a.name, &b.name)));
-        let body = page(&self.path, &items, completeness);
+        let (names, completeness) = self.names(&root).map_err(status)?;
+        let per_page = self.site.store().options.listing_names_max.max(1);
+        let pages = Pages { number: self.page, count: names.len().div_ceil(per_page).max(1) };
+        if pages.number > pages.count {
+            return Err(Status::NotFound);
+        }
+        let first = (pages.number - 1) * per_page;
+        let shown = names.into_iter().skip(first).take(per_page);
+        let items: Vec<_> = shown.filter_map(|name| self.item(&root, name)).collect();
+        let body = page(&self.path, &items, pages, completeness);
         let mut head = Vec::with_capacity(128);
         let _ = HeadWriter::new(&mut head, Status::Ok)
             .lines(super::variant::SERVER)
@@ -81,48 +103,64 @@ impl ListingJob {
         Ok(ListingPage { head, body })
     }
 
-    fn items(&self, root: &Root) -> Result<(Vec<Item>, Completeness), Errno> {
-        let below = self.path.strip_prefix(b"/").unwrap_or(&self.path);
-        let below = below.strip_suffix(b"/").unwrap_or(below);
+    /// All names, in the order of the pages.
+    fn names(&self, root: &Root) -> Result<(Vec<Name>, Completeness), Errno> {
         let way = Way::Allowed(self.site.options.follow_symlinks);
-        let folder = open(root.as_fd(), below, Purpose::Reading, way, CacheOnly::No)?;
+        let folder = open(root.as_fd(), self.below(), Purpose::Reading, way, CacheOnly::No)?;
         reached(root.as_fd(), folder.as_fd())?;
-        let mut items = Vec::new();
+        let mut names = Vec::new();
+        let mut completeness = Completeness::Complete;
         for found in Dir::read_from(&folder)? {
             let found = found?;
-            let name = found.file_name();
-            if name.to_bytes().starts_with(b".") {
+            let name = found.file_name().to_bytes();
+            if name.starts_with(b".") {
                 continue;
             }
-            if items.len() >= self.site.store().options.listing_names_max {
-                return Ok((items, Completeness::Cut));
+            if names.len() >= NAMES_READ_MAX {
+                completeness = Completeness::Cut;
+                break;
             }
-            items.extend(self.item(root, &folder, below, name));
+            let kind = match found.file_type() {
+                FileType::Directory => Some(Kind::Folder),
+                FileType::RegularFile => Some(Kind::File),
+                FileType::Symlink | FileType::Unknown => self.look(root, name).map(|(kind, _)| kind),
+                _ => None,
+            };
+            names.extend(kind.map(|kind| (kind, Box::from(name))));
         }
-        Ok((items, Completeness::Complete))
+        names.sort_unstable_by(|(a_kind, a), (b_kind, b): &Name| {
+            a_kind.cmp(b_kind).then_with(|| natural(a, b))
+        });
+        Ok((names, completeness))
     }
 
-    /// What a name is, if it would be served.
-    fn item(&self, root: &Root, folder: impl AsFd, below: &[u8], name: &CStr) -> Option<Item> {
-        let mut found = Identity::from(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?);
-        if found.file_type() == FileType::Symlink {
-            let path = if below.is_empty() {
-                name.to_bytes().to_vec()
-            } else {
-                [below, b"/", name.to_bytes()].concat()
-            };
-            let way = Way::Allowed(self.site.options.follow_symlinks);
-            let file = open(root.as_fd(), &path, Purpose::Locating, way, CacheOnly::No).ok()?;
-            reached(root.as_fd(), file.as_fd()).ok()?;
-            found = Identity::of(file.as_fd()).ok()?;
-        }
-        let kind = match found.file_type() {
-            FileType::Directory => Kind::Folder,
-            FileType::RegularFile => Kind::File,
-            _ => return None,
-        };
-        let name = name.to_bytes().to_vec();
+    /// What a name is, if it is still there and would be served.
+    fn item(&self, root: &Root, (_, name): Name) -> Option<Item> {
+        let (kind, found) = self.look(root, &name)?;
         Some(Item { name, kind, bytes: found.bytes, modified_seconds: found.modified.seconds })
+    }
+
+    fn look(&self, root: &Root, name: &[u8]) -> Option<(Kind, Identity)> {
+        let path = [self.below(), name].join(&b"/"[..]);
+        let path = path.strip_prefix(b"/").unwrap_or(&path);
+        let way = Way::Allowed(self.site.options.follow_symlinks);
+        let plain = open(root.as_fd(), path, Purpose::Locating, Way::Plain, CacheOnly::No);
+        let file = plain.or_else(|_| {
+            let file = open(root.as_fd(), path, Purpose::Locating, way, CacheOnly::No)?;
+            reached(root.as_fd(), file.as_fd()).map(|_| file)
+        });
+        let found = Identity::of(file.ok()?.as_fd()).ok()?;
+        match found.file_type() {
+            FileType::Directory => Some((Kind::Folder, found)),
+            FileType::RegularFile => Some((Kind::File, found)),
+            _ => None,
+        }
+    }
+
+    /// The folder's path below the root, without slashes at its ends.
+    fn below(&self) -> &[u8] {
+        let below = self.path.strip_prefix(b"/").unwrap_or(&self.path);
+        below.strip_suffix(b"/").unwrap_or(below)
     }
 }
 
@@ -174,7 +212,7 @@ td:nth-child(2){text-align:right}\
 a{text-decoration:none}a:hover{text-decoration:underline}\
 @media(max-width:40rem){td:nth-child(3){display:none}}";
 
-fn page(path: &[u8], items: &[Item], completeness: Completeness) -> Vec<u8> {
+fn page(path: &[u8], items: &[Item], pages: Pages, completeness: Completeness) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024 + items.len() * 160);
     let mut text = |piece: &str| out.extend_from_slice(piece.as_bytes());
     text("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
@@ -192,8 +230,18 @@ fn page(path: &[u8], items: &[Item], completeness: Completeness) -> Vec<u8> {
         row(item, &mut out);
     }
     out.extend_from_slice(b"</table>\n");
+    let Pages { number, count } = pages;
+    if count > 1 {
+        let link = |page: usize, rel: &str, text: &str| match (1..=count).contains(&page) {
+            true => format!(" <a rel=\"{rel}\" href=\"?page={page}\">{text}</a>"),
+            false => String::new(),
+        };
+        let (previous, next) = (link(number - 1, "prev", "previous"), link(number + 1, "next", "next"));
+        out.extend_from_slice(format!("<p>Page {number} of {count}{previous}{next}</p>\n").as_bytes());
+    }
     if completeness == Completeness::Cut {
-        let note = format!("<p>Only the first {} names found are shown; there are more.</p>\n", items.len());
+        let note =
+            format!("<p>This folder has more than {NAMES_READ_MAX} names; the others are not listed.</p>\n");
         out.extend_from_slice(note.as_bytes());
     }
     out

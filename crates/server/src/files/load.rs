@@ -5,6 +5,7 @@
 //! (`Index::publish`). Tested in `tests/`.
 
 use super::{
+    content::is_content,
     entry::{Entry, Lasting, Outcome, Trust},
     index::{SiteId, Target},
     open::{Identity, Purpose, Way, open},
@@ -12,7 +13,7 @@ use super::{
 };
 use look::Look;
 use rustix::io::Errno;
-use std::{os::fd::AsFd, sync::Arc};
+use std::{fs::File, io::ErrorKind, os::fd::AsFd, sync::Arc};
 use vermeil_http::Status;
 use vermeil_io::CacheOnly;
 
@@ -101,7 +102,7 @@ impl Site {
             if entry.is_told() && !entry.is_stale() && age_ms < self.store.options.recheck_ms {
                 return Ok(Checked { entry, at_ms });
             }
-            if self.is_right(&entry, cache)? {
+            if self.is_right(&entry, now_ms, cache)? {
                 self.store.lock().confirm(self.id, target, &entry, now_ms);
                 return Ok(Checked { entry, at_ms: now_ms });
             }
@@ -134,8 +135,9 @@ impl Site {
         }
     }
 
-    /// Whether everything that was looked at for `entry` is as it was.
-    fn is_right(&self, entry: &Entry, cache: CacheOnly) -> Result<bool, WouldBlock> {
+    /// Whether everything that was looked at for `entry` is as it was. Contents in memory are compared as well, once per
+    /// [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms): a store through a memory mapping may move no time.
+    fn is_right(&self, entry: &Entry, now_ms: u64, cache: CacheOnly) -> Result<bool, WouldBlock> {
         if entry.is_stale() || entry.lasting() != Lasting::Settled {
             return Ok(false);
         }
@@ -156,6 +158,19 @@ impl Site {
                 _ => {}
             }
         }
-        entry.page().map_or(Ok(true), |page| self.is_right(page, cache))
+        for (path, bytes) in entry.to_compare(now_ms, self.store.options.recheck_ms) {
+            let file = match open(root.as_fd(), path, Purpose::Reading, way, cache) {
+                Err(Errno::AGAIN) => return Err(WouldBlock),
+                Err(_) => return Ok(false),
+                Ok(file) => File::from(file),
+            };
+            match is_content(&file, bytes, cache) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(WouldBlock),
+                Ok(true) => {}
+                Ok(false) | Err(_) => return Ok(false),
+            }
+        }
+        entry.set_compared(now_ms);
+        entry.page().map_or(Ok(true), |page| self.is_right(page, now_ms, cache))
     }
 }

@@ -16,12 +16,14 @@
 //! Where the kernel's word is not enough (a symbolic link or a mount point on the way, a second hard link, a file system
 //! that others change, no watch left) the path is looked up again at each use. Three changes are not told at all: writes
 //! through a memory mapping before it is unmapped, mounting over a watched folder, and writes through a hard link made
-//! after the file was cached. So an entry in use is also looked up again once [`StoreOptions::recheck_ms`] have passed. A
-//! store through a mapping moves a file's time only when its page is clean, at most once until the kernel writes the
-//! page back; no server that trusts times can see the others before that.
+//! after the file was cached. So an entry in use is also looked up again once [`StoreOptions::recheck_ms`] have passed, and
+//! its contents in memory are compared with their files: a store through a mapping moves a file's time only when its page
+//! is clean. A larger file gets a strong tag only where the kernel was made to clean its pages before.
 //!
 //! A file that changed within the last two seconds may change again without its time or size telling (`entry.rs`,
-//! `SETTLE_MS`), so its tag is unique to the moment it was read and it is read again at its next check.
+//! `SETTLE_MS`), so it is read again at its next check, and its tag is weak unless its content is in memory.
+//!
+//! No program is opened for reading (`programs.rs`).
 //!
 //! Tests: `tests/`; readers against writers in `tests/torture.rs`.
 
@@ -48,7 +50,10 @@ pub use core_cache::{CoreCache, Handle, Lookup};
 pub use entry::{Entry, FileEntry, Outcome};
 pub use listing::{ListingJob, ListingPage};
 pub use load::{Job, Loaded, WouldBlock};
-pub use options::{FollowSymlinks, Listing, SiteError, SiteOptions, StoreOptions, UnknownFollowSymlinks};
+pub use options::{
+    FollowSymlinks, LISTING_NAMES_MAX, LargeFiles, Listing, SiteError, SiteOptions, StoreOptions, TypeOf,
+    UnfitType, UnknownFollowSymlinks,
+};
 pub use programs::{Given, Part, Programs};
 pub(crate) use programs::{ends_with, has_program_name, has_segment, rest};
 pub use site::Site;

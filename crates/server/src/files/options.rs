@@ -60,6 +60,8 @@ pub struct SiteOptions {
     pub listing: Listing,
     /// The pages a folder answers with, the first that exists. Names without slashes. Default: `index.html`.
     pub index_names: Vec<String>,
+    /// Media types by extension, before those that are known. Default: none.
+    pub types: Vec<TypeOf>,
     /// Which files are programs, beside those that are everywhere. Default: none, as on a host without PHP and CGI.
     pub programs: Programs,
 }
@@ -70,9 +72,55 @@ impl Default for SiteOptions {
             follow_symlinks: FollowSymlinks::default(),
             listing: Listing::default(),
             index_names: vec!["index.html".to_owned()],
+            types: Vec::new(),
             programs: Programs::default(),
         }
     }
+}
+
+/// The media type of files with an extension, written `EXTENSION=TYPE`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TypeOf {
+    /// Without its dot; any case of letters is meant.
+    pub extension: Box<str>,
+    /// The value of `Content-Type`; text without a charset is said to be UTF-8.
+    pub media_type: Box<str>,
+}
+
+/// A text that is no [`TypeOf`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no EXTENSION=TYPE; write one such as \"ts=video/mp2t\"")]
+pub struct UnfitType(String);
+
+impl FromStr for TypeOf {
+    type Err = UnfitType;
+
+    fn from_str(text: &str) -> Result<Self, UnfitType> {
+        let unfit = || UnfitType(text.to_owned());
+        let (extension, media_type) = text.split_once('=').ok_or_else(unfit)?;
+        let extension = extension.strip_prefix('.').unwrap_or(extension);
+        let is_name = |part: &str| {
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_graphic() && !b"/;,\"".contains(&b))
+        };
+        let (essence, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
+        let is_type =
+            essence.trim().split_once('/').is_some_and(|(kind, name)| is_name(kind) && is_name(name));
+        let is_fit = is_type && parameters.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
+        let is_extension = !extension.is_empty() && !extension.contains(['/', '.']);
+        (is_fit && is_extension)
+            .then(|| Self { extension: extension.into(), media_type: media_type.into() })
+            .ok_or_else(unfit)
+    }
+}
+
+/// How files that are not kept in memory are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum LargeFiles {
+    /// Each part is read, the file is looked at again, and only then the part is sent.
+    #[default]
+    Copied,
+    /// By sendfile(2): the kernel sends pages of its cache, which a writer may still change.
+    Sendfile,
 }
 
 /// How much is kept of the folders served, all of them and all cores together.
@@ -102,9 +150,14 @@ pub struct StoreOptions {
     pub sibling_lag_ms_max: u64,
     /// The pages that contents are on. Default: those of the allocator.
     pub pages: Pages,
-    /// Names shown in a listing; the page says when there are more. Default 10,000: a page of about 2 MB.
+    /// How files that are not kept in memory are sent. Default: copied.
+    pub large_files: LargeFiles,
+    /// Names on one page of a listing; more are on further pages. Default 50,000: a page of about 8 MB.
     pub listing_names_max: usize,
 }
+
+/// Default of [`StoreOptions::listing_names_max`].
+pub const LISTING_NAMES_MAX: usize = 50_000;
 
 impl Default for StoreOptions {
     fn default() -> Self {
@@ -117,7 +170,8 @@ impl Default for StoreOptions {
             recheck_ms: 1000,
             sibling_lag_ms_max: 2000,
             pages: Pages::default(),
-            listing_names_max: 10_000,
+            large_files: LargeFiles::default(),
+            listing_names_max: LISTING_NAMES_MAX,
         }
     }
 }

@@ -48,6 +48,18 @@ const TOLD_FILE_SYSTEMS: [u32; 18] = [
     0x5265_4973,
 ];
 
+/// File systems among these whose pages have no place on a disk: tmpfs and ramfs. A store through a memory mapping never moves
+/// the times of their files.
+const WITHOUT_DISK: [u32; 2] = [0x0102_1994, 0x8584_58F6];
+
+/// Whether each change of `file` moves its time of change, once its pages are written back.
+pub(super) fn moves_times(file: BorrowedFd<'_>) -> bool {
+    fstatfs(file).is_ok_and(|info| {
+        let magic = info.f_type as u32;
+        TOLD_FILE_SYSTEMS.contains(&magic) && !WITHOUT_DISK.contains(&magic)
+    })
+}
+
 impl Root {
     pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
         let identity = Identity::of(folder.as_fd())?;

@@ -85,10 +85,10 @@ impl Site {
         format!("looked up at each use ({why})")
     }
 
-    /// A job that makes the page of an entry whose outcome is [`Outcome::Listing`].
-    pub fn listing_job(self: &Arc<Self>, entry: &Entry) -> Option<ListingJob> {
+    /// A job that makes a page, from 1, of an entry whose outcome is [`Outcome::Listing`].
+    pub fn listing_job(self: &Arc<Self>, entry: &Entry, page: usize) -> Option<ListingJob> {
         match entry.outcome() {
-            Outcome::Listing { path } => Some(ListingJob::new(self.clone(), path)),
+            Outcome::Listing { path } => Some(ListingJob::new(self.clone(), path, page)),
             _ => None,
         }
     }

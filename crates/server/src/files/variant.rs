@@ -9,7 +9,7 @@ use super::{
 use std::io::Write;
 use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::HeadWriter};
 
-mod media;
+pub(super) mod media;
 
 /// Names the server, without a version, which would help attackers only.
 pub(crate) const SERVER: &[u8] = b"Server: vermeil\r\n";
@@ -26,6 +26,7 @@ pub struct Variant {
     last_modified: Option<HttpDate>,
     bytes: u64,
     coding: Choice,
+    probe: usize,
     content: Content,
     /// For the content in memory.
     _charge: Option<Charge>,
@@ -48,6 +49,19 @@ pub(super) enum Dated {
     No,
 }
 
+/// What the tag of a content is made of, beside the identity of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// The content itself: strong, whatever the kernel tells of the file.
+    Content(u64),
+    /// The identity alone: strong, because the kernel moves the time of change with every later change.
+    Identity,
+    /// The identity alone, which may be that of another content too: weak.
+    Weak,
+    /// The moment of the look-up: the file is changing, and what is sent may be of any moment after. Weak.
+    Moment(u64),
+}
+
 /// As what a file is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -58,15 +72,15 @@ pub(super) enum Role {
 }
 
 /// What a representation is made of.
-pub(super) struct Parts<'a> {
+pub(super) struct Parts {
     pub(super) identity: Identity,
     pub(super) coding: Choice,
-    /// What the file is called, without what says how it is compressed.
-    pub(super) name: &'a [u8],
     pub(super) varies: Varies,
     pub(super) role: Role,
-    /// Makes the tag unique if the identity alone cannot be trusted to tell this content from the next.
-    pub(super) nonce: Option<u64>,
+    pub(super) media_type: Box<str>,
+    pub(super) tag: Tag,
+    /// Which of the entry's probes has found the file.
+    pub(super) probe: usize,
     /// Whether `Last-Modified` says when the file was modified.
     pub(super) dated: Dated,
     pub(super) content: Content,
@@ -74,10 +88,9 @@ pub(super) struct Parts<'a> {
 }
 
 impl Variant {
-    pub(super) fn new(parts: Parts<'_>) -> Self {
-        let Parts { identity, name, coding, varies, role, nonce, dated, content, charge } = parts;
-        let media_type = media::media_type(name);
-        let etag = etag(&identity, coding, nonce);
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { identity, coding, media_type, varies, role, tag, dated, content, charge, probe } = parts;
+        let etag = etag(&identity, coding, tag);
         let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(identity.modified.seconds));
         let fields = |out: &mut Vec<u8>, wanted: Fields| {
             out.extend_from_slice(SERVER);
@@ -117,6 +130,7 @@ impl Variant {
             last_modified,
             bytes: identity.bytes,
             coding,
+            probe,
             content,
             _charge: charge,
         }
@@ -164,6 +178,11 @@ impl Variant {
         &self.content
     }
 
+    /// Which of the entry's probes has found the file.
+    pub(super) fn probe(&self) -> usize {
+        self.probe
+    }
+
     /// As [`OpenFile::still_same`]; what is in memory always is.
     ///
     /// [`OpenFile::still_same`]: super::OpenFile::still_same
@@ -187,18 +206,25 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// The strong tag of a content: changes with its inode (replaced, times kept), its size and its time of change. That one the
+/// The tag of a content: changes with its inode (replaced, times kept), its size and its time of change. That one the
 /// kernel sets with every write and every time of modification that is set, and nobody else can: what deploys files gives
-/// them times of its own, and a later file of the same size and time may get the inode of an earlier one.
-fn etag(identity: &Identity, coding: Choice, nonce: Option<u64>) -> Vec<u8> {
+/// them times of its own, and a later file of the same size and time may get the inode of an earlier one. Where the time
+/// of change cannot tell two contents apart, [`Tag`] does.
+fn etag(identity: &Identity, coding: Choice, made_of: Tag) -> Vec<u8> {
     let mut tag = Vec::with_capacity(64);
+    if matches!(made_of, Tag::Weak | Tag::Moment(_)) {
+        tag.extend_from_slice(b"W/");
+    }
     let changed = identity.changed;
     write!(
         tag,
         "\"{:x}-{:x}-{:x}.{:x}",
         identity.inode, identity.bytes, changed.seconds, changed.nanoseconds
     )
-    .and_then(|()| nonce.map_or(Ok(()), |nonce| write!(tag, "-{nonce:x}")))
+    .and_then(|()| match made_of {
+        Tag::Content(more) | Tag::Moment(more) => write!(tag, "-{more:x}"),
+        Tag::Identity | Tag::Weak => Ok(()),
+    })
     .and_then(|()| coding.content_encoding().map_or(Ok(()), |name| write!(tag, "-{name}")))
     .expect("a vector takes what is written");
     tag.push(b'"');

@@ -6,8 +6,12 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 use vermeil_io::CacheOnly;
 
 fn listed(root: &Path, path: &str, options: StoreOptions) -> Result<String, Status> {
+    listed_page(root, path, options, 1)
+}
+
+fn listed_page(root: &Path, path: &str, options: StoreOptions, page: usize) -> Result<String, Status> {
     let site = Store::new(options).open(root, SiteOptions::default(), CacheOnly::No).expect("a site");
-    let page = ListingJob::new(site, path.as_bytes()).run()?;
+    let page = ListingJob::new(site, path.as_bytes(), page).run()?;
     let head = String::from_utf8(page.head).unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nServer: vermeil\r\n"), "{head}");
     assert!(head.ends_with(&format!("Content-Length: {}\r\n", page.body.len())), "{head}");
@@ -69,16 +73,27 @@ fn what_would_not_be_served_is_not_shown() {
 }
 
 #[test]
-fn a_page_is_bounded_and_says_so() {
+fn pages_show_every_name_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    for i in 0..20 {
-        fs::write(dir.path().join(format!("{i}")), "").unwrap();
+    let names: Vec<_> = (0..23).map(|i| i.to_string()).collect();
+    for name in &names {
+        fs::write(dir.path().join(name), "").unwrap();
     }
-    let options = StoreOptions { listing_names_max: 5, ..StoreOptions::default() };
-    let page = listed(dir.path(), "/", options).unwrap();
-    assert_eq!(links(&page).len(), 5);
-    assert!(page.contains("Only the first 5 names found are shown; there are more."));
-    assert!(!listed(dir.path(), "/", StoreOptions::default()).unwrap().contains("there are more"));
+    let options = StoreOptions { listing_names_max: 10, ..StoreOptions::default() };
+    let page = |number| listed_page(dir.path(), "/", options.clone(), number);
+    let texts: Vec<_> = (1..=3).map(|number| page(number).unwrap()).collect();
+    let shown: Vec<_> =
+        texts.iter().flat_map(|text| links(text)).filter(|link| !link.starts_with('?')).collect();
+    assert_eq!(shown, names);
+    let others = |text: &str| -> Vec<String> {
+        links(text).into_iter().filter(|link| link.starts_with('?')).map(str::to_owned).collect()
+    };
+    assert_eq!(others(&texts[0]), ["?page=2"]);
+    assert_eq!(others(&texts[1]), ["?page=1", "?page=3"]);
+    assert_eq!(others(&texts[2]), ["?page=2"]);
+    assert!(texts[1].contains("Page 2 of 3"));
+    assert_eq!(page(4), Err(Status::NotFound));
+    assert!(!listed(dir.path(), "/", StoreOptions::default()).unwrap().contains("Page "));
 }
 
 #[test]

@@ -11,25 +11,27 @@ use super::{
         index::{Adoption, Descent, RecordId, Target},
         open::{Identity, Moment, Purpose, Way, open, reached},
         options::Listing,
-        root::Root,
+        root::{Root, moves_times},
         site::Site,
-        variant::{Dated, Parts, Role, Variant, Varies},
+        variant::{Dated, Parts, Role, Tag, Variant, Varies, media::media_type},
     },
     LOOKS_MAX, WouldBlock,
 };
+use foldhash::quality::FixedState;
 use rustix::{fs::FileType, io::Errno};
 use std::{
     fs::File,
-    os::fd::{AsFd, OwnedFd},
+    hash::{BuildHasher, Hasher},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil_http::{
     Status,
     negotiate::{Choice, EncodingSet},
     path::percent_encode_path,
 };
-use vermeil_io::CacheOnly;
+use vermeil_io::{CacheOnly, start_writeback};
 
 /// The site's own page for what is not found, below the root.
 const NOT_FOUND_PAGE: &[u8] = b"404.html";
@@ -226,19 +228,50 @@ impl<'a> Look<'a> {
             Err(errno) => return Ok(Err(errno)),
         };
         // What was sent is what later looks are compared with.
-        if let Some(probe) = self.probes.iter_mut().find(|probe| &*probe.path == path) {
-            probe.seen = Ok(identity);
-        }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let is_settled = |moment: Moment| moment.ms_ago(now_ms) >= self.site.store.settle_ms;
-        let nonce = (!is_settled(identity.changed)).then_some(now.as_nanos() as u64);
-        let dated = if is_settled(identity.modified) { Dated::Yes } else { Dated::No };
-        if nonce.is_some() || dated == Dated::No {
+        let probe = self.probes.iter().position(|probe| &*probe.path == path).expect("it was found before");
+        self.probes[probe].seen = Ok(identity);
+        let is_settled = self.is_settled(identity.changed);
+        let dated = if self.is_settled(identity.modified) { Dated::Yes } else { Dated::No };
+        let tag = match &content {
+            Content::Memory(bytes) => Tag::Content(hash(bytes)),
+            Content::Disk(_) if !is_settled => Tag::Moment(since_epoch().as_nanos() as u64),
+            Content::Disk(file) if self.is_told_by_time(file.as_fd(), &identity)? => Tag::Identity,
+            Content::Disk(_) => Tag::Weak,
+        };
+        if !is_settled || dated == Dated::No {
             self.lasting = self.lasting.max(Lasting::Interim);
         }
-        let name = original;
-        Ok(Ok(Variant::new(Parts { identity, name, coding, varies, role, nonce, dated, content, charge })))
+        let media_type = media_type(original, &self.site.options.types);
+        Ok(Ok(Variant::new(Parts {
+            identity,
+            coding,
+            media_type,
+            varies,
+            role,
+            tag,
+            dated,
+            content,
+            charge,
+            probe,
+        })))
+    }
+
+    /// Whether so much time has passed since `moment` that a further change has another time.
+    fn is_settled(&self, moment: Moment) -> bool {
+        let now_ms = i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX);
+        moment.ms_ago(now_ms) >= self.site.store.settle_ms
+    }
+
+    /// Whether every change of `file`, which is `identity`, moves its time of change from now on. A store through a memory
+    /// mapping does so only if its page is clean; so the pages are written back, and the time must still be the same after.
+    fn is_told_by_time(&self, file: BorrowedFd<'_>, identity: &Identity) -> Result<bool, WouldBlock> {
+        if !moves_times(file) {
+            return Ok(false);
+        }
+        if self.cache == CacheOnly::Yes {
+            return Err(WouldBlock);
+        }
+        Ok(start_writeback(file).is_ok() && Identity::of(file).is_ok_and(|now| now == *identity))
     }
 
     fn content(&mut self, file: File) -> Result<Result<Held, Errno>, WouldBlock> {
@@ -345,6 +378,17 @@ impl<'a> Look<'a> {
 
 /// A content, what its file was when it was read, and its charge if it is in memory.
 type Held = (Content, Identity, Option<Charge>);
+
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The same for the same content, in every process.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
+}
 
 fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }

@@ -1,23 +1,68 @@
 //! The media type of a file, from its name.
 //!
-//! The table is the crate `mime_guess`'s; added here is the charset of what is text. Tested here.
+//! What the site says comes first, then the corrections here, then the table of the crate `mime_guess`. Corrected is where
+//! nginx and Debian agree on another type, and where the table has none or a type that was never registered. Added is the
+//! charset of what is text. Tested here.
 
+use super::super::options::TypeOf;
 use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-/// The value of `Content-Type` for a file called `name`. What is text is said to be UTF-8.
-pub(super) fn media_type(name: &[u8]) -> Box<str> {
-    let guess = mime_guess::from_path(Path::new(OsStr::from_bytes(name))).first_raw();
-    let media_type = match guess {
-        // RFC 9239 §6 leaves one name for scripts.
-        Some("application/javascript") => "text/javascript",
-        Some(known) => known,
-        None => "application/octet-stream",
+/// Types of extensions, where the table of `mime_guess` has another or none.
+const CORRECTED: &[(&str, &str)] = &[
+    ("cjs", "text/javascript"),
+    ("deb", "application/vnd.debian.binary-package"),
+    ("diff", "text/x-diff"),
+    ("dmg", "application/x-apple-diskimage"),
+    ("ipynb", "application/x-ipynb+json"),
+    ("iso", "application/x-iso9660-image"),
+    ("java", "text/x-java"),
+    // RFC 9239 §6 leaves one name for scripts.
+    ("js", "text/javascript"),
+    ("m2t", "video/mp2t"),
+    ("m2ts", "video/mp2t"),
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    ("m4a", "audio/mp4"),
+    ("mid", "audio/midi"),
+    ("midi", "audio/midi"),
+    ("mjs", "text/javascript"),
+    ("mts", "video/mp2t"),
+    ("obj", "model/obj"),
+    ("otf", "font/otf"),
+    ("patch", "text/x-diff"),
+    ("psd", "image/vnd.adobe.photoshop"),
+    ("rar", "application/vnd.rar"),
+    ("rpm", "application/x-redhat-package-manager"),
+    ("stl", "model/stl"),
+    ("ts", "video/mp2t"),
+    ("ttf", "font/ttf"),
+    ("usdz", "model/vnd.usdz+zip"),
+    ("vcf", "text/vcard"),
+    ("woff", "font/woff"),
+    ("zst", "application/zstd"),
+];
+
+/// The value of `Content-Type` for a file called `name`, with the site's own `types` first. What is text is said to be
+/// UTF-8.
+pub(in super::super) fn media_type(name: &[u8], types: &[TypeOf]) -> Box<str> {
+    let path = Path::new(OsStr::from_bytes(name));
+    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let own = types.iter().find(|of| extension.eq_ignore_ascii_case(&of.extension));
+    let corrected = || CORRECTED.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+    let media_type = match own {
+        Some(of) => &of.media_type,
+        None => match corrected() {
+            Some((_, corrected)) => corrected,
+            None => mime_guess::from_path(path).first_raw().unwrap_or("application/octet-stream"),
+        },
     };
     if is_text(media_type) { format!("{media_type}; charset=utf-8").into() } else { media_type.into() }
 }
 
 fn is_text(media_type: &str) -> bool {
+    if media_type.contains(';') {
+        return false;
+    }
     media_type.starts_with("text/")
         || media_type.ends_with("+xml")
         || media_type.ends_with("+json")
@@ -44,8 +89,33 @@ mod tests {
             ("code.wasm", "application/wasm"),
             ("archive.tar.gz", "application/gzip"),
             ("LICENSE", "application/octet-stream"),
+            ("segment.ts", "video/mp2t"),
+            ("SEGMENT.TS", "video/mp2t"),
+            ("list.m3u8", "application/vnd.apple.mpegurl"),
+            ("font.woff", "font/woff"),
+            ("package.rpm", "application/x-redhat-package-manager"),
+            ("tune.mid", "audio/midi"),
+            ("data.zst", "application/zstd"),
+            ("change.patch", "text/x-diff; charset=utf-8"),
         ] {
-            assert_eq!(&*media_type(name.as_bytes()), expected, "{name}");
+            assert_eq!(&*media_type(name.as_bytes(), &[]), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn types_of_the_site_come_first() {
+        let types = ["ts=text/x-typescript", ".foo=x/y; v=1", "html=text/html; charset=iso-8859-1"]
+            .map(|text| text.parse().expect("a type"));
+        for (name, expected) in [
+            ("a.ts", "text/x-typescript; charset=utf-8"),
+            ("a.FOO", "x/y; v=1"),
+            ("a.html", "text/html; charset=iso-8859-1"),
+            ("a.css", "text/css; charset=utf-8"),
+        ] {
+            assert_eq!(&*media_type(name.as_bytes(), &types), expected, "{name}");
+        }
+        for unfit in ["ts", "ts=", "=a/b", "ts=video", "a/b=c/d", "a=b/c\r\nX: y", "a.b=c/d", "a=/b"] {
+            assert!(unfit.parse::<TypeOf>().is_err(), "{unfit}");
         }
     }
 }
