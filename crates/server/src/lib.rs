@@ -16,6 +16,8 @@ mod connection;
 pub mod control;
 mod cores;
 pub mod files;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod gateway;
 mod handover;
 pub mod holder;
@@ -31,6 +33,7 @@ mod paths;
 pub mod php;
 mod privileges;
 mod reload;
+mod removal;
 mod sandbox;
 mod serve;
 mod server;

@@ -91,22 +91,31 @@ pub(crate) fn listen_on(
     ours: &[u16],
     inherited: &mut Inherited,
 ) -> Result<Vec<Listening>, ListenError> {
-    addrs
-        .iter()
-        .map(|&addr| {
-            let sockets = inherited.take(addr);
-            let port_is_ours = addr.port() != 0 && ours.contains(&addr.port());
-            let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
-            let opened = match sockets.is_empty() {
-                true => open(addr, cpus, balancing, probe),
-                false => complete(addr, sockets, cpus),
-            };
-            opened.map_err(|source| {
-                let in_use = source.kind() == io::ErrorKind::AddrInUse;
-                ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
-            })
-        })
-        .collect()
+    let listen_on_one = |&addr: &SocketAddr| {
+        let sockets = inherited.take(addr);
+        if !sockets.is_empty() {
+            return complete(addr, sockets, cpus).map_err(|source| refused(addr, source));
+        }
+        let listening = open(addr, cpus, balancing, ours)?;
+        balancing.take_charge_of(listening.addr, &listening.sockets);
+        Ok(listening)
+    };
+    addrs.iter().map(listen_on_one).collect()
+}
+
+/// As [`listen_on`], with nothing inherited, and without the kernel's program that chooses among the sockets.
+pub(crate) fn bind_all(
+    addrs: &[SocketAddr],
+    cpus: &[CpuId],
+    balancing: &Balancing,
+    ours: &[u16],
+) -> Result<Vec<Listening>, ListenError> {
+    addrs.iter().map(|addr| open(*addr, cpus, balancing, ours)).collect()
+}
+
+fn refused(addr: SocketAddr, source: io::Error) -> ListenError {
+    let in_use = source.kind() == io::ErrorKind::AddrInUse;
+    ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
 }
 
 /// Who may be in the way of an address.
@@ -118,7 +127,23 @@ enum Probe {
     Ours,
 }
 
-fn open(addr: SocketAddr, cpus: &[CpuId], balancing: &Balancing, probe: Probe) -> io::Result<Listening> {
+fn open(
+    addr: SocketAddr,
+    cpus: &[CpuId],
+    balancing: &Balancing,
+    ours: &[u16],
+) -> Result<Listening, ListenError> {
+    let port_is_ours = addr.port() != 0 && ours.contains(&addr.port());
+    let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
+    open_sockets(addr, cpus, balancing, probe).map_err(|source| refused(addr, source))
+}
+
+fn open_sockets(
+    addr: SocketAddr,
+    cpus: &[CpuId],
+    balancing: &Balancing,
+    probe: Probe,
+) -> io::Result<Listening> {
     // Sockets that share a port share it with every process of this user: without this a second server would start
     // and take half of the first one's connections.
     if probe == Probe::Others {
@@ -132,7 +157,6 @@ fn open(addr: SocketAddr, cpus: &[CpuId], balancing: &Balancing, probe: Probe) -
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
-    balancing.take_charge_of(bound, &sockets);
     Ok(Listening { asked: addr, addr: bound, sockets })
 }
 

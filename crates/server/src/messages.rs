@@ -19,6 +19,9 @@ use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
 /// Bytes of one message: what the kernel takes with its default send buffer (`net.core.wmem_default`) is 208 KB.
 const MESSAGE_BYTES_MAX: usize = 200 << 10;
 
+/// Descriptors that come with one message. Guess: a thousand cores with sixty addresses each.
+const DESCRIPTORS_IN_ALL_MAX: usize = 1 << 16;
+
 /// How long a message may wait for room. Guess: the other end reads whenever it lives.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -31,6 +34,18 @@ struct Message<B> {
     /// How many come with it, and behind it.
     descriptors: usize,
     body: B,
+}
+
+/// Reads a message: how many descriptors come with it, and what it says. The other end may be captured.
+///
+/// # Errors
+/// It is none, or has too many descriptors.
+pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> {
+    let message: Message<B> = serde_json::from_slice(bytes)?;
+    match message.descriptors {
+        count @ ..=DESCRIPTORS_IN_ALL_MAX => Ok((count, message.body)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// One end.
@@ -87,12 +102,16 @@ impl Messages {
         deadline: Option<Instant>,
     ) -> io::Result<Option<(B, Vec<OwnedFd>)>> {
         let Some((bytes, mut descriptors)) = self.get(deadline)? else { return Ok(None) };
-        let message: Message<B> = serde_json::from_slice(&self.buffer[..bytes])?;
-        while descriptors.len() < message.descriptors {
+        let (count, body) = read(&self.buffer[..bytes])?;
+        while descriptors.len() < count {
             let (_, more) = self.get(deadline)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            if more.is_empty() {
+                // The other end could keep this one here for ever.
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             descriptors.extend(more);
         }
-        Ok(Some((message.body, descriptors)))
+        Ok(Some((body, descriptors)))
     }
 
     fn get(&mut self, deadline: Option<Instant>) -> io::Result<Option<(usize, Vec<OwnedFd>)>> {

@@ -17,10 +17,13 @@ use crate::{
     listen::{ListenError, Listening, listen_on},
     log::{Log, LogCounts, LogError, Notices},
     options::{ServeOptions, keys_that_differ},
-    serve::connections_that_fit,
+    serve::{
+        broker::{Broker, NewAddress},
+        connections_that_fit,
+    },
     server::Server,
     signals,
-    status::{self, Life, Sources, Status},
+    status::{self, Answered, Life, Sources, Status},
     voice::say,
 };
 use bytes::Bytes;
@@ -64,6 +67,9 @@ pub(crate) enum ReloadError {
     /// A new address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A new address, which another process opens.
+    #[error("{0}")]
+    Broker(io::Error),
     /// The folder of the default host.
     #[error(transparent)]
     Site(#[from] SiteError),
@@ -77,7 +83,10 @@ pub(crate) struct Running {
     handle: Handle,
     notices: Arc<Notices>,
     programs: Option<Arc<Shared>>,
+    broker: Broker,
     since: Instant,
+    /// What the cores have said last.
+    answered: Answered,
     present: Mutex<Present>,
     /// The status that was served last, and when it was made.
     page: Mutex<Option<(Instant, Status)>>,
@@ -94,6 +103,7 @@ pub(crate) struct Started {
     pub(crate) bound: Vec<(SocketAddr, SocketAddr)>,
     /// Sockets for agent checks, to be handed over.
     pub(crate) agent: Vec<Listening>,
+    pub(crate) broker: Broker,
 }
 
 /// What is served at present.
@@ -123,7 +133,7 @@ impl Present {
 
 impl Running {
     pub(crate) fn new(started: Started) -> Self {
-        let Started { handle, options, server, log, notices, programs, bound, agent } = started;
+        let Started { handle, options, server, log, notices, programs, bound, agent, broker } = started;
         let present = Present {
             options,
             server,
@@ -138,7 +148,9 @@ impl Running {
             handle,
             notices,
             programs,
+            broker,
             since: Instant::now(),
+            answered: Answered::default(),
             present: Mutex::new(present),
             page: Mutex::default(),
         }
@@ -217,10 +229,24 @@ impl Running {
             return Err(ReloadError::HandingOver);
         }
         let options = config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
-        let old = &present.options;
-        let added = listen_on_added(&old.listen, &options, &old.cpus, &present.server.balancing)?;
+        let added = self.listen_on_added(&present, &options)?;
         let prepared = self.prepare(&present, options, added)?;
         Ok(self.take(&mut present, prepared))
+    }
+
+    /// Has the broker open the addresses that `new` has and this server has not.
+    fn listen_on_added(&self, present: &Present, new: &ServeOptions) -> Result<Vec<Listening>, ReloadError> {
+        let old = &present.options.listen;
+        let added = added(old, new);
+        let opened = self.broker.listen(added, old.iter().map(SocketAddr::port).collect());
+        let opened = opened.map_err(ReloadError::Broker)?;
+        let take_charge = |NewAddress { listening, group }: NewAddress| {
+            if let Some(group) = group {
+                present.server.balancing.take_charge_by(listening.addr, group, &listening.sockets);
+            }
+            listening
+        };
+        Ok(opened.into_iter().map(take_charge).collect())
     }
 
     /// As the first half of a reload, for what others have read and opened.
@@ -258,7 +284,10 @@ impl Running {
         let old = &present.options;
         let log = match options.log == old.log {
             true => None,
-            false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
+            false => {
+                let (opener, cores) = (self.broker.opener(), old.cpus.len());
+                Some(Log::start_by(opener, &options.log, cores, self.notices.clone())?)
+            }
         };
         let hosts = &options.hosts;
         let programs = match &self.programs {
@@ -335,9 +364,13 @@ pub(crate) fn listen_on_added(
     cpus: &[CpuId],
     balancing: &Balancing,
 ) -> Result<Vec<Listening>, ListenError> {
-    let added: Vec<_> = new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect();
+    let added = added(old, new);
     let ours: Vec<u16> = old.iter().map(SocketAddr::port).collect();
     listen_on(&added, cpus, balancing, &ours, &mut Inherited::default())
+}
+
+fn added(old: &[SocketAddr], new: &ServeOptions) -> Vec<SocketAddr> {
+    new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect()
 }
 
 /// What a reload needs, all of it at hand.
@@ -359,6 +392,7 @@ impl Overseer for Running {
             log: present.log_counts(present.log.as_ref().map(Log::counts).unwrap_or_default()),
             notices: &self.notices,
             programs: self.programs.as_deref(),
+            answered: &self.answered,
             life: Life {
                 since: self.since,
                 reloads: present.reloads,

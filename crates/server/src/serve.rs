@@ -3,6 +3,8 @@
 //! Owns the order of things: everything that can be refused is refused before the first connection is accepted; at
 //! SIGTERM accepting ends first, then what is idle, then what is busy; the log is closed last. Tested through the binary.
 
+pub(crate) mod broker;
+
 use crate::{
     balance::Balancing,
     balancers::{self, Agent, Measuring, Subject},
@@ -19,13 +21,14 @@ use crate::{
     options::{ServeOptions, Timeouts},
     privileges::{self, PrivilegeError, When},
     reload::{Running, Started},
-    sandbox::{self, Rights},
+    sandbox::{self, Outside},
     server::Server,
     signals::{self, Impatience, Stopping},
     supervise::Assigned,
     trace::{EVENTS_PER_CORE, Trace},
     voice::say,
 };
+use broker::{Broker, Knowledge};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
@@ -101,6 +104,9 @@ pub enum ServeError {
     /// The log, for the user that the server becomes.
     #[error("cannot make the access log for the user that the server becomes: {0}")]
     OwnLog(io::Error),
+    /// The process that opens logs and addresses later.
+    #[error(transparent)]
+    Broker(vermeil_spawn::StartError),
     /// The user.
     #[error(transparent)]
     User(#[from] PrivilegeError),
@@ -189,8 +195,22 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let room = Setup::make_room(&options)?;
     privileges::give_up(&options, When::BeforePrograms)?;
     // It forks, which only a process without other threads may: those of self-tests have ended.
-    let programs = Setup::prepare(&options, room)?;
+    let mut programs = Setup::prepare(&options, room)?;
     privileges::give_up(&options, When::AfterPrograms)?;
+    let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
+    let knowledge = Knowledge {
+        options: &options,
+        balancing: &balancing,
+        control: watch.bound(),
+        folder: rights.workspace,
+    };
+    let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
+    // Before any other thread exists: threads inherit the sandbox.
+    let keeper = programs.as_ref().and_then(Setup::keeper);
+    let sandbox = sandbox::enter(&rights, Outside { broker: broker.pid(), keeper });
+    if let Some(programs) = &mut programs {
+        programs.remove_by(broker.folder_remover());
+    }
     let connections_max = connections_that_fit(&options);
     let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
     let memory = sites.store().memory().describe().map(str::to_owned);
@@ -201,11 +221,10 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let balancing = Arc::new(balancing);
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
-    let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
+    let log = Log::start_by(broker.opener(), &options.log, options.cpus.len(), notices.clone())?;
     let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
-    let watch = watch.start();
-    let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
-    let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
+    let watch = watch.start(&broker);
+    let runtime = launch(&options, balancing.board())?;
     let handle = runtime.handle();
     let mut programs =
         programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
@@ -247,6 +266,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         programs: programs.as_ref().map(|programs| programs.shared.clone()),
         bound: bound.clone(),
         agent: agent_kept,
+        broker,
     }));
     running.server().watched_by(&running);
     let (control, hang_up) = match is_called_off {
@@ -291,10 +311,18 @@ enum Watch<C> {
 }
 
 impl Watch<Bound> {
-    /// Starts what answers, or says why there is nothing.
-    fn start(self) -> Watch<Result<Control, String>> {
+    /// The control socket, if this process has one.
+    fn bound(&self) -> Option<&Bound> {
         match self {
-            Self::Control(bound) => Watch::Control(bound.start()),
+            Self::Control(bound) => Some(bound),
+            Self::Supervisor(_) => None,
+        }
+    }
+
+    /// Starts what answers, or says why there is nothing.
+    fn start(self, broker: &Broker) -> Watch<Result<Control, String>> {
+        match self {
+            Self::Control(bound) => Watch::Control(bound.start(Some(broker.control_remover()))),
             Self::Supervisor(assigned) => Watch::Supervisor(assigned),
         }
     }
@@ -379,13 +407,8 @@ impl About {
     }
 }
 
-/// Starts the cores in the sandbox. This thread stays outside of it if it has to open addresses and logs for another
-/// configuration: what a thread gives up, those that it starts have given up too, and no others.
-fn launch(
-    options: &ServeOptions,
-    rights: &Rights<'_>,
-    board: Option<Arc<Board>>,
-) -> Result<(Runtime, String), ServeError> {
+/// Starts the cores.
+fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, ServeError> {
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let mut builder = Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io);
@@ -395,15 +418,7 @@ fn launch(
     if options.trace.is_some() {
         builder = builder.record(EVENTS_PER_CORE);
     }
-    let start = || {
-        let sandbox = sandbox::enter(&options.log, rights);
-        builder.build().map(|runtime| (runtime, sandbox))
-    };
-    let started = match options.file {
-        None => start(),
-        Some(_) => thread::scope(|scope| scope.spawn(start).join()).expect("starting does not panic"),
-    };
-    Ok(started?)
+    Ok(builder.build()?)
 }
 
 /// Raises this process's limit of descriptors as far as it may: connections and files are bounded by options of their

@@ -7,13 +7,13 @@ use crate::{check::Refusal, request::REQUEST_BYTES_MAX};
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
-/// The keeper or the spawner could not be started.
+/// The keeper, the spawner or another process beside the server could not be started.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// Forking copies only the thread that calls it; what others were doing would stay half done.
     #[error(
-        "cannot fork the keeper: this process has {threads} threads already; start it before any other thread"
+        "cannot fork a process beside the server: there are {threads} threads already; fork it before any other thread"
     )]
     Threads {
         /// How many there are.
@@ -21,7 +21,7 @@ pub enum StartError {
     },
     /// A system call failed.
     #[error(
-        "cannot start the spawner: {step}: {source}; are the limits of processes and open files reached?"
+        "cannot start a process beside the server: {step}: {source}; are the limits of processes and open files reached?"
     )]
     System {
         /// What was being done.

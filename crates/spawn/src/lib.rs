@@ -18,10 +18,13 @@
 //! Forked rather than executed anew: a fork shares the pages of the program that are already relocated, needs no
 //! protocol of its own for what it inherits, and its private memory is smaller by the size of those relocations.
 //!
+//! A process for another job of the server, without programs, is forked in the same way ([`fork_beside`]).
+//!
 //! Reading order: [`Profile`] (who and within what), [`Request`], [`Channel`] (the client), `spawner` (the loop), `cradle`, `child`
-//! (between clone and exec), [`check`] (which programs are refused), `keeper`, `revise`. Must never hold what a server holds.
+//! (between clone and exec), [`check`] (which programs are refused), `keeper`, `revise`, `beside`. Must never hold what a server holds.
 //! Tested with real processes in `tests/processes.rs`.
 
+mod beside;
 mod cgroup;
 mod channel;
 pub mod check;
@@ -29,6 +32,8 @@ mod child;
 mod confine;
 mod cradle;
 mod error;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod jobs;
 mod keeper;
 mod look;
@@ -47,6 +52,7 @@ mod sweep;
 mod user;
 mod wire;
 
+pub use beside::{Beside, fork_beside};
 pub use channel::{Channel, Event, JobId, Stdio};
 pub use error::{DefineError, Fault, SpawnError, StartError, Step};
 pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};

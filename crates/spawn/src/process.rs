@@ -7,7 +7,7 @@ use rustix::process::{Pid, getpid};
 use std::{
     ffi::{CStr, c_int},
     fs, io, mem,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd},
     ptr,
     time::Duration,
 };
@@ -51,8 +51,8 @@ pub(crate) fn threads() -> io::Result<usize> {
 }
 
 /// Closes every descriptor above the standard ones but these. Whoever owned the others must not use or drop them.
-pub(crate) fn close_all_but<'a>(kept: impl IntoIterator<Item = &'a OwnedFd>) -> io::Result<()> {
-    let mut kept: Vec<u32> = kept.into_iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+pub(crate) fn close_all_but(kept: impl IntoIterator<Item: AsFd>) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.into_iter().map(|fd| fd.as_fd().as_raw_fd().unsigned_abs()).collect();
     kept.sort_unstable();
     let mut first = STANDARD_DESCRIPTORS;
     for fd in kept {

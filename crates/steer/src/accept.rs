@@ -88,6 +88,11 @@ impl AcceptSteering {
         self.cores.as_fd()
     }
 
+    /// What a process has to have open to make programs: [`group`](Self::group).
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        [self.plan.as_fd(), self.cpus.as_fd(), self.cores.as_fd()]
+    }
+
     /// Makes the program choose among the listening sockets of an address, in the order of their
     /// cores. Replaces any earlier program, also of another process that shares the sockets.
     /// Between the two programs the kernel's hash chooses.
@@ -146,6 +151,18 @@ impl AcceptSteering {
 pub struct Group {
     map: OwnedFd,
     program: OwnedFd,
+}
+
+impl Group {
+    /// The map and the program, to be sent to another process.
+    pub fn into_parts(self) -> [OwnedFd; 2] {
+        [self.map, self.program]
+    }
+
+    /// What another process has made.
+    pub fn from_parts(map: OwnedFd, program: OwnedFd) -> Self {
+        Self { map, program }
+    }
 }
 
 /// Detaches any program from the sockets of an address. No error if there was no program.

@@ -82,6 +82,12 @@ fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
     let after = status(&control);
     assert_eq!(after["instances"][0]["restarts"], 1, "{after}");
     assert_eq!(after["instances"][1]["restarts"], 0, "{after}");
+    // Counts of the new process are since its own start; those of the other one, and their time, go on.
+    let uptimes = |status: &Value| [0, 1].map(|at| status["instances"][at]["uptime_s"].as_f64().unwrap());
+    let (old, new) = (uptimes(&before), uptimes(&after));
+    assert!(new[0] < new[1] && new[1] > old[1], "{before} {after}");
+    let requests = |status: &Value| status["instances"][1]["requests"].as_u64();
+    assert!(requests(&after) >= requests(&before), "{before} {after}");
     assert_ne!(pids(&after)[0], pid);
     assert_eq!(pids(&after)[1], pids(&before)[1]);
     server.stops_clean();

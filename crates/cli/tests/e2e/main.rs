@@ -27,6 +27,7 @@ mod reload;
 mod requests;
 mod resources;
 mod rest;
+mod sandbox;
 mod status;
 mod strangers;
 mod support;

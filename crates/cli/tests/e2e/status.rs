@@ -16,7 +16,7 @@ on_both!(
     the_socket_is_private_and_goes_with_the_server,
     the_only_server_is_found_by_itself,
     a_place_that_is_taken_is_refused,
-    a_client_that_says_nothing_or_nonsense_delays_nobody_for_long,
+    silent_client_of_the_control_socket_delays_no_other,
 );
 
 /// A server whose control socket is beside its folder.
@@ -223,7 +223,7 @@ fn a_place_that_is_taken_is_refused(io: Io) {
     server.stops_clean();
 }
 
-fn a_client_that_says_nothing_or_nonsense_delays_nobody_for_long(io: Io) {
+fn silent_client_of_the_control_socket_delays_no_other(io: Io) {
     let site = Site::new();
     let (server, control) = controlled(io, &site);
     let mut nonsense = UnixStream::connect(&control).unwrap();
@@ -235,7 +235,11 @@ fn a_client_that_says_nothing_or_nonsense_delays_nobody_for_long(io: Io) {
     endless.write_all(&[b'x'; 4096]).unwrap();
     drop(UnixStream::connect(&control).unwrap());
     let silent = UnixStream::connect(&control).unwrap();
-    assert_eq!(status(&control)["state"], "serving", "after the silent one's time is up");
+    assert_eq!(status(&control)["state"], "serving");
+    // The silent one was there all the time: its connection is still open.
+    silent.set_nonblocking(true).unwrap();
+    let error = (&silent).read(&mut [0]).expect_err("nothing was said, and nothing was closed");
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     drop((endless, silent));
     server.stops_clean();
 }

@@ -84,7 +84,11 @@ fn every_instance_does_and_so_does_the_supervisor(io: Io) {
     let top = format!("instances = 2\nuser = {:?}\n", NOBODY.0);
     let server = Server::configured(io, &site, &format!("{top}[[host]]\nroot = \"site\"\n"));
     let pids = processes(&server);
-    assert_eq!(pids.len(), 7, "the supervisor, and each instance with its spawner and keeper: {pids:?}");
+    assert_eq!(
+        pids.len(),
+        9,
+        "the supervisor, and each instance with its broker, keeper and spawner: {pids:?}"
+    );
     for pid in &pids {
         assert_eq!(numbers(*pid, "Uid:"), [NOBODY.1; 4]);
     }

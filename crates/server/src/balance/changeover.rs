@@ -27,7 +27,7 @@ impl Changeover {
     /// Out of descriptors.
     pub(crate) fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Self> {
         let Listening { addr, sockets, .. } = listening.try_clone()?;
-        let group = balancing.chooser.as_ref().map(|chooser| chooser.group());
+        let group = balancing.group();
         Ok(Self { addr, sockets, group })
     }
 

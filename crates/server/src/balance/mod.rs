@@ -37,7 +37,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use vermeil::Board;
-use vermeil_steer::{AcceptSteering, Mode};
+use vermeil_steer::{AcceptSteering, Group, Mode};
 use vermeil_topology::{CpuId, Instance, sysfs};
 
 /// How new connections find their cores.
@@ -288,6 +288,24 @@ impl Balancing {
         if let Err(error) = chooser.choose_among(sockets) {
             say_unchosen(addr, &error);
         }
+    }
+
+    /// As [`take_charge_of`](Self::take_charge_of), by a program that another process has loaded.
+    pub(crate) fn take_charge_by(&self, addr: SocketAddr, group: io::Result<Group>, sockets: &[OwnedFd]) {
+        let Some(chooser) = &self.chooser else { return };
+        if let Err(error) = group.and_then(|group| chooser.choose_by(group, sockets)) {
+            say_unchosen(addr, &error);
+        }
+    }
+
+    /// A program for the sockets of one address, if the kernel chooses.
+    pub(crate) fn group(&self) -> Option<io::Result<Group>> {
+        self.chooser.as_ref().map(AcceptSteering::group)
+    }
+
+    /// What a process has to have open to make such programs.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.chooser.iter().flat_map(AcceptSteering::descriptors).collect()
     }
 
     /// A connection was accepted on `core`.

@@ -10,11 +10,12 @@
 //! | `reload` | `reloaded` or `refused`, then what there is to say, line by line |
 //! | `take over` | the end of a link, as a descriptor, or `refused` and why: `handover/` |
 //!
-//! Whoever connects must also be the user that started the server, or the superuser, by the kernel's word. Requests are
-//! answered one after the other, on a thread of its own. Tested in `tests.rs` and through the binary
+//! Whoever connects must also be the user that started the server, or the superuser, by the kernel's word. One thread
+//! hears all clients side by side (`clients.rs`), and each answer is made on a thread of its own. Tested in `tests.rs` and through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 
 mod client;
+mod clients;
 mod place;
 
 #[cfg(test)]
@@ -22,21 +23,24 @@ mod tests;
 
 pub use client::{ClientError, Reloaded, StatusForm, ask_reload, ask_status};
 pub(crate) use client::{Offer, ask_to_take_over};
+pub(crate) use clients::Asked;
 pub use place::{ControlTarget, PlaceError};
 
 use crate::{
     handover::{Handing, HasControl, Inherited, Taker},
+    removal::Remover,
     status::Status,
 };
+use clients::Clients;
 use place::Place;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     net::sockopt::socket_peercred,
 };
 use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, Write as _},
     os::{
-        fd::{AsFd as _, OwnedFd},
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
@@ -44,9 +48,6 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
-
-/// Longest line of a request, in bytes. Guess: the longest there is has 12.
-const LINE_BYTES_MAX: u64 = 256;
 
 /// How long whoever has connected may take to ask, and to take the answer. Guess: it is a program on this machine.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -108,10 +109,26 @@ impl Bound {
         }))
     }
 
-    /// Starts the thread that answers, or gives the line that says why there is none. The thread gives up no right that this
-    /// one has, so it is to be called before the sandbox is entered.
-    pub(crate) fn start(self) -> Result<Control, String> {
-        Control::start(self.0?).map_err(|error| format!("none ({error})"))
+    /// Starts the thread that answers, or gives the line that says why there is none. `remover` removes the name if this
+    /// process may not.
+    pub(crate) fn start(self, remover: Option<Remover>) -> Result<Control, String> {
+        let mut place = self.0?;
+        if let Some(remover) = remover {
+            place.remove_by(remover);
+        }
+        Control::start(place).map_err(|error| format!("none ({error})"))
+    }
+
+    /// Removes the name, in another process than the one that answers.
+    pub(crate) fn remove_name(&self) {
+        if let Ok(place) = &self.0 {
+            place.remove_name();
+        }
+    }
+
+    /// What a process has to have open to remove the name.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.as_ref().map(Place::descriptors).unwrap_or_default()
     }
 }
 
@@ -149,14 +166,19 @@ impl Control {
 }
 
 fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
-    let mut taker: Option<Taker> = None;
+    let (mut taker, mut clients): (Option<Taker>, _) = (None, Clients::default());
     loop {
         let mut fds = vec![
             PollFd::new(place.listener(), PollFlags::IN),
             PollFd::from_borrowed_fd(stopping.as_fd(), PollFlags::IN),
         ];
-        fds.extend(taker.iter().map(|taker| PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN)));
-        match poll(&mut fds, None) {
+        let of_taker = taker.as_ref().map(|taker| PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN));
+        let taker_at = of_taker.map(|fd| {
+            fds.push(fd);
+            fds.len() - 1
+        });
+        fds.extend(clients.polled());
+        match poll(&mut fds, clients.patience().as_ref()) {
             Ok(_) if !fds[1].revents().is_empty() => {
                 if taker.is_some() {
                     // It has the socket. Should it not come to serve, the name is one that an ended server left behind.
@@ -168,7 +190,8 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
         }
-        let speaks = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        let speaks = taker_at.is_some_and(|at| !fds[at].revents().is_empty());
+        drop(fds);
         if let Some(mut taker) = taker.take_if(|_| speaks) {
             match taker.serves() {
                 Some(control) => {
@@ -183,11 +206,15 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
             }
         }
         match place.listener().accept() {
-            // What goes wrong with whoever asked is theirs.
-            Ok((client, _)) => drop(answer(client, &place, &mut taker, running)),
+            Ok((client, _)) if is_owner(&client) => drop(clients.add(client, PATIENCE)),
+            Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             // Out of descriptors: the next one may find some.
             Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+        for (client, asked) in clients.hear() {
+            // What goes wrong with a client is no other's trouble.
+            drop(answer(client, asked, &place, &mut taker, running));
         }
     }
 }
@@ -200,45 +227,49 @@ fn is_owner(client: &UnixStream) -> bool {
 
 fn answer(
     mut client: UnixStream,
+    asked: Asked,
     place: &Place,
     taker: &mut Option<Taker>,
     running: &Arc<dyn Overseer>,
 ) -> io::Result<()> {
-    if !is_owner(&client) {
-        return Ok(());
-    }
     client.set_nonblocking(false)?;
-    client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    BufReader::new((&client).take(LINE_BYTES_MAX)).read_line(&mut line)?;
-    let answer = match line.trim_end() {
-        "status" => running.status().to_string(),
-        "status json" => running.status().to_json(),
-        "reload" => return reload(client, running.clone()),
-        "take over" => match hand_over(&client, place, taker.as_ref(), running.as_ref()) {
+    let overseer = running.clone();
+    match asked {
+        Asked::Status => aside(client, "vermeil-status", move || overseer.status().to_string()),
+        Asked::StatusJson => aside(client, "vermeil-status", move || overseer.status().to_json()),
+        Asked::Reload => aside(client, "vermeil-reload", move || reload(&*overseer)),
+        Asked::TakeOver => match hand_over(&client, place, taker.as_ref(), running.as_ref()) {
             Ok(begun) => {
                 *taker = Some(begun);
-                return Ok(());
+                Ok(())
             }
-            Err(why) => format!("{}\n{why}\n", client::REFUSED),
+            Err(why) => client.write_all(format!("{}\n{why}\n", client::REFUSED).as_bytes()),
         },
-        _ => "unknown request: status, status json, reload and take over are known\n".to_owned(),
-    };
-    client.write_all(answer.as_bytes())
+        Asked::Unknown => {
+            client.write_all(b"unknown request: status, status json, reload and take over are known\n")
+        }
+    }
 }
 
-/// Reloads, on a thread of its own: it may take its time, and others are answered meanwhile.
-fn reload(mut client: UnixStream, running: Arc<dyn Overseer>) -> io::Result<()> {
-    let reload = move || {
-        let (outcome, lines) = match running.reload() {
-            Ok(said) => (client::RELOADED, said.join("\n")),
-            Err(why) => (client::REFUSED, why),
-        };
-        // Whoever asked may have gone.
-        let _ = client.write_all(format!("{outcome}\n{lines}\n").as_bytes());
+/// Answers on a thread of its own, because the answer and its reader may take their time, and other clients are answered
+/// meanwhile.
+fn aside(
+    mut client: UnixStream,
+    name: &str,
+    make: impl FnOnce() -> String + Send + 'static,
+) -> io::Result<()> {
+    // The client may have gone.
+    let answer = move || drop(client.write_all(make().as_bytes()));
+    thread::Builder::new().name(name.to_owned()).spawn(answer).map(drop)
+}
+
+fn reload(running: &dyn Overseer) -> String {
+    let (outcome, lines) = match running.reload() {
+        Ok(said) => (client::RELOADED, said.join("\n")),
+        Err(why) => (client::REFUSED, why),
     };
-    thread::Builder::new().name("vermeil-reload".to_owned()).spawn(reload).map(drop)
+    format!("{outcome}\n{lines}\n")
 }
 
 /// Hands over to whoever has asked; why not, in words.

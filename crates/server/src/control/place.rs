@@ -4,6 +4,7 @@
 //! have put it there. A name that an ended server left behind is taken over; one that is answered is not. Names of the
 //! abstract kind are not used: they have no owner. Tested in `tests.rs`.
 
+use crate::removal::Remover;
 use rustix::{
     fs::{FileType, Mode, OFlags, Stat, fstat, open},
     process::{Uid, geteuid, umask},
@@ -11,7 +12,7 @@ use rustix::{
 use std::{
     env, fmt, fs, io,
     os::{
-        fd::OwnedFd,
+        fd::{BorrowedFd, OwnedFd},
         unix::{
             fs::DirBuilderExt as _,
             net::{UnixListener, UnixStream},
@@ -147,6 +148,8 @@ pub(super) struct Place {
     listener: UnixListener,
     /// Whether its name goes with it.
     has_name: bool,
+    /// What removes the name once this process may not.
+    remover: Option<Remover>,
 }
 
 impl Place {
@@ -196,13 +199,13 @@ impl Place {
         umask(before);
         let listener = bound.map_err(PlaceError::io(&path))?;
         listener.set_nonblocking(true).map_err(PlaceError::io(&path))?;
-        Ok(Self { path, name: Some(name), listener, has_name: true })
+        Ok(Self { path, name: Some(name), listener, has_name: true, remover: None })
     }
 
     /// A socket that another process has bound there, and whose name it has still.
     pub(super) fn inherited(path: &Path, listener: UnixListener) -> Self {
         let name = output::Place::find(path).ok();
-        Self { path: path.to_owned(), name, listener, has_name: false }
+        Self { path: path.to_owned(), name, listener, has_name: false, remover: None }
     }
 
     /// Its name is this process's from now on.
@@ -224,11 +227,31 @@ impl Place {
     }
 }
 
-/// Takes its name away. Fails, without harm, for a process that has become another user since.
+impl Place {
+    /// Takes its name away. Fails, without harm, for a process that has become another user since.
+    pub(super) fn remove_name(&self) {
+        if let Some(name) = &self.name {
+            let _ = name.remove();
+        }
+    }
+
+    /// What a process has to have open to remove the name.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.name.iter().map(output::Place::folder).collect()
+    }
+
+    /// From now on another process removes the name.
+    pub(super) fn remove_by(&mut self, remover: Remover) {
+        self.remover = Some(remover);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(name) = self.name.as_ref().filter(|_| self.has_name) {
-            let _ = name.remove();
+        match &self.remover {
+            _ if !self.has_name => {}
+            Some(remover) => remover.remove(),
+            None => self.remove_name(),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     options::ServeOptions,
     php::{self, Php, PhpError, PhpOptions, PhpSource, Pools, Prepared, Supervisor, Wanted},
     privileges::{self, When},
+    removal::Remover,
     sandbox::Rights,
 };
 use std::{
@@ -211,6 +212,16 @@ impl Setup {
             _ => None,
         };
         Rights { workspace: Some(self.workspace.path()), spool: Some(&self.spool), connect_port }
+    }
+
+    /// From now on another process removes the private folder.
+    pub(crate) fn remove_by(&mut self, remover: Remover) {
+        self.workspace.remove_by(remover);
+    }
+
+    /// The process that starts programs, if there is one.
+    pub(crate) fn keeper(&self) -> Option<u32> {
+        self.keeper.as_ref().map(Keeper::pid)
     }
 
     /// Starts them, and waits until they can be used.

@@ -14,7 +14,7 @@
 //! starts removes the folders of its own user on which there is none. Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/operation.rs`).
 
-use crate::voice::say;
+use crate::{removal::Remover, voice::say};
 use rustix::{
     fs::{
         Access, AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, Uid, access, chownat, fchown, flock, fstat,
@@ -41,6 +41,8 @@ use vermeil_io::output::{Owner, Place, make_folder};
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
+    /// What removes the folder once this process may not.
+    remover: Option<Remover>,
     /// The folder, locked; the kernel lets go of it when the process ends, however that happens.
     folder: OwnedFd,
     /// Folders in it.
@@ -81,7 +83,7 @@ impl Workspace {
             Ok(within)
         });
         match filled {
-            Ok(within) => Ok(Self { path, folder, within, server }),
+            Ok(within) => Ok(Self { path, remover: None, folder, within, server }),
             Err(error) => {
                 let _ = fs::remove_dir_all(unlocked.path());
                 Err(error)
@@ -131,6 +133,11 @@ impl Workspace {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// From now on another process removes the folder.
+    pub(crate) fn remove_by(&mut self, remover: Remover) {
+        self.remover = Some(remover);
     }
 
     /// Where it is, for programs that this process, as it is now, starts.
@@ -206,8 +213,11 @@ fn remove_left_over(parent: &Path, server: Option<Owner>) {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // What cannot be removed is in a folder for temporary files.
-        let _ = fs::remove_dir_all(self.path());
+        match &self.remover {
+            Some(remover) => remover.remove(),
+            // What cannot be removed is in a folder for temporary files.
+            None => drop(fs::remove_dir_all(self.path())),
+        }
     }
 }
 

@@ -59,3 +59,9 @@ struct Serves {
     /// Whether it answers the control socket of the other from now on.
     has_control: bool,
 }
+
+/// Whether the bytes are a message of either side.
+#[cfg(feature = "fuzz")]
+pub(crate) fn is_message(bytes: &[u8]) -> bool {
+    crate::messages::read::<Handed>(bytes).is_ok() || crate::messages::read::<Serves>(bytes).is_ok()
+}

@@ -40,6 +40,8 @@ pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
 pub use record::{LINE_BYTES_MAX, REFERER_BYTES_MAX, Record, USER_AGENT_BYTES_MAX};
 
 use batch::Message;
+pub(crate) use sink::{Opener, open_log_file};
+
 use sink::Sink;
 use writer::Writer;
 
@@ -219,14 +221,24 @@ impl Log {
     /// # Errors
     /// The file cannot be opened (a FIFO nobody reads yet is no error: it is tried again), or no thread can be started.
     pub fn start(target: &LogTarget, cores: usize, notices: Arc<Notices>) -> Result<Self, LogError> {
-        Self::start_with(target, cores, notices, Patience::USUAL)
+        Self::start_with(target, cores, notices, (Patience::USUAL, Opener::default()))
+    }
+
+    /// As [`start`](Self::start), for a process that may not open the file itself.
+    pub(crate) fn start_by(
+        opener: Opener,
+        target: &LogTarget,
+        cores: usize,
+        notices: Arc<Notices>,
+    ) -> Result<Self, LogError> {
+        Self::start_with(target, cores, notices, (Patience::USUAL, opener))
     }
 
     fn start_with(
         target: &LogTarget,
         cores: usize,
         notices: Arc<Notices>,
-        patience: Patience,
+        (patience, opener): (Patience, Opener),
     ) -> Result<Self, LogError> {
         match target {
             LogTarget::Off => Ok(Self { thread: None, shared: Shared::new(patience), notices }),
@@ -235,7 +247,7 @@ impl Log {
                 Self::start_sink(sink, cores, notices, patience)
             }
             LogTarget::File(path) => {
-                let sink = Sink::file(path).map_err(|source| LogError::Open {
+                let sink = Sink::file(path, opener).map_err(|source| LogError::Open {
                     path: path.clone(),
                     source: with_owner(path, source),
                 })?;

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use vermeil_io::output::Output;
 
@@ -34,9 +35,41 @@ pub(super) enum Progress {
     Failed(io::Error),
 }
 
+/// How the file of a log is opened: by this process, or by another where a sandbox keeps this one from it.
+#[derive(Clone)]
+pub(crate) struct Opener(Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>);
+
+impl Opener {
+    pub(crate) fn new(open: impl Fn(&Path) -> io::Result<File> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(open))
+    }
+}
+
+impl Default for Opener {
+    fn default() -> Self {
+        Self::new(open_log_file)
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opener")
+    }
+}
+
+/// Opens the file of a log for appending; makes it if it is missing. Never waits for the reader of a FIFO: without one it
+/// is the error `ENXIO`.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
+    Output::append().mode(FILE_MODE).open(path)
+}
+
 /// The open end of the log.
 #[derive(Debug)]
 pub(super) struct Sink {
+    opener: Opener,
     /// `None`: standard output, which cannot be opened again.
     path: Option<PathBuf>,
     /// `None` while the file cannot be opened.
@@ -54,12 +87,12 @@ impl Sink {
     pub(super) fn inherited(end: OwnedFd) -> io::Result<Self> {
         let file = File::from(end);
         let may_block = !file.metadata()?.is_file();
-        Ok(Self { path: None, file: Some(file), may_block })
+        Ok(Self { opener: Opener::default(), path: None, file: Some(file), may_block })
     }
 
     /// Opens `path` for appending. A FIFO without reader is no error: it is opened later.
-    pub(super) fn file(path: &Path) -> io::Result<Self> {
-        let mut sink = Self { path: Some(path.to_owned()), file: None, may_block: false };
+    pub(super) fn file(path: &Path, opener: Opener) -> io::Result<Self> {
+        let mut sink = Self { opener, path: Some(path.to_owned()), file: None, may_block: false };
         match sink.reopen() {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NXIO) => Err(error),
             _ => Ok(sink),
@@ -69,8 +102,7 @@ impl Sink {
     /// Opens the path anew. On failure the old file stays. Nothing to do for standard output.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        // Never waits for the reader of a FIFO.
-        let file = Output::append().mode(FILE_MODE).open(path)?;
+        let file = (self.opener.0)(path)?;
         self.may_block = !file.metadata()?.is_file();
         self.file = Some(file);
         Ok(())

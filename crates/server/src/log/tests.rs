@@ -27,7 +27,13 @@ impl World {
     }
 
     fn start(&self, path: &Path) -> Log {
-        Log::start_with(&LogTarget::File(path.to_owned()), 1, self.notices.clone(), IMPATIENT).unwrap()
+        Log::start_with(
+            &LogTarget::File(path.to_owned()),
+            1,
+            self.notices.clone(),
+            (IMPATIENT, Opener::default()),
+        )
+        .unwrap()
     }
 
     fn read(&self, name: &str) -> String {

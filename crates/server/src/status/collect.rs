@@ -23,7 +23,7 @@ use crate::{
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -44,7 +44,12 @@ pub(crate) struct Sources<'s> {
     pub(crate) notices: &'s Notices,
     pub(crate) programs: Option<&'s Shared>,
     pub(crate) life: Life,
+    pub(crate) answered: &'s Answered,
 }
+
+/// What each core has said last: counts of a core that does not answer in time stay as they were, so that none ever falls.
+#[derive(Default)]
+pub(crate) struct Answered(Mutex<HashMap<u32, CoreAnswer>>);
 
 /// What the one who watches over the server knows of it.
 pub(crate) struct Life {
@@ -85,7 +90,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Status {
 
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
-    let cores = cores(handle, server);
+    let cores = cores(handle, server, sources.answered);
     let answering = programs.map(Shared::answering);
     let totals = server.totals();
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
@@ -93,6 +98,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
     InstanceStatus {
         instance: voice::instance(),
         pid: std::process::id(),
+        uptime_s: sources.life.since.elapsed().as_secs_f64(),
         nodes: nodes.collect(),
         restarts: 0,
         io: handle.snapshot().cores.first().map(|core| core.io.clone()).unwrap_or_default(),
@@ -161,11 +167,13 @@ fn cache(server: &Server) -> CacheStatus {
     }
 }
 
-fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
+fn cores(handle: &Handle, server: &Server, answered: &Answered) -> Vec<CoreStatus> {
     let (before, since) = (process::core_times(), Instant::now());
     thread::sleep(SAMPLE);
     let (after, lasted) = (process::core_times(), since.elapsed());
     let answers = ask(handle);
+    let mut last = answered.0.lock().expect("nothing panics under this lock");
+    last.extend(answers.iter().map(|(core, answer)| (*core, *answer)));
     let snapshot = handle.snapshot();
     let core = |(index, known): (u32, &vermeil::CoreSnapshot)| {
         let answer = answers.get(&index);
@@ -175,7 +183,7 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
         };
         let CoreAnswer { connections, resting, door, polling, paths, looked_up } =
-            answer.copied().unwrap_or_default();
+            last.get(&index).copied().unwrap_or_default();
         let (accepts, sent_away) = server.balancing.of_core(index as usize);
         CoreStatus {
             core: index,

@@ -20,7 +20,7 @@ pub use records::{
 };
 pub(crate) use text::cores_in_words;
 
-pub(crate) use collect::{Life, Sources};
+pub(crate) use collect::{Answered, Life, Sources};
 
 impl Status {
     /// As JSON, on one line.

@@ -9,7 +9,7 @@ const INTRODUCTION: &str = "\
 
 `vermeil status` asks a server that runs what it is doing, over a control socket that only its owner can open; `vermeil status --json`
 gives what is below, as one JSON object. Fields may be added; those that are here keep their meaning. Counts are since the start
-of the server, times are seconds, sizes are bytes. This page is generated from the definitions.
+of the process that counts (`uptime_s` of its instance), times are seconds, sizes are bytes. This page is generated from the definitions.
 ";
 
 /// A record as the page tells it.
@@ -76,6 +76,8 @@ record! {
         instance: u32,
         /// Number of the process.
         pid: u32,
+        /// Time since the start of the process: its counts are since then.
+        uptime_s: f64,
         /// The memory nodes of its cores.
         nodes: Vec<u32>,
         /// Times that it was started again because it had ended.
@@ -84,7 +86,7 @@ record! {
         io: String,
         /// Its cores.
         cores: Vec<CoreStatus>,
-        /// Connections open, of the cores that answered.
+        /// Connections open.
         connections: u64,
         /// Requests answered, or cut while being answered.
         requests: u64,
@@ -124,7 +126,7 @@ record! {
         waited: f64,
         /// Time its thread ran since the start.
         cpu_s: f64,
-        /// Whether it answered within a second. If not, the eight fields below are zero.
+        /// Whether it answered within a second. If not, the eight fields below are those of its last answer.
         answered: bool,
         /// Connections open.
         connections: u64,

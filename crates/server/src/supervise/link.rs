@@ -161,6 +161,12 @@ pub(super) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
+/// Whether the bytes are an answer.
+#[cfg(feature = "fuzz")]
+pub(super) fn is_answer(bytes: &[u8]) -> bool {
+    crate::messages::read::<Numbered<Answer>>(bytes).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

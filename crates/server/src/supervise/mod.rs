@@ -78,7 +78,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     privileges::give_up(&options, When::BeforePrograms)?;
     privileges::say_who(&options);
     let mut signals = signals::watch(Impatience::Anybodys).map_err(ServeError::Signals)?;
-    let control = control.start();
+    let control = control.start(None);
     let together = options.instances.iter().map(|instance| instance.cpus.len()).max();
     let line = format!("balance: {}", balancing.describe(together.unwrap_or_default()));
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
@@ -200,4 +200,10 @@ fn ended(ends: &Ends) -> Ended {
         0 => Ended::Clean,
         cut => Ended::Cut(cut as u64),
     }
+}
+
+/// Whether the bytes are an answer of an instance.
+#[cfg(feature = "fuzz")]
+pub(crate) fn is_answer(bytes: &[u8]) -> bool {
+    link::is_answer(bytes)
 }

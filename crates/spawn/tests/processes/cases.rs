@@ -1,6 +1,6 @@
 //! The list of cases.
 
-use crate::{ends, programs, revisions, rights};
+use crate::{beside, ends, programs, revisions, rights};
 
 /// A case: it gets the arguments behind its name, and panics when it fails.
 pub(crate) type Case = fn(&[String]);
@@ -36,6 +36,9 @@ cases! {
     revisions:
         profiles_that_the_keeper_reads_can_be_used,
         what_cannot_be_read_changes_nothing;
+    beside:
+        work_has_open_what_was_kept_and_ends_with_the_socket,
+        a_panic_ends_the_process_alone;
     ends:
         the_exit_status_and_its_usage_are_told,
         a_killed_program_takes_its_children_along,

@@ -4,6 +4,7 @@
 //! descriptors. So this program is its own harness: without arguments it runs itself once for each case, and reports as
 //! cargo's harness does. `cargo test -p vermeil-spawn --test processes WORD` runs the cases whose names have the word.
 
+mod beside;
 mod cases;
 mod ends;
 mod fixture;

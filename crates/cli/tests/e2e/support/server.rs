@@ -203,6 +203,15 @@ impl Server {
         Self::run(command)
     }
 
+    /// As [`of_file_with`](Self::of_file_with), under another program, given with its arguments.
+    #[track_caller]
+    pub(crate) fn of_file_under(wrapper: &[&str], file: &Path, args: &[&str]) -> Self {
+        let mut outer = Command::new(wrapper[0]);
+        outer.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_vermeil"));
+        outer.args(["serve", "--config", file.to_str().expect("UTF-8")]).args(args);
+        Self::run(outer)
+    }
+
     #[track_caller]
     fn run(command: Command) -> Self {
         let process = Process::spawn(command);

@@ -1,0 +1,26 @@
+//! How a confined process has a name removed that it made before it was confined: by its broker.
+//!
+//! Leaves out which name, and the asking (`serve/broker/`).
+
+use std::{fmt, sync::Arc};
+
+/// Removes one name, in place of the process that holds this.
+#[derive(Clone)]
+pub(crate) struct Remover(Arc<dyn Fn() + Send + Sync>);
+
+impl Remover {
+    pub(crate) fn new(remove: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(remove))
+    }
+
+    /// Removes the name. A failure is harmless: the next start removes names that ended servers left behind.
+    pub(crate) fn remove(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Remover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Remover")
+    }
+}

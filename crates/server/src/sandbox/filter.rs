@@ -1,0 +1,192 @@
+//! The seccomp filter: a system call that `calls.txt` does not list does not exist for the server.
+//!
+//! Such a call fails with `ENOSYS`, as on a kernel that lacks the call. The C library and the standard library then fall back to an
+//! older call, so a new version of either does not end the server. A line of the list may allow a call for some arguments
+//! only. io_uring does its operations past the filter, so Landlock bounds those. The list is compared with what a running
+//! server calls by `crates/cli/tests/e2e/sandbox.rs`; the form of the list is tested below.
+
+use rustix::{io::Errno, process::getpid};
+use seccompiler::{BpfProgram, TargetArch, apply_filter, compile_from_json};
+use serde_json::{Value, json};
+use std::env::consts::ARCH;
+
+/// What the server calls.
+const CALLS: &str = include_str!("calls.txt");
+
+/// What was got.
+pub(super) struct Filtered {
+    /// How many calls are left.
+    pub(super) calls: usize,
+}
+
+/// Takes all other calls from this thread and those that it starts.
+///
+/// # Errors
+/// Why not, in words.
+pub(super) fn enter() -> Result<Filtered, String> {
+    let arch = TargetArch::try_from(ARCH).map_err(|_| format!("none is made for {ARCH}"))?;
+    let lines = parse(CALLS, u64::from(getpid().as_raw_nonzero().get().unsigned_abs()));
+    let calls = count(&lines);
+    let program = compile(&lines, arch)?;
+    apply_filter(&program).map_err(|error| error.to_string())?;
+    Ok(Filtered { calls })
+}
+
+/// One line of the list: a call, and for which arguments it is allowed.
+#[derive(Debug, PartialEq, Eq)]
+struct Line<'a> {
+    name: &'a str,
+    conditions: Vec<Condition>,
+}
+
+/// What one argument has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Equals { argument: u8, value: u64 },
+    HasBits { argument: u8, bits: u64 },
+}
+
+/// Reads the list; `pid` is what stands there for this process. Lines of other processors are left out.
+///
+/// # Panics
+/// The list has another form, which a test would have noticed.
+fn parse(text: &str, pid: u64) -> Vec<Line<'_>> {
+    let number = |text: &str| match (text, text.strip_prefix("0x")) {
+        ("pid", _) => pid,
+        (_, Some(digits)) => u64::from_str_radix(digits, 16).expect("a number"),
+        _ => text.parse().expect("a number"),
+    };
+    let condition = |word: &str| {
+        if let Some((argument, value)) = word.split_once('=') {
+            Condition::Equals { argument: argument.parse().expect("an argument"), value: number(value) }
+        } else {
+            let (argument, bits) = word.split_once('&').expect("a condition");
+            Condition::HasBits { argument: argument.parse().expect("an argument"), bits: number(bits) }
+        }
+    };
+    let mut lines = Vec::new();
+    for text in text.lines() {
+        let (words, _reason) = text.split_once('#').unwrap_or((text, ""));
+        let mut words = words.split_ascii_whitespace().peekable();
+        let Some(name) = words.next() else { continue };
+        if words.next_if_eq(&"x86_64").is_none() || ARCH == "x86_64" {
+            lines.push(Line { name, conditions: words.map(condition).collect() });
+        }
+    }
+    lines
+}
+
+/// How many calls the lines allow, each once.
+fn count(lines: &[Line<'_>]) -> usize {
+    let mut names: Vec<&str> = lines.iter().map(|line| line.name).collect();
+    names.dedup();
+    names.len()
+}
+
+fn compile(lines: &[Line<'_>], arch: TargetArch) -> Result<BpfProgram, String> {
+    let rules: Vec<Value> = lines.iter().map(rule).collect();
+    let refused = json!({ "errno": Errno::NOSYS.raw_os_error() });
+    let filter = json!({ "server": {
+        "mismatch_action": refused, "match_action": "allow", "filter": rules
+    }});
+    let mut programs =
+        compile_from_json(filter.to_string().as_bytes(), arch).map_err(|error| error.to_string())?;
+    programs.remove("server").ok_or_else(|| "it was not made".to_owned())
+}
+
+fn rule(Line { name, conditions }: &Line<'_>) -> Value {
+    if conditions.is_empty() {
+        return json!({ "syscall": name });
+    }
+    let arguments: Vec<Value> = conditions
+        .iter()
+        .map(|condition| match condition {
+            Condition::Equals { argument, value } => {
+                json!({ "index": argument, "type": "dword", "op": "eq", "val": value })
+            }
+            Condition::HasBits { argument, bits } => {
+                json!({ "index": argument, "type": "qword", "op": { "masked_eq": bits }, "val": bits })
+            }
+        })
+        .collect();
+    json!({ "syscall": name, "args": arguments })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls by which a captured process would leave its bounds, or take over another process or the machine.
+    const NEVER: [&str; 32] = [
+        "execve",
+        "execveat",
+        "fork",
+        "vfork",
+        "clone3",
+        "ptrace",
+        "process_vm_readv",
+        "process_vm_writev",
+        "pidfd_getfd",
+        "pidfd_open",
+        "pidfd_send_signal",
+        "mount",
+        "umount2",
+        "move_mount",
+        "open_tree",
+        "fsopen",
+        "fsmount",
+        "pivot_root",
+        "chroot",
+        "unshare",
+        "setns",
+        "init_module",
+        "finit_module",
+        "delete_module",
+        "kexec_load",
+        "kexec_file_load",
+        "reboot",
+        "setuid",
+        "setresuid",
+        "capset",
+        "keyctl",
+        "userfaultfd",
+    ];
+
+    /// Calls that are allowed for some arguments only.
+    const BOUNDED: [&str; 9] =
+        ["bpf", "clone", "ioctl", "kill", "prctl", "sched_setscheduler", "socket", "socketpair", "tgkill"];
+
+    #[test]
+    fn list_is_sorted_and_compiles() {
+        let lines = parse(CALLS, 1);
+        let arch = TargetArch::try_from(ARCH).expect("known");
+        compile(&lines, arch).expect("every name is a system call");
+        assert!(lines.is_sorted_by_key(|line| line.name));
+    }
+
+    #[test]
+    fn list_has_no_call_that_leaves_the_sandbox() {
+        for line in parse(CALLS, 1) {
+            assert!(!NEVER.contains(&line.name), "{}", line.name);
+            let is_bounded = BOUNDED.contains(&line.name);
+            assert_eq!(is_bounded, !line.conditions.is_empty(), "{}", line.name);
+        }
+    }
+
+    #[test]
+    fn line_has_name_conditions_and_reason() {
+        let lines = parse("# all\n\nread\nkill 0=pid # why\nsocket 0=2 1&0x800\n", 7);
+        let [read, kill, socket] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(*read, Line { name: "read", conditions: Vec::new() });
+        assert_eq!(
+            *kill,
+            Line { name: "kill", conditions: vec![Condition::Equals { argument: 0, value: 7 }] }
+        );
+        let both = vec![
+            Condition::Equals { argument: 0, value: 2 },
+            Condition::HasBits { argument: 1, bits: 0x800 },
+        ];
+        assert_eq!(*socket, Line { name: "socket", conditions: both });
+        assert_eq!(count(&lines), 3);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the process that serves gives up for good before it serves: a fault in it must not become a foothold.
+//!
+//! The main thread enters the sandbox before it starts any other thread, and threads inherit it. So the boundary is that of the
+//! process. By Landlock (Linux 5.13, network rules 6.7, signals 6.12) the process writes no files, starts no programs, opens
+//! neither connections nor further listening sockets, and signals no other process. With programs it also writes into its
+//! private folder, and connects to where they listen. A seccomp filter allows only the system calls that the server uses
+//! (`calls.rs`, `filter.rs`). What needs more is done by processes that are older than the sandbox: the broker opens logs and
+//! addresses (`serve/broker/`), the keeper starts programs (`vermeil-spawn`).
+//!
+//! Reading is bounded elsewhere, by opening everything beneath the served folder. Where the kernel offers less, what it
+//! offers is taken and the rest is said. Tested through the binary (`crates/cli/tests/e2e/sandbox.rs`).
+
+mod filter;
+
+use filter::Filtered;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
+    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope,
+};
+use std::path::Path;
+
+/// The newest version of Landlock whose rights are given up here.
+const ABI_KNOWN: ABI = ABI::V6;
+
+/// What programs need the server to keep.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rights<'a> {
+    /// A folder to write in.
+    pub(crate) workspace: Option<&'a Path>,
+    /// A folder for files without a name.
+    pub(crate) spool: Option<&'a Path>,
+    /// A port to connect to.
+    pub(crate) connect_port: Option<u16>,
+}
+
+/// Processes beside the server that are not in the sandbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outside {
+    pub(crate) broker: u32,
+    /// If programs may be started.
+    pub(crate) keeper: Option<u32>,
+}
+
+/// Gives up what serving does not need, for this thread and those that it starts; says what was got, for a line at start.
+pub(crate) fn enter(rights: &Rights<'_>, outside: Outside) -> String {
+    let landlock = described(rights, restrict(rights));
+    let calls = match filter::enter() {
+        Ok(Filtered { calls }) => format!("{calls} system calls (seccomp)"),
+        Err(why) => format!("all system calls (no seccomp filter: {why})"),
+    };
+    format!("{landlock}; {calls}; {outside}")
+}
+
+impl std::fmt::Display for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { broker, keeper } = self;
+        write!(f, "outside: process {broker} (opens the log and new addresses)")?;
+        keeper.map_or(Ok(()), |keeper| write!(f, ", process {keeper} (starts programs)"))
+    }
+}
+
+fn described(rights: &Rights<'_>, restricted: Result<RestrictionStatus, RulesetError>) -> String {
+    let status = match restricted {
+        Ok(status) => status,
+        Err(error) => return format!("no bounds on files and connections ({error})"),
+    };
+    let level = match status.landlock {
+        LandlockStatus::Available { effective_abi, kernel_abi } => kernel_abi.unwrap_or(effective_abi as i32),
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => 0,
+    };
+    let folders: Vec<String> = [rights.workspace, rights.spool]
+        .iter()
+        .flatten()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    let writing = match folders.is_empty() {
+        true => "no writing of files".to_owned(),
+        false => format!("no writing of files but below {}", folders.join(" and ")),
+    };
+    let connections = match rights.connect_port {
+        None => "no connections".to_owned(),
+        Some(port) => format!("no connections but to port {port}"),
+    };
+    match status.ruleset {
+        RulesetStatus::FullyEnforced => {
+            format!(
+                "{writing}, no programs, {connections}, no further addresses, no signals to others (Landlock {level})"
+            )
+        }
+        RulesetStatus::PartiallyEnforced => {
+            let connections = if level < 4 { ", no bounds on connections" } else { "" };
+            format!("{writing}, no programs{connections}, as far as this kernel's Landlock {level} goes")
+        }
+        RulesetStatus::NotEnforced => {
+            "no bounds on files and connections (this kernel has no Landlock)".to_owned()
+        }
+    }
+}
+
+fn restrict(rights: &Rights<'_>) -> Result<RestrictionStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(ABI_KNOWN) | AccessFs::Execute)?
+        .handle_access(AccessNet::from_all(ABI_KNOWN))?
+        .scope(Scope::Signal)?
+        .create()?;
+    if let Some(workspace) = rights.workspace.and_then(|path| PathFd::new(path).ok()) {
+        rules = rules.add_rule(PathBeneath::new(workspace, within_workspace()))?;
+    }
+    if let Some(spool) = rights.spool.and_then(|path| PathFd::new(path).ok()) {
+        // No file gets a name there: that would be `MakeReg`.
+        rules = rules.add_rule(PathBeneath::new(spool, AccessFs::WriteFile))?;
+    }
+    if let Some(port) = rights.connect_port {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
+    rules.restrict_self()
+}
+
+/// The sockets and configurations of pools.
+fn within_workspace() -> BitFlags<AccessFs> {
+    AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::MakeSock | AccessFs::RemoveFile
+}

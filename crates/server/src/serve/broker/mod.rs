@@ -1,0 +1,321 @@
+//! The broker: the small process that opens for a confined server what the server's sandbox refuses.
+//!
+//! ```text
+//! vermeil (every thread in the sandbox) ── Order ──▶ vermeil-broker (outside) ── forks, to read the file ──▶ vermeil-reread
+//!                   ◀── Answer, with descriptors ──┘
+//! ```
+//!
+//! The server forks the broker with the rights that serving has, just before the server enters the sandbox. The broker knows four
+//! orders. It opens the log, binds addresses, and removes the names of the control socket and of the private folder.
+//! An order names a log or an address, and the broker looks whether the configuration names it too: the one of the start, or
+//! the file, which the broker reads itself. So a captured server reaches nothing that its configuration does not name.
+//! Descriptors of sockets and files keep working in the sandbox, so the server writes its log and accepts connections itself.
+//!
+//! Leaves out the orders' work (`process.rs`), and programs: the keeper starts those (`vermeil-spawn`). Tested below and through
+//! the binary (`crates/cli/tests/e2e/sandbox.rs`).
+
+mod process;
+
+use crate::{
+    balance::Balancing, control::Bound, listen::Listening, log::Opener, messages::Messages,
+    options::ServeOptions, removal::Remover,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    net::SocketAddr,
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+use vermeil_spawn::{Beside, StartError, fork_beside};
+use vermeil_steer::Group;
+
+/// How long the broker may take to carry out an order. Guess: more than it may take to read the configuration file.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the server asks for.
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    /// Open the log at this path, given as bytes. The answer has one descriptor.
+    OpenLog(Vec<u8>),
+    /// Bind these addresses, for each core a socket.
+    Listen {
+        /// The addresses as they are asked for.
+        addrs: Vec<SocketAddr>,
+        /// Ports on which this server listens already.
+        ours: Vec<u16>,
+    },
+    /// Remove the name of the control socket.
+    RemoveControl,
+    /// Remove the private folder.
+    RemoveFolder,
+}
+
+/// What the broker says.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Opened,
+    /// The descriptors are those of the addresses, in this order.
+    Listening(Vec<BoundAddress>),
+    Removed,
+    Refused {
+        why: String,
+        /// The number of the system's error, if there is one.
+        code: Option<i32>,
+    },
+}
+
+/// An address that was bound.
+#[derive(Debug, Serialize, Deserialize)]
+struct BoundAddress {
+    asked: SocketAddr,
+    addr: SocketAddr,
+    /// How many descriptors are sockets. The two of the kernel's program follow if it is there.
+    sockets: usize,
+    /// The kernel's program that is to choose among the sockets, if any is, or why it cannot be loaded.
+    chooser: Option<Result<(), String>>,
+}
+
+/// What the broker is born with.
+pub(crate) struct Knowledge<'k> {
+    pub(crate) options: &'k ServeOptions,
+    pub(crate) balancing: &'k Balancing,
+    /// The control socket, unless another process has it.
+    pub(crate) control: Option<&'k Bound>,
+    /// The private folder.
+    pub(crate) folder: Option<&'k Path>,
+}
+
+/// An address that the broker has bound, and the kernel's program for it.
+pub(crate) struct NewAddress {
+    pub(crate) listening: Listening,
+    pub(crate) group: Option<io::Result<Group>>,
+}
+
+/// The server's end of the line to its broker. Clones share the line.
+#[derive(Clone, Debug)]
+pub(crate) struct Broker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Nothing once an answer did not come: it would be taken for that to the next order.
+    line: Mutex<Option<Messages>>,
+    /// Until it is waited for.
+    process: Option<Beside>,
+}
+
+impl Broker {
+    /// Forks the broker. To be called when this process has the rights that it serves with, and one thread.
+    ///
+    /// # Errors
+    /// When there are other threads, or the system refuses.
+    pub(crate) fn start(knowledge: &Knowledge<'_>) -> Result<Self, StartError> {
+        let kept = knowledge.descriptors();
+        let (process, socket) =
+            fork_beside(c"vermeil-broker", &kept, |socket| process::run(Messages::new(socket), knowledge))?;
+        let line = Mutex::new(Some(Messages::new(socket)));
+        Ok(Self(Arc::new(Inner { line, process: Some(process) })))
+    }
+
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.process.as_ref().map_or(0, Beside::pid)
+    }
+
+    /// Opens the log at `path` for appending, as the configuration names it.
+    ///
+    /// # Errors
+    /// The configuration names another, or what the system says.
+    fn open_log(&self, path: &Path) -> io::Result<File> {
+        let (answer, descriptors) = self.ask(&Order::OpenLog(path.as_os_str().as_bytes().to_owned()))?;
+        match (answer, descriptors.into_iter().next()) {
+            (Answer::Opened, Some(file)) => Ok(file.into()),
+            (answer, _) => Err(refusal(answer)),
+        }
+    }
+
+    /// What opens the log for the log's thread.
+    pub(crate) fn opener(&self) -> Opener {
+        let broker = self.clone();
+        Opener::new(move |path| broker.open_log(path))
+    }
+
+    /// Binds addresses that the configuration names, all or none.
+    ///
+    /// # Errors
+    /// The configuration does not name them, or one cannot be bound, in words for people.
+    pub(crate) fn listen(&self, addrs: Vec<SocketAddr>, ours: Vec<u16>) -> io::Result<Vec<NewAddress>> {
+        if addrs.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.ask(&Order::Listen { addrs, ours })? {
+            (Answer::Listening(bound), descriptors) => addresses(bound, descriptors),
+            (answer, _) => Err(refusal(answer)),
+        }
+    }
+
+    /// What removes the name of the control socket.
+    pub(crate) fn control_remover(&self) -> Remover {
+        self.remover(|| Order::RemoveControl)
+    }
+
+    /// What removes the private folder.
+    pub(crate) fn folder_remover(&self) -> Remover {
+        self.remover(|| Order::RemoveFolder)
+    }
+
+    fn remover(&self, order: fn() -> Order) -> Remover {
+        let broker = self.clone();
+        Remover::new(move || drop(broker.ask(&order())))
+    }
+
+    fn ask(&self, order: &Order) -> io::Result<(Answer, Vec<OwnedFd>)> {
+        let mut line = self.0.line.lock().expect("nothing panics under this lock");
+        let gone = || io::Error::new(io::ErrorKind::NotConnected, "the broker has ended; restart the server");
+        let messages = line.as_mut().ok_or_else(gone)?;
+        let asked = messages
+            .send(order, &[])
+            .and_then(|()| messages.receive::<Answer>(Some(Instant::now() + ANSWER_PATIENCE)));
+        match asked {
+            Ok(Some(answered)) => Ok(answered),
+            failed => {
+                *line = None;
+                failed?;
+                Err(gone())
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        drop(self.line.get_mut().map(Option::take));
+        if let Some(process) = self.process.take() {
+            process.wait();
+        }
+    }
+}
+
+impl<'k> Knowledge<'k> {
+    /// What has to stay open in the broker's process.
+    fn descriptors(&self) -> Vec<BorrowedFd<'k>> {
+        let control = self.control.into_iter().flat_map(Bound::descriptors);
+        self.balancing.descriptors().into_iter().chain(control).collect()
+    }
+}
+
+/// The broker's refusal as an error of the system.
+fn refusal(answer: Answer) -> io::Error {
+    match answer {
+        Answer::Refused { code: Some(code), .. } => io::Error::from_raw_os_error(code),
+        Answer::Refused { why, .. } => io::Error::other(why),
+        answer => io::Error::other(format!("the broker answers {answer:?}")),
+    }
+}
+
+/// Addresses with their descriptors.
+fn addresses(bound: Vec<BoundAddress>, descriptors: Vec<OwnedFd>) -> io::Result<Vec<NewAddress>> {
+    let mut descriptors = descriptors.into_iter();
+    let mut all = Vec::with_capacity(bound.len());
+    for BoundAddress { asked, addr, sockets, chooser } in bound {
+        let listening = Listening { asked, addr, sockets: descriptors.by_ref().take(sockets).collect() };
+        let mut next = || descriptors.next().ok_or(io::ErrorKind::UnexpectedEof);
+        let group = match chooser {
+            None => None,
+            Some(Ok(())) => Some(Ok(Group::from_parts(next()?, next()?))),
+            Some(Err(why)) => Some(Err(io::Error::other(why))),
+        };
+        all.push(NewAddress { listening, group });
+    }
+    Ok(all)
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
+}
+
+/// Whether the bytes are an order.
+#[cfg(feature = "fuzz")]
+pub(crate) fn is_order(bytes: &[u8]) -> bool {
+    crate::messages::read::<Order>(bytes).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        balance::Balance,
+        config::{self, Surroundings},
+        log::LogTarget,
+    };
+    use std::{fs, io::Write as _, thread};
+
+    /// A broker on a thread, for a server whose command line names this log and this address.
+    fn with_broker(log: &Path, listen: SocketAddr, test: impl FnOnce(&Broker)) {
+        let surroundings = Surroundings::here().expect("this machine has cpus");
+        let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"/\"\n";
+        let options = config::take(Path::new("vermeil.toml"), text, &surroundings).expect("a configuration");
+        let log = LogTarget::File(log.to_owned());
+        let options = ServeOptions { file: None, log, listen: vec![listen], ..options };
+        let balancing = Balancing::choose(Balance::Hash, &options.cpus);
+        let (ours, theirs) = Messages::pair().expect("a pair");
+        thread::scope(|scope| {
+            let knowledge =
+                Knowledge { options: &options, balancing: &balancing, control: None, folder: None };
+            scope.spawn(move || process::run(Messages::new(theirs), &knowledge));
+            test(&Broker(Arc::new(Inner { line: Mutex::new(Some(ours)), process: None })));
+        });
+    }
+
+    #[test]
+    fn broker_opens_what_is_named_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (log, other) = (folder.path().join("log"), folder.path().join("other"));
+        let named = "127.0.0.1:0".parse().expect("an address");
+        with_broker(&log, named, |broker| {
+            let mut file = broker.open_log(&log).expect("it is named");
+            file.write_all(b"line").expect("written");
+            assert_eq!(fs::read_to_string(&log).expect("there"), "line");
+            let error = broker.open_log(&other).expect_err("it is not named").to_string();
+            assert!(error.contains("the configuration does not name the log"), "{error}");
+            assert!(!other.exists());
+            let opened = broker.listen(vec![named], Vec::new()).expect("it is named");
+            assert_ne!(opened[0].listening.addr.port(), 0);
+            let unnamed = "127.0.0.2:0".parse().expect("an address");
+            let error = broker.listen(vec![named, unnamed], Vec::new()).map(|_| ()).expect_err("not named");
+            assert!(error.to_string().contains("does not name"), "{error}");
+        });
+    }
+
+    #[test]
+    fn broker_tells_the_error_of_the_system() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("none/log");
+        with_broker(&log, "127.0.0.1:0".parse().expect("an address"), |broker| {
+            let error = broker.open_log(&log).expect_err("the folder is missing");
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        });
+    }
+
+    #[test]
+    fn server_goes_on_without_its_broker() {
+        let (ours, theirs) = Messages::pair().expect("a pair");
+        let broker = Broker(Arc::new(Inner { line: Mutex::new(Some(ours)), process: None }));
+        drop(theirs);
+        for _ in 0..2 {
+            let error = broker.open_log(Path::new("/log")).expect_err("it is gone");
+            assert!(
+                matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::BrokenPipe),
+                "{error}"
+            );
+        }
+        broker.folder_remover().remove();
+    }
+}

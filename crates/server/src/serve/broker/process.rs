@@ -1,0 +1,193 @@
+//! The broker's side: what each order does, and what the configuration names.
+
+use super::{Answer, BoundAddress, Knowledge, Order, path_of};
+use crate::{
+    config::{self, Given, Surroundings},
+    listen::bind_all,
+    log::{LogTarget, open_log_file},
+    messages::Messages,
+    options::ServeOptions,
+    voice::say,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+use vermeil_spawn::fork_beside;
+
+/// How long reading the configuration file may take. Guess: a hundred thousand hosts are read in a second.
+const READ_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Logs that the broker remembers as named: a log that was moved goes on until the new one is open. Guess.
+const LOGS_MAX: usize = 16;
+
+/// Longest reason of a refusal, in bytes, because a message has its bound.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// Carries out orders until the server closes the line.
+pub(super) fn run(mut messages: Messages, knowledge: &Knowledge<'_>) {
+    let mut names = Names::of_start(knowledge.options);
+    while let Ok(Some((order, _))) = messages.receive::<Order>(None) {
+        let (answer, descriptors) = match carry_out(order, knowledge, &mut names) {
+            Ok(done) => done,
+            Err(error) => (refused(&error), Vec::new()),
+        };
+        let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
+        if messages.send(&answer, &descriptors).is_err() {
+            return;
+        }
+    }
+}
+
+fn refused(error: &io::Error) -> Answer {
+    let mut why = error.to_string();
+    why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
+    Answer::Refused { why, code: error.raw_os_error() }
+}
+
+fn carry_out(
+    order: Order,
+    knowledge: &Knowledge<'_>,
+    names: &mut Names,
+) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    match order {
+        Order::OpenLog(path) => {
+            let path = path_of(&path);
+            names.judge(
+                knowledge.options,
+                |names| names.logs.contains(&path),
+                || format!("the log {}", path.display()),
+            )?;
+            Ok((Answer::Opened, vec![open_log_file(&path)?.into()]))
+        }
+        Order::Listen { addrs, ours } => {
+            let missing = |names: &Names| addrs.iter().find(|addr| !names.listen.contains(addr)).copied();
+            names.judge(knowledge.options, |names| missing(names).is_none(), || format!("{addrs:?}"))?;
+            listen(&addrs, &ours, knowledge)
+        }
+        Order::RemoveControl => {
+            if let Some(control) = knowledge.control {
+                control.remove_name();
+            }
+            Ok((Answer::Removed, Vec::new()))
+        }
+        Order::RemoveFolder => {
+            if let Some(folder) = knowledge.folder {
+                fs::remove_dir_all(folder)?;
+            }
+            Ok((Answer::Removed, Vec::new()))
+        }
+    }
+}
+
+fn listen(
+    addrs: &[SocketAddr],
+    ours: &[u16],
+    knowledge: &Knowledge<'_>,
+) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    let Knowledge { options, balancing, .. } = knowledge;
+    let bound = bind_all(addrs, &options.cpus, balancing, ours).map_err(io::Error::other)?;
+    let (mut all, mut descriptors) = (Vec::new(), Vec::new());
+    for listening in bound {
+        let count = listening.sockets.len();
+        descriptors.extend(listening.sockets);
+        let chooser = balancing.group().map(|group| match group {
+            Ok(group) => {
+                descriptors.extend(group.into_parts());
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        });
+        let (asked, addr) = (listening.asked, listening.addr);
+        all.push(BoundAddress { asked, addr, sockets: count, chooser });
+    }
+    Ok((Answer::Listening(all), descriptors))
+}
+
+/// What the configuration names.
+struct Names {
+    /// In the order in which they were named.
+    logs: Vec<PathBuf>,
+    listen: Vec<SocketAddr>,
+}
+
+/// What the configuration file names now.
+#[derive(Serialize, Deserialize)]
+struct Reread {
+    log: Option<Vec<u8>>,
+    listen: Vec<SocketAddr>,
+}
+
+impl Names {
+    fn of_start(options: &ServeOptions) -> Self {
+        let log = log_of(options).map(Path::to_owned);
+        Self { logs: log.into_iter().collect(), listen: options.listen.clone() }
+    }
+
+    /// Looks whether something is named, and reads the file again if it is not.
+    fn judge(
+        &mut self,
+        options: &ServeOptions,
+        is_named: impl Fn(&Self) -> bool,
+        what: impl Fn() -> String,
+    ) -> io::Result<()> {
+        if is_named(self) {
+            return Ok(());
+        }
+        let unnamed = || io::Error::other(format!("the configuration does not name {}", what()));
+        let Some(file) = &options.file else {
+            say(format_args!("the broker refuses to open {}, which the command line does not name", what()));
+            return Err(unnamed());
+        };
+        self.learn(reread(file, options)?);
+        if is_named(self) { Ok(()) } else { Err(unnamed()) }
+    }
+
+    fn learn(&mut self, Reread { log, listen }: Reread) {
+        self.logs.extend(log.map(|log| path_of(&log)).filter(|log| !self.logs.contains(log)));
+        let surplus = self.logs.len().saturating_sub(LOGS_MAX);
+        self.logs.drain(..surplus);
+        self.listen = listen;
+    }
+}
+
+fn log_of(options: &ServeOptions) -> Option<&Path> {
+    match &options.log {
+        LogTarget::File(path) => Some(path),
+        LogTarget::Off | LogTarget::Stdout => None,
+    }
+}
+
+/// Reads the file in a process of its own, whose memory goes with it.
+fn reread(file: &Path, options: &ServeOptions) -> io::Result<Reread> {
+    let (child, socket) = fork_beside(c"vermeil-reread", &[], |socket| {
+        // The broker hears that nothing comes.
+        let _ = Messages::new(socket).send(&read(file, options), &[]);
+    })
+    .map_err(io::Error::other)?;
+    let heard = Messages::new(socket)
+        .receive::<Result<Reread, String>>(Some(Instant::now() + READ_PATIENCE))
+        .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()));
+    child.end();
+    heard?.0.map_err(io::Error::other)
+}
+
+fn read(file: &Path, options: &ServeOptions) -> Result<Reread, String> {
+    let around = Surroundings::here().map_err(|error| error.to_string())?;
+    // The cpus of an instance are decided, and nothing here depends on them.
+    let around = Surroundings { given: Given::Instances(options.instances.clone()), ..around };
+    let new = config::load(file, &around).map_err(|error| {
+        let mut why = error.to_string();
+        why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
+        why
+    })?;
+    let log = log_of(&new).map(|path| path.as_os_str().as_bytes().to_owned());
+    Ok(Reread { log, listen: new.listen })
+}

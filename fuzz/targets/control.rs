@@ -1,0 +1,11 @@
+//! Requests to the control socket: any bytes are a request or an unknown one, and bytes behind the line change nothing.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vermeil_server::fuzz::control;
+
+fuzz_target!(|line: &[u8]| {
+    let asked = control(line);
+    let ended = [line, b"\r\n"].concat();
+    assert_eq!(control(&ended), asked);
+});
