@@ -61,6 +61,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l user -d 'The u
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l follow-symlinks -d 'Which symbolic links below DIR are followed' -r -f -a "within\t'Relative ones that stay below DIR at every step'
 all\t'All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read'
 none\t'None'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l type -d 'The media type of files with an extension, such as ts=text/x-typescript' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-bytes -d 'Memory for file contents, all cores together, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-entries -d 'Paths remembered, all cores together' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-file-bytes -d 'The largest file whose content is kept in memory, in bytes' -r
@@ -88,6 +89,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-bytes -
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-bytes -d 'The longest request body, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l requests-per-connection -d 'Requests answered on one connection before it is closed' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l ranges-max -d 'The most ranges of a range request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l listing-names -d 'The most names on one page of a listing' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-timeout -d 'For a request head to arrive, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-timeout -d 'For a request body to arrive, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l keep-alive-timeout -d 'For the next request on a connection, in seconds or with a unit: ms, s, m, h' -r
@@ -96,6 +98,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l leave-timeout 
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l drain-timeout -d 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s c -l config -d 'Take everything from a configuration file, and nothing from the command line' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 'Answer 403 for a folder without index.html instead of listing it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l sendfile -d 'Send larger files by sendfile(2)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-nph -d 'Let programs whose names begin with nph- write the whole answer themselves'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
