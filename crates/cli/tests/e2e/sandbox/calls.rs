@@ -144,6 +144,7 @@ fn configuration(has_php: bool) -> String {
 fn ask_for_all(server: &Server, has_php: bool) {
     let targets = ["/", "/large", "/cgi-bin/program"];
     targets.iter().for_each(|target| ask(server, target, 0));
+    ask(server, "/cgi-bin/program", 10);
     ask(server, "/cgi-bin/program", 2_000_000);
     if has_php {
         ask(server, "/page.php", 10);
