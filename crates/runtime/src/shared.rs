@@ -5,7 +5,6 @@
 
 use crate::{
     blocking::Pool,
-    builder::Limits,
     code::Codes,
     color::{Head, Queue, Seat, Token},
     control::Control,
@@ -13,6 +12,7 @@ use crate::{
     costs::PublishedMoves,
     handler::{HandlerCounters, Handlers, slots},
     hints::{Gauge, Hints},
+    limits::Limits,
     observed::{Noting, WORDS},
     registry::Registry,
     room::{Ends, Line},
