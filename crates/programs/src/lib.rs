@@ -34,3 +34,8 @@ pub use outcome::{Outcome, Tally};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/runtime.md")]
 pub struct Page;
+
+/// The page about writing a server, whose code must run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/write-a-server.md")]
+pub struct ServerPage;
