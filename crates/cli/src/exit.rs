@@ -19,12 +19,14 @@ pub enum Exit {
     Cut = 4,
     /// A run was measured, and something else than the server set the pace.
     Doubtful = 5,
+    /// A run was measured, and what was asked of the server did not hold.
+    NotHeld = 6,
 }
 
 impl Exit {
     /// All of them, ascending.
-    pub const ALL: [Self; 6] =
-        [Self::Clean, Self::Failed, Self::Usage, Self::CannotStart, Self::Cut, Self::Doubtful];
+    pub const ALL: [Self; 7] =
+        [Self::Clean, Self::Failed, Self::Usage, Self::CannotStart, Self::Cut, Self::Doubtful, Self::NotHeld];
 
     /// What it means, for people.
     pub fn meaning(self) -> &'static str {
@@ -37,7 +39,10 @@ impl Exit {
             }
             Self::Cut => "the drain deadline passed, or a second signal came, and requests were cut",
             Self::Doubtful => {
-                "a run of vermeil load is marked invalid: something else than the server set the pace"
+                "a run of vermeil load is marked INVALID: it failed in part, or something else than the server set the pace"
+            }
+            Self::NotHeld => {
+                "a run of vermeil load passed a threshold of --fail-if, or the quality of service was not held"
             }
         }
     }

@@ -46,11 +46,12 @@ pub(crate) const EXAMPLES: &[&str] = &[
 /// With WORKLOAD users have sessions: `support` (pages, what they show, think times, paced downloads; the parameters
 /// published for SPECweb2005 Support), `specweb96` and `webstone` (files of their size classes), `single` (the path of URL, a
 /// connection each time), FILE.toml (your own table), or FILE.log (an access log, replayed). `vermeil load files` writes the
-/// files they ask for. --find-max searches the most users that hold the quality of service.
+/// files they ask for. --find-max searches the most users that hold the quality of service. A workload whose quality is not held,
+/// and a run that passes a threshold of --fail-if, end with exit code 6.
 ///
 /// The report says what the injector itself used. A run whose numbers are not the server's alone (the injector's cpu was the
-/// limit, its timers were late, it ran out of ports, the network lost packets, the window was too short) is marked INVALID
-/// with the reason, and the exit code is 5. Ctrl-C ends a run with the results so far. With --agents the load is made by
+/// limit, its timers were late, it ran out of ports, the network lost packets, the window was too short), or that failed in part, is
+/// marked INVALID with the reason, and the exit code is 5. A small run with --requests ends with 0 if all was answered. Ctrl-C ends a run with the results so far. With --agents the load is made by
 /// `vermeil load agent` on other machines, and their results are added up.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
@@ -174,7 +175,7 @@ impl LoadArgs {
         };
         live.end();
         match result {
-            Ok(record) => output::write(&self.output, &record),
+            Ok(record) => output::write(&self.output, record),
             Err(error) => print::failure(&error, resolve::exit_of(&error)),
         }
     }

@@ -19,6 +19,9 @@ use crate::wire::quoted;
 /// Longest wait before a run. A server that needs longer for a handshake or a small file is not ready to be loaded.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest wait for the answer to a TLS handshake that only tells what a server speaks. A guess.
+const TLS_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Longest wait for the rest of a line whose first bytes have come: it is only to be shown. A guess.
 const REST_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -30,23 +33,36 @@ const FRAME_HEAD: usize = 9;
 const ANSWER_BYTES_MAX: usize = 256;
 
 /// Finds what would fail every time with the server at `addr`.
-pub(crate) fn try_server(addr: SocketAddr, tls: Option<&Tls>, protocol: Protocol) -> Result<(), LoadError> {
+pub(crate) fn try_server(
+    addr: SocketAddr,
+    tls: Option<&Tls>,
+    protocol: Protocol,
+    timeout: Duration,
+) -> Result<(), LoadError> {
+    let timeout = timeout.min(TIMEOUT);
     match (tls, protocol) {
-        (Some(tls), _) => try_handshake(addr, tls, protocol),
-        (None, Protocol::Http2) => try_preface(addr),
+        (Some(tls), _) => try_handshake(addr, tls, protocol, timeout),
+        (None, Protocol::Http2) => try_preface(addr, timeout),
         (None, Protocol::Http1) => Ok(()),
     }
 }
 
-fn try_handshake(addr: SocketAddr, tls: &Tls, protocol: Protocol) -> Result<(), LoadError> {
-    let Ok(mut stream) = secure(addr, tls) else { return Ok(()) };
+fn try_handshake(
+    addr: SocketAddr,
+    tls: &Tls,
+    protocol: Protocol,
+    timeout: Duration,
+) -> Result<(), LoadError> {
+    let Ok(mut stream) = secure(addr, tls, timeout) else { return Ok(()) };
     while stream.conn.is_handshaking() {
         if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
             return match alert(&error) {
                 Some(AlertDescription::NoApplicationProtocol) if protocol == Protocol::Http2 => {
                     Err(LoadError::Http2 { addr, how: "it refused to in the TLS handshake (ALPN)".into() })
                 }
-                _ => of_tls(&error, tls, addr).map_or(Ok(()), Err),
+                _ => {
+                    Err(of_tls(&error, tls, addr).unwrap_or_else(|| no_handshake(&error, tls, addr, timeout)))
+                }
             };
         }
     }
@@ -59,9 +75,9 @@ fn try_handshake(addr: SocketAddr, tls: &Tls, protocol: Protocol) -> Result<(), 
 }
 
 /// Says HTTP/2's first words over plain TCP. Who speaks it answers with settings of its own.
-fn try_preface(addr: SocketAddr) -> Result<(), LoadError> {
+fn try_preface(addr: SocketAddr, timeout: Duration) -> Result<(), LoadError> {
     let wrong = |how| Err(LoadError::Http2 { addr, how });
-    let Ok(mut stream) = plain(addr) else { return Ok(()) };
+    let Ok(mut stream) = plain(addr, timeout) else { return Ok(()) };
     let mut answer = Vec::new();
     let mut ended = stream.write_all(PREFACE).err();
     while ended.is_none() && answer.len() < FRAME_HEAD {
@@ -74,7 +90,9 @@ fn try_preface(addr: SocketAddr) -> Result<(), LoadError> {
         return Ok(());
     }
     match ended.map(|error| error.kind()) {
-        Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) if answer.is_empty() => Ok(()),
+        Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) if answer.is_empty() => {
+            wrong(format!("it said nothing for {timeout:?}"))
+        }
         _ if answer.is_empty() => wrong("it ended the connection when it was spoken to".into()),
         _ => {
             // If it stays as it was, the wait is longer.
@@ -101,24 +119,56 @@ fn more(stream: &mut TcpStream, answer: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-fn plain(addr: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&addr, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+fn plain(addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     Ok(stream)
 }
 
-fn secure(addr: SocketAddr, tls: &Tls) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+fn secure(
+    addr: SocketAddr,
+    tls: &Tls,
+    timeout: Duration,
+) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let connection = tls.connection().map_err(io::Error::other)?;
-    Ok(StreamOwned::new(connection, plain(addr)?))
+    Ok(StreamOwned::new(connection, plain(addr, timeout)?))
 }
 
 /// A connection of the kind that `tls` says.
 pub(crate) fn connect(addr: SocketAddr, tls: Option<&Tls>) -> io::Result<Box<dyn Talk>> {
     Ok(match tls {
-        None => Box::new(plain(addr)?),
-        Some(tls) => Box::new(secure(addr, tls)?),
+        None => Box::new(plain(addr, TIMEOUT)?),
+        Some(tls) => Box::new(secure(addr, tls, TIMEOUT)?),
     })
+}
+
+/// Whether the server at `addr` answers the first bytes of a TLS handshake with TLS. For a run over `http://` that has
+/// brought no good answer.
+pub(crate) fn speaks_tls(addr: SocketAddr) -> bool {
+    /// A record with a ClientHello of TLS 1.2 that offers one cipher suite: enough for an answer, or for an alert.
+    const HELLO: &[u8] = b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03vermeil-load-asks-whether-is-TLS\x00\x00\x02\xc0\x2f\x01\x00";
+    let answer = || -> io::Result<[u8; 3]> {
+        let mut stream = plain(addr, TLS_TIMEOUT)?;
+        stream.write_all(HELLO)?;
+        let mut answer = [0; 3];
+        stream.read_exact(&mut answer)?;
+        Ok(answer)
+    };
+    // A handshake or an alert, of version 3.x.
+    matches!(answer(), Ok([0x15 | 0x16, 3, 0..=4]))
+}
+
+/// A handshake that ended without a word of TLS.
+fn no_handshake(error: &io::Error, tls: &Tls, addr: SocketAddr, timeout: Duration) -> LoadError {
+    let what = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("the server did not answer the TLS handshake within {timeout:?}")
+        }
+        _ => format!("the server ended the TLS handshake: {error}"),
+    };
+    let name = tls.name.to_str();
+    LoadError::Tls(format!("{name} at {addr}: {what}; is it http://, or another port?"))
 }
 
 /// What can be read and written.
@@ -195,14 +245,15 @@ mod tests {
     fn a_server_without_tls_is_said() {
         let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
-        let said = found(answer, |addr| try_server(addr, Some(&tls), Protocol::Http1)).expect("an error");
+        let said =
+            found(answer, |addr| try_server(addr, Some(&tls), Protocol::Http1, TIMEOUT)).expect("an error");
         assert!(said.contains("http://"), "{said}");
     }
 
     /// A run of HTTP/2 against such a server had nothing but malformed answers, and nobody said why.
     #[test]
     fn a_server_without_http2_is_said() {
-        let http2 = |addr| try_server(addr, None, Protocol::Http2);
+        let http2 = |addr| try_server(addr, None, Protocol::Http2, TIMEOUT);
         let said = found(b"HTTP/1.1 400 Bad Request\r\n\r\n", http2).expect("an error");
         assert!(said.contains("it answered \"HTTP/1.1 400 Bad Request\"; leave out --http2"), "{said}");
         let said = found(b"", http2).expect("an error");
@@ -215,6 +266,34 @@ mod tests {
     #[test]
     fn nobody_there_is_the_runs_to_count() {
         // tcpmux: nobody listens there, and no other test is given it.
-        assert!(try_server(([127, 0, 0, 1], 1).into(), None, Protocol::Http2).is_ok());
+        assert!(try_server(([127, 0, 0, 1], 1).into(), None, Protocol::Http2, TIMEOUT).is_ok());
+    }
+
+    /// A run over https against a port that reads and says nothing had nothing but timeouts.
+    #[test]
+    fn silence_in_the_handshake_is_said() {
+        let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let patience = Duration::from_millis(50);
+        let said = try_server(addr, Some(&tls), Protocol::Http1, patience).unwrap_err().to_string();
+        assert!(said.contains("did not answer the TLS handshake") && said.contains("http://"), "{said}");
+        let said = try_server(addr, None, Protocol::Http2, patience).unwrap_err().to_string();
+        assert!(said.contains("it said nothing"), "{said}");
+    }
+
+    #[test]
+    fn an_alert_tells_of_tls() {
+        let speaks = |answer| {
+            let is_tls = std::cell::Cell::new(false);
+            let find = |addr| {
+                is_tls.set(speaks_tls(addr));
+                Ok(())
+            };
+            found(answer, find);
+            is_tls.get()
+        };
+        assert!(speaks(b"\x15\x03\x03\0\x02\x02\x28") && speaks(b"\x16\x03\x03\0\x02\x02\0"));
+        assert!(!speaks(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
     }
 }

@@ -17,6 +17,8 @@ pub enum Fault {
     Unreachable,
     /// The server reset the connection, or closed it instead of answering.
     Reset,
+    /// The connection ended inside the answer.
+    Cut,
     /// The answer, or the connection, did not come in time.
     Timeout,
     /// The bytes are no answer.
@@ -33,10 +35,11 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Refused,
         Self::Unreachable,
         Self::Reset,
+        Self::Cut,
         Self::Timeout,
         Self::Malformed,
         Self::Status,
@@ -51,6 +54,7 @@ impl Fault {
             Self::Refused => "refused",
             Self::Unreachable => "unreachable",
             Self::Reset => "reset",
+            Self::Cut => "cut",
             Self::Timeout => "timeout",
             Self::Malformed => "malformed",
             Self::Status => "status",
@@ -66,6 +70,7 @@ impl Fault {
             Self::Refused => "connection refused",
             Self::Unreachable => "address not reachable",
             Self::Reset => "reset, or closed without an answer",
+            Self::Cut => "the connection ended inside the answer",
             Self::Timeout => "no answer in time",
             Self::Malformed => "malformed answer",
             Self::Status => "unexpected status",
@@ -79,7 +84,7 @@ impl Fault {
 impl From<Malformed> for Fault {
     fn from(malformed: Malformed) -> Self {
         match malformed {
-            Malformed::Truncated => Self::Reset,
+            Malformed::Truncated => Self::Cut,
             _ => Self::Malformed,
         }
     }
@@ -132,5 +137,24 @@ impl From<Fault> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Fault::of(&error).into()
+    }
+}
+
+/// Why an exchange has not answered all its requests.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// The server closed the idle connection before the requests were sent.
+    Idle,
+    /// The connection ended while the requests were on their way: its end and they crossed each other.
+    Crossing,
+    /// The server said that it does not begin what is left: by `Connection: close` in the last answer, or by GOAWAY.
+    Announced,
+    /// What is left has failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
     }
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 
-use crate::fault::{Failure, Fault};
+use crate::fault::{Failure, Fault, Stopped};
 use crate::stream::{Counted, Dial, Stream};
 use crate::wire::{Answer, Reuse};
 
@@ -42,7 +42,10 @@ pub(crate) struct Http2 {
     /// Of those, how many are counted already.
     counted: u64,
     answers: u64,
-    was_idle: bool,
+    /// Whether a request of the present exchange has been sent.
+    has_sent: bool,
+    /// The status of an answer that was cut.
+    cut_status: Option<u16>,
     /// The streams under way; kept for its memory.
     streams: Vec<Exchange>,
 }
@@ -66,7 +69,7 @@ impl Http2 {
     /// Connects.
     pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, Failure> {
         let received = Arc::new(AtomicU64::new(0));
-        let stream = Stream::open(addr, dial).await?;
+        let (stream, _) = Stream::open(addr, dial).await?;
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
@@ -79,14 +82,16 @@ impl Http2 {
             received,
             counted: 0,
             answers: 0,
-            was_idle: false,
+            has_sent: false,
+            cut_status: None,
             streams: Vec::new(),
         })
     }
 
-    /// Whether the last exchange failed only because the server had ended a connection that was used before.
-    pub(crate) fn was_idle(&self) -> bool {
-        self.was_idle
+    /// The status of an answer that was cut, and the bytes that came and belong to no whole answer.
+    pub(crate) fn unfinished(&mut self) -> (Option<u16>, u64) {
+        let received = self.received.load(Ordering::Relaxed);
+        (self.cut_status.take(), received - std::mem::replace(&mut self.counted, received))
     }
 
     /// Sends `count` requests, as many at once as the server allows, and tells `each` of their answers with the bytes that
@@ -96,8 +101,8 @@ impl Http2 {
         asked: &Asked,
         count: u64,
         mut each: impl FnMut(Answer, u64),
-    ) -> Result<(), Failure> {
-        self.was_idle = false;
+    ) -> Result<(), Stopped> {
+        (self.has_sent, self.cut_status) = (false, None);
         self.streams.clear();
         let (mut unsent, mut result) = (count, Ok(()));
         poll_fn(|context| {
@@ -136,7 +141,7 @@ impl Http2 {
 
     /// Sends as many of the `unsent` requests as the server allows now; gives their number. None are left unsent where none
     /// can be.
-    fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Failure>) -> usize {
+    fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Stopped>) -> usize {
         let before = self.streams.len();
         while *unsent > 0 {
             // Readiness changes only while the connection is polled, which whoever sends does next.
@@ -148,9 +153,13 @@ impl Http2 {
                 }
             };
             match begun {
-                Ok(exchange) => self.streams.push(exchange),
+                Ok(exchange) => {
+                    self.has_sent = true;
+                    self.streams.push(exchange);
+                }
                 Err(why) => {
-                    self.fail(why, result);
+                    let is_idle = self.has_ended && !self.has_sent;
+                    self.fail(if is_idle { Unanswered::Unsent } else { why }, result);
                     *unsent = 0;
                     break;
                 }
@@ -171,7 +180,7 @@ impl Http2 {
         sent.map_err(|error| unanswered(&error))
     }
 
-    fn poll_streams(&mut self, each: &mut impl FnMut(Answer, u64), result: &mut Result<(), Failure>) {
+    fn poll_streams(&mut self, each: &mut impl FnMut(Answer, u64), result: &mut Result<(), Stopped>) {
         let mut at = 0;
         while let Some(exchange) = self.streams.get_mut(at) {
             let answer = match exchange.poll() {
@@ -182,7 +191,7 @@ impl Http2 {
                 Poll::Pending => Err(Unanswered::Failed(Fault::Reset.into())),
                 Poll::Ready(answer) => answer,
             };
-            self.streams.swap_remove(at);
+            let exchange = self.streams.swap_remove(at);
             match answer {
                 Ok(answer) => {
                     let received = self.received.load(Ordering::Relaxed);
@@ -190,23 +199,32 @@ impl Http2 {
                     self.counted = received;
                     self.answers += 1;
                 }
+                Err(Unanswered::Failed(failure)) => {
+                    let failure = match exchange {
+                        Exchange::Answered { status, .. } => {
+                            self.cut_status = Some(status);
+                            if failure.fault == Fault::Reset { Fault::Cut.into() } else { failure }
+                        }
+                        Exchange::Asked(_) => failure,
+                    };
+                    self.fail(Unanswered::Failed(failure), result);
+                }
                 Err(why) => self.fail(why, result),
             }
         }
     }
 
-    /// A request has no answer: the worst that happens to any of them is the `result` of all.
-    fn fail(&mut self, why: Unanswered, result: &mut Result<(), Failure>) {
+    /// A request has no answer: the worst that happens to any of them is the `result` of all. What a fresh connection does
+    /// not begin has failed, or it would be sent for ever.
+    fn fail(&mut self, why: Unanswered, result: &mut Result<(), Stopped>) {
         match why {
             Unanswered::Unsent if result.is_ok() => {
-                self.was_idle = self.answers > 0;
-                *result = Err(Fault::Reset.into());
+                let is_fresh = self.answers == 0;
+                *result =
+                    Err(if is_fresh { Stopped::Failed(Fault::Reset.into()) } else { Stopped::Announced });
             }
             Unanswered::Unsent => {}
-            Unanswered::Failed(failure) => {
-                self.was_idle = false;
-                *result = Err(failure);
-            }
+            Unanswered::Failed(failure) => *result = Err(Stopped::Failed(failure)),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Fleet;
+use crate::before::speaks_tls;
 use crate::error::LoadError;
 use crate::plan::{Ground, Share, SimplePlan};
 use crate::quality::Quality;
@@ -15,6 +16,7 @@ use crate::run::{Outcome, Progress, Watch};
 use crate::search::{SearchOptions, search};
 use crate::session::{SessionPlan, check_sessions, run_sessions};
 use crate::simple::{check_simple, run_simple};
+use crate::url::Scheme;
 use crate::verdict::{Doubt, Gates};
 
 /// Who makes the load.
@@ -47,7 +49,11 @@ impl Job {
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
         let outcome = self.made_by(&mut who, watch)?;
-        let mut record = Record::new(subject.clone(), &outcome, &self.doubts(&outcome));
+        let mut doubts = self.doubts(&outcome);
+        if matches!(who, Injector::Here) {
+            doubts.extend(self.other_scheme(&outcome));
+        }
+        let mut record = Record::new(subject.clone(), &outcome, &doubts);
         if let Self::Sessions(plan) = self {
             record.quality = Some(plan.quality.judge(&outcome.total, &subject.sets));
         }
@@ -183,6 +189,21 @@ impl Job {
         }
     }
 
+    /// A run over `http://` with nothing good in it may have met a server of TLS.
+    fn other_scheme(&self, outcome: &Outcome) -> Option<Doubt> {
+        let url = match self {
+            Self::Simple(plan) => &plan.urls[0],
+            Self::Sessions(plan) => &plan.url,
+        };
+        let total = &outcome.total;
+        if url.scheme != Scheme::Http || total.good > 0 || total.failed() == 0 {
+            return None;
+        }
+        let sets = self.ground().sets_of(url).ok()?;
+        let addr = *sets.first()?.addrs.first()?;
+        speaks_tls(addr).then_some(Doubt::SpeaksTls { addr })
+    }
+
     /// The record of a trial; `has_held` says whether one before it has held.
     fn judged(&self, subject: &Subject, outcome: &Outcome, has_held: bool) -> Record {
         let quality = self.quality();
@@ -190,8 +211,10 @@ impl Job {
         let mut doubts = gates.judge(outcome);
         let (answers, window) = (outcome.total.good, outcome.window);
         // A run that is too much for the server answers few pages, and none at last: that is its result, not a doubt. A server
-        // that never answered well is another matter.
-        doubts.retain(|doubt| !matches!(doubt, Doubt::TooShort { .. }));
+        // that never answered well is another matter. Failures and waits are part of the quality.
+        doubts.retain(|doubt| {
+            !matches!(doubt, Doubt::TooShort { .. } | Doubt::Failures { .. } | Doubt::Hanging { .. })
+        });
         let is_too_much = if answers == 0 { has_held } else { !quality.is_undecided(&outcome.total) };
         if window < gates.window_min || !is_too_much {
             doubts.push(Doubt::TooShort { answers, window });
@@ -224,6 +247,7 @@ fn trial_of(record: &Record) -> TrialResult {
         users: record.users,
         held: quality.held,
         valid: record.valid,
+        doubts: record.doubts.clone(),
         rate: record.rate,
         good_share: quality.good_share,
         tolerable_share: quality.tolerable_share,

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use vermeil::Sleep;
 use crate::fault::{Failure, Fault};
 use crate::run::RECV_BUFFER_BYTES;
 use crate::stream::{Dial, Stream};
-use crate::wire::{Answer, Malformed, Progress, ResponseReader, Seen, Sink};
+use crate::wire::{Answer, Malformed, Progress, Repeats, ResponseReader, Seen, Sink};
 
 /// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.
 const READS_MAX: u32 = 64;
@@ -33,6 +33,21 @@ struct Desk {
     /// What has just been received.
     arrived: Vec<u8>,
     seen: Seen,
+}
+
+/// A reset may be seen this much later than a round trip: a server that closes with the request unread resets, and its thread may
+/// have to wait for a cpu first. A guess.
+const RESET_LATE: Duration = Duration::from_millis(5);
+
+/// When a connection ended on which a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Before the request was sent: the server closed an idle connection.
+    BeforeRequest,
+    /// While the request was on its way: the end and the request crossed each other.
+    Crossing,
+    /// Later, or on a connection that has carried no answer: the server had the request.
+    InRequest,
 }
 
 /// How an answer's bytes are taken.
@@ -65,25 +80,88 @@ pub(crate) struct Link {
     received: u64,
     /// Whether anything has come since the last request was sent.
     heard: bool,
+    /// When the last request was sent; nothing where the connection ended before.
+    sent_at: Option<Instant>,
+    /// How long connecting took: a round trip, or a little more.
+    round_trip: Duration,
+    /// Whether the connection ended in order (FIN), not by a reset.
+    ended_in_order: bool,
 }
 
 impl Link {
     /// Connects.
     pub(crate) async fn open(addr: std::net::SocketAddr, dial: &Dial) -> Result<Self, Failure> {
-        let stream = Stream::open(addr, dial).await?;
-        let (reader, pending) = (ResponseReader::default(), Vec::new());
-        Ok(Self { stream, reader, pending, answers: 0, received: 0, heard: false })
+        let (stream, round_trip) = Stream::open(addr, dial).await?;
+        Ok(Self {
+            stream,
+            reader: ResponseReader::default(),
+            pending: Vec::new(),
+            answers: 0,
+            received: 0,
+            heard: false,
+            sent_at: None,
+            round_trip,
+            ended_in_order: false,
+        })
     }
 
-    /// Whether the server ended an idle connection: it was used before, and nothing came for this request.
-    pub(crate) fn was_idle(&self) -> bool {
-        self.answers > 0 && !self.heard
+    /// When the connection ended on which a request failed. An end in order that is followed by a reset tells that the server's
+    /// socket was closed before the request came; without a reset, the server's system had taken the request. A reset alone
+    /// tells less: within about a round trip it is taken for one that crossed the request.
+    pub(crate) async fn ending(&mut self, failure: &Failure) -> Ending {
+        if failure.fault != Fault::Reset || self.heard || self.answers == 0 {
+            return Ending::InRequest;
+        }
+        let Some(sent_at) = self.sent_at else { return Ending::BeforeRequest };
+        let elapsed = sent_at.elapsed();
+        let is_crossing = if self.ended_in_order {
+            // The reset, if there is one, arrives a round trip after the request was sent.
+            if let Some(left) = (2 * self.round_trip).checked_sub(elapsed) {
+                vermeil::sleep(left).await;
+            }
+            self.stream.is_broken().await
+        } else {
+            elapsed < self.round_trip + RESET_LATE
+        };
+        if is_crossing { Ending::Crossing } else { Ending::InRequest }
     }
 
-    /// Sends `request`; an answer may be waited for at once.
-    pub(crate) async fn send(&mut self, request: &Bytes) -> Result<(), Failure> {
-        self.heard = false;
-        Ok(self.stream.send(request).await?)
+    /// Status and bytes of the answer that is not whole.
+    pub(crate) fn unfinished(&self) -> (Option<u16>, u64) {
+        (self.reader.status_under_way(), self.received + self.pending.len() as u64)
+    }
+
+    /// Sends `request`; an answer may be waited for at once. A connection that the server has closed meanwhile gets no request.
+    pub(crate) async fn send(&mut self, request: &Bytes, repeats: Repeats) -> Result<(), Failure> {
+        (self.heard, self.sent_at, self.ended_in_order) = (false, None, false);
+        if self.answers > 0 {
+            if repeats == Repeats::Never {
+                // The driver tells of an end once a turn. A request that must not be repeated waits for this turn.
+                vermeil::yield_turn().await;
+            }
+            self.look()?;
+        }
+        self.stream.send(request).await?;
+        self.sent_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Looks for an end of the connection, without waiting.
+    fn look(&mut self) -> Result<(), Failure> {
+        let mut early = Vec::new();
+        let context = &mut Context::from_waker(Waker::noop());
+        match self.stream.poll_recv(context, &mut early) {
+            Poll::Pending => Ok(()),
+            // Some servers say that an idle connection has taken too long (RFC 9110 section 15.5.9), and close it.
+            Poll::Ready(Ok(count)) if count == 0 || early.starts_with(b"HTTP/1.1 408") => {
+                Err(Fault::Reset.into())
+            }
+            Poll::Ready(Ok(_)) => {
+                self.heard = true;
+                Err(Failure::malformed(Malformed::Unasked, &early))
+            }
+            Poll::Ready(Err(error)) => Err(error.into()),
+        }
     }
 
     /// Reads one answer, and the number of bytes it had on the wire.
@@ -149,19 +227,26 @@ impl Link {
         DESK.with_borrow_mut(|Desk { arrived, seen }| {
             if self.pending.is_empty() {
                 arrived.clear();
-                if ready!(self.stream.poll_recv(context, arrived))? == 0 {
-                    return Poll::Ready(self.closed());
+                match ready!(self.stream.poll_recv(context, arrived)) {
+                    Ok(0) => return Poll::Ready(self.closed()),
+                    Ok(_) => {}
+                    Err(error) => return Poll::Ready(Err(self.lost(error.into()))),
                 }
                 self.heard = true;
-                let read = read(&mut self.reader, arrived, is_head, sink, seen)?;
+                let read = read(&mut self.reader, arrived, is_head, sink, seen);
+                let read = read.inspect_err(|_| self.received += arrived.len() as u64)?;
                 self.received += read.consumed as u64;
                 if read.consumed < arrived.len() {
                     self.pending.extend_from_slice(&arrived[read.consumed..]);
                 }
                 return Poll::Ready(Ok(read.answer));
             }
-            if fresh && ready!(self.stream.poll_recv(context, &mut self.pending))? == 0 {
-                return Poll::Ready(Err(Fault::Reset.into()));
+            if fresh {
+                match ready!(self.stream.poll_recv(context, &mut self.pending)) {
+                    Ok(0) => return Poll::Ready(Err(Fault::Cut.into())),
+                    Ok(_) => {}
+                    Err(error) => return Poll::Ready(Err(self.lost(error.into()))),
+                }
             }
             let read = read(&mut self.reader, &self.pending, is_head, sink, seen)?;
             self.received += read.consumed as u64;
@@ -175,11 +260,18 @@ impl Link {
     }
 
     fn closed(&mut self) -> Result<Option<Answer>, Failure> {
+        self.ended_in_order = true;
         match self.reader.close() {
             Ok(Some(answer)) => Ok(Some(answer)),
-            Ok(None) => Err(Fault::Reset.into()),
+            Ok(None) => Err(self.lost(Fault::Reset.into())),
             Err(malformed) => Err(Failure::malformed(malformed, &[])),
         }
+    }
+
+    /// A connection that ends while an answer comes has cut this answer.
+    fn lost(&self, failure: Failure) -> Failure {
+        let is_inside = self.received > 0 || !self.pending.is_empty();
+        if failure.fault == Fault::Reset && is_inside { Fault::Cut.into() } else { failure }
     }
 
     /// Whether more has come than was asked for.
@@ -191,13 +283,11 @@ impl Link {
         }
     }
 
-    /// Waits until the server closes, so that the port stays with the side that closed first.
-    pub(crate) async fn closed_by_peer(&mut self) {
+    /// Whether the server has closed, as far as is known without waiting.
+    pub(crate) fn is_closed_by_peer(&mut self) -> bool {
+        let context = &mut Context::from_waker(Waker::noop());
         let mut rest = Vec::new();
-        while rest.is_empty()
-            && !matches!(poll_fn(|context| self.stream.poll_recv(context, &mut rest)).await, Ok(0) | Err(_))
-        {
-        }
+        matches!(self.stream.poll_recv(context, &mut rest), Poll::Ready(Ok(0) | Err(_)))
     }
 }
 

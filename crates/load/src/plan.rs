@@ -163,6 +163,27 @@ impl Ground {
     }
 }
 
+/// A request of an access log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Logged {
+    /// The method.
+    pub method: String,
+    /// The target as it was sent; bytes beyond ASCII, too.
+    pub target: Vec<u8>,
+    /// Whether the version was HTTP/1.0.
+    pub is_old: bool,
+    /// The status of the answer, where that was an error: it is expected again.
+    pub status: Option<u16>,
+}
+
+impl Logged {
+    /// The request line, with its end.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        let version: &[u8] = if self.is_old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" };
+        [self.method.as_bytes(), b" ", &self.target, version].concat()
+    }
+}
+
 /// A run like those of wrk and ab: the same requests, over and over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SimplePlan {
@@ -182,7 +203,9 @@ pub struct SimplePlan {
     pub protocol: Protocol,
     /// Requests sent before the first answer is waited for, at least 1. Over HTTP/2 each has a stream.
     pub pipeline: usize,
-    /// Which URL each arrival of an open loop is for; in turn without.
+    /// The different requests of an access log, in place of `urls`, whose first is the server.
+    pub logged: Option<Vec<Logged>>,
+    /// Which URL, or which request of a log, each arrival of an open loop is for; in turn without.
     pub order: Option<Arc<[u32]>>,
     /// What good and tolerable mean.
     pub quality: Quality,
@@ -203,6 +226,7 @@ impl SimplePlan {
             reuse: Reuse::Keep,
             protocol: Protocol::Http1,
             pipeline: 1,
+            logged: None,
             order: None,
             quality: Quality::default(),
             requests_max: None,

@@ -1,22 +1,26 @@
 //! Access logs as load: the same requests in the same order, when they came.
 //!
 //! Reads the common and the combined log format. Their times are whole seconds: requests of one second are spread over it
-//! evenly. Only what can be asked again is: GET and HEAD lines, the former as they are, the latter as GET. Tested here.
+//! evenly. Methods, targets and the version HTTP/1.0 are asked for as the log has them, escapes decoded: `\xHH` of Vermeil and
+//! nginx, and the short ones of Apache (`\"`, `\\`, `\t`, …). Content is in no log. What is no whole request line, or cannot be sent
+//! as one, is passed over and counted. Tested here, and against the server's own log in `crates/cli/tests/load.rs`.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::pace::Arrivals;
+use crate::plan::Logged;
 
 /// An access log, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// When requests arrive.
     pub arrivals: Arrivals,
-    /// What is asked for: each path once.
-    pub targets: Vec<String>,
-    /// Which of them each arrival is for.
+    /// What is asked for: each different request once.
+    pub requests: Vec<Logged>,
+    /// Which of them each arrival is.
     pub order: Vec<u32>,
-    /// Lines that were passed over: other methods, and what is no line of a log.
+    /// Lines that were passed over: no line of a log, or no request that could be sent.
     pub skipped: usize,
 }
 
@@ -24,9 +28,10 @@ pub struct Replay {
 ///
 /// # Errors
 /// No line can be replayed.
-pub fn replay(log: &str, speed: f64) -> Result<Replay, String> {
-    let mut requests: Vec<(i64, &str)> = log.lines().filter_map(request).collect();
-    let skipped = log.lines().count() - requests.len();
+pub fn replay(log: &[u8], speed: f64) -> Result<Replay, String> {
+    let lines = || log.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let mut requests: Vec<(i64, Logged)> = lines().filter_map(request).collect();
+    let skipped = lines().count() - requests.len();
     // Servers log when a request ends; lines of one second may stand in any order, and some come late.
     requests.sort_by_key(|(second, _)| *second);
     let Some(&(first, _)) = requests.first() else {
@@ -42,28 +47,87 @@ pub fn replay(log: &str, speed: f64) -> Result<Replay, String> {
             times.push(Duration::from_secs_f64(at / speed));
         }
     }
-    let mut places = std::collections::HashMap::new();
-    let (mut targets, mut order) = (Vec::new(), Vec::with_capacity(requests.len()));
-    for (_, target) in requests {
-        let place = *places.entry(target).or_insert_with(|| {
-            targets.push(target.to_owned());
-            targets.len() as u32 - 1
+    let mut places = HashMap::new();
+    let (mut different, mut order) = (Vec::new(), Vec::with_capacity(requests.len()));
+    for (_, request) in requests {
+        let place = *places.entry(request.clone()).or_insert_with(|| {
+            different.push(request);
+            different.len() as u32 - 1
         });
         order.push(place);
     }
-    Ok(Replay { arrivals: Arrivals::Recorded(times.into()), targets, order, skipped })
+    Ok(Replay { arrivals: Arrivals::Recorded(times.into()), requests: different, order, skipped })
 }
 
-/// Second since 1970 and path of a line, if it can be asked again.
-fn request(line: &str) -> Option<(i64, &str)> {
-    let (_, rest) = line.split_once(" [")?;
-    let (time, rest) = rest.split_once("] \"")?;
-    let (request, _) = rest.split_once('"')?;
-    let mut words = request.split(' ');
-    let is_asked = matches!(words.next()?, "GET" | "HEAD");
-    let target = words.next().filter(|target| target.starts_with('/') && is_asked)?;
-    let is_sent = |byte: u8| byte > b' ' && byte < 0x7F;
-    Some((seconds(time)?, target)).filter(|_| target.bytes().all(is_sent))
+/// Second since 1970 and request of a line, if it can be asked again.
+fn request(line: &[u8]) -> Option<(i64, Logged)> {
+    let (_, rest) = split(line, b" [")?;
+    let (time, rest) = split(rest, b"] \"")?;
+    let (request, rest) = quoted(rest)?;
+    let mut words = request.split(|&byte| byte == b' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let is_sent = |byte: &u8| *byte > b' ' && *byte != 0x7F;
+    let is_whole = words.next().is_none()
+        && version.starts_with(b"HTTP/")
+        && !method.is_empty()
+        && method.iter().all(is_token)
+        && !target.is_empty()
+        && target.iter().all(is_sent)
+        // A field that the server cut ends so.
+        && !target.ends_with(b"\\...");
+    let status = rest.trim_ascii_start().split(|&byte| byte == b' ').next().and_then(text);
+    let logged = Logged {
+        method: text(method)?.to_owned(),
+        target: target.to_vec(),
+        is_old: version == b"HTTP/1.0",
+        status: status.and_then(|status| status.parse().ok()).filter(|status| *status >= 400),
+    };
+    Some((seconds(text(time)?)?, logged)).filter(|_| is_whole)
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// What stands before and behind the first `mark`.
+fn split<'a>(bytes: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = bytes.windows(mark.len()).position(|window| window == mark)?;
+    Some((&bytes[..at], &bytes[at + mark.len()..]))
+}
+
+/// A field up to its closing quote, escapes decoded, and what stands behind it. A backslash that begins no escape stands for
+/// itself.
+fn quoted(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let (mut field, mut rest) = (Vec::new(), bytes);
+    loop {
+        rest = match rest {
+            [b'"', rest @ ..] => return Some((field, rest)),
+            [b'\\', b'x' | b'X', high, low, rest @ ..]
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                let digits = [*high, *low];
+                field.push(u8::from_str_radix(text(&digits)?, 16).ok()?);
+                rest
+            }
+            [b'\\', escape @ (b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'v'), rest @ ..] => {
+                field.push(match escape {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'v' => 11,
+                    other => *other,
+                });
+                rest
+            }
+            [byte, rest @ ..] => {
+                field.push(*byte);
+                rest
+            }
+            [] => return None,
+        };
+    }
 }
 
 /// `10/Oct/2000:13:55:36 -0700` as seconds since 1970.
@@ -105,21 +169,69 @@ mod tests {
         assert_eq!(seconds("29/Foo/2024:12:00:00 +0000"), None);
     }
 
+    fn log_of(requests: &[&str]) -> Vec<u8> {
+        let line = |request: &&str| {
+            format!("1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] \"{request}\" 200 5 \"-\" \"x\"\n")
+        };
+        requests.iter().map(line).collect::<String>().into_bytes()
+    }
+
+    fn read(request: &str) -> Option<(String, Vec<u8>, bool)> {
+        let replay = replay(&log_of(&[request]), 1.0).ok()?;
+        let Logged { method, target, is_old, .. } = replay.requests[0].clone();
+        Some((method, target, is_old))
+    }
+
     #[test]
     fn a_log_is_replayed_in_order_and_time() {
         let log = concat!(
             "1.1.1.1 - - [10/Oct/2000:13:55:38 +0000] \"GET /b?c HTTP/1.1\" 200 5 \"-\" \"x\"\n",
             "1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a HTTP/1.1\" 200 5\n",
             "1.1.1.1 - u [10/Oct/2000:13:55:36 +0000] \"HEAD /b?c HTTP/1.0\" 200 -\n",
-            "1.1.1.1 - - [10/Oct/2000:13:55:37 +0000] \"POST /a HTTP/1.1\" 200 5\n",
+            "1.1.1.1 - - [10/Oct/2000:13:55:37 +0000] \"POST /a HTTP/1.1\" 404 5\n",
             "nonsense\n",
             "1.1.1.1 - - [10/Oct/2000:13:55:37 +0000] \"-\" 408 0\n",
         );
-        let replay = replay(log, 2.0).unwrap();
-        assert_eq!((replay.targets.join(" "), replay.skipped), ("/a /b?c".to_owned(), 3));
-        assert_eq!(replay.order, [0, 1, 1]);
-        let times = [0.0, 0.25, 1.0].map(Duration::from_secs_f64);
+        let replay = replay(log.as_bytes(), 2.0).unwrap();
+        let line = |logged: &Logged| String::from_utf8(logged.line()).unwrap().trim_end().to_owned();
+        let lines: Vec<_> = replay.requests.iter().map(line).collect();
+        assert_eq!(lines, ["GET /a HTTP/1.1", "HEAD /b?c HTTP/1.0", "POST /a HTTP/1.1", "GET /b?c HTTP/1.1"]);
+        assert_eq!((replay.order, replay.skipped), (vec![0, 1, 2, 3], 2));
+        let statuses: Vec<_> = replay.requests.iter().map(|logged| logged.status).collect();
+        assert_eq!(statuses, [None, None, Some(404), None]);
+        let times = [0.0, 0.25, 0.5, 1.0].map(Duration::from_secs_f64);
         assert_eq!(replay.arrivals, Arrivals::Recorded(times.into()));
-        assert!(super::replay("nonsense\n", 1.0).is_err());
+        assert!(super::replay(b"nonsense\n", 1.0).is_err());
+    }
+
+    /// A quote is logged as its escape, and the four characters of the escape were asked for.
+    #[test]
+    fn escapes_are_decoded() {
+        let target = |target: &str| read(&format!("GET {target} HTTP/1.1")).map(|(_, target, _)| target);
+        assert_eq!(target(r"/six\x22q").unwrap(), b"/six\"q");
+        assert_eq!(target(r"/a\x5Cb\xC3\xA9").unwrap(), b"/a\\b\xC3\xA9");
+        assert_eq!(target(r#"/apache\"\\"#).unwrap(), b"/apache\"\\");
+        assert_eq!(target("*").unwrap(), b"*");
+        assert_eq!(target("http://a/b").unwrap(), b"http://a/b");
+        assert_eq!(target(r"/a\x0Ab"), None, "a line end cannot be sent in a target");
+        assert_eq!(target(r"/cut\..."), None);
+    }
+
+    #[test]
+    fn what_is_no_request_is_passed_over() {
+        for request in [
+            "-",
+            "",
+            "GET",
+            "GET /a",
+            "GET /a b HTTP/1.1",
+            r"\x16\x03\x01",
+            "G@T /a HTTP/1.1",
+            "GET  HTTP/1.1",
+        ] {
+            assert_eq!(read(request), None, "{request}");
+        }
+        assert_eq!(read("DELETE /a HTTP/1.0").unwrap(), ("DELETE".to_owned(), b"/a".to_vec(), true));
+        assert_eq!(read("PROPFIND /a HTTP/2.0").unwrap(), ("PROPFIND".to_owned(), b"/a".to_vec(), false));
     }
 }

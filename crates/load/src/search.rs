@@ -109,6 +109,7 @@ impl<E> Search<'_, E> {
 
     /// One run that can be trusted.
     fn once(&mut self, users: usize) -> Result<Option<bool>, E> {
+        let mut doubts: Vec<String> = Vec::new();
         for _ in 0..DOUBTFUL_MAX {
             let attempt = self.trials.len() as u64;
             let Some(result) = (self.trial)(users, attempt)? else {
@@ -116,12 +117,17 @@ impl<E> Search<'_, E> {
                 return Ok(None);
             };
             let (held, valid) = (result.held, result.valid);
+            for doubt in &result.doubts {
+                if !doubts.contains(doubt) {
+                    doubts.push(doubt.clone());
+                }
+            }
             self.trials.push(result);
             if valid {
                 return Ok(Some(held));
             }
         }
-        self.ended = Some(format!("runs of {users} users cannot be trusted, see their reasons"));
+        self.ended = Some(format!("runs of {users} users cannot be trusted: {}", doubts.join("; ")));
         Ok(None)
     }
 
@@ -241,11 +247,13 @@ mod tests {
     fn runs_that_cannot_be_trusted_end_it() {
         let mut trial = |users: usize, _| {
             let valid = users < 500;
-            Ok::<_, ()>(Some(TrialResult { users, held: true, valid, ..TrialResult::default() }))
+            let doubts = if valid { Vec::new() } else { vec!["the cpu was busy".to_owned()] };
+            Ok::<_, ()>(Some(TrialResult { users, held: true, valid, doubts, ..TrialResult::default() }))
         };
         let result = search(OPTIONS, &mut trial).unwrap();
         assert_eq!(result.users, 256);
-        assert!(result.confidence.contains("512 users cannot be trusted"), "{}", result.confidence);
+        let said = "512 users cannot be trusted: the cpu was busy";
+        assert!(result.confidence.ends_with(said), "{}", result.confidence);
     }
 
     #[test]

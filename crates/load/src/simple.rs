@@ -12,17 +12,18 @@ use vermeil::{Handle, Sleep};
 
 use self::lane::{Begin, Lane, Spoken};
 use crate::error::LoadError;
-use crate::fault::{Failure, Fault};
+use crate::fault::{Failure, Fault, Stopped};
 use crate::http2::Asked;
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
-use crate::plan::{Loop, Protocol, SimplePlan};
+use crate::plan::{Logged, Loop, Protocol, SimplePlan};
 use crate::quality::Quality;
 use crate::random::Random;
-use crate::run::{Engine, Field, Outcome, Supply, Watch, check, until};
+use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check, until};
 use crate::stream::Dial;
 use crate::trust::Tls;
-use crate::wire::Reuse;
+use crate::url::Url;
+use crate::wire::{Repeats, Request, Reuse};
 
 /// Pause after a connection failed, and after as many in a row as it takes. A guess: a refusing server is asked a hundred
 /// times a second and user at first.
@@ -41,7 +42,7 @@ pub fn run_simple(plan: &SimplePlan, watch: &mut dyn Watch) -> Result<Outcome, L
 /// Finds what would keep `plan` from beginning.
 pub(crate) fn check_simple(plan: &SimplePlan) -> Result<(), LoadError> {
     let supply = Users::new(plan)?;
-    check(&plan.ground.sets_of(&plan.urls[0])?, &supply)
+    check(&plan.ground.sets_of(&plan.urls[0])?, &supply, plan.ground.timeout)
 }
 
 /// The users to be, and what they have in common.
@@ -57,9 +58,10 @@ struct Users {
 
 /// What every user does.
 struct Scheme {
-    /// Requests for each URL.
+    /// Requests for each URL, or for each different line of a log.
     batches: Batches,
-    is_head: bool,
+    /// What is known of them.
+    asked: Vec<Asking>,
     pipeline: u64,
     reuse: Reuse,
     think: Think,
@@ -67,6 +69,15 @@ struct Scheme {
     /// Which batch each arrival is for, if that was recorded.
     order: Option<Arc<[u32]>>,
     quality: Quality,
+}
+
+/// What reading the answers of a batch needs to know of its requests.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    is_head: bool,
+    repeats: Repeats,
+    /// The status in the log, which is good, too, when it comes again.
+    logged: Option<u16>,
 }
 
 /// Requests, one batch for each URL.
@@ -79,11 +90,35 @@ enum Batches {
 
 impl Batches {
     fn new(plan: &SimplePlan, host: &str) -> Result<Self, LoadError> {
+        if let Some(logged) = &plan.logged {
+            return Self::of_log(plan, logged, host);
+        }
         let bytes = |target: &str| plan.request.bytes(host, target, plan.reuse).repeat(plan.pipeline).into();
         Ok(match plan.protocol {
             Protocol::Http1 => Self::Http1(plan.urls.iter().map(|url| bytes(&url.target)).collect()),
             Protocol::Http2 => {
                 Self::Http2(plan.urls.iter().map(|url| plan.request.http2(url)).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// The requests of a log; content is sent with the methods that have it.
+    fn of_log(plan: &SimplePlan, logged: &[Logged], host: &str) -> Result<Self, LoadError> {
+        let request = |logged: &Logged| -> Result<Request, LoadError> {
+            let request = plan.request.clone().method(&logged.method)?;
+            Ok(if request.has_content_by_method() { request } else { request.content(Bytes::new()) })
+        };
+        Ok(match plan.protocol {
+            Protocol::Http1 => {
+                let bytes = |line: &Logged| Ok(request(line)?.line_and_rest(&line.line(), host, plan.reuse));
+                Self::Http1(logged.iter().map(bytes).collect::<Result<_, LoadError>>()?)
+            }
+            Protocol::Http2 => {
+                let asked = |line: &Logged| {
+                    let target = String::from_utf8_lossy(&line.target).into_owned();
+                    Ok(request(line)?.http2(&Url { target, ..plan.urls[0].clone() })?)
+                };
+                Self::Http2(logged.iter().map(asked).collect::<Result<_, LoadError>>()?)
             }
         })
     }
@@ -100,6 +135,9 @@ impl Users {
     fn new(plan: &SimplePlan) -> Result<Self, LoadError> {
         let wrong = |why: &str| Err(LoadError::Plan(why.to_owned()));
         let Some(first) = plan.urls.first() else { return wrong("no URL to load") };
+        if plan.logged.is_some() && plan.pipeline > 1 {
+            return wrong("the requests of a log come one by one: leave --pipeline out");
+        }
         if plan
             .urls
             .iter()
@@ -118,9 +156,23 @@ impl Users {
             Loop::Closed { think } => (*think, None),
             Loop::Open { arrivals } => (Think::NONE, Some(arrivals.clone())),
         };
+        let asked = match &plan.logged {
+            None => {
+                let (is_head, repeats) = (plan.request.is_head(), plan.request.repeats());
+                vec![Asking { is_head, repeats, logged: None }; batches.len()]
+            }
+            Some(logged) => {
+                let asking = |line: &Logged| Asking {
+                    is_head: line.method == "HEAD",
+                    repeats: Repeats::of(&line.method),
+                    logged: line.status,
+                };
+                logged.iter().map(asking).collect()
+            }
+        };
         let scheme = Scheme {
             batches,
-            is_head: plan.request.is_head(),
+            asked,
             pipeline: plan.pipeline as u64,
             reuse: plan.reuse,
             think,
@@ -180,6 +232,11 @@ impl Supply for Users {
     fn protocol(&self) -> Protocol {
         self.protocol
     }
+
+    fn waits(&self) -> Waits {
+        let quality = &self.scheme.quality;
+        Waits::new(self.connections, [quality.good, quality.tolerable])
+    }
 }
 
 struct User {
@@ -202,14 +259,17 @@ impl Drop for User {
 impl User {
     async fn live(mut self, begins: Instant) {
         until(begins).await;
+        self.field.user_is_there();
         let mut pause = RETRY.0;
         let mut last_end = Instant::now();
         while let Some((begin, count)) = self.next_begin(last_end).await {
             self.field.ledger.here().begun += count;
+            self.field.waits.begin(self.index, begin.intended.saturating_duration_since(self.field.epoch));
             let result = self.batch(begin, count).await;
+            self.field.waits.end(self.index);
             last_end = Instant::now();
             if let Err((failure, left)) = &result {
-                self.fail(failure, *left);
+                self.fail(failure, *left, last_end - begin.intended);
             }
             self.field.have_ended(count);
             match result.map_err(|(failure, _)| failure.fault) {
@@ -255,10 +315,17 @@ impl User {
         Some((Begin { intended, actual }, count))
     }
 
-    fn fail(&mut self, failure: &Failure, count: u64) {
-        let set = self.link.take().map_or(0, |(_, set)| set);
+    fn fail(&mut self, failure: &Failure, count: u64, took: Duration) {
+        let (set, (status, bytes)) = match self.link.take() {
+            Some((mut spoken, set)) => (set, spoken.unfinished()),
+            None => (0, (None, 0)),
+        };
         let mut tally = self.field.ledger.here();
-        tally.failure(failure, count);
+        tally.failure(failure, count, took);
+        tally.bytes += bytes;
+        if let Some(status) = status {
+            tally.status(status);
+        }
         if self.field.sets.len() > 1 {
             part(&mut tally.sets, set).failed += count;
         }
@@ -266,24 +333,39 @@ impl User {
 
     /// Sends `count` requests and reads their answers; else why not, and how many are unanswered.
     async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (Failure, u64)> {
-        let url = self.next_url;
-        self.next_url = (url + 1) % self.scheme.batches.len();
+        let batch = self.next_url;
+        self.next_url = (batch + 1) % self.scheme.batches.len();
         self.limit.set(self.field.timeout);
         let mut left = count;
         let Self { field, scheme, link, limit, index, .. } = self;
         let exchange = async {
             let lane = Lane { field, scheme, user: *index };
+            let repeats = scheme.asked[batch].repeats;
+            let speaks_http2 = matches!(scheme.batches, Batches::Http2(_));
+            let mut has_repeated = false;
             loop {
-                match lane.exchange(link, url, begin, &mut left).await {
-                    // Nothing was lost: the server closed an idle connection, and the request goes over another.
-                    Err(Failure { fault: Fault::Reset, .. })
-                        if link.as_ref().is_some_and(|(link, _)| link.was_idle()) =>
-                    {
-                        *link = None;
-                        field.ledger.here().reopened += 1;
+                let before = left;
+                match lane.exchange(link, batch, begin, &mut left).await {
+                    Ok(()) => return Ok(()),
+                    Err(Stopped::Failed(failure)) => return Err(failure),
+                    // Nothing was sent.
+                    Err(Stopped::Idle) => field.ledger.here().reopened += 1,
+                    // The server may have begun with them, so once, and only what may be done twice.
+                    Err(Stopped::Crossing) if repeats == Repeats::Once && !has_repeated => {
+                        has_repeated = true;
+                        let mut tally = field.ledger.here();
+                        tally.reopened += 1;
+                        tally.repeated += left;
                     }
-                    result => return result,
+                    // HTTP/2 vouches that they were not begun (RFC 9113 section 8.7); HTTP/1.1 leaves it to the method.
+                    Err(Stopped::Announced) if speaks_http2 || repeats == Repeats::Once => {
+                        let mut tally = field.ledger.here();
+                        // A connection that was idle when it was ended is one that had to be made again.
+                        if left == before { tally.reopened += 1 } else { tally.deferred += left }
+                    }
+                    Err(Stopped::Crossing | Stopped::Announced) => return Err(Fault::Reset.into()),
                 }
+                *link = None;
             }
         };
         let result = limit.limit(exchange).await.unwrap_or(Err(Fault::Timeout.into()));

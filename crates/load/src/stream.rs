@@ -11,6 +11,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustls::ClientConnection;
@@ -57,16 +58,18 @@ pub(crate) struct Secure {
 }
 
 impl Stream {
-    /// Connects; over TLS with the handshake.
-    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> io::Result<Self> {
+    /// Connects; over TLS with the handshake. Gives the time of the TCP handshake, too: about a round trip.
+    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> io::Result<(Self, Duration)> {
+        let began = Instant::now();
         let stream = TcpStream::connect_with(addr, &dial.options).await?;
-        let Some(tls) = &dial.tls else { return Ok(Self::Plain(stream)) };
+        let round_trip = began.elapsed();
+        let Some(tls) = &dial.tls else { return Ok((Self::Plain(stream), round_trip)) };
         let mut tls = tls.connection().map_err(io::Error::other)?;
         // A request's content is sent as a whole, however long.
         tls.set_buffer_limit(None);
         let mut secure = Box::new(Secure { stream, tls, has_ended: false, early: Vec::new() });
         secure.handshake().await?;
-        Ok(Self::Secure(secure))
+        Ok((Self::Secure(secure), round_trip))
     }
 
     /// Sends `bytes`; an answer may be waited for at once.
@@ -88,6 +91,22 @@ impl Stream {
                 secure.hand_over(head)
             }
         }
+    }
+
+    /// Whether the other side has reset a connection whose end has come. Sends a byte to find out: nothing else can use the
+    /// connection any more.
+    pub(crate) async fn is_broken(&mut self) -> bool {
+        let stream = match self {
+            Self::Plain(stream) => &*stream,
+            Self::Secure(secure) => &secure.stream,
+        };
+        let probe = async || -> io::Result<()> {
+            let mut head = stream.sent().await?;
+            head.push(b'\n');
+            stream.send(head, Bytes::new(), More::No)?;
+            stream.sent().await.map(drop)
+        };
+        probe().await.is_err()
     }
 
     /// Appends what has arrived to `buffer`; `Ok(0)` is the end of the stream.

@@ -5,8 +5,9 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -112,16 +113,30 @@ impl Url {
         }
     }
 
-    /// Looks the host up; the first address counts.
+    /// Looks the host up. Of several addresses the first counts that takes a connection, and the first of all where none does:
+    /// `localhost` has two on most machines, and a server often listens on one.
     ///
     /// # Errors
     /// There is none.
     pub fn resolve(&self) -> Result<SocketAddr, UrlError> {
         let host = || self.host.clone();
-        let mut found = (self.host.as_str(), self.port)
+        let found = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .map_err(|source| UrlError::Resolve { host: host(), source })?;
-        found.next().ok_or_else(|| UrlError::NoAddress { host: host() })
+        first_that_answers(&found.collect::<Vec<_>>()).ok_or_else(|| UrlError::NoAddress { host: host() })
+    }
+}
+
+/// Longest wait for a connection before the next address is tried. RFC 8305 section 5 allows up to 2 s between attempts.
+const ATTEMPT: Duration = Duration::from_secs(2);
+
+/// The first of `addrs` that takes a connection, or the first. One alone is not asked.
+fn first_that_answers(addrs: &[SocketAddr]) -> Option<SocketAddr> {
+    let answers = |addr: &&SocketAddr| TcpStream::connect_timeout(addr, ATTEMPT).is_ok();
+    match addrs {
+        [] => None,
+        [only] => Some(*only),
+        many => many.iter().find(answers).or(many.first()).copied(),
     }
 }
 
@@ -173,5 +188,18 @@ mod tests {
     fn addresses_need_no_resolver() {
         let url: Url = "http://127.0.0.1:81/".parse().unwrap();
         assert_eq!(url.resolve().unwrap().to_string(), "127.0.0.1:81");
+    }
+
+    /// localhost is ::1 first on many machines, and a server listens on 127.0.0.1: every request was refused.
+    #[test]
+    fn an_address_that_refuses_gives_way_to_the_next() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        // tcpmux: nothing listens there.
+        let silent = SocketAddr::from(([127, 0, 0, 1], 1));
+        assert_eq!(first_that_answers(&[silent, addr]), Some(addr));
+        assert_eq!(first_that_answers(&[addr, silent]), Some(addr));
+        assert_eq!(first_that_answers(&[silent, silent]), Some(silent));
+        assert_eq!(first_that_answers(&[]), None);
     }
 }

@@ -4,9 +4,11 @@
 //! reason, in every result. Tested here and through `tests/`.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::fault::Fault;
+use crate::measure::Times;
 use crate::plan::UNTIL_DONE;
 use crate::run::Outcome;
 
@@ -20,15 +22,15 @@ pub enum Doubt {
     },
     /// The injector's loops were late: the times contain its own delay.
     LoopDelay {
-        /// What one of a hundred timers was late by.
-        p99: Duration,
+        /// The share of timers that were later than `limit`.
+        share: f64,
         /// What would have been fine.
         limit: Duration,
     },
     /// Requests began later than they were to: the load was not the one asked for.
     LateStarts {
-        /// What one of a hundred was late by.
-        p99: Duration,
+        /// The share of requests that were later than `limit`.
+        share: f64,
         /// What would have been fine.
         limit: Duration,
     },
@@ -68,6 +70,34 @@ pub enum Doubt {
         /// In so many answers.
         answers: u64,
     },
+    /// Requests failed.
+    Failures {
+        /// So many.
+        failed: u64,
+        /// Their share of those that ended.
+        share: f64,
+    },
+    /// Requests were under way at the end for longer than any answer had taken: the server had stopped answering.
+    Hanging {
+        /// Requests under way.
+        unfinished: u64,
+        /// How long the oldest had waited.
+        oldest: Duration,
+        /// The longest time of those that ended.
+        longest: Duration,
+    },
+    /// Connections ended while requests were on their way, and these were sent again.
+    Repeated {
+        /// So many.
+        requests: u64,
+        /// Their share of those that began.
+        share: f64,
+    },
+    /// A run over `http://` brought nothing good, and the server speaks TLS.
+    SpeaksTls {
+        /// Where.
+        addr: SocketAddr,
+    },
     /// The window was too short to say anything.
     TooShort {
         /// Good answers in it.
@@ -95,7 +125,7 @@ pub struct Gates {
     /// Share of a core from which on it sets the pace. 0.95: the pulse of a core says how busy it was to a hundredth or so,
     /// and a core with something to wait for is below.
     pub busy_max: f64,
-    /// Loop delay, 99th percentile. `None` stands for half of the 99th percentile of response times, at least 1 ms: beyond,
+    /// Loop delay, of 99 of 100 timers. `None` stands for half of the 99th percentile of response times, at least 1 ms: beyond,
     /// what is reported is as much the injector's as the server's.
     pub delay_max: Option<Duration>,
     /// Steal. 2 %: what benches of this project accept.
@@ -106,6 +136,10 @@ pub struct Gates {
     pub resent_max: f64,
     /// Share of arrivals that were due and not begun at the end. 1 %: a moment's crowd at the end of a window of 10 s is a tenth of it.
     pub missed_max: f64,
+    /// Share of requests that failed. 1 %: from there on a percentile of the good answers leaves out more than it tells.
+    pub failed_max: f64,
+    /// Share of requests that were sent again because their connection had ended. 1 %, as for failures.
+    pub repeated_max: f64,
     /// Fewest good answers. 100, as SPECweb2005 asks of each page.
     pub answers_min: u64,
     /// Shortest window. A second, a guess: a hundred beats of the pulse.
@@ -121,11 +155,18 @@ impl Default for Gates {
             card_max: 0.9,
             resent_max: 0.01,
             missed_max: 0.01,
+            failed_max: 0.01,
+            repeated_max: 0.01,
             answers_min: 100,
             window_min: Duration::from_secs(1),
         }
     }
 }
+
+/// Share of timers, or of requests, that may be later than the gate.
+const LATE_MAX: f64 = 0.01;
+/// A wait below this at the end of a run is no sign of a server that has stopped. A guess: ten times a slow page.
+const HANGING_FLOOR: Duration = Duration::from_millis(100);
 
 /// A delay below this shows in no percentile that anybody reads.
 const DELAY_FLOOR: Duration = Duration::from_millis(1);
@@ -159,11 +200,21 @@ impl Gates {
         let busy = outcome.cores_busy.iter().copied().fold(0.0, f64::max);
         doubt(busy > self.busy_max, Doubt::InjectorCpu { busy });
         let limit = self.delay_max.unwrap_or(DELAY_FLOOR.max(total.response.percentile(99.0) / 2));
-        let p99 = total.delay.percentile(99.0);
-        doubt(p99 > limit, Doubt::LoopDelay { p99, limit });
-        let p99 = total.late.percentile(99.0);
+        let later = |times: &Times| 1.0 - times.share_within(limit);
+        let share = later(&total.delay);
+        doubt(share > LATE_MAX, Doubt::LoopDelay { share, limit });
+        let share = later(&total.late);
         // In an open loop lateness is waiting for a connection too: that is counted, and has a gate of its own.
-        doubt(!outcome.is_open && p99 > limit, Doubt::LateStarts { p99, limit });
+        doubt(!outcome.is_open && share > LATE_MAX, Doubt::LateStarts { share, limit });
+        let (failed, share) = (total.failed(), total.failed_share());
+        doubt(failed > 0 && share >= self.failed_max, Doubt::Failures { failed, share });
+        if let Some(oldest) = outcome.oldest {
+            let longest = total.response.max().max(total.failed_response.max());
+            let (unfinished, fine) = (outcome.unfinished.max(1), (2 * longest).max(HANGING_FLOOR));
+            doubt(oldest > fine, Doubt::Hanging { unfinished, oldest, longest });
+        }
+        let (requests, share) = (total.repeated, total.repeated as f64 / total.begun.max(1) as f64);
+        doubt(share > self.repeated_max, Doubt::Repeated { requests, share });
         let (unfinished, connections) = (outcome.unfinished, outcome.users as u64);
         let all_taken = outcome.is_open && unfinished >= connections && connections > 0;
         let missed = outcome.missed;
@@ -180,6 +231,38 @@ impl Gates {
     }
 }
 
+impl Doubt {
+    /// Whether it is about how fast the server is, and says nothing about what was answered.
+    fn is_of_speed(&self) -> bool {
+        match self {
+            Self::TooShort { answers, window } => *answers > 0 && !window.is_zero(),
+            Self::InjectorCpu { .. }
+            | Self::LoopDelay { .. }
+            | Self::LateStarts { .. }
+            | Self::Stolen { .. }
+            | Self::Network { .. }
+            | Self::Losses { .. } => true,
+            Self::Sockets { .. }
+            | Self::Backlog { .. }
+            | Self::WrongBytes { .. }
+            | Self::Failures { .. }
+            | Self::Hanging { .. }
+            | Self::Repeated { .. }
+            | Self::SpeaksTls { .. }
+            | Self::Interrupted { .. }
+            | Self::AgentLost { .. } => false,
+        }
+    }
+}
+
+/// Whether a run with `doubts` can be trusted. A small run that was to end after so many requests, and has, is a check of what is
+/// answered: doubts about speed are told, and do not make it invalid.
+pub(crate) fn is_valid(outcome: &Outcome, doubts: &[Doubt]) -> bool {
+    let is_small = doubts.iter().any(|doubt| matches!(doubt, Doubt::TooShort { .. }));
+    let is_check = outcome.is_counted && is_small;
+    doubts.iter().all(|doubt| is_check && doubt.is_of_speed())
+}
+
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: &f64| share * 100.0;
@@ -191,17 +274,34 @@ impl fmt::Display for Doubt {
                     percent(busy)
                 )
             }
-            Self::LoopDelay { p99, limit } => {
-                write!(
-                    f,
-                    "the injector's own delay is in the times: p99 {p99:.1?}, at most {limit:.1?} would be fine"
-                )
-            }
-            Self::LateStarts { p99, limit } => {
-                write!(
-                    f,
-                    "requests began late, so the load was less than asked for: p99 {p99:.1?}, at most {limit:.1?} would be fine"
-                )
+            Self::LoopDelay { share, limit } => write!(
+                f,
+                "the injector's own delay is in the times: {:.1} % of its timers came over {limit:.1?} late, 1 % would be fine",
+                percent(share)
+            ),
+            Self::LateStarts { share, limit } => write!(
+                f,
+                "requests began late, so the load was less than asked for: {:.1} % over {limit:.1?} late, 1 % would be fine",
+                percent(share)
+            ),
+            Self::Failures { failed, share } => write!(
+                f,
+                "{failed} requests failed, {:.1} % of all: the response times are those of the others",
+                percent(share)
+            ),
+            Self::Hanging { unfinished, oldest, longest } => write!(
+                f,
+                "{unfinished} requests were unfinished at the end, the oldest for {oldest:.1?}, and the longest of the others took \
+                 {longest:.1?}: the server had stopped answering them"
+            ),
+            Self::Repeated { requests, share } => write!(
+                f,
+                "{requests} requests ({:.1} %) were sent again because their connection ended: a server that fails at once looks \
+                 the same as a server that closes idle connections",
+                percent(share)
+            ),
+            Self::SpeaksTls { addr } => {
+                write!(f, "the server at {addr} speaks TLS: write https:// in place of http://")
             }
             Self::Sockets { requests } => {
                 write!(f, "the injector had no descriptor or local port left for {requests} requests")
@@ -265,7 +365,9 @@ pub(crate) mod tests {
             card: Some(("eth0".into(), 0.5)),
             users: 10,
             unfinished: 0,
+            oldest: None,
             missed: 0,
+            is_counted: false,
             is_open: false,
             interrupted: false,
             agents: Vec::new(),
@@ -288,13 +390,16 @@ pub(crate) mod tests {
     #[test]
     fn each_gate_closes() {
         type Change = fn(&mut Outcome);
-        let planted: [(Change, &str); 14] = [
+        let planted: [(Change, &str); 17] = [
             (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
             (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
             (|o| o.total.late.record_n(20_000_000, 100), "began late"),
             (|o| o.total.faults[Fault::Local as usize] = 3, "3 requests"),
             (|o| (o.is_open, o.unfinished) = (true, 10), "10 begun and not finished"),
             (|o| (o.is_open, o.missed) = (true, 20), "20 arrivals were due and not begun"),
+            (|o| o.total.faults[Fault::Status as usize] = 50, "50 requests failed, 4.8 %"),
+            (|o| o.oldest = Some(Duration::from_secs(3)), "the oldest for 3.0s"),
+            (|o| o.total.repeated = 30, "30 requests (3.0 %)"),
             (|o| o.stolen = 0.05, "5.0 %"),
             (|o| o.card = Some(("eth0".into(), 0.95)), "eth0 was at 95 %"),
             (|o| o.resent = 0.02, "lost segments"),
@@ -309,6 +414,32 @@ pub(crate) mod tests {
             assert_eq!(doubts.len(), 1, "{said}: {doubts:?}");
             assert!(doubts[0].to_string().contains(said), "{}", doubts[0]);
         }
+    }
+
+    /// Every short run ended with an exit code of failure, and no pipeline could use it.
+    #[test]
+    fn a_small_run_that_was_counted_is_valid_if_all_is_answered() {
+        let valid = |change: fn(&mut Outcome)| {
+            let mut outcome = fine();
+            (outcome.total.good, outcome.window) = (20, Duration::from_millis(50));
+            (outcome.is_counted, outcome.cores_busy[0]) = (true, 1.0);
+            change(&mut outcome);
+            let doubts = Gates::default().judge(&outcome);
+            assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::TooShort { .. })));
+            is_valid(&outcome, &doubts)
+        };
+        assert!(valid(|_| {}));
+        assert!(!valid(|o| o.is_counted = false), "a measurement that is too short");
+        assert!(!valid(|o| o.total.good = 0), "nothing good");
+        assert!(!valid(|o| o.total.faults[Fault::Status as usize] = 1), "one of 21 failed");
+        assert!(!valid(|o| o.total.faults[Fault::WrongBytes as usize] = 1));
+    }
+
+    /// Ten users waited for seconds when the run ended, and no figure had that.
+    #[test]
+    fn waiting_as_long_as_others_is_no_hanging() {
+        let hanging = |oldest: u64| !doubts(|o| o.oldest = Some(Duration::from_millis(oldest))).is_empty();
+        assert!(!hanging(15) && !hanging(90) && hanging(110));
     }
 
     /// The day that stands for "until everything is done" was told as if somebody had asked for it.

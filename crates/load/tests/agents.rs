@@ -135,7 +135,7 @@ fn an_agent_that_is_lost_is_said_and_the_rest_is_kept() {
     let (name, agent) = agent();
     // Hello, a job, five pings; it takes the order to start and goes.
     let lost = pretender(&[
-        r#"{"hello":{"version":3,"cores":1}}"#,
+        r#"{"hello":{"version":4,"cores":1}}"#,
         r#""ready""#,
         r#"{"pong":0}"#,
         r#"{"pong":1}"#,

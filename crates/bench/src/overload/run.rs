@@ -311,8 +311,7 @@ impl Sample {
         };
         let lasted: f64 = during().map(|slot| slot.lasts_s).sum();
         let good: f64 = during().map(|slot| slot.rate * slot.lasts_s).sum();
-        let slowest_ns =
-            during().filter_map(|slot| slot.percentiles_ns).map(|times| times[2]).max().unwrap_or_default();
+        let slowest_ns = during().filter_map(|slot| slot.percentile_ns(2)).max().unwrap_or_default();
         Self {
             good_per_s: if lasted > 0.0 { good / lasted } else { 0.0 },
             cpu_us: ran.as_secs_f64() * 1e6 / record.good.max(1) as f64,

@@ -110,7 +110,9 @@ mod tests {
             byte_rate: 0.0,
             failed: 0,
             users: 0,
+            good: 0,
             percentiles_ns: None,
+            max_ns: None,
         };
         let course = [slot(0.0, 9.0), slot(1.0, 100.0), slot(2.0, 9.0), slot(3.0, 70.0)];
         assert_eq!(turns.good_per_s(&[150, 400], &course), [(150, 100.0), (400, 70.0)]);

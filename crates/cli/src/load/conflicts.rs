@@ -5,6 +5,7 @@
 
 use super::LoadArgs;
 use super::resolve::Wrong;
+use vermeil_load::{Scheme, Url};
 
 /// What is asked for, as far as it decides which options make sense.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,16 +24,19 @@ type Conflict = (&'static str, &'static str, bool, &'static str);
 impl LoadArgs {
     /// Finds the first two options that exclude each other.
     pub(super) fn check_conflicts(&self, asked: Asked) -> Result<(), Wrong> {
-        let found =
-            self.of_requests(asked).into_iter().chain(self.of_time(asked)).find(|(_, _, both, _)| *both);
+        let found = self
+            .of_requests(asked)
+            .into_iter()
+            .chain(self.of_time(asked))
+            .chain(self.of_log(asked))
+            .chain(self.of_quality(asked))
+            .find(|(_, _, both, _)| *both);
         found.map_or(Ok(()), |(one, other, _, cure)| Err(Wrong::Together { one, other, cure }))
     }
 
     fn of_requests(&self, asked: Asked) -> [Conflict; 5] {
-        let (requests, quality) = (&self.requests, &self.quality);
+        let (requests, quality) = (&self.requests, self.quality.quality());
         let (pipelines, sessions) = (requests.pipeline > 1, asked == Asked::Sessions);
-        let good_after_tolerable =
-            std::time::Duration::from(quality.good) > std::time::Duration::from(quality.tolerable);
         [
             (
                 "--pipeline",
@@ -61,7 +65,7 @@ impl LoadArgs {
             (
                 "--good",
                 "--tolerable",
-                good_after_tolerable,
+                quality.good > quality.tolerable,
                 "what is good is tolerable: give --good a time that is no longer",
             ),
         ]
@@ -96,5 +100,62 @@ impl LoadArgs {
                 "each run of the search lasts --duration: leave --requests out",
             ),
         ]
+    }
+
+    /// What a log decides by itself.
+    fn of_log(&self, asked: Asked) -> [Conflict; 3] {
+        let (requests, log) = (&self.requests, asked == Asked::Log);
+        [
+            (
+                "--method",
+                "an access log",
+                log && requests.method.is_some(),
+                "the log has methods: leave it out",
+            ),
+            (
+                "--pipeline",
+                "an access log",
+                log && requests.pipeline > 1,
+                "its requests come one by one, when the log says: leave --pipeline out",
+            ),
+            (
+                "--find-max",
+                "an access log",
+                log && self.search.find_max,
+                "the log says how many requests arrive: leave --find-max out",
+            ),
+        ]
+    }
+
+    /// Options of quality where no quality is judged.
+    fn of_quality(&self, asked: Asked) -> impl Iterator<Item = Conflict> {
+        let is_judged = asked == Asked::Sessions || self.search.find_max;
+        let has_downloads = asked == Asked::Sessions;
+        let what = if asked == Asked::Log { "an access log" } else { "URLs alone" };
+        self.quality.given().into_iter().enumerate().map(move |(index, (option, is_given))| {
+            let has_meaning = if index < 5 { is_judged } else { has_downloads };
+            let cure = match (asked, index < 5) {
+                (Asked::Log, _) => "no quality is judged there: leave it out, or use --fail-if",
+                (_, true) => {
+                    "no quality is judged there: leave it out, add --find-max or a workload, or use --fail-if"
+                }
+                (_, false) => "only pages of a workload are judged by their bytes per second, with or without --find-max: leave it out",
+            };
+            (option, what, is_given && !has_meaning, cure)
+        })
+    }
+
+    /// Options of TLS where no URL is one of https.
+    pub(super) fn check_tls(&self, urls: &[Url]) -> Result<(), Wrong> {
+        let is_plain = urls.iter().all(|url| url.scheme == Scheme::Http);
+        let given = [("--insecure", self.requests.insecure), ("--ca", self.requests.ca.is_some())];
+        match given.into_iter().find(|(_, is_given)| *is_given && is_plain) {
+            Some((one, _)) => Err(Wrong::Together {
+                one,
+                other: "http://",
+                cure: "there is no certificate to judge: leave it out, or give https://",
+            }),
+            None => Ok(()),
+        }
     }
 }

@@ -64,9 +64,11 @@ impl Watch for Live {
             progress.planned.map_or_else(|| "…".to_owned(), |all| format!("{:.0}s", all.as_secs_f64()));
         self.bar.set_length(progress.planned.map_or(0, |all| all.as_millis() as u64));
         self.bar.set_position(progress.elapsed.as_millis() as u64);
-        let times = now
-            .percentiles
-            .map_or_else(String::new, |[p50, _, p99, ..]| format!("p50 {p50:.1?}  p99 {p99:.1?}  "));
+        let [p50, _, p99, ..] = now.percentiles;
+        let said = |name, time: Option<std::time::Duration>| {
+            time.map_or_else(String::new, |time| format!("{name} {time:.1?}  "))
+        };
+        let times = said("p50", p50) + &said("p99", p99);
         // What matters most comes first: a narrow terminal shows no more than fits into one line.
         self.bar.set_message(format!(
             "{planned}  {}: {:.0}/s  {} failed  {times}{} users",

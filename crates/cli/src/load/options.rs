@@ -22,7 +22,8 @@ pub(super) struct RequestArgs {
 
     /// Requests sent on a connection before the first answer is waited for; with --http2 on a stream each
     ///
-    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, nor with --no-keepalive.
+    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, nor with --no-keepalive. Requests behind an announced end of a connection
+    /// are sent over another one, if their method is idempotent.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub(super) pipeline: usize,
@@ -53,13 +54,13 @@ pub(super) struct RequestArgs {
 
     /// The method
     ///
-    /// Default: GET, or POST with --body.
+    /// Not with FILE.log, which has methods. Default: GET, or POST with --body.
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub(super) method: Option<String>,
 
     /// The content of every request; @FILE reads it from a file
     ///
-    /// Default: none.
+    /// With FILE.log the content of its POST, PUT and PATCH requests. Default: none.
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(super) body: Option<String>,
 
@@ -141,39 +142,45 @@ fn factor(text: &str) -> Result<f64, String> {
 pub(super) struct QualityArgs {
     /// A good page takes no longer, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h.
-    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(3)))]
-    pub(super) good: Span,
+    /// From 1ms to 24h. Needs WORKLOAD or --find-max, as the other options of quality do. Default: 3s.
+    #[arg(long, value_name = "TIME")]
+    pub(super) good: Option<Span>,
 
     /// A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h.
-    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(5)))]
-    pub(super) tolerable: Span,
+    /// From 1ms to 24h. Default: 5s.
+    #[arg(long, value_name = "TIME")]
+    pub(super) tolerable: Option<Span>,
 
     /// Share of pages that must be good
-    #[arg(long, value_name = "PERCENT", default_value_t = 95.0, value_parser = percent)]
-    pub(super) good_share: f64,
+    ///
+    /// Default: 95.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(super) good_share: Option<f64>,
 
     /// Share of pages that must be tolerable
-    #[arg(long, value_name = "PERCENT", default_value_t = 99.0, value_parser = percent)]
-    pub(super) tolerable_share: f64,
+    ///
+    /// Default: 99.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(super) tolerable_share: Option<f64>,
 
     /// Share of pages that is too much to fail
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percent)]
-    pub(super) failed_share: f64,
+    ///
+    /// Default: 0.5.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(super) failed_share: Option<f64>,
 
     /// Bytes per second of a good download
     ///
-    /// From 0 to 18446744073709551615. With --compress so many times as fast.
-    #[arg(long, value_name = "N", default_value_t = 99_000)]
-    pub(super) good_rate: u64,
+    /// From 0 to 18446744073709551615. With --compress so many times as fast. Only with WORKLOAD. Default: 99000.
+    #[arg(long, value_name = "N")]
+    pub(super) good_rate: Option<u64>,
 
     /// Bytes per second of a tolerable download
     ///
-    /// From 0 to 18446744073709551615. With --compress so many times as fast.
-    #[arg(long, value_name = "N", default_value_t = 95_000)]
-    pub(super) tolerable_rate: u64,
+    /// From 0 to 18446744073709551615. With --compress so many times as fast. Only with WORKLOAD. Default: 95000.
+    #[arg(long, value_name = "N")]
+    pub(super) tolerable_rate: Option<u64>,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -184,16 +191,31 @@ fn percent(text: &str) -> Result<f64, String> {
 impl QualityArgs {
     /// As the library has it.
     pub(super) fn quality(&self) -> Quality {
+        let default = Quality::default();
+        let share = |asked: Option<f64>, default: f64| asked.map_or(default, |percent| percent / 100.0);
         Quality {
-            good: self.good.into(),
-            tolerable: self.tolerable.into(),
-            good_share: self.good_share / 100.0,
-            tolerable_share: self.tolerable_share / 100.0,
-            failed_share: self.failed_share / 100.0,
-            good_rate: self.good_rate,
-            tolerable_rate: self.tolerable_rate,
-            ..Quality::default()
+            good: self.good.map_or(default.good, Duration::from),
+            tolerable: self.tolerable.map_or(default.tolerable, Duration::from),
+            good_share: share(self.good_share, default.good_share),
+            tolerable_share: share(self.tolerable_share, default.tolerable_share),
+            failed_share: share(self.failed_share, default.failed_share),
+            good_rate: self.good_rate.unwrap_or(default.good_rate),
+            tolerable_rate: self.tolerable_rate.unwrap_or(default.tolerable_rate),
+            ..default
         }
+    }
+
+    /// The options that were given: first those about times and shares, then those about downloads.
+    pub(super) fn given(&self) -> [(&'static str, bool); 7] {
+        [
+            ("--good", self.good.is_some()),
+            ("--tolerable", self.tolerable.is_some()),
+            ("--good-share", self.good_share.is_some()),
+            ("--tolerable-share", self.tolerable_share.is_some()),
+            ("--failed-share", self.failed_share.is_some()),
+            ("--good-rate", self.good_rate.is_some()),
+            ("--tolerable-rate", self.tolerable_rate.is_some()),
+        ]
     }
 }
 

@@ -3,9 +3,10 @@
 
 use crate::writable::check_writable;
 use crate::{Exit, print};
-use clap::{Args, ValueHint};
+use clap::{ArgAction, Args, ValueHint};
 use std::fs;
 use std::path::{Path, PathBuf};
+use vermeil_load::Threshold;
 use vermeil_load::report::{self, Record};
 
 /// The file that is standard output.
@@ -40,6 +41,13 @@ pub(super) struct OutputArgs {
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     openmetrics: Option<PathBuf>,
+
+    /// End with exit code 6 where the run passes this threshold, such as 'p99>200ms' or 'failed>1%'; may be repeated
+    ///
+    /// Figures are p50, p99 or another percentile, max and mean of the response times, failed (a number, or % of all), rate (good answers a
+    /// second), good, unfinished, missed, repeated; comparisons are >, >=, <, <=. Default: none.
+    #[arg(long, value_name = "THRESHOLD", action = ArgAction::Append)]
+    fail_if: Vec<Threshold>,
 
     /// No live line
     ///
@@ -115,14 +123,20 @@ impl ReportArgs {
             }
         }
         match &self.html {
-            Some(path) => to_file(path, &report::html(&records)),
+            Some(path) => match to_file(path, &report::html(&records)) {
+                Exit::Clean => print::result(&format!("wrote {}\n", path.display())),
+                failed => failed,
+            },
             None => print::result(&records.iter().map(report::summary).collect::<Vec<_>>().join("\n")),
         }
     }
 }
 
-/// Writes `record` to where it was asked for; a run that cannot be trusted has an exit code of its own.
-pub(super) fn write(output: &OutputArgs, record: &Record) -> Exit {
+/// Writes `record` to where it was asked for. A run that cannot be trusted has an exit code of its own, and so has one that has not
+/// held what was asked of the server.
+pub(super) fn write(output: &OutputArgs, mut record: Record) -> Exit {
+    record.thresholds = output.fail_if.iter().map(|threshold| threshold.judge(&record)).collect();
+    let record = &record;
     let mut exit = Exit::Clean;
     let mut to_stdout = false;
     for (_, path, make) in output.asked() {
@@ -138,7 +152,21 @@ pub(super) fn write(output: &OutputArgs, record: &Record) -> Exit {
     if !to_stdout {
         exit = worse(exit, print::result(&report::summary(record)));
     }
-    if record.valid { exit } else { worse(exit, Exit::Doubtful) }
+    if !record.valid {
+        exit = worse(exit, Exit::Doubtful);
+    }
+    if is_held(record) { exit } else { worse(exit, Exit::NotHeld) }
+}
+
+/// Whether a run has held the quality of service and passed no threshold. A search has held it if it found users that do: its record
+/// is that of one run of several.
+fn is_held(record: &Record) -> bool {
+    let quality = match (&record.search, &record.quality) {
+        (Some(search), _) => search.users > 0,
+        (None, Some(quality)) => quality.held,
+        (None, None) => true,
+    };
+    quality && !record.thresholds.iter().any(|judged| judged.is_passed)
 }
 
 fn to_file(path: &Path, text: &str) -> Exit {

@@ -91,6 +91,9 @@ impl LoadArgs {
         };
         let urls: Vec<Url> =
             urls.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(LoadError::from)?;
+        if !urls.is_empty() {
+            self.check_tls(&urls)?;
+        }
         match (workload, &urls[..]) {
             (None, _) => {
                 self.check_conflicts(Asked::Urls)?;
@@ -98,7 +101,7 @@ impl LoadArgs {
             }
             (Some(workload), []) if is_workload(workload) => Err(Wrong::NoUrl(workload.to_owned())),
             (Some(workload), []) => Err(Wrong::Workload(workload.to_owned())),
-            (Some(workload), [url]) if workload.ends_with(".log") => {
+            (Some(workload), [url]) if is_log(workload) => {
                 self.check_conflicts(Asked::Log)?;
                 self.replay(workload, url)
             }
@@ -122,6 +125,7 @@ impl LoadArgs {
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
             protocol: self.protocol(),
             pipeline: self.requests.pipeline,
+            logged: None,
             order: None,
             quality: self.quality.quality(),
             requests_max: self.time.requests_max,
@@ -132,11 +136,18 @@ impl LoadArgs {
 
     /// An access log, replayed.
     fn replay(&self, path: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
-        let log = read("the log", Path::new(path), |path| fs::read_to_string(path))?;
+        let log = read("the log", Path::new(path), |path| fs::read(path))?;
         let replay =
             replay(&log, self.time.compress).map_err(|why| Wrong::Log { path: path.to_owned(), why })?;
-        let urls: Vec<Url> =
-            replay.targets.iter().map(|target| Url { target: target.clone(), ..url.clone() }).collect();
+        let (lines, different) = (replay.order.len(), replay.requests.len());
+        let mut methods: Vec<&str> = replay.requests.iter().map(|logged| logged.method.as_str()).collect();
+        methods.sort_unstable();
+        methods.dedup();
+        let what = format!(
+            "{path}, {lines} requests, {different} different ones ({}), {} lines of it passed over",
+            methods.join(", "),
+            replay.skipped
+        );
         let plan = SimplePlan {
             ground: self.ground(Some(&replay.arrivals))?,
             request: self.request()?,
@@ -144,16 +155,16 @@ impl LoadArgs {
             pace: Loop::Open { arrivals: replay.arrivals },
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
             protocol: self.protocol(),
+            logged: Some(replay.requests),
             order: Some(replay.order.into()),
             quality: self.quality.quality(),
             requests_max: self.time.requests_max,
-            urls,
             ..SimplePlan::new(url.clone())
         };
         let mut subject = self.subject_of_simple(&plan);
         subject.target = url.authority();
-        subject.workload =
-            format!("{path}, {} lines of it passed over; {}", replay.skipped, subject.workload);
+        let connection = subject.workload.split_once(", ").map_or("", |(_, connection)| connection);
+        subject.workload = format!("{what}; {connection}");
         Ok((Job::Simple(Box::new(plan)), subject))
     }
 
@@ -312,6 +323,7 @@ impl LoadArgs {
             workload,
             pace,
             times_from: times_from.to_owned(),
+            is_open: matches!(plan.pace, Loop::Open { .. }),
             sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
             ..Subject::default()
         }
@@ -338,6 +350,7 @@ impl LoadArgs {
             ),
             pace,
             times_from: times_from.to_owned(),
+            is_open: matches!(plan.pace, SessionLoop::PartlyOpen { .. }),
             pages: model.pages.iter().map(|page| page.name.clone()).collect(),
             expected_shares: model.shares(),
             sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
@@ -346,7 +359,13 @@ impl LoadArgs {
 }
 
 fn is_workload(word: &str) -> bool {
-    Builtin::named(word).is_some() || word.ends_with(".toml") || word.ends_with(".log")
+    Builtin::named(word).is_some() || word.ends_with(".toml") || is_log(word)
+}
+
+/// `access.log`, and what rotation makes of it: `access.log.1`.
+fn is_log(word: &str) -> bool {
+    let number = word.rsplit_once('.').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    number.map_or(word, |(name, _)| name).ends_with(".log")
 }
 
 fn read<T>(option: &'static str, path: &Path, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Wrong> {

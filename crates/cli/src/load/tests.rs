@@ -54,8 +54,7 @@ fn without_options() {
 fn each_option_arrives() {
     let words = concat!(
         "-c 7 -d 3s -n 99 --no-keepalive --timeout 2 --seed 5 --think exp:1s:9s --ramp-up 1 --warm-up 2 --ramp-down 3 ",
-        "--address a=127.0.0.1:1,[::1]:2 --address 127.0.0.1:3 --choice least-pending --io epoll -X PUT -H X:y --body text ",
-        "--good 1 --tolerable 2 --good-share 90 --tolerable-share 95% --failed-share 1 --good-rate 5 --tolerable-rate 4"
+        "--address a=127.0.0.1:1,[::1]:2 --address 127.0.0.1:3 --choice least-pending --io epoll -X PUT -H X:y --body text"
     );
     let words: Vec<_> = [URL].into_iter().chain(words.split(' ')).collect();
     let plan = simple(&words);
@@ -71,7 +70,11 @@ fn each_option_arrives() {
     let bytes = plan.request.bytes("h", "/", Reuse::Keep);
     assert_eq!(bytes, "PUT / HTTP/1.1\r\nHost: h\r\nX: y\r\nContent-Length: 4\r\n\r\ntext");
     assert!(matches!(plan.pace, Loop::Closed { think } if think.to_string() == "exp:1s:9s"));
-    let quality = plan.quality;
+    let words = concat!(
+        "--good 1 --tolerable 2 --good-share 90 --tolerable-share 95% --failed-share 1 --good-rate 5 --tolerable-rate 4"
+    );
+    let words: Vec<_> = ["single", URL].into_iter().chain(words.split(' ')).collect();
+    let quality = sessions(&words).quality;
     assert_eq!((quality.good, quality.tolerable), (Duration::from_secs(1), Duration::from_secs(2)));
     assert_eq!((quality.good_share, quality.tolerable_share, quality.failed_share), (0.9, 0.95, 0.01));
     assert_eq!((quality.good_rate, quality.tolerable_rate), (5, 4));
@@ -136,10 +139,10 @@ fn workloads() {
     let log = folder.path().join("access.log");
     std::fs::write(&log, "1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a HTTP/1.1\" 200 5\n").unwrap();
     let log = simple(&[log.to_str().unwrap(), URL]);
-    assert_eq!(
-        (log.urls[0].to_string(), log.order.as_deref()),
-        ("http://127.0.0.1:81/a".into(), Some(&[0][..]))
-    );
+    let logged = &log.logged.expect("requests")[0];
+    assert_eq!((logged.method.as_str(), &logged.target[..]), ("GET", &b"/a"[..]));
+    assert_eq!(log.order.as_deref(), Some(&[0][..]));
+    assert!(matches!(job(&["access.log.1", URL]), Err(Wrong::File { .. })));
 }
 
 #[test]
@@ -172,12 +175,22 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let log = log.to_str().unwrap();
-    let cases: [&[&str]; 13] = [
+    let cases: [&[&str]; 23] = [
+        &[URL, "--good", "1s"],
+        &[URL, "--tolerable", "6s"],
+        &[URL, "--good-share", "90"],
+        &[URL, "--failed-share", "1"],
+        &[URL, "--find-max", "--good-rate", "5"],
+        &[log, URL, "--good", "1s"],
+        &[log, URL, "--find-max"],
+        &[log, URL, "--method", "PUT"],
+        &[log, URL, "--pipeline", "2"],
+        &[URL, "--insecure"],
         &["single", URL, "--pipeline", "2"],
         &["single", URL, "--http2"],
         &[URL, "--pipeline", "3", "--no-keepalive"],
         &[URL, "--http2", "--no-keepalive"],
-        &[URL, "--good", "4s", "--tolerable", "3s"],
+        &[URL, "--find-max", "--good", "4s", "--tolerable", "3s"],
         &[log, URL, "--rate", "5"],
         &[log, URL, "--arrivals", "x"],
         &[log, URL, "--think", "1s"],

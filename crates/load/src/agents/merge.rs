@@ -110,6 +110,8 @@ impl Sum {
             card,
             users,
             unfinished: ends().map(|end| end.unfinished).sum(),
+            oldest: ends().filter_map(|end| end.oldest).max(),
+            is_counted: ends().count() > 0 && ends().all(|end| end.is_counted),
             missed: ends().map(|end| end.missed).sum(),
             is_open: ends().any(|end| end.is_open),
             interrupted: ends().any(|end| end.interrupted),
@@ -145,7 +147,7 @@ mod tests {
         assert_eq!(sum.next(0..2).expect("told").good, 40);
         assert_eq!((sum.total.good, sum.intervals[1].users), (40, 4));
         assert!(
-            sum.intervals[1].percentiles.unwrap()[0] > Duration::from_millis(8),
+            sum.intervals[1].percentiles[0].unwrap() > Duration::from_millis(8),
             "half of all, not of the first"
         );
     }

@@ -14,7 +14,7 @@ use crate::measure::Tally;
 use crate::run::{Outcome, Phase};
 
 /// Changes with every change of what follows.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// Longest line. A plan with a million recorded arrivals has some 40 MB.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 

@@ -21,6 +21,11 @@ impl Ledger {
         Self { cores: (0..cores.max(1)).map(|_| CachePadded::default()).collect() }
     }
 
+    /// How many tallies there are.
+    pub fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
     /// The tally of the calling core.
     pub fn here(&self) -> MutexGuard<'_, Tally> {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);

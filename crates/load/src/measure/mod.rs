@@ -1,11 +1,13 @@
 //! What a run counts: times, answers and faults per core, collected in intervals.
 
+mod codes;
 mod ledger;
 mod reasons;
 mod tally;
 mod times;
 
+pub use codes::Codes;
 pub use ledger::Ledger;
 pub use reasons::Reasons;
 pub use tally::{Part, Tally, part};
-pub use times::Times;
+pub use times::{Times, supports};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Reasons, Times};
+use super::{Codes, Reasons, Times};
 use crate::fault::{Failure, Fault};
 
 /// What is counted for a part of the requests: those of one page, or of one set of addresses.
@@ -66,24 +66,34 @@ pub struct Tally {
     pub objects: u64,
     /// Times of those.
     pub object_times: Times,
-    /// Bytes received, heads and framing included.
+    /// Bytes received, heads and framing included, in failed answers, too.
     pub bytes: u64,
     /// Bytes of content received in whole answers.
     pub content_bytes: u64,
     /// Answers by the first digit of their status; the first place is for digits out of range.
     pub statuses: [u64; 6],
+    /// Answers by their status.
+    pub codes: Codes,
     /// Requests that failed, by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
     /// What was malformed in the answers that were.
     pub malformed: Reasons,
     /// Connections made.
     pub connections: u64,
-    /// Idle connections that the server had closed when they were to be used again; the request went over a new one.
+    /// Idle connections that the server closed before the next request had come; the request went over a new one.
     pub reopened: u64,
-    /// From the intended start of a request to the end of its answer.
+    /// Requests that were sent again, once, because their connection ended while they were on their way.
+    pub repeated: u64,
+    /// Requests behind an announced end of a connection, which the server did not begin; they went over another.
+    pub deferred: u64,
+    /// Connections that the server left open after the end of both had been agreed on; the injector closed them.
+    pub left_open: u64,
+    /// Of good answers: from the intended start of a request to the end of its answer.
     pub response: Times,
-    /// From sending a request to the end of its answer; open loops only, elsewhere the same as `response`.
+    /// Of good answers: from sending a request to the end of its answer; open loops only, elsewhere the same as `response`.
     pub service: Times,
+    /// Of failed requests: from the intended start to the failure.
+    pub failed_response: Times,
     /// From the beginning of a connection to its standing.
     pub connect: Times,
     /// How late requests began that had a time to begin at: the injector's own delay.
@@ -102,16 +112,18 @@ impl Tally {
         self.faults[fault as usize] += 1;
     }
 
-    /// Counts `count` requests that failed for one reason.
-    pub(crate) fn failure(&mut self, failure: &Failure, count: u64) {
+    /// Counts `count` requests that failed for one reason, after so long.
+    pub(crate) fn failure(&mut self, failure: &Failure, count: u64, took: Duration) {
+        self.failed_response.record_n(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), count);
         self.faults[failure.fault as usize] += count;
         if let Some(words) = &failure.malformed {
             self.malformed.count(words, count);
         }
     }
 
-    /// Counts a whole answer by its status.
+    /// Counts an answer by its status.
     pub fn status(&mut self, status: u16) {
+        self.codes.count(status, 1);
         let class = usize::from(status / 100);
         self.statuses[if class < self.statuses.len() { class } else { 0 }] += 1;
     }
@@ -160,6 +172,10 @@ impl Tally {
         plain(&mut self.content_bytes, other.content_bytes);
         plain(&mut self.connections, other.connections);
         plain(&mut self.reopened, other.reopened);
+        plain(&mut self.repeated, other.repeated);
+        plain(&mut self.deferred, other.deferred);
+        plain(&mut self.left_open, other.left_open);
+        self.codes.merge(&other.codes);
         for (own, other) in self.statuses.iter_mut().zip(other.statuses) {
             *own += other;
         }
@@ -169,6 +185,7 @@ impl Tally {
         self.malformed.merge(&other.malformed);
         self.response.merge(&other.response);
         self.service.merge(&other.service);
+        self.failed_response.merge(&other.failed_response);
         self.connect.merge(&other.connect);
         self.late.merge(&other.late);
         self.delay.merge(&other.delay);
@@ -194,12 +211,17 @@ impl Tally {
             bytes,
             content_bytes,
             statuses,
+            codes,
             faults,
             malformed,
             connections,
             reopened,
+            repeated,
+            deferred,
+            left_open,
             response,
             service,
+            failed_response,
             connect,
             late,
             delay,
@@ -208,9 +230,12 @@ impl Tally {
         } = self;
         (*begun, *good, *within, *overdue, *objects) = Default::default();
         (*bytes, *content_bytes, *statuses, *faults) = Default::default();
-        (*connections, *reopened) = Default::default();
+        (*connections, *reopened, *repeated, *deferred, *left_open) = Default::default();
         malformed.clear();
-        [object_times, response, service, connect, late, delay].into_iter().for_each(Times::clear);
+        codes.clear();
+        [object_times, response, service, failed_response, connect, late, delay]
+            .into_iter()
+            .for_each(Times::clear);
         pages.iter_mut().chain(sets).for_each(Part::clear);
     }
 

@@ -16,6 +16,11 @@ const DIGITS: u8 = 3;
 /// The finest difference, in nanoseconds: what the clock can tell, about.
 const FINEST_NS: u64 = 64;
 
+/// Whether so many samples say anything about a percentile: ten must lie beyond it.
+pub fn supports(count: u64, percent: f64) -> bool {
+    count as f64 * (100.0 - percent) >= 1000.0
+}
+
 /// Times, counted by size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(Histogram<u64>);

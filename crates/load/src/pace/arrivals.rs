@@ -137,10 +137,10 @@ impl Schedule {
         Some((index, self.at))
     }
 
-    /// How many arrivals up to `until`, from the start, have not been drawn; `UNDRAWN_MAX` where there are more.
+    /// How many arrivals before `until`, from the start, have not been drawn; `UNDRAWN_MAX` where there are more.
     pub fn undrawn(&self, until: Duration) -> u64 {
         let mut ahead = self.clone();
-        let undrawn = std::iter::from_fn(|| ahead.draw()).take_while(|&(_, at)| at <= until);
+        let undrawn = std::iter::from_fn(|| ahead.draw()).take_while(|&(_, at)| at < until);
         undrawn.take(UNDRAWN_MAX).count() as u64
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::plot::{Line, Plot, Scale, escape};
 use super::record::{Course, Record, Subject, TrialResult};
-use super::text::{bytes, grouped, malformed, meaning, percentile, rate, said, time};
+use super::text::{bytes, grouped, malformed, meaning, percentile, rate, said, statuses, time};
 use crate::run::Phase;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
@@ -68,18 +68,38 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
     let subject = &record.subject;
     let _infallible = writeln!(
         page,
-        "<p><b>{}</b><br>{} users, {}; {}; {} measured</p>",
+        "<p><b>{}</b><br>{}{} users, {}; {}; {} measured<br>Response times of good answers, from {}.</p>",
         escape(name),
+        if subject.is_open { "up to " } else { "" },
         record.users,
         escape(&subject.workload),
         escape(&subject.pace),
-        time(record.window())
+        time(record.window()),
+        escape(&subject.times_from)
     );
-    if record.valid {
+    if record.valid && record.doubts.is_empty() {
         page.push_str("<p class=\"fine\">Valid: nothing but the server set the pace, as far as the injector can see.</p>\n");
     }
+    let word = if record.valid { "Doubt" } else { "Invalid" };
     for doubt in &record.doubts {
-        let _infallible = writeln!(page, "<p class=\"bad\">Invalid: {}</p>", escape(doubt));
+        let _infallible = writeln!(page, "<p class=\"bad\">{word}: {}</p>", escape(doubt));
+    }
+    for judged in &record.thresholds {
+        let (class, word) = if judged.is_passed { ("bad", "Failed") } else { ("fine", "Kept") };
+        let _infallible = writeln!(
+            page,
+            "<p class=\"{class}\">{word}: --fail-if {}: {}</p>",
+            escape(&judged.asked),
+            escape(&judged.said)
+        );
+    }
+    if let Some(quality) = record.quality.as_ref().filter(|quality| !quality.held) {
+        let _infallible = writeln!(
+            page,
+            "<p class=\"bad\">Quality of service not held ({}): {}</p>",
+            escape(&quality.asked),
+            escape(&quality.broken.join("; "))
+        );
     }
 }
 
@@ -87,10 +107,16 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
 type Row = (&'static str, fn(&Record) -> String);
 
 fn overview(page: &mut String, records: &[Record]) {
-    const ROWS: [Row; 13] = [
+    const ROWS: [Row; 17] = [
         ("good answers", |record| grouped(record.good)),
         ("per second", |record| rate(record.rate)),
         ("failed", |record| grouped(record.failed)),
+        ("statuses", statuses),
+        ("sent again", |record| grouped(record.repeated)),
+        ("unfinished", |record| grouped(record.unfinished)),
+        ("oldest unfinished", |record| {
+            record.oldest_ns.map_or("–".into(), |ns| time(Duration::from_nanos(ns)))
+        }),
         ("received", |record| bytes(record.bytes as f64)),
         ("p50", |record| percentile(&record.response, 50.0)),
         ("p90", |record| percentile(&record.response, 90.0)),
@@ -116,8 +142,7 @@ fn overview(page: &mut String, records: &[Record]) {
         }
         page.push_str("</tr>\n");
     }
-    let _infallible =
-        writeln!(page, "</table>\n<p>Times from {}.</p>", escape(&records[0].subject.times_from));
+    page.push_str("</table>\n");
 }
 
 fn seconds(value: f64) -> String {
@@ -156,7 +181,7 @@ fn plots(page: &mut String, records: &[Record]) {
             title: title.into(),
             x: time_axis(),
             y: (String::new(), Scale::Log),
-            lines: lines(&|course| course.percentiles_ns.map(|times| times[at] as f64 / 1e9)),
+            lines: lines(&|course| course.percentile_ns(at).map(|ns| ns as f64 / 1e9)),
             window,
             value: seconds,
             place,
@@ -190,7 +215,8 @@ fn distribution(records: &[Record]) -> Plot {
         let points = record.response.buckets.iter().filter_map(|&(ns, of)| {
             seen += of;
             let beyond = count.saturating_sub(seen).max(1) as f64 / count as f64;
-            (seen < count || of > 0).then_some((1.0 / beyond, ns as f64 / 1e9))
+            // Ten answers lie beyond every percentile that is shown.
+            (of > 0 && count.saturating_sub(seen) >= 10).then_some((1.0 / beyond, ns as f64 / 1e9))
         });
         Line::whole(name(records, index), points.collect())
     };
@@ -286,7 +312,7 @@ fn search(page: &mut String, run: &str, record: &Record) {
             trial.tolerable_share * 100.0,
             trial.failed_share * 100.0,
             rate(trial.rate),
-            said(trial)
+            escape(&[&[said(trial).to_owned()], &trial.doubts[..]].concat().join(": "))
         );
     }
     page.push_str("</table>\n");
@@ -312,6 +338,15 @@ mod tests {
         assert!(page.contains("2 runs of") && page.contains("Most users of 2: "));
         assert!(!page.contains("<script") && !page.contains("http://www") && !page.contains("NaN"));
         assert!(page.contains("<th>1: ") && page.contains("<th>2: ") && page.contains("class=\"bad\""));
+    }
+
+    /// The sentence was that of the first run for all.
+    #[test]
+    fn each_run_says_what_its_times_count_from() {
+        let mut open = sample("open", 2000);
+        open.subject.times_from = "the intended start".to_owned();
+        let page = html(&[sample("closed", 2000), open]);
+        assert!(page.contains("from sending.") && page.contains("from the intended start."), "{page}");
     }
 
     #[test]

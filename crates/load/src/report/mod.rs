@@ -10,6 +10,8 @@ mod tables;
 mod text;
 
 pub use html::html;
+#[cfg(test)]
+pub(crate) use record::tests::sample;
 pub use record::{
     Course, Injector, Part, QualityResult, Quantiles, Record, SearchResult, Subject, TrialResult,
 };

@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fault::Fault;
-use crate::measure::{self, Tally, Times};
+use crate::measure::{self, Tally, Times, supports};
 use crate::run::{Interval, Outcome};
-use crate::verdict::Doubt;
+use crate::threshold::Judged;
+use crate::verdict::{Doubt, is_valid};
 
 /// What the first field of a record says.
 const FORMAT: &str = "vermeil-load 1";
@@ -31,6 +32,9 @@ pub struct Subject {
     pub pace: String,
     /// What times are counted from.
     pub times_from: String,
+    /// Whether the loop is open: users, or connections, are then the most there may be.
+    #[serde(default)]
+    pub is_open: bool,
     /// Names of pages, in the order of the parts.
     pub pages: Vec<String>,
     /// The share of each page that the workload's chain gives, if it is one.
@@ -54,7 +58,7 @@ pub struct Record {
     pub window_ns: u64,
     /// Whether it can be trusted.
     pub valid: bool,
-    /// If not, why.
+    /// If not, why. A small run that was to end after so many requests is valid with doubts about speed.
     pub doubts: Vec<String>,
     /// Requests begun, in the window.
     pub begun: u64,
@@ -64,17 +68,23 @@ pub struct Record {
     pub failed: u64,
     /// Requests that had not ended at the end.
     pub unfinished: u64,
+    /// How long the oldest of these had waited, in nanoseconds.
+    #[serde(default)]
+    pub oldest_ns: Option<u64>,
     /// Arrivals that were due and had not begun at the end.
     #[serde(default)]
     pub missed: u64,
     /// Good answers per second.
     pub rate: f64,
-    /// Bytes received.
+    /// Bytes received, in failed answers, too.
     pub bytes: u64,
-    /// Bytes of content.
+    /// Bytes of content of whole answers.
     pub content_bytes: u64,
     /// Answers by the first digit of their status; the first place is for digits out of range.
     pub statuses: [u64; 6],
+    /// Answers by status code, ascending.
+    #[serde(default)]
+    pub codes: Vec<(u16, u64)>,
     /// Failures by name.
     pub faults: Vec<(String, u64)>,
     /// What was malformed, in words with bytes of the answers, and how often; the first few reasons.
@@ -82,10 +92,22 @@ pub struct Record {
     pub malformed: Vec<(String, u64)>,
     /// Connections made, and idle ones that the server had closed.
     pub connections: (u64, u64),
-    /// Response times.
+    /// Requests that were sent again, once, because their connection ended while they were on their way.
+    #[serde(default)]
+    pub repeated: u64,
+    /// Requests behind an announced end of a connection, which the server did not begin; they went over another.
+    #[serde(default)]
+    pub deferred: u64,
+    /// Connections that the server left open after the end of both had been agreed on.
+    #[serde(default)]
+    pub left_open: u64,
+    /// Response times of good answers.
     pub response: Quantiles,
-    /// Service times, where they differ.
+    /// Service times of good answers, where they differ.
     pub service: Quantiles,
+    /// Times from the intended start of requests that failed to their failure.
+    #[serde(default)]
+    pub failed_response: Quantiles,
     /// Requests on the wire with an answer, where a page has several.
     pub objects: u64,
     /// Their times.
@@ -98,6 +120,9 @@ pub struct Record {
     pub sets: Vec<Part>,
     /// The course of the run.
     pub course: Vec<Course>,
+    /// What `--fail-if` came to.
+    #[serde(default)]
+    pub thresholds: Vec<Judged>,
     /// Quality of service, where it was asked for.
     pub quality: Option<QualityResult>,
     /// The search for the most users, where there was one.
@@ -153,17 +178,24 @@ pub struct Course {
     pub lasts_s: f64,
     /// Which phase it belongs to.
     pub phase: String,
+    /// Good answers.
+    #[serde(default)]
+    pub good: u64,
     /// Good answers per second.
     pub rate: f64,
-    /// Bytes per second.
+    /// Bytes per second, in failed answers, too.
     pub byte_rate: f64,
     /// Failures.
     pub failed: u64,
-    /// Users at its end.
+    /// Users at its end: those that had begun, and had not ended.
     pub users: usize,
-    /// Response times: median, 90, 99, 99.9 %, longest; nothing where nothing was answered.
+    /// Response times of good answers: median, 90, 99, 99.9 %, longest. A percentile is there where ten answers lie beyond it;
+    /// nothing where none is.
     #[serde(deserialize_with = "unless_zero")]
-    pub percentiles_ns: Option<[u64; 5]>,
+    pub percentiles_ns: Option<[Option<u64>; 5]>,
+    /// The longest response time of a good answer.
+    #[serde(default)]
+    pub max_ns: Option<u64>,
 }
 
 /// Whether the quality asked for was held.
@@ -212,6 +244,9 @@ pub struct TrialResult {
     pub held: bool,
     /// Whether the run can be trusted.
     pub valid: bool,
+    /// If not, why.
+    #[serde(default)]
+    pub doubts: Vec<String>,
     /// Good answers per second.
     pub rate: f64,
     /// Share of good answers.
@@ -250,11 +285,28 @@ pub struct Injector {
     pub agents: Vec<String>,
 }
 
-/// A time, or several, that may not be there. Records of old say zero then.
-fn unless_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(
+/// A time that may not be there. Records of old say zero then.
+fn unless_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Zero>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    Ok(Option::<T>::deserialize(deserializer)?.filter(|times| *times != T::default()))
+    Ok(Option::<T>::deserialize(deserializer)?.filter(|times| !times.is_zero()))
+}
+
+/// What may stand for nothing in a record of old.
+trait Zero {
+    fn is_zero(&self) -> bool;
+}
+
+impl Zero for u64 {
+    fn is_zero(&self) -> bool {
+        *self == 0
+    }
+}
+
+impl Zero for [Option<u64>; 5] {
+    fn is_zero(&self) -> bool {
+        self.iter().all(|time| time.is_none_or(|time| time == 0))
+    }
 }
 
 impl Quantiles {
@@ -288,11 +340,6 @@ impl Quantiles {
     }
 }
 
-/// Whether so many samples say anything about a percentile: ten must lie beyond it.
-fn supports(count: u64, percent: f64) -> bool {
-    count as f64 * (100.0 - percent) >= 1000.0
-}
-
 impl Record {
     /// The record of `outcome`, doubted for `doubts`.
     pub fn new(subject: Subject, outcome: &Outcome, doubts: &[Doubt]) -> Self {
@@ -304,20 +351,26 @@ impl Record {
             made_at,
             users: outcome.users,
             window_ns: outcome.window.as_nanos() as u64,
-            valid: doubts.is_empty(),
+            valid: is_valid(outcome, doubts),
             doubts: doubts.iter().map(ToString::to_string).collect(),
             begun: total.begun,
             good: total.good,
             failed: total.failed(),
             unfinished: outcome.unfinished,
+            oldest_ns: outcome.oldest.map(|oldest| oldest.as_nanos() as u64),
             missed: outcome.missed,
             rate: outcome.rate(),
             bytes: total.bytes,
             content_bytes: total.content_bytes,
             statuses: total.statuses,
+            codes: total.codes.sorted(),
             faults: faults(total),
             malformed: total.malformed.sorted(),
             connections: (total.connections, total.reopened),
+            repeated: total.repeated,
+            deferred: total.deferred,
+            left_open: total.left_open,
+            failed_response: Quantiles::of(&total.failed_response),
             response: Quantiles::of(&total.response),
             service: Quantiles::of(service),
             objects: total.objects,
@@ -326,6 +379,7 @@ impl Record {
             pages: parts(&subject.pages, &total.pages),
             sets: parts(&subject.sets, &total.sets),
             course: outcome.intervals.iter().map(Course::of).collect(),
+            thresholds: Vec::new(),
             quality: None,
             search: None,
             injector: Injector::of(outcome),
@@ -347,8 +401,10 @@ impl Record {
             card: None,
             users: 0,
             unfinished: 0,
+            oldest: None,
             missed: 0,
             is_open: false,
+            is_counted: false,
             interrupted: true,
             agents: Vec::new(),
             lost: Vec::new(),
@@ -404,16 +460,32 @@ fn parts(names: &[String], parts: &[measure::Part]) -> Vec<Part> {
 impl Course {
     fn of(interval: &Interval) -> Self {
         let seconds = interval.lasts.as_secs_f64().max(1e-9);
+        let ns = |time: Option<Duration>| time.map(|time| time.as_nanos() as u64);
         Self {
             begins_s: interval.begins.as_secs_f64(),
             lasts_s: interval.lasts.as_secs_f64(),
             phase: interval.phase.name().to_owned(),
+            good: interval.good,
             rate: interval.rate(),
             byte_rate: interval.bytes as f64 / seconds,
             failed: interval.failed,
             users: interval.users,
-            percentiles_ns: interval.percentiles.map(|times| times.map(|time| time.as_nanos() as u64)),
+            percentiles_ns: interval.percentiles[0].map(|_| interval.percentiles.map(ns)),
+            max_ns: ns(interval.percentiles[4]),
         }
+    }
+
+    /// The time of percentile number `at` of the interval, if enough answers support it. Records of old have some that are not
+    /// supported.
+    pub fn percentile_ns(&self, at: usize) -> Option<u64> {
+        let answers = self.good.max((self.rate * self.lasts_s).round() as u64);
+        let percent = Interval::PERCENTS[at];
+        self.percentiles_ns?[at].filter(|_| percent == 100.0 || supports(answers, percent))
+    }
+
+    /// The longest response time of a good answer.
+    pub fn longest_ns(&self) -> Option<u64> {
+        self.max_ns.or_else(|| self.percentile_ns(4))
     }
 }
 
@@ -444,6 +516,7 @@ pub(crate) mod tests {
         let mut total = Tally { good, begun: good + 7, bytes: good * 300, ..Tally::default() };
         total.content_bytes = good * 100;
         total.statuses[2] = good;
+        total.codes.count(200, good);
         total.fault(Fault::Timeout);
         total.fault(Fault::Reset);
         (0..4).for_each(|_| total.fault(Fault::Malformed));
@@ -479,7 +552,9 @@ pub(crate) mod tests {
             card: Some(("eth0".into(), 0.2)),
             users: 8,
             unfinished: 1,
+            oldest: Some(Duration::from_millis(3)),
             missed: 0,
+            is_counted: false,
             is_open: false,
             interrupted: false,
             agents: Vec::new(),
@@ -494,6 +569,7 @@ pub(crate) mod tests {
             workload: "GET /".into(),
             pace: "closed loop, 8 connections".into(),
             times_from: "sending".into(),
+            is_open: false,
             pages: names(["home", "search"]),
             expected_shares: vec![0.25, 0.75],
             sets: Vec::new(),
@@ -515,6 +591,7 @@ pub(crate) mod tests {
         record.search = Some(SearchResult { trials: vec![trial.clone(), trial], ..SearchResult::default() });
         let json: serde_json::Value = serde_json::from_str(&record.to_json()).unwrap();
         assert!(json["course"][0]["percentiles_ns"].is_null(), "{json}");
+        assert!(json["course"][0]["max_ns"].is_null(), "{json}");
         let mut old = json.clone();
         old["course"][0]["percentiles_ns"] = serde_json::json!([0, 0, 0, 0, 0]);
         old["search"]["trials"][0]["p99_ns"] = 0.into();
@@ -522,6 +599,43 @@ pub(crate) mod tests {
         assert_eq!(old.course[0].percentiles_ns, None);
         let times = old.search.unwrap().trials.iter().map(|trial| trial.p99_ns).collect::<Vec<_>>();
         assert_eq!(times, [None, Some(7)]);
+    }
+
+    /// An interval with three answers had five percentiles of them.
+    #[test]
+    fn percentiles_of_few_answers_are_not_told() {
+        let interval = |count: u64| {
+            let mut times = Times::default();
+            times.record_n(1_000_000, count);
+            let course = Course::of(&Interval {
+                begins: Duration::ZERO,
+                lasts: Duration::from_millis(100),
+                phase: Phase::Window,
+                good: count,
+                failed: 0,
+                bytes: 0,
+                users: 1,
+                percentiles: Interval::percentiles_of(&times),
+            });
+            let known = (0..5).filter(|&at| course.percentile_ns(at).is_some()).count();
+            (course.percentiles_ns.is_some(), known, course.longest_ns().is_some())
+        };
+        assert_eq!(interval(0), (false, 0, false));
+        assert_eq!(interval(3), (false, 0, true));
+        assert_eq!(interval(20), (true, 2, true));
+        assert_eq!(interval(1000), (true, 4, true));
+        let mut old = Course::of(&Interval {
+            begins: Duration::ZERO,
+            lasts: Duration::from_secs(1),
+            phase: Phase::Window,
+            good: 3,
+            failed: 0,
+            bytes: 0,
+            users: 1,
+            percentiles: [None; 5],
+        });
+        (old.good, old.percentiles_ns) = (0, Some([Some(5); 5]));
+        assert_eq!((old.percentile_ns(0), old.longest_ns()), (None, Some(5)));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use super::record::{Quantiles, Record};
 
-/// The course of the run, an interval per line, with a head line. Times in seconds, rates per second; where nothing was answered,
-/// there are no times.
+/// The course of the run, an interval per line, with a head line. Times of good answers in seconds, rates per second; a percentile is
+/// empty where fewer than ten answers lie beyond it, and the longest time where nothing was answered.
 pub fn csv(record: &Record) -> String {
     let mut text =
         "begins_s,lasts_s,phase,good_per_s,bytes_per_s,failed,users,p50_s,p90_s,p99_s,p99_9_s,max_s\n"
@@ -24,11 +24,12 @@ pub fn csv(record: &Record) -> String {
             course.failed,
             course.users
         );
-        match course.percentiles_ns {
-            Some(times) => times.iter().for_each(|&ns| {
-                let _infallible = write!(text, ",{:.9}", ns as f64 / 1e9);
-            }),
-            None => text.push_str(",,,,,"),
+        let times = (0..4).map(|at| course.percentile_ns(at)).chain([course.longest_ns()]);
+        for time in times {
+            let _infallible = match time {
+                Some(ns) => write!(text, ",{:.9}", ns as f64 / 1e9),
+                None => write!(text, ","),
+            };
         }
         text.push('\n');
     }
@@ -63,14 +64,40 @@ pub fn open_metrics(record: &Record) -> String {
     let faults: Vec<_> =
         record.faults.iter().map(|(name, count)| (format!("{{fault=\"{name}\"}}"), *count as f64)).collect();
     family("vermeil_load_failed", "counter", "Failed requests by fault.", &faults);
-    family("vermeil_load_received_bytes", "counter", "Bytes received.", &plain(record.bytes as f64));
+    let codes: Vec<_> =
+        record.codes.iter().map(|(code, count)| (format!("{{code=\"{code}\"}}"), *count as f64)).collect();
+    family("vermeil_load_answers", "counter", "Answers by status code.", &codes);
+    for (name, help, count) in [
+        ("vermeil_load_repeated", "Requests sent again because their connection ended.", record.repeated),
+        ("vermeil_load_deferred", "Requests that the server did not begin, sent elsewhere.", record.deferred),
+    ] {
+        family(name, "counter", help, &plain(count as f64));
+    }
+    family(
+        "vermeil_load_unfinished",
+        "gauge",
+        "Requests under way at the end.",
+        &plain(record.unfinished as f64),
+    );
+    family(
+        "vermeil_load_received_bytes",
+        "counter",
+        "Bytes received, in failed answers, too.",
+        &plain(record.bytes as f64),
+    );
     family(
         "vermeil_load_cpu_seconds",
         "counter",
         "Cpu time of the injector.",
         &plain(record.injector.cpu_ns as f64 / 1e9),
     );
-    summary(&mut text, "vermeil_load_response_seconds", "Response times.", &record.response);
+    summary(&mut text, "vermeil_load_response_seconds", "Response times of good answers.", &record.response);
+    summary(
+        &mut text,
+        "vermeil_load_failed_response_seconds",
+        "Times of requests that failed.",
+        &record.failed_response,
+    );
     summary(&mut text, "vermeil_load_delay_seconds", "The injector's own delay.", &record.injector.delay);
     text.push_str("# EOF\n");
     text
@@ -129,6 +156,7 @@ mod tests {
             "vermeil_load_valid 0\n",
             "vermeil_load_good_total 2000\n",
             "vermeil_load_failed_total{fault=\"timeout\"} 1\n",
+            "vermeil_load_answers_total{code=\"200\"} 2000\n",
             "vermeil_load_response_seconds{quantile=\"0.99\"} ",
             "vermeil_load_response_seconds_count 2000\n",
         ] {

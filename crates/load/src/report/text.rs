@@ -37,7 +37,14 @@ fn head(text: &mut String, record: &Record) {
     let subject = &record.subject;
     line!(text, "{}: {}", subject.title, subject.target);
     let (users, window) = (record.users, record.window());
-    line!(text, "  {users} users, {}; {}; {} measured\n", subject.workload, subject.pace, time(window));
+    let up_to = if subject.is_open { "up to " } else { "" };
+    line!(
+        text,
+        "  {up_to}{users} users, {}; {}; {} measured\n",
+        subject.workload,
+        subject.pace,
+        time(window)
+    );
 }
 
 fn counts(text: &mut String, record: &Record) {
@@ -57,24 +64,62 @@ fn counts(text: &mut String, record: &Record) {
         String::new()
     };
     line!(text, "  connections  {:>12} made{again}", grouped(made));
-    let statuses: Vec<_> = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"]
-        .iter()
-        .zip(record.statuses)
-        .filter(|(_, count)| *count > 0)
-        .map(|(class, count)| format!("{class} {}", grouped(count)))
-        .collect();
-    line!(
-        text,
-        "  statuses     {}",
-        if statuses.is_empty() { "none".to_owned() } else { statuses.join("  ") }
-    );
+    for (name, count, why) in [
+        (
+            "sent again",
+            record.repeated,
+            "requests, once each, because their connection ended as they were sent",
+        ),
+        (
+            "deferred",
+            record.deferred,
+            "requests that the server did not begin before an end that it announced",
+        ),
+        (
+            "left open",
+            record.left_open,
+            "connections by the server after their last answer; the injector closed them",
+        ),
+    ] {
+        if count > 0 {
+            line!(text, "  {name:<12} {:>12} {why}", grouped(count));
+        }
+    }
+    line!(text, "  statuses     {}", statuses(record));
     faults(text, record);
     if record.unfinished > 0 {
-        line!(text, "  unfinished   {:>12} at the end of the window", grouped(record.unfinished));
+        let oldest = record
+            .oldest_ns
+            .map_or_else(String::new, |ns| format!(", the oldest for {}", time(Duration::from_nanos(ns))));
+        line!(text, "  unfinished   {:>12} at the end of the window{oldest}", grouped(record.unfinished));
     }
     if record.missed > 0 {
         line!(text, "  never begun  {:>12} arrivals that were due", grouped(record.missed));
     }
+}
+
+/// Answers by the class of their status, each with its codes.
+pub(crate) fn statuses(record: &Record) -> String {
+    let classes = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(record.statuses).enumerate();
+    let said = classes.filter(|(_, (_, count))| *count > 0).map(|(digit, (class, count))| {
+        let is_of = |(code, _): &&(u16, u64)| {
+            let class = usize::from(code / 100);
+            digit == if class < record.statuses.len() { class } else { 0 }
+        };
+        let codes: Vec<_> = record.codes.iter().filter(is_of).collect();
+        let codes = match &codes[..] {
+            [] => String::new(),
+            [(code, _)] => format!(" (all {code})"),
+            many => {
+                let each: Vec<_> =
+                    many.iter().map(|(code, of)| format!("{code}: {}", grouped(*of))).collect();
+                format!(" ({})", each.join(", "))
+            }
+        };
+        format!("{class} {}{codes}", grouped(count))
+    });
+    let said: Vec<_> = said.collect();
+    if said.is_empty() { "none".to_owned() } else { said.join("  ") }
 }
 
 fn faults(text: &mut String, record: &Record) {
@@ -82,7 +127,15 @@ fn faults(text: &mut String, record: &Record) {
         return;
     }
     let share = record.failed as f64 / (record.good + record.failed) as f64 * 100.0;
-    line!(text, "  failed       {:>12} ({share:.3} %)", grouped(record.failed));
+    let times = &record.failed_response;
+    let took = match times.count {
+        0 => String::new(),
+        _ => {
+            let [shortest, longest] = [times.min_ns, times.max_ns].map(|ns| time(Duration::from_nanos(ns)));
+            format!(", after {shortest} to {longest}")
+        }
+    };
+    line!(text, "  failed       {:>12} ({share:.3} %){took}", grouped(record.failed));
     for (name, count) in &record.faults {
         line!(text, "    {:>14} {}", grouped(*count), meaning(name));
         if name == Fault::Malformed.name() {
@@ -115,7 +168,7 @@ fn times(text: &mut String, record: &Record) {
     if response.count == 0 {
         return;
     }
-    line!(text, "\n  response times, from {}", record.subject.times_from);
+    line!(text, "\n  response times of good answers, from {}", record.subject.times_from);
     let both = record.service != record.response && record.service.count > 0;
     if both {
         line!(text, "             response      service (from sending)");
@@ -229,6 +282,9 @@ fn quality(text: &mut String, record: &Record) {
                 trial.tolerable_share * 100.0,
                 rate(trial.rate)
             );
+            for doubt in &trial.doubts {
+                line!(text, "             because {doubt}");
+            }
         }
     }
 }
@@ -264,11 +320,18 @@ fn injector(text: &mut String, record: &Record) {
 }
 
 fn verdict(text: &mut String, record: &Record) {
-    if record.valid {
-        line!(text, "  valid        nothing but the server set the pace, as far as can be seen from here");
+    for judged in &record.thresholds {
+        let word = if judged.is_passed { "FAILED" } else { "kept" };
+        line!(text, "  {word:<12} --fail-if {}: {}", judged.asked, judged.said);
     }
+    if record.valid && record.doubts.is_empty() {
+        line!(text, "  valid        nothing but the server set the pace, as far as can be seen from here");
+    } else if record.valid {
+        line!(text, "  done         every request has ended; this says what is answered, not how fast");
+    }
+    let word = if record.valid { "doubt" } else { "INVALID" };
     for doubt in &record.doubts {
-        line!(text, "  INVALID      {doubt}");
+        line!(text, "  {word:<12} {doubt}");
     }
 }
 

@@ -67,10 +67,10 @@ const RECV_BUFFERS: u16 = 512;
 pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Finds what would keep a run from beginning.
-pub(crate) fn check(sets: &[Set], supply: &dyn Supply) -> Result<(), LoadError> {
+pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Result<(), LoadError> {
     crate::limits::check(supply.sockets_max(), sets)?;
     match sets.first() {
-        Some(set) => try_server(set.addrs[0], supply.dial().tls.as_ref(), supply.protocol()),
+        Some(set) => try_server(set.addrs[0], supply.dial().tls.as_ref(), supply.protocol(), timeout),
         None => Ok(()),
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     /// Starts the cores and the users.
     pub(crate) fn start(ground: &'a Ground, sets: Vec<Set>, supply: &dyn Supply) -> Result<Self, LoadError> {
-        check(&sets, supply)?;
+        check(&sets, supply, ground.timeout)?;
         let io = DriverOptions {
             choice: ground.io,
             recv_buffers: RECV_BUFFERS,
@@ -130,7 +130,7 @@ impl<'a> Engine<'a> {
         wait_until(self.field.epoch, &self.field);
         let mut course = Course::new(&self.field, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
-        let (mut ended, mut missed) = (ControlFlow::Continue(()), 0);
+        let (mut ended, mut missed, mut oldest) = (ControlFlow::Continue(()), 0, None);
         for (phase, lasts) in [
             (Phase::RampUp, phases.ramp_up),
             (Phase::WarmUp, phases.warm_up),
@@ -146,14 +146,18 @@ impl<'a> Engine<'a> {
             ended = course.pass(phase, lasts, watch);
             if phase == Phase::Window {
                 used.1 = Readings::take(&self.cpu_ns);
-                missed = self.field.missed(Instant::now());
+                let now = Instant::now();
+                missed = self.field.missed(now);
+                oldest = self.field.waits.oldest(now.saturating_duration_since(self.field.epoch));
             }
         }
         self.field.stop();
         let io = self.runtime.handle().snapshot().cores.first().map(|core| core.io.clone());
         let outcome = Outcome {
             unfinished: course.begun.saturating_sub(course.ended),
+            oldest,
             missed,
+            is_counted: self.field.is_done(),
             total: course.total,
             window: course.window,
             planned: phases.window,
@@ -274,7 +278,7 @@ impl<'a> Course<'a> {
             good: tally.good,
             failed: tally.failed(),
             bytes: tally.bytes,
-            users: self.field.users(),
+            users: self.field.users_there(),
             percentiles: Interval::percentiles_of(&tally.response),
         });
         if phase != Phase::RampDown {

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
+use super::parting::Parting;
 use super::waits::Waits;
 use crate::measure::Ledger;
 use crate::pace::Schedule;
-use crate::plan::Ground;
+use crate::plan::{Ground, UNTIL_DONE};
 use crate::sets::Sets;
 use crate::stream::Dial;
 
@@ -26,6 +27,7 @@ pub(crate) struct Field {
     pub(crate) first_user: usize,
     pub(crate) dial: Dial,
     pub(crate) waits: Waits,
+    pub(crate) parting: Parting,
     /// What times of the run are counted from.
     pub(crate) epoch: Instant,
     /// The arrivals of each core, if the loop is open.
@@ -35,7 +37,12 @@ pub(crate) struct Field {
     /// Requests that have not ended, begun or not, if they are counted.
     left: Option<AtomicU64>,
     stopping: AtomicBool,
+    /// When the run ends, from the epoch: nothing arrives from then on. Nothing where it ends when everything is done.
+    horizon: Option<Duration>,
     users: AtomicUsize,
+    /// Users that have begun, and those that have ended.
+    begun: AtomicUsize,
+    ended: AtomicUsize,
     /// Who waits for the last user.
     main: Thread,
 }
@@ -50,6 +57,7 @@ impl Field {
         (dial, waits): (Dial, Waits),
     ) -> Self {
         Self {
+            parting: Parting::new(ledger.cores()),
             ledger,
             sets,
             timeout: ground.timeout,
@@ -62,7 +70,10 @@ impl Field {
             tickets: tickets.map(AtomicU64::new),
             left: tickets.map(AtomicU64::new),
             stopping: AtomicBool::new(false),
+            horizon: ground.phases.total(),
             users: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             main: std::thread::current(),
         }
     }
@@ -96,19 +107,29 @@ impl Field {
 
     /// Whether nothing is to come: all users are gone, or all requests that may be begun have ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.users() == 0 || self.left.as_ref().is_some_and(|left| left.load(Ordering::Acquire) == 0)
+        self.users() == 0 || self.is_done()
     }
 
-    /// The next arrival on the calling core: its number among all, and when it is.
+    /// Whether requests are counted, and all of them have ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.left.as_ref().is_some_and(|left| left.load(Ordering::Acquire) == 0)
+    }
+
+    /// The next arrival on the calling core: its number among all, and when it is. One at or behind the end of the run is put off until after
+    /// it, so that whoever waits for it neither begins it nor ends the run.
     pub(crate) fn arrival(&self) -> Option<(usize, Instant)> {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
         let (index, at) = self.schedules[core].lock().expect("drawing does not panic").draw()?;
+        let at = match self.horizon {
+            Some(horizon) if at >= horizon => horizon + UNTIL_DONE,
+            _ => at,
+        };
         Some((index, self.epoch.checked_add(at)?))
     }
 
-    /// Arrivals up to `now` that nobody was free to begin.
+    /// Arrivals before `now`, and before the end of the run, that nobody was free to begin.
     pub(crate) fn missed(&self, now: Instant) -> u64 {
-        let until = now.saturating_duration_since(self.epoch);
+        let until = now.saturating_duration_since(self.epoch).min(self.horizon.unwrap_or(Duration::MAX));
         let undrawn = |schedule: &CachePadded<Mutex<Schedule>>| {
             schedule.lock().expect("drawing does not panic").undrawn(until)
         };
@@ -126,7 +147,19 @@ impl Field {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A user whose moment has come begins.
+    pub(crate) fn user_is_there(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Users that have begun and not ended.
+    pub(crate) fn users_there(&self) -> usize {
+        let ended = self.ended.load(Ordering::Relaxed);
+        self.begun.load(Ordering::Relaxed).saturating_sub(ended)
+    }
+
     pub(crate) fn user_ends(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
         if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.main.unpark();
         }

@@ -6,6 +6,7 @@
 mod engine;
 mod field;
 mod outcome;
+mod parting;
 mod pulse;
 mod readings;
 mod waits;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Tally, Times};
+use crate::measure::{Tally, Times, supports};
 
 /// The parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,18 +47,21 @@ pub struct Interval {
     pub failed: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Users there at its end.
+    /// Users there at its end: those that had begun, and had not ended.
     pub users: usize,
-    /// Response times: median, 90, 99, 99.9 %, longest; nothing where nothing was answered.
-    pub percentiles: Option<[Duration; 5]>,
+    /// Response times of good answers: median, 90, 99, 99.9 %, as far as ten answers lie beyond, and the longest.
+    pub percentiles: [Option<Duration>; 5],
 }
 
 impl Interval {
-    /// The percentiles of an interval.
+    /// The percentiles of an interval; the last is the longest time.
     pub const PERCENTS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
 
-    pub(crate) fn percentiles_of(times: &Times) -> Option<[Duration; 5]> {
-        (times.count() > 0).then(|| Self::PERCENTS.map(|percent| times.percentile(percent)))
+    pub(crate) fn percentiles_of(times: &Times) -> [Option<Duration>; 5] {
+        Self::PERCENTS.map(|percent| {
+            let is_known = if percent < 100.0 { supports(times.count(), percent) } else { times.count() > 0 };
+            is_known.then(|| times.percentile(percent))
+        })
     }
 
     /// Good answers per second.
@@ -107,10 +110,14 @@ pub struct Outcome {
     pub users: usize,
     /// Requests whose time had come and that had not ended when the window did.
     pub unfinished: u64,
+    /// How long the oldest of these had waited, from its intended start.
+    pub oldest: Option<Duration>,
     /// Arrivals of an open loop whose time had come when the window ended, and that nobody was free to begin.
     pub missed: u64,
     /// Whether times count from intended starts that do not wait for answers.
     pub is_open: bool,
+    /// Whether the run was to end after so many requests, and all of these have ended.
+    pub is_counted: bool,
     /// Whether somebody ended the run early.
     pub interrupted: bool,
     /// Agents that took part, if the load was theirs.

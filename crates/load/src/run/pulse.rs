@@ -23,7 +23,11 @@ pub(crate) async fn pulse(field: Arc<Field>, core: usize, cpu: CpuNs) {
     let _precision = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     loop {
         let late = until(Instant::now() + BEAT).await;
-        field.ledger.here().delay.record(late);
+        let left_open = field.parting.sweep(core);
+        let mut tally = field.ledger.here();
+        tally.delay.record(late);
+        tally.left_open += left_open;
+        drop(tally);
         let used = clock_gettime(ClockId::ThreadCPUTime);
         cpu[core].store(used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64, Ordering::Relaxed);
     }

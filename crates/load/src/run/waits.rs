@@ -1,31 +1,40 @@
-//! Which users wait for a page, and since when.
+//! Which users wait for an answer, and since when.
 //!
-//! A page that does not come is in no histogram: where users wait for each other, a server that lets some of them wait for ever
-//! would look better than one that is slow for all. So at the end of the window, pages that are under way for longer than a
-//! good or a tolerable one may take are counted as neither (`quality`). Tested here, and with a planted server in
-//! `tests/planted/sessions.rs`.
+//! An answer that does not come is in no histogram: where users wait for each other, a server that lets some of them wait for ever
+//! would look better than one that is slow for all. So at the end of the window the oldest wait is told (`verdict`), and pages
+//! that are under way for longer than a good or a tolerable one may take are counted as neither (`quality`). Tested here, and with
+//! planted servers in `tests/planted`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The pages that are under way, one for each user at most.
+/// What is under way, one request or page for each user at most.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// Nanoseconds from the epoch of the run to the intended start, and one more; 0 where nothing is waited for. Written by
-    /// the user, read once by the collecting thread, to which being late by a page does not matter.
+    /// Nanoseconds from the epoch of the run to the intended start, and one more; 0 where nothing is waited for. The highest
+    /// bit says that the time is not judged. Written by the user, read once by the collecting thread, to which being late by
+    /// a page does not matter.
     since: Box<[AtomicU64]>,
     /// What a good, and what a tolerable page may take.
     longest: [Duration; 2],
 }
+
+/// Set for what is not judged by its time.
+const UNJUDGED: u64 = 1 << 63;
 
 impl Waits {
     pub(crate) fn new(users: usize, longest: [Duration; 2]) -> Self {
         Self { since: (0..users).map(|_| AtomicU64::new(0)).collect(), longest }
     }
 
-    /// `user` waits for a page that was to be asked for so long after the epoch.
+    /// `user` waits for an answer that was to be asked for so long after the epoch.
     pub(crate) fn begin(&self, user: usize, since: Duration) {
         self.since[user].store(nanoseconds(since) + 1, Ordering::Relaxed);
+    }
+
+    /// The same for a page that is not judged by its time.
+    pub(crate) fn begin_unjudged(&self, user: usize, since: Duration) {
+        self.since[user].store((nanoseconds(since) + 1) | UNJUDGED, Ordering::Relaxed);
     }
 
     /// `user` waits no longer.
@@ -39,10 +48,17 @@ impl Waits {
         self.longest.map(|longest| {
             let waited = |since: &&AtomicU64| match since.load(Ordering::Relaxed) {
                 0 => false,
-                since => now.saturating_sub(since) > nanoseconds(longest),
+                since => since & UNJUDGED == 0 && now.saturating_sub(since) > nanoseconds(longest),
             };
             self.since.iter().filter(waited).count() as u64
         })
+    }
+
+    /// How long the user that waits longest has waited.
+    pub(crate) fn oldest(&self, now: Duration) -> Option<Duration> {
+        let since = self.since.iter().map(|since| since.load(Ordering::Relaxed) & !UNJUDGED);
+        let first = since.filter(|&since| since > 0).min()?;
+        Some(Duration::from_nanos((nanoseconds(now) + 1).saturating_sub(first)))
     }
 }
 
@@ -66,6 +82,9 @@ mod tests {
         assert_eq!(waits.overdue(second(6)), [2, 1]);
         waits.end(0);
         assert_eq!(waits.overdue(second(9)), [1, 1]);
+        waits.begin_unjudged(2, second(1));
+        assert_eq!((waits.overdue(second(9)), waits.oldest(second(9))), ([1, 1], Some(second(8))));
+        assert_eq!(Waits::default().oldest(second(9)), None);
         assert_eq!(Waits::default().overdue(second(9)), [0, 0]);
     }
 }

@@ -66,7 +66,7 @@ pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn Watch) -> Result<Outcome
 /// Finds what would keep `plan` from beginning.
 pub(crate) fn check_sessions(plan: &SessionPlan) -> Result<(), LoadError> {
     let crowd = Crowd::new(plan)?;
-    check(&plan.ground.sets_of(&plan.url)?, &crowd)
+    check(&plan.ground.sets_of(&plan.url)?, &crowd, plan.ground.timeout)
 }
 
 /// A model made ready: everything that can be is bytes already.

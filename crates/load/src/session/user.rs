@@ -41,6 +41,7 @@ impl User {
     /// Lives until the run ends.
     pub(super) async fn live(mut self, begins: Instant) {
         until(begins).await;
+        self.field.user_is_there();
         let _over = self.sessions().await;
     }
 
@@ -75,9 +76,10 @@ impl User {
         loop {
             self.field.ledger.here().begun += 1;
             // What is judged by how fast it comes takes as long as it is large.
-            if matches!(self.script.pages[page].judge, Judge::Time) {
-                let since = intended.saturating_duration_since(self.field.epoch);
-                self.field.waits.begin(self.index, since);
+            let since = intended.saturating_duration_since(self.field.epoch);
+            match self.script.pages[page].judge {
+                Judge::Time => self.field.waits.begin(self.index, since),
+                Judge::Rate => self.field.waits.begin_unjudged(self.index, since),
             }
             let result = self.browser.visit(page, &mut self.random).await;
             self.field.waits.end(self.index);
@@ -142,7 +144,7 @@ impl User {
                 good(&mut tally, [(several.0, page), (several.1, set)], time, within, visited.content_bytes);
             }
             Err(failure) => {
-                tally.failure(&failure, 1);
+                tally.failure(&failure, 1, time);
                 if several.0 {
                     part(&mut tally.pages, page).failed += 1;
                 }

@@ -18,10 +18,10 @@ use super::check::{Expect, Looker};
 use super::model::{Check, Source};
 use super::run::{Object, Script, Step, WAYS};
 use crate::fault::{Failure, Fault};
-use crate::link::{Link, Pace};
+use crate::link::{Ending, Link, Pace};
 use crate::random::Random;
 use crate::run::Field;
-use crate::wire::{Answer, Reuse};
+use crate::wire::{Answer, Repeats, Reuse};
 
 /// A page that was visited.
 #[derive(Clone, Copy, Debug, Default)]
@@ -199,18 +199,36 @@ impl Fetch<'_> {
         bits: u64,
     ) -> Result<Visited, Failure> {
         let began = Instant::now();
+        let repeats = self.script.request.repeats();
+        let mut has_repeated = false;
         let result = loop {
-            match self.attempt(lane, &wanted, looker, bits).await {
-                Err(Failure { fault: Fault::Reset, .. })
-                    if lane.open.as_ref().is_some_and(|open| open.link.was_idle()) =>
-                {
-                    lane.open = None;
-                    self.field.ledger.here().reopened += 1;
+            let result = self.attempt(lane, &wanted, looker, bits).await;
+            let Err(failure) = &result else { break result };
+            let ending = match &mut lane.open {
+                Some(open) => open.link.ending(failure).await,
+                None => Ending::InRequest,
+            };
+            match ending {
+                Ending::BeforeRequest => self.field.ledger.here().reopened += 1,
+                Ending::Crossing if repeats == Repeats::Once && !has_repeated => {
+                    has_repeated = true;
+                    let mut tally = self.field.ledger.here();
+                    tally.reopened += 1;
+                    tally.repeated += 1;
                 }
-                result => break result,
+                Ending::Crossing | Ending::InRequest => break result,
             }
+            lane.open = None;
         };
-        let (answer, wire_bytes, receiving) = result.inspect_err(|_| lane.open = None)?;
+        if let (Err(_), Some(open)) = (&result, lane.open.take_if(|_| result.is_err())) {
+            let (status, bytes) = open.link.unfinished();
+            let mut tally = self.field.ledger.here();
+            tally.bytes += bytes;
+            if let Some(status) = status {
+                tally.status(status);
+            }
+        }
+        let (answer, wire_bytes, receiving) = result?;
         let mut tally = self.field.ledger.here();
         tally.status(answer.status);
         tally.objects += 1;
@@ -239,12 +257,13 @@ impl Fetch<'_> {
             }
         };
         let way = usize::from(open.left <= 1);
+        let repeats = self.script.request.repeats();
         let _under = self.field.sets.begin(open.set);
         match wanted {
-            Wanted::Ready(requests) => open.link.send(&requests[way]).await?,
+            Wanted::Ready(requests) => open.link.send(&requests[way], repeats).await?,
             Wanted::Path(path) => {
                 let request = self.script.request.bytes(&self.script.host, path, WAYS[way]);
-                open.link.send(&request).await?;
+                open.link.send(&request, repeats).await?;
             }
         }
         let pace = Pace { rate: self.script.receive_rate, timeout };
@@ -252,12 +271,10 @@ impl Fetch<'_> {
             open.link.answer_paced(self.script.request.is_head(), looker, pace, &mut lane.limit).await?;
         open.link.settle()?;
         open.left = open.left.saturating_sub(1);
-        if open.left == 0 || answer.reuse == Reuse::Close {
-            lane.limit.set(timeout);
-            if let Some(mut open) = lane.open.take() {
-                // A server that does not close in time is left.
-                let _closed = lane.limit.limit(open.link.closed_by_peer()).await;
-            }
+        if (open.left == 0 || answer.reuse == Reuse::Close)
+            && let Some(open) = lane.open.take()
+        {
+            self.field.parting.leave(open.link);
         }
         Ok((answer, wire_bytes, receiving))
     }

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Batches, Scheme};
-use crate::fault::{Failure, Fault};
+use super::{Asking, Batches, Scheme};
+use crate::fault::{Failure, Fault, Stopped};
 use crate::http2::Http2;
-use crate::link::Link;
+use crate::link::{Ending, Link};
 use crate::measure::part;
 use crate::run::Field;
 use crate::wire::{Answer, Discard, Reuse};
@@ -22,11 +22,11 @@ pub(super) enum Spoken {
 }
 
 impl Spoken {
-    /// Whether the server ended an idle connection: it was used before, and nothing came for this request.
-    pub(super) fn was_idle(&self) -> bool {
+    /// Status and bytes of the answer that was under way.
+    pub(super) fn unfinished(&mut self) -> (Option<u16>, u64) {
         match self {
-            Self::Http1(link) => link.was_idle(),
-            Self::Http2(link) => link.was_idle(),
+            Self::Http1(link) => link.unfinished(),
+            Self::Http2(link) => link.unfinished(),
         }
     }
 }
@@ -48,71 +48,79 @@ pub(super) struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// Sends the `left` requests for URL `url` and reads their answers; what fails leaves the number of unanswered ones in
-    /// `left`.
+    /// Sends the `left` requests of batch `batch` and reads their answers; the number of unanswered ones stays in `left`.
     pub(super) async fn exchange(
         &self,
         place: &mut Option<(Spoken, usize)>,
-        url: usize,
+        batch: usize,
         begin: Begin,
         left: &mut u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Stopped> {
         let (spoken, set) = match place {
             Some(open) => open,
             None => place.insert(self.connect().await?),
         };
         let _under = self.field.sets.begin(*set);
+        let asked = self.scheme.asked[batch];
         let reuse = match (spoken, &self.scheme.batches) {
             (Spoken::Http1(link), Batches::Http1(batches)) => {
-                let all = &batches[url];
-                if *left == self.scheme.pipeline {
-                    self.one_by_one(link, all, begin, left, *set).await?
-                } else {
-                    let one = all.len() / self.scheme.pipeline as usize;
-                    self.one_by_one(link, &all.slice(..one * *left as usize), begin, left, *set).await?
+                let all = &batches[batch];
+                let one = all.len() / self.scheme.pipeline as usize;
+                let bytes = match *left == self.scheme.pipeline {
+                    true => all.clone(),
+                    false => all.slice(..one * *left as usize),
+                };
+                match self.one_by_one(link, &bytes, asked, begin, left, *set).await {
+                    Ok(reuse) => reuse,
+                    Err(failure) => {
+                        return Err(match link.ending(&failure).await {
+                            Ending::BeforeRequest => Stopped::Idle,
+                            Ending::Crossing => Stopped::Crossing,
+                            Ending::InRequest => Stopped::Failed(failure),
+                        });
+                    }
                 }
             }
             (Spoken::Http2(link), Batches::Http2(requests)) => {
                 let count = *left;
                 let each = |answer: Answer, wire_bytes| {
                     *left -= 1;
-                    self.count(answer.status, answer.content_bytes, wire_bytes, begin, *set);
+                    self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, *set);
                 };
-                link.exchange(&requests[url], count, each).await?;
+                link.exchange(&requests[batch], count, each).await?;
                 Reuse::Keep
             }
             _ => unreachable!("connections speak what requests are made for"),
         };
         if (reuse == Reuse::Close || self.scheme.reuse == Reuse::Close)
-            && let Some((Spoken::Http1(mut link), _)) = place.take()
+            && let Some((Spoken::Http1(link), _)) = place.take()
         {
-            link.closed_by_peer().await;
+            self.field.parting.leave(link);
         }
-        Ok(())
+        if *left > 0 { Err(Stopped::Announced) } else { Ok(()) }
     }
 
-    /// Sends `bytes`, reads `left` answers in their order; gives what becomes of the connection.
+    /// Sends `bytes`, reads `left` answers in their order, or up to one that ends the connection; gives what becomes of the
+    /// connection.
     async fn one_by_one(
         &self,
         link: &mut Link,
         bytes: &Bytes,
+        asked: Asking,
         begin: Begin,
         left: &mut u64,
         set: usize,
     ) -> Result<Reuse, Failure> {
-        link.send(bytes).await?;
+        link.send(bytes, asked.repeats).await?;
         let mut reuse = Reuse::Keep;
-        while *left > 0 {
-            let (answer, wire_bytes) = link.answer(self.scheme.is_head, &mut Discard).await?;
-            if *left == 1 {
+        while *left > 0 && reuse == Reuse::Keep {
+            let (answer, wire_bytes) = link.answer(asked.is_head, &mut Discard).await?;
+            if *left == 1 || answer.reuse == Reuse::Close {
                 link.settle()?;
             }
             *left -= 1;
-            self.count(answer.status, answer.content_bytes, wire_bytes, begin, set);
+            self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);
             reuse = answer.reuse;
-            if reuse == Reuse::Close && *left > 0 {
-                return Err(Fault::Reset.into());
-            }
         }
         Ok(reuse)
     }
@@ -130,10 +138,18 @@ impl Lane<'_> {
         Ok((spoken, set))
     }
 
-    fn count(&self, status: u16, content_bytes: u64, wire_bytes: u64, begin: Begin, set: usize) {
+    fn count(
+        &self,
+        asked: Asking,
+        status: u16,
+        content_bytes: u64,
+        wire_bytes: u64,
+        begin: Begin,
+        set: usize,
+    ) {
         let now = Instant::now();
         let response = now - begin.intended;
-        let is_good = (200..400).contains(&status);
+        let is_good = (200..400).contains(&status) || asked.logged == Some(status);
         let within = self.scheme.quality.of_time(response).map(|holds| u64::from(holds && is_good));
         let mut tally = self.field.ledger.here();
         tally.status(status);
@@ -142,19 +158,22 @@ impl Lane<'_> {
         if is_good {
             tally.good += 1;
             tally.within = [tally.within[0] + within[0], tally.within[1] + within[1]];
+            tally.response.record(response);
+            if self.scheme.is_open {
+                tally.service.record(now - begin.actual);
+            }
         } else {
             tally.fault(Fault::Status);
-        }
-        tally.response.record(response);
-        if self.scheme.is_open {
-            tally.service.record(now - begin.actual);
+            tally.failed_response.record(response);
         }
         if self.field.sets.len() > 1 {
             let part = part(&mut tally.sets, set);
             *(if is_good { &mut part.good } else { &mut part.failed }) += 1;
             part.within = [part.within[0] + within[0], part.within[1] + within[1]];
             part.bytes += content_bytes;
-            part.response.record(response);
+            if is_good {
+                part.response.record(response);
+            }
         }
     }
 }

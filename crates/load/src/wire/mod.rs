@@ -6,6 +6,6 @@
 mod request;
 mod response;
 
-pub use request::{Request, RequestError};
+pub use request::{Repeats, Request, RequestError};
 pub(crate) use response::quoted;
 pub use response::{Answer, Discard, Head, Malformed, Progress, ResponseReader, Reuse, Seen, Sink};

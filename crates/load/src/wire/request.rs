@@ -20,6 +20,25 @@ pub struct Request {
     content: Bytes,
 }
 
+/// Whether a request may be sent again when its connection ended without an answer (RFC 9110 section 9.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// Never: the server may have done what was asked, and would do it twice.
+    Never,
+    /// Once: the method is idempotent.
+    Once,
+}
+
+impl Repeats {
+    /// What holds for `method`.
+    pub fn of(method: &str) -> Self {
+        match method {
+            "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE" => Self::Once,
+            _ => Self::Never,
+        }
+    }
+}
+
 /// Why a request cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
@@ -90,6 +109,11 @@ impl Request {
         self
     }
 
+    /// Whether the request may be sent again.
+    pub fn repeats(&self) -> Repeats {
+        Repeats::of(&self.method)
+    }
+
     /// Whether the answer has no content, whatever its fields say.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
@@ -120,15 +144,25 @@ impl Request {
         Ok(Asked { head, content: self.content.clone() })
     }
 
+    /// Whether requests of this method have content.
+    pub(crate) fn has_content_by_method(&self) -> bool {
+        matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
+    }
+
     /// Whether the length of the content is said, none included (RFC 9110 §8.6).
     fn has_length(&self) -> bool {
-        !self.content.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
+        !self.content.is_empty() || self.has_content_by_method()
     }
 
     /// The bytes on the wire, for `target` (path and query) at `host` (authority). `reuse` says what becomes of the
     /// connection.
     pub fn bytes(&self, host: &str, target: &str, reuse: super::Reuse) -> Bytes {
-        let mut head = format!("{} {target} HTTP/1.1\r\n", self.method);
+        self.line_and_rest(format!("{} {target} HTTP/1.1\r\n", self.method).as_bytes(), host, reuse)
+    }
+
+    /// The same with another request line, whose bytes are sent as they are, line end included.
+    pub(crate) fn line_and_rest(&self, line: &[u8], host: &str, reuse: super::Reuse) -> Bytes {
+        let mut head = String::new();
         if !self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             let _infallible = write!(head, "Host: {host}\r\n");
         }
@@ -142,9 +176,7 @@ impl Request {
             let _infallible = write!(head, "Content-Length: {}\r\n", self.content.len());
         }
         head.push_str("\r\n");
-        let mut bytes = head.into_bytes();
-        bytes.extend_from_slice(&self.content);
-        bytes.into()
+        [line, head.as_bytes(), &self.content].concat().into()
     }
 }
 

@@ -149,6 +149,11 @@ impl ResponseReader {
         matches!(self.state, State::Head)
     }
 
+    /// The status of the answer whose content is being read.
+    pub fn status_under_way(&self) -> Option<u16> {
+        (!self.is_between()).then_some(self.status)
+    }
+
     /// Where in its input the last [`read`](Self::read) came upon what is malformed.
     pub fn stopped_at(&self) -> usize {
         self.stopped_at

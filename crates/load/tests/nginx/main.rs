@@ -59,7 +59,8 @@ fn each_protocol_over_each_transport() {
             let mut plan = plan(&nginx, &url, protocol);
             (plan.pipeline, plan.ground.io) = (pipeline, io);
             match run_simple(&plan, &mut go_on) {
-                Ok(outcome) => all_good(&outcome, 8..=8),
+                // The users of a core that starts late may find that all requests have been sent.
+                Ok(outcome) => all_good(&outcome, 1..=8),
                 Err(error) if io == IoChoice::Uring => eprintln!("skipped: {error}"),
                 Err(error) => panic!("{error}"),
             }

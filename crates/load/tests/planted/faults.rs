@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vermeil_load::wire::Request;
 use vermeil_load::{Fault, Outcome, run_simple};
 
 use super::server::{Act, Server, answer};
@@ -63,18 +64,76 @@ fn more_than_was_asked_for() {
 fn an_answer_cut_short() {
     every_fourth(
         || Act::SendAndClose(b"HTTP/1.1 200 X\r\nContent-Length: 9\r\n\r\nabc".to_vec()),
-        Fault::Reset,
+        Fault::Cut,
     );
 }
 
 #[test]
 fn a_head_cut_short() {
-    every_fourth(|| Act::SendAndClose(b"HTTP/1.1 200 X\r\nConte".to_vec()), Fault::Reset);
+    every_fourth(|| Act::SendAndClose(b"HTTP/1.1 200 X\r\nConte".to_vec()), Fault::Cut);
 }
 
 #[test]
 fn no_answer() {
     every_fourth(|| Act::Silence, Fault::Timeout);
+}
+
+/// A crashing worker never showed as a failure, and requests were sent twice: each second request of a connection is taken and
+/// then fails, by a reset or by the end of the process.
+#[test]
+fn requests_that_were_accepted_and_cut_off_have_failed() {
+    const LATER: Duration = Duration::from_millis(30);
+    for act in [|| Act::ResetAfter(LATER), || Act::CloseAfter(LATER), || Act::CloseAfter(Duration::ZERO)] {
+        for method in ["GET", "POST"] {
+            let server = Server::start(move |seen| match seen.on_connection {
+                1 => act(),
+                _ => Act::Send(answer(200, "x")),
+            });
+            on_both_drivers(
+                || {
+                    let mut plan = plan(&server, 4, 80);
+                    plan.request = Request::default().method(method).unwrap();
+                    plan
+                },
+                |outcome| {
+                    let total = &outcome.total;
+                    // Each of the users may have a good answer more than failures.
+                    let failed = total.faults_of(Fault::Reset);
+                    assert_eq!(total.good + failed, 80, "{method}");
+                    assert!(total.good.abs_diff(failed) <= 4, "{method}: {failed} failed");
+                    assert_eq!((total.reopened, total.repeated), (0, 0), "{method}");
+                },
+            );
+            assert_eq!(server.requests() % 80, 0, "{method}: each request was sent once");
+        }
+    }
+}
+
+/// A server that ends every connection under its second request would have been asked for ever.
+#[test]
+fn requests_are_repeated_once_at_most() {
+    let server = Server::start(|seen| match seen.on_connection {
+        0 if seen.index == 0 => Act::Send(answer(200, "x")),
+        _ => Act::Reset,
+    });
+    let outcome = run_simple(&plan(&server, 1, 10), &mut go_on).unwrap();
+    assert_eq!((outcome.total.good, outcome.total.failed()), (1, 9));
+    assert!(server.requests() <= 11, "{}", server.requests());
+}
+
+/// An answer that was cut had no status, and its bytes were in no figure.
+#[test]
+fn cut_answers_keep_their_status_and_bytes() {
+    let server =
+        Server::start(|_| Act::SendAndClose(b"HTTP/1.1 200 X\r\nContent-Length: 9\r\n\r\nabc".to_vec()));
+    on_both_drivers(
+        || plan(&server, 2, 10),
+        |outcome| {
+            assert_eq!(outcome.total.faults_of(Fault::Cut), 10);
+            assert_eq!(outcome.total.codes.sorted(), [(200, 10)]);
+            assert_eq!(outcome.total.bytes, 10 * 40);
+        },
+    );
 }
 
 /// A connection that was never used is reset: no request can be lost in an idle connection here.

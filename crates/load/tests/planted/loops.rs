@@ -52,6 +52,25 @@ fn recorded_arrivals_come_when_they_came() {
     assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
 }
 
+/// R times T plus one: an arrival at the end of the run belonged to it, too.
+#[test]
+fn constant_rate_makes_rate_times_time_requests() {
+    for (rate, connections) in [(10.0, 4), (100.0, 64)] {
+        let server = Server::start(|_| Act::Send(answer(200, "x")));
+        let mut plan = plan(&server, connections, u64::MAX);
+        plan.requests_max = None;
+        plan.ground.phases = Phases::window(Duration::from_secs(1));
+        plan.pace = Loop::Open { arrivals: Arrivals::Constant(rate) };
+        let outcome = run_simple(&plan, &mut go_on).unwrap();
+        assert_eq!((outcome.total.begun, outcome.missed, server.requests() as f64), (rate as u64, 0, rate));
+        assert!(
+            outcome.window >= Duration::from_secs(1),
+            "waiting for nothing ended the run: {:?}",
+            outcome.window
+        );
+    }
+}
+
 /// Users waited for arrivals beyond those that were counted out, and kept the run from ending.
 #[test]
 fn a_run_ends_with_its_last_request() {

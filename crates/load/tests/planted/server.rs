@@ -28,6 +28,12 @@ pub(crate) enum Act {
     SendAndClose(Vec<u8>),
     /// Wait, then send.
     Delay(Duration, Vec<u8>),
+    /// Wait, then close without an answer.
+    CloseAfter(Duration),
+    /// Send these bytes, say that nothing more comes, and read until the peer closes.
+    SendAndLinger(Vec<u8>),
+    /// Wait, then close with a reset.
+    ResetAfter(Duration),
     /// Close with a reset.
     Reset,
     /// Say nothing more.
@@ -39,6 +45,7 @@ pub(crate) struct Server {
     addr: SocketAddr,
     stopping: Arc<AtomicBool>,
     accepted: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,7 +61,7 @@ impl Server {
         let addr = listener.local_addr().expect("bound");
         let (stopping, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (act, count) = (Arc::new(act), Arc::new(AtomicUsize::new(0)));
-        let (stops, accepts) = (stopping.clone(), accepted.clone());
+        let (stops, accepts, requests) = (stopping.clone(), accepted.clone(), count.clone());
         let thread = thread::spawn(move || {
             for stream in listener.incoming() {
                 if stops.load(Ordering::Acquire) {
@@ -66,12 +73,17 @@ impl Server {
                 thread::spawn(move || converse(&stream, &*act, &count));
             }
         });
-        Self { addr, stopping, accepted, thread: Some(thread) }
+        Self { addr, stopping, accepted, requests, thread: Some(thread) }
     }
 
     /// The URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr)
+    }
+
+    /// Requests received.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// Connections accepted.
@@ -107,6 +119,22 @@ fn converse(stream: &TcpStream, act: &dyn Fn(&Seen) -> Act, count: &AtomicUsize)
             Act::Delay(time, bytes) => {
                 thread::sleep(time);
                 stream.write_all(&bytes)
+            }
+            Act::CloseAfter(time) => {
+                thread::sleep(time);
+                return;
+            }
+            Act::SendAndLinger(bytes) => {
+                let _gone = stream.write_all(&bytes);
+                let _gone = stream.shutdown(std::net::Shutdown::Write);
+                let _rest = std::io::copy(&mut reader, &mut std::io::sink());
+                return;
+            }
+            Act::ResetAfter(time) => {
+                thread::sleep(time);
+                let linger = Some(Duration::ZERO);
+                rustix::net::sockopt::set_socket_linger(stream.as_fd(), linger).expect("linger");
+                return;
             }
             Act::Reset => {
                 let linger = Some(Duration::ZERO);

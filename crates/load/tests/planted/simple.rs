@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use vermeil_load::pace::Think;
 use vermeil_load::wire::{Request, Reuse};
-use vermeil_load::{Fault, Phases, SimplePlan, run_simple};
+use vermeil_load::{Doubt, Fault, Gates, Loop, Phases, SimplePlan, run_simple};
 
 use super::server::{Act, Server, answer};
 use super::{go_on, on_both_drivers, plan};
@@ -38,21 +39,133 @@ fn a_connection_for_each_request() {
     );
 }
 
-/// The answer says that the connection goes on, and it does not.
+/// The answer says that the connection goes on, and it does not. Users think, so the end is there before the next request,
+/// which is sent once, whatever its method.
 #[test]
-fn a_connection_that_ends_without_a_word_costs_no_request() {
+fn idle_close_costs_no_request() {
+    for method in ["GET", "POST"] {
+        let server = Server::start(|_| Act::SendAndClose(answer(200, "y")));
+        on_both_drivers(
+            || {
+                let mut plan = plan(&server, 4, 40);
+                plan.request = Request::default().method(method).unwrap();
+                plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
+                plan
+            },
+            |outcome| {
+                let total = &outcome.total;
+                assert_eq!((total.good, total.failed(), total.repeated), (40, 0, 0), "{method}");
+                assert_eq!((total.connections, total.reopened), (40, 36));
+            },
+        );
+        assert_eq!(server.requests() % 40, 0, "each request was sent once");
+    }
+}
+
+/// The rest behind an announced end was counted as reset, although the server had not begun it.
+#[test]
+fn pipelined_requests_behind_an_announced_close_go_elsewhere() {
     let server = Server::start(|seen| match seen.on_connection {
-        0..3 => Act::Send(answer(200, "x")),
-        _ => Act::SendAndClose(answer(200, "y")),
+        0..6 => Act::Send(answer(200, "x")),
+        _ => {
+            Act::SendAndLinger(b"HTTP/1.1 200 X\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx".to_vec())
+        }
     });
     on_both_drivers(
-        || plan(&server, 2, 100),
+        || SimplePlan { pipeline: 4, ..plan(&server, 2, 400) },
         |outcome| {
-            assert_eq!((outcome.total.good, outcome.total.failed()), (100, 0));
-            assert_eq!(outcome.total.connections, 2 + outcome.total.reopened);
-            assert!(outcome.total.reopened >= 20, "{}", outcome.total.reopened);
+            let total = &outcome.total;
+            assert_eq!((total.good, total.failed(), total.reopened), (400, 0, 0));
+            assert!(total.deferred > 0 && total.connections >= 400 / 7, "{}", total.deferred);
         },
     );
+}
+
+/// RFC 9110 section 9.2.2: no automatic repetition of a method that is not idempotent.
+#[test]
+fn pipelined_posts_behind_an_announced_close_are_not_sent_again() {
+    let server = Server::start(|seen| match seen.on_connection {
+        0..2 => Act::Send(answer(200, "x")),
+        _ => {
+            Act::SendAndLinger(b"HTTP/1.1 200 X\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx".to_vec())
+        }
+    });
+    let mut plan = SimplePlan { pipeline: 4, ..plan(&server, 1, 40) };
+    plan.request = Request::default().method("POST").unwrap();
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    assert_eq!((outcome.total.good, outcome.total.faults_of(Fault::Reset)), (30, 10));
+    assert_eq!(outcome.total.deferred, 0);
+}
+
+/// A client that sent `close` closes (RFC 9112 section 9.6). Users waited for the server, each for the whole time limit.
+#[test]
+fn connection_that_server_leaves_open_is_closed() {
+    for announced in [false, true] {
+        let server = Server::start(move |_| {
+            let close = if announced { "Connection: close\r\n" } else { "" };
+            Act::Send(format!("HTTP/1.1 200 X\r\n{close}Content-Length: 1\r\n\r\nx").into_bytes())
+        });
+        on_both_drivers(
+            || {
+                let mut plan = plan(&server, 4, 200);
+                plan.reuse = if announced { Reuse::Keep } else { Reuse::Close };
+                plan.ground.timeout = Duration::from_secs(3600);
+                plan
+            },
+            |outcome| {
+                assert_eq!((outcome.total.good, outcome.total.connections), (200, 200));
+                assert!(outcome.window < super::PATIENCE, "nothing was waited for");
+            },
+        );
+    }
+}
+
+/// Of half failed at once and half good after a while, the median was one of a failure.
+#[test]
+fn times_are_those_of_good_answers() {
+    const DELAY: Duration = Duration::from_millis(20);
+    let server = Server::start(|seen| match seen.index % 2 {
+        0 => Act::Send(answer(503, "busy")),
+        _ => Act::Delay(DELAY, answer(200, "x")),
+    });
+    let outcome = run_simple(&plan(&server, 4, 100), &mut go_on).unwrap();
+    let total = &outcome.total;
+    assert_eq!((total.response.count(), total.failed_response.count()), (50, 50));
+    assert!(total.response.min() >= DELAY.mul_f64(0.999), "{:?}", total.response.min());
+    assert_eq!(total.codes.sorted(), [(200, 50), (503, 50)]);
+    let doubts = Gates::default().judge(&outcome);
+    assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Failures { failed: 50, .. })), "{doubts:?}");
+}
+
+/// Ten users waited for seconds when the run ended, and it passed for valid.
+#[test]
+fn requests_that_hang_at_the_end_are_a_doubt() {
+    let server = Server::start(|seen| match seen.index {
+        0..200 => Act::Send(answer(200, "x")),
+        _ => Act::Silence,
+    });
+    let mut plan = plan(&server, 4, u64::MAX);
+    plan.requests_max = None;
+    plan.ground.phases = Phases::window(Duration::from_secs(1));
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    assert_eq!((outcome.total.good, outcome.unfinished), (200, 4));
+    assert!(outcome.oldest > Some(Duration::from_millis(200)), "{:?}", outcome.oldest);
+    let doubts = Gates::default().judge(&outcome);
+    assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Hanging { unfinished: 4, .. })), "{doubts:?}");
+}
+
+/// The course had the final number of users from its first interval.
+#[test]
+fn course_has_the_users_that_have_begun() {
+    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let mut plan = plan(&server, 40, u64::MAX);
+    plan.requests_max = None;
+    plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(20)) };
+    plan.ground.phases =
+        Phases { ramp_up: Duration::from_millis(800), ..Phases::window(Duration::from_millis(200)) };
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    let users: Vec<_> = outcome.intervals.iter().map(|interval| interval.users).collect();
+    assert!(users.is_sorted() && users[0] < 40 && users.last() == Some(&40), "{users:?}");
 }
 
 #[test]
