@@ -42,7 +42,7 @@ impl Exit {
                 "a run of vermeil load is marked INVALID: it failed in part, or something else than the server set the pace"
             }
             Self::NotHeld => {
-                "a run of vermeil load passed a threshold of --fail-if, or the quality of service was not held"
+                "a run of vermeil load passed a threshold that it was to keep, or the quality of service was not held"
             }
         }
     }

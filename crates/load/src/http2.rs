@@ -17,19 +17,12 @@ use h2::{Reason, RecvStream};
 
 use crate::fault::{Failure, Fault, Stopped};
 use crate::stream::{Counted, Dial, Stream};
-use crate::wire::{Answer, Reuse};
+use crate::wire::{Answer, Asked, Reuse};
 
 /// What a server may send ahead on a stream and on a connection. As h2load has it: no bound that a server would feel.
 const WINDOW_BYTES: u32 = (1 << 30) - 1;
 /// Longest head of an answer, as over HTTP/1.1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
-
-/// A request that can be sent many times.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) head: http::Request<()>,
-    pub(crate) content: Bytes,
-}
 
 /// A connection.
 pub(crate) struct Http2 {

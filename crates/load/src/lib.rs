@@ -43,7 +43,7 @@ pub use run::{Interval, Outcome, Phase, Progress, Watch};
 pub use search::{SearchOptions, search};
 pub use sets::{Choice, Set};
 pub use simple::run_simple;
-pub use threshold::{Judged, Threshold, ThresholdError};
+pub use threshold::{Threshold, ThresholdError};
 pub use trust::Trust;
 pub use url::{Scheme, Url, UrlError};
 pub use verdict::{Doubt, Gates};

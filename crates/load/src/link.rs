@@ -13,8 +13,7 @@ use bytes::Bytes;
 use vermeil::Sleep;
 
 use crate::fault::{Failure, Fault};
-use crate::run::RECV_BUFFER_BYTES;
-use crate::stream::{Dial, Stream};
+use crate::stream::{Dial, RECV_BUFFER_BYTES, Stream};
 use crate::wire::{Answer, Malformed, Progress, Repeats, ResponseReader, Seen, Sink};
 
 /// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.

@@ -13,7 +13,6 @@ use vermeil::{Handle, Sleep};
 use self::lane::{Begin, Lane, Spoken};
 use crate::error::LoadError;
 use crate::fault::{Failure, Fault, Stopped};
-use crate::http2::Asked;
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
 use crate::plan::{Logged, Loop, Protocol, SimplePlan};
@@ -23,7 +22,7 @@ use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check, until};
 use crate::stream::Dial;
 use crate::trust::Tls;
 use crate::url::Url;
-use crate::wire::{Repeats, Request, Reuse};
+use crate::wire::{Asked, Repeats, Request, Reuse};
 
 /// Pause after a connection failed, and after as many in a row as it takes. A guess: a refusing server is asked a hundred
 /// times a second and user at first.

@@ -18,10 +18,10 @@ use rustls::ClientConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use vermeil::{ConnectOptions, More, TcpStream};
 
-use crate::run::RECV_BUFFER_BYTES;
-
 use crate::trust::Tls;
 
+/// Size of a core's receive buffers: large enough that one system call takes what a large body has ready.
+pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;
 /// Requests up to this size are copied behind each other; longer ones are handed over. A guess: a page.
 const COPIED_BYTES_MAX: usize = 4096;
 /// Most bytes that a writer of HTTP/2 may hand over at once; it waits until they are sent. As much as one TLS record

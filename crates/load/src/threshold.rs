@@ -7,10 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::pace::time;
-use crate::report::{Quantiles, Record};
+use crate::report::{Judged, Quantiles, Record};
 
 /// A threshold.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,17 +52,6 @@ enum Comparison {
      'rate<1000', 'good<100', 'unfinished>0', 'missed>0' or 'repeated>0'"
 )]
 pub struct ThresholdError(String);
-
-/// What a threshold came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
-    /// The threshold as it was written.
-    pub asked: String,
-    /// Whether the run has passed it, so that it has failed.
-    pub is_passed: bool,
-    /// What the run had, in words.
-    pub said: String,
-}
 
 impl FromStr for Threshold {
     type Err = ThresholdError;

@@ -190,7 +190,7 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
         &["single", URL, "--http2"],
         &[URL, "--pipeline", "3", "--no-keepalive"],
         &[URL, "--http2", "--no-keepalive"],
-        &[URL, "--find-max", "--good", "4s", "--tolerable", "3s"],
+        &["single", URL, "--good", "4s", "--tolerable", "3s"],
         &[log, URL, "--rate", "5"],
         &[log, URL, "--arrivals", "x"],
         &[log, URL, "--think", "1s"],

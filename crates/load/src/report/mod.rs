@@ -13,7 +13,7 @@ pub use html::html;
 #[cfg(test)]
 pub(crate) use record::tests::sample;
 pub use record::{
-    Course, Injector, Part, QualityResult, Quantiles, Record, SearchResult, Subject, TrialResult,
+    Course, Injector, Judged, Part, QualityResult, Quantiles, Record, SearchResult, Subject, TrialResult,
 };
 pub use tables::{csv, open_metrics};
 pub use text::summary;

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::fault::Fault;
 use crate::measure::{self, Tally, Times, supports};
 use crate::run::{Interval, Outcome};
-use crate::threshold::Judged;
 use crate::verdict::{Doubt, is_valid};
 
 /// What the first field of a record says.
@@ -220,6 +219,17 @@ pub struct QualityResult {
     pub sets: Vec<[f64; 3]>,
     /// The same shares by page.
     pub pages: Vec<[f64; 3]>,
+}
+
+/// What a threshold came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The threshold as it was written.
+    pub asked: String,
+    /// Whether the run has passed it, so that it has failed.
+    pub is_passed: bool,
+    /// What the run had, in words.
+    pub said: String,
 }
 
 /// How a search went.

@@ -21,7 +21,7 @@ use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
 use crate::plan::{Ground, Phases, Protocol, Share};
 use crate::sets::{Set, Sets};
-use crate::stream::Dial;
+use crate::stream::{Dial, RECV_BUFFER_BYTES};
 
 /// Whoever follows a run: called about once per interval, and may end it.
 pub trait Watch {
@@ -62,9 +62,8 @@ pub(crate) trait Supply {
 const INTERVALS: u32 = 200;
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
-/// Receive buffers of a core, and their size: large enough that one system call takes what a large body has ready.
+/// Receive buffers of a core.
 const RECV_BUFFERS: u16 = 512;
-pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Finds what would keep a run from beginning.
 pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Result<(), LoadError> {

@@ -12,7 +12,7 @@ mod readings;
 mod waits;
 
 pub use engine::Watch;
-pub(crate) use engine::{Engine, RECV_BUFFER_BYTES, Supply, check};
+pub(crate) use engine::{Engine, Supply, check};
 pub(crate) use field::{Field, until};
 pub use outcome::{Interval, Outcome, Phase, Progress};
 pub(crate) use waits::Waits;

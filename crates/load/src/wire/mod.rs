@@ -6,6 +6,7 @@
 mod request;
 mod response;
 
+pub(crate) use request::Asked;
 pub use request::{Repeats, Request, RequestError};
 pub(crate) use response::quoted;
 pub use response::{Answer, Discard, Head, Malformed, Progress, ResponseReader, Reuse, Seen, Sink};

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use bytes::Bytes;
 
-use crate::http2::Asked;
 use crate::url::{Scheme, Url};
 
 /// What to ask for. Fields are sent in the order of their adding, after `Host`.
@@ -18,6 +17,13 @@ pub struct Request {
     method: String,
     fields: Vec<(String, String)>,
     content: Bytes,
+}
+
+/// A request of HTTP/2 that can be sent many times.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) head: http::Request<()>,
+    pub(crate) content: Bytes,
 }
 
 /// Whether a request may be sent again when its connection ended without an answer (RFC 9110 section 9.2.2).
