@@ -162,6 +162,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots, in one file; or to standard output: -')
             [CompletionResult]::new('--csv', '--csv', [CompletionResultType]::ParameterName, 'Write the course of the run, an interval per line; or to standard output: -')
             [CompletionResult]::new('--openmetrics', '--openmetrics', [CompletionResultType]::ParameterName, 'Write the result in the OpenMetrics text format; or to standard output: -')
+            [CompletionResult]::new('--fail-if', '--fail-if', [CompletionResultType]::ParameterName, 'End with exit code 6 where the run passes this threshold, such as ''p99>200ms'' or ''failed>1%''; may be repeated')
             [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
             [CompletionResult]::new('--http2', '--http2', [CompletionResultType]::ParameterName, 'Speak HTTP/2: agreed on in the handshake with https, at once with http')
             [CompletionResult]::new('--insecure', '--insecure', [CompletionResultType]::ParameterName, 'Believe every certificate of an https server')

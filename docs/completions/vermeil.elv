@@ -154,6 +154,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --html 'Write a page with plots, in one file; or to standard output: -'
             cand --csv 'Write the course of the run, an interval per line; or to standard output: -'
             cand --openmetrics 'Write the result in the OpenMetrics text format; or to standard output: -'
+            cand --fail-if 'End with exit code 6 where the run passes this threshold, such as ''p99>200ms'' or ''failed>1%''; may be repeated'
             cand --no-keepalive 'A new connection for each request'
             cand --http2 'Speak HTTP/2: agreed on in the handshake with https, at once with http'
             cand --insecure 'Believe every certificate of an https server'
