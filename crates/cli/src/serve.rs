@@ -157,7 +157,7 @@ pub(crate) struct ServeArgs {
 
     /// The media type of files with an extension, such as ts=text/x-typescript
     ///
-    /// May be given several times. Comes before the known types; text without a charset is said to be UTF-8.
+    /// May be given several times. Comes before the known types; text without a charset is said to be UTF-8. Default: none.
     #[arg(long = "type", value_name = "EXTENSION=TYPE", help_heading = "Files")]
     types: Vec<TypeOf>,
 

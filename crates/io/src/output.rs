@@ -87,7 +87,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
     }
     let mut walk = Walk::new(path)?;
     walk.makes_folders = true;
-    walk.to_end().map(drop)
+    walk.into_end().map(drop)
 }
 
 /// Writes `bytes` to the file at `path`, in place of its content. As `std::fs::write`, but with the

@@ -264,9 +264,11 @@ fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
     }
 }
 
-/// Name and value of a line; nothing if what stands before its colon is one word that names no
-/// field.
-fn split(line: &[u8], is_first: bool) -> Result<Option<(&[u8], &[u8])>, BadHead> {
+/// Name and value of a field line.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
+/// Name and value of a line. `None` if the text before the colon is a single word that is not a field name.
+fn split(line: &[u8], is_first: bool) -> Result<Option<Field<'_>>, BadHead> {
     if line.starts_with(b" ") || line.starts_with(b"\t") {
         return Err(BadHead::LineFolding);
     }

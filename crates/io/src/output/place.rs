@@ -272,7 +272,7 @@ impl Walk {
     }
 
     /// Goes to the last component, which is a folder.
-    pub(super) fn to_end(mut self) -> io::Result<OwnedFd> {
+    pub(super) fn into_end(mut self) -> io::Result<OwnedFd> {
         while let Some(name) = self.rest.pop() {
             self.go(&name)?;
         }

@@ -18,9 +18,12 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// many in 50 ms.
 const CONNECTIONS_MAX: usize = 1024;
 
+/// The connections of one core that wait for the server's close, each with the start of its wait.
+type Waiting = Mutex<Vec<(Instant, Link)>>;
+
 /// The connections that each core is parting with.
 pub(crate) struct Parting {
-    cores: Box<[CachePadded<Mutex<Vec<(Instant, Link)>>>]>,
+    cores: Box<[CachePadded<Waiting>]>,
     /// Whether servers are waited for.
     is_patient: AtomicBool,
 }

@@ -15,7 +15,7 @@ use crate::{
     slow::{self, What},
 };
 use bytes::Bytes;
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::{
     Method, Request, Status,
@@ -123,14 +123,14 @@ fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
 /// The open folder of a host; else why it cannot be served, or nothing if it has none.
 async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
     let found = local::with(|local| match local.hosts.find_met(host) {
-        Found::Open => Ok(Ok(local.hosts.site().clone())),
-        Found::NoFolder => Ok(Err(None)),
-        Found::Failed(failure) => Ok(Err(Some(failure))),
-        Found::Wait(job) => Err(job),
+        Found::Open => ControlFlow::Break(Ok(local.hosts.site().clone())),
+        Found::NoFolder => ControlFlow::Break(Err(None)),
+        Found::Failed(failure) => ControlFlow::Break(Err(Some(failure))),
+        Found::Wait(job) => ControlFlow::Continue(job),
     });
     let job = match found {
-        Ok(site) => return Ok(site),
-        Err(job) => job,
+        ControlFlow::Break(site) => return Ok(site),
+        ControlFlow::Continue(job) => job,
     };
     connection.flush(Bytes::new(), More::No).await?;
     Ok(match blocking(move || job.run()).await {

@@ -35,9 +35,12 @@ pub(super) enum Progress {
     Failed(io::Error),
 }
 
+/// Opens the file of a log.
+type Open = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
+
 /// How the file of a log is opened: by this process, or by another where a sandbox keeps this one from it.
 #[derive(Clone)]
-pub(crate) struct Opener(Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>);
+pub(crate) struct Opener(Arc<Open>);
 
 impl Opener {
     pub(crate) fn new(open: impl Fn(&Path) -> io::Result<File> + Send + Sync + 'static) -> Self {
