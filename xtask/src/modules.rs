@@ -175,7 +175,7 @@ fn exports(root: &str, modules: &Imports) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for item in root.split(';') {
         let Some(at) = item.find("use ") else { continue };
-        if !item[..at].trim_end().ends_with(|c: char| c == ')' || c == 'b') {
+        if !item[..at].trim_end().ends_with([')', 'b']) {
             continue;
         }
         let path = item[at + 4..].trim_start_matches("crate::").trim();

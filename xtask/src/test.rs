@@ -244,9 +244,9 @@ fn test_program(workspace: &Workspace, checker: Checker) -> Result<PathBuf> {
     command.args(["--no-run", "--message-format", "json"]).stderr(Stdio::inherit());
     let output = command.output().map_err(Error::path("start", Path::new("cargo")))?;
     let messages = String::from_utf8_lossy(&output.stdout);
-    let executables = messages.lines().filter_map(|line| {
+    let mut executables = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message.get("executable")?.as_str()?))
     });
-    executables.last().ok_or_else(|| Error::form("vermeil-queue", "cargo built no test program"))
+    executables.next_back().ok_or_else(|| Error::form("vermeil-queue", "cargo built no test program"))
 }

@@ -70,9 +70,7 @@ fn each_option_arrives() {
     let bytes = plan.request.bytes("h", "/", Reuse::Keep);
     assert_eq!(bytes, "PUT / HTTP/1.1\r\nHost: h\r\nX: y\r\nContent-Length: 4\r\n\r\ntext");
     assert!(matches!(plan.pace, Loop::Closed { think } if think.to_string() == "exp:1s:9s"));
-    let words = concat!(
-        "--good 1 --tolerable 2 --good-share 90 --tolerable-share 95% --failed-share 1 --good-rate 5 --tolerable-rate 4"
-    );
+    let words = "--good 1 --tolerable 2 --good-share 90 --tolerable-share 95% --failed-share 1 --good-rate 5 --tolerable-rate 4";
     let words: Vec<_> = ["single", URL].into_iter().chain(words.split(' ')).collect();
     let quality = sessions(&words).quality;
     assert_eq!((quality.good, quality.tolerable), (Duration::from_secs(1), Duration::from_secs(2)));

@@ -115,7 +115,8 @@ fn planted_links_lead_the_superuser_nowhere() {
         return;
     }
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let writers: [(&str, &dyn Fn(&World, &Path)); 12] = [
+    type Writer<'a> = &'a dyn Fn(&World, &Path);
+    let writers: [(&str, Writer<'_>); 12] = [
         ("--log", &|world, path| serve(&world.site, &["--log", &text(path)])),
         ("--trace", &|world, path| serve(&world.site, &["--log", "off", "--trace", &text(path)])),
         ("--control", &|world, path| serve(&world.site, &["--log", "off", "--control", &text(path)])),

@@ -102,7 +102,7 @@ fn index_page_that_is_cgi_runs(io: Io) {
         let response = server.get(target);
         assert_eq!((response.status, response.text()), (200, &*format!("GET {script} |")), "{target}");
         let mut client = server.client();
-        client.send(&format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"));
+        client.send(format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"));
         let response = client.read(crate::support::Content::Follows);
         assert_eq!((response.status, response.text()), (200, &*format!("POST {script} |body")), "{target}");
     }

@@ -9,12 +9,7 @@ mod enter;
 
 use crate::support::{Io, Process, Server, Site, on_both, until};
 use rustix::process::geteuid;
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 on_both!(
     every_thread_is_confined_when_it_serves_a_folder,
@@ -162,7 +157,7 @@ fn assert_confined(process: &Process, site: &Site, pids: &[u32]) {
 
 /// A thread can make no file, start no program, load no program into the kernel and signal no other process.
 #[track_caller]
-fn assert_refused(thread: u32, name: &str, file: &PathBuf) {
+fn assert_refused(thread: u32, name: &str, file: &Path) {
     for (attempt, expected) in enter::attempts(file) {
         match enter::make(thread, &attempt) {
             enter::Made::Refused(error) => assert_eq!(error, expected, "{name}: {attempt:?}"),

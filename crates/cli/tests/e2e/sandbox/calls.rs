@@ -59,8 +59,11 @@ fn list_has_the_calls_of_a_running_server_and_no_others() {
     println!("seen, although the list has a reason why they may not be: {stale:?}");
 }
 
-/// What servers do under `strace`.
-const RUNS: [(&str, fn(Io, &Path)); 3] =
+/// Runs a server on a driver, with its folder.
+type Run = fn(Io, &Path);
+
+/// The servers that run under `strace`.
+const RUNS: [(&str, Run); 3] =
     [("programs", serve_programs), ("folder", serve_folder), ("instances", serve_instances)];
 
 /// The command before the server's: the tracer is no parent of the server, so signals go to the server.
