@@ -119,14 +119,14 @@ impl Builder {
         self
     }
 
-    /// How much of what runs is observed for the histograms of [`Handle::snapshot`]. Default: as much as costs at most one part
+    /// How much of what runs is observed for the histograms of [`Handle::snapshot`](crate::Handle::snapshot). Default: as much as costs at most one part
     /// in a hundred.
     pub fn observe(mut self, observe: Observe) -> Self {
         self.noting.observe = observe;
         self
     }
 
-    /// Keeps the last events that ran on each core, at most so many, for [`Handle::recording`]: 32 bytes and two readings of
+    /// Keeps the last events that ran on each core, at most so many, for [`Handle::recording`](crate::Handle::recording): 32 bytes and two readings of
     /// the clock for each. Default: none.
     pub fn record(mut self, events_per_core: usize) -> Self {
         self.noting.record = events_per_core;
