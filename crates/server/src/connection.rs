@@ -562,12 +562,13 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all together.
+    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all together. The future
+    /// holds the record of a request that began, because a request must reach the log however it ends.
     #[test]
     fn a_waiting_connection_is_small() {
         fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission, u32) -> F) -> usize {
             size_of::<F>()
         }
-        assert!(size(serve) <= 768, "{} bytes", size(serve));
+        assert!(size(serve) <= 896, "{} bytes", size(serve));
     }
 }
