@@ -3,8 +3,11 @@
 //! A client that has left and one that waits for its answer (`nc -N`) look the same: both have sent
 //! the end of their bytes. Only what is sent to them tells, since the one acknowledges it and the
 //! other resets the connection. So the first byte of the status line, which is the same for all
-//! answers, is sent ahead, and left out when the answer follows. Amid an answer its own next bytes
-//! tell. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
+//! answers, is sent ahead, and left out when the answer follows. Amid an answer no byte can be sent
+//! ahead. There the next bytes of the program tell. If the program stays silent for [`SILENT_MAX`],
+//! the client counts as gone, because nearly every client that closes amid an answer has left, and
+//! its program must not run on. Tested through the binary (`crates/cli/tests/e2e/log.rs`) and by the
+//! smoke size of `bench cgi`.
 
 use super::Connection;
 use bytes::Bytes;
@@ -26,6 +29,9 @@ const FIRST: &[u8] = b"H";
 const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
+/// How long a program may stay silent amid its answer after the client has closed its sending side.
+const SILENT_MAX: Duration = Duration::from_secs(1);
+
 /// A client that has sent its last byte.
 pub(super) struct HalfClosed {
     state: State,
@@ -43,6 +49,8 @@ enum State {
     Wait,
     /// It receives, as far as is known.
     There,
+    /// The answer has begun, and its next bytes will tell.
+    Amid,
 }
 
 impl HalfClosed {
@@ -58,6 +66,10 @@ impl Connection {
             let Some(half_closed) = &self.half_closed else { return Poll::Pending };
             match half_closed.state {
                 State::There => return Poll::Pending,
+                State::Amid => {
+                    let half_closed = self.half_closed.as_mut().expect("looked at above");
+                    return Pin::new(&mut half_closed.limit).poll(context).map(drop);
+                }
                 State::Ask => match self.poll_ask(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(_)) => return Poll::Ready(()),
@@ -82,7 +94,7 @@ impl Connection {
     fn set_state(&mut self, state: State) {
         if let Some(half_closed) = &mut self.half_closed {
             half_closed.state = state;
-            half_closed.limit.set(LOOK_FIRST);
+            half_closed.limit.set(if state == State::Amid { SILENT_MAX } else { LOOK_FIRST });
         }
     }
 
@@ -101,7 +113,7 @@ impl Connection {
             return Poll::Ready(Ok(State::Wait));
         }
         if !self.is_before_head() {
-            return Poll::Ready(Ok(State::There));
+            return Poll::Ready(Ok(State::Amid));
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = self.stream.with_fd(|fd| send(fd, FIRST, flags))?;
@@ -120,10 +132,12 @@ impl Connection {
 
     /// Leaves out of an answer what was sent ahead of it.
     pub(super) fn drop_first_sent(&mut self) {
-        if let Some(half_closed) = &mut self.half_closed
-            && !self.output.is_empty()
-            && mem::take(&mut half_closed.is_first_sent)
-        {
+        let Some(half_closed) = &mut self.half_closed else { return };
+        if half_closed.state == State::Amid {
+            // These bytes tell, and the silence begins anew after them.
+            half_closed.state = State::Ask;
+        }
+        if !self.output.is_empty() && mem::take(&mut half_closed.is_first_sent) {
             debug_assert!(self.output.starts_with(FIRST), "every answer begins with a status line");
             self.output.drain(..FIRST.len());
         }
