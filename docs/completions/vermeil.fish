@@ -82,11 +82,14 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-timeout -d
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-memory -d 'Address space that each process of a program may have, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-send -d 'A folder out of which programs may have files sent; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Connections held at once, on each core' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l client-connections-max -d 'Connections of one client address, on all cores of an instance' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l client-ipv6-prefix -d 'Leading bits of an IPv6 address that tell clients apart' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l wait-max -d 'For connections to be accepted, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l request-line-bytes -d 'The longest request line, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-count -d 'The most header fields of a request' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-bytes -d 'The longest request head, that is request line and header fields, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-bytes -d 'The longest request body, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-memory-bytes -d 'Memory for the bodies of requests to PHP and CGI programs, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l requests-per-connection -d 'Requests answered on one connection before it is closed' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l ranges-max -d 'The most ranges of a range request' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l listing-names -d 'The most names on one page of a listing' -r

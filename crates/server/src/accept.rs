@@ -1,18 +1,25 @@
 //! Accepting: one task per core and listener, which makes each connection a task on a color of its own.
 //!
-//! At the bound of connections one that is idle gives way; if none is, the core stops accepting until one ends. Out of
-//! descriptors it waits a moment and says so. Neither spins, neither closes the listener. How long connections wait to be
-//! accepted is watched in `overload.rs`.
+//! At the bound of connections one that waits for its client alone gives way (`connections.rs`); if
+//! none does, the core stops accepting until one ends. A client address that holds its share
+//! already is refused. Out of descriptors it waits a moment and says so. Neither spins, neither
+//! closes the listener. How long connections wait to be accepted is watched in `overload.rs`.
 
 use crate::{
     balance::Accepted,
     busy_poll::BusyPoll,
+    clients::Visit,
     connection,
     local::{self, Place},
     log::NoticeKind,
     overload::{self, Admission},
 };
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 
@@ -63,9 +70,14 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
         local::with(|local| local.server.balancing.count(core.0 as usize, how));
         return Ok(());
     };
+    let Ok(visit) = visit(&socket) else {
+        overload::refuse_client(socket);
+        local::with(|local| local.server.balancing.count(core.0 as usize, how));
+        return Ok(());
+    };
     let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
-    serve(handle, core, stream, admission, 0);
+    serve(handle, core, stream, admission, 0, visit);
     Ok(())
 }
 
@@ -74,14 +86,37 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
 /// # Errors
 /// The driver refuses the descriptor.
 pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests: u32) -> io::Result<()> {
+    // The client's place on the other core is given back a moment later: the connection goes on all
+    // the same.
+    let visit = visit(&socket).unwrap_or_default();
     let stream = TcpStream::resume(socket)?;
     local::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
-    serve(handle, core, stream, Admission::Serve, requests);
+    serve(handle, core, stream, Admission::Serve, requests, visit);
     Ok(())
 }
 
-fn serve(handle: &Handle, core: CoreIndex, stream: TcpStream, admission: Admission, requests: u32) {
-    let place = Place::take();
+/// The client address of a connection holds as many as one may.
+struct ClientIsFull;
+
+/// Counts a connection for its client; nothing where that has no bound.
+fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
+    local::with(|local| {
+        let Some(max) = local.server.client_bound.connections_max else { return Ok(None) };
+        // A client that has gone already holds nothing.
+        let Ok(peer) = vermeil_io::peer_addr(socket.as_fd()) else { return Ok(None) };
+        local.server.visit(peer.ip(), max).map(Some).ok_or(ClientIsFull)
+    })
+}
+
+fn serve(
+    handle: &Handle,
+    core: CoreIndex,
+    stream: TcpStream,
+    admission: Admission,
+    requests: u32,
+    visit: Option<Visit>,
+) {
+    let place = Place::take(visit);
     let number = place.number();
     let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place, admission, requests));
     local::with(|local| local.connections.set_task(number, task));

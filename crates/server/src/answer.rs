@@ -57,7 +57,7 @@ pub(crate) struct Sent {
 
 /// Answers `request`.
 pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
-    let Some(host) = local.hosts.hosts().find(request.host) else {
+    let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at) else {
         return error(local, Status::MisdirectedRequest, b"", head, out);
     };
     if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
@@ -131,7 +131,7 @@ fn index_program(
     // Programs are rare enough for a copy of the reference.
     let met = local.hosts.met(host);
     let Host { rules, name, .. } = met.host();
-    let call = match rules.run_by(script) {
+    let call = match rules.run_by(script, head.visitor.peer) {
         RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
         RunBy::Php => Call::of_index(local, host, request, script),
         RunBy::Cgi => Call::of_cgi(local, host, request).map(|call| call.for_cgi(script.into())),
@@ -188,6 +188,9 @@ fn routed(
     let decoded = path.bytes;
     let Host { rules, name, .. } = local.hosts.hosts().host(host);
     let route = rules.routes.iter().find(|route| route.matches(decoded))?;
+    if !route.lets_in(head.visitor.peer) {
+        return Some(error(local, Status::NotFound, b"", head, out));
+    }
     if path.has_encoded_slash() && !matches!(route.action, Action::Files | Action::Cgi) {
         return Some(error(local, PathError::EncodedSlash.status(), b"", head, out));
     }
@@ -219,6 +222,9 @@ pub(crate) fn by_route(
     head: Head,
     out: &mut Vec<u8>,
 ) -> Answer {
+    if !route.lets_in(head.visitor.peer) {
+        return error(local, Status::NotFound, b"", head, out);
+    }
     match &route.action {
         Action::Redirect { to, status } => {
             let location = location(to, route, name, request, decoded);

@@ -4,8 +4,8 @@
 //! (RFC 9112 §9.6). So the sending side is closed first, and what the client still sends is read and dropped until it
 //! closes, for a bounded time and number of bytes.
 
-use crate::connection::Connection;
-use std::time::Duration;
+use crate::{connection::Connection, connections::Idle};
+use std::{future::poll_fn, io, task::Poll, time::Duration};
 use vermeil::Sleep;
 
 /// How long the client may go on sending. nginx's `lingering_timeout` is 5 s; an answer crosses the earth in less than 1.
@@ -16,15 +16,20 @@ const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// Waits until the client has closed, or a bound is reached.
 pub(crate) async fn linger(connection: Connection) {
-    let (stream, _place) = connection.into_parts();
+    let (stream, place) = connection.into_parts();
     if stream.shutdown_write().is_err() {
         return;
     }
+    place.set_idle(Idle::Closing);
     let mut limit = Sleep::unset();
     limit.set(LINGER);
     let (mut buffer, mut dropped) = (Vec::new(), 0);
     while dropped < LINGER_BYTES_MAX {
-        match limit.limit(stream.recv(&mut buffer)).await {
+        let receiving = poll_fn(|context| match stream.poll_recv(context, &mut buffer) {
+            Poll::Pending if place.gives_way() => Poll::Ready(io::Result::Ok(0)),
+            polled => polled,
+        });
+        match limit.limit(receiving).await {
             Ok(Ok(count @ 1..)) => dropped += count,
             _ => return,
         }

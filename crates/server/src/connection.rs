@@ -18,8 +18,10 @@ mod under_way;
 use crate::{
     answer::{self, Answer},
     close,
+    connections::Idle,
     files::OpenFile,
-    local::{self, Idle, Local, Place},
+    gateway::CONTENT_RATE_MIN,
+    local::{self, Local, Place},
     overload::Admission,
     slow::{self, Slow, What},
 };
@@ -36,7 +38,7 @@ use std::{
 };
 use taken::while_taken;
 use under_way::UnderWay;
-use vermeil::{More, Sleep, TcpStream};
+use vermeil::{More, Sleep, TcpStream, now_ms};
 use vermeil_http::{
     Conversation, Event, Limits, Method, Rejection, Request, Status, Version,
     gateway::{Link, Scheme},
@@ -66,8 +68,14 @@ pub(crate) struct Connection {
     sending: bool,
     limit: Sleep,
     waiting_for: WaitingFor,
+    /// Since when the client has made no progress with a part of a request, on the core's clock.
+    quiet_since_ms: Option<u64>,
+    /// Bytes of content that have come since then.
+    quiet_bytes: u64,
     /// How it is closed if nothing else happens.
     farewell: Farewell,
+    /// Once an answer may have depended on it.
+    visitor: Option<Box<Visitor>>,
     /// Both ends, once a program was told of them: they cost two system calls. Shared with the request that is answered.
     link: Option<Arc<Link>>,
     /// The request that is answered, if its answer has to wait.
@@ -86,26 +94,62 @@ enum WaitingFor {
     RestOfBody,
 }
 
+/// How a wait for bytes ended.
+enum Received {
+    Is(io::Result<usize>),
+    /// Another connection wants the place.
+    GivesWay,
+}
+
 /// What the head of an answer takes from the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) version: Version,
     pub(crate) persistence: Persistence,
     pub(crate) content: Content,
+    pub(crate) visitor: Visitor,
+}
+
+/// Where a connection came to and from, as far as an answer may depend on that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Visitor {
+    /// The address of its listener, as it was asked for.
+    pub(crate) at: Option<SocketAddr>,
+    /// The client's address.
+    pub(crate) peer: Option<IpAddr>,
+}
+
+impl Visitor {
+    const UNKNOWN: Self = Self { at: None, peer: None };
+
+    fn of(stream: &TcpStream, local: &Local) -> Self {
+        let of_socket = stream.with_fd(|fd| {
+            let own = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
+            Ok::<_, io::Error>((own, vermeil_io::peer_addr(fd)?))
+        });
+        // A client that has gone is let in nowhere.
+        let Ok(Ok((own, peer))) = of_socket else { return Self::UNKNOWN };
+        Self { at: Some(local.listener_of(own)), peer: Some(peer.ip().to_canonical()) }
+    }
 }
 
 impl Head {
     /// For an answer to what was no request.
-    pub(crate) const UNKNOWN: Self =
-        Self { version: Version::Http11, persistence: Persistence::Close, content: Content::Sent };
+    pub(crate) const UNKNOWN: Self = Self {
+        version: Version::Http11,
+        persistence: Persistence::Close,
+        content: Content::Sent,
+        visitor: Visitor::UNKNOWN,
+    };
 
-    fn of(request: &Request<'_>, last: bool) -> Self {
+    fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
         // A client that waits for 100 gets the answer instead, and may or may not send its content then.
         let goes_on = request.keep_alive && !request.expect_continue && !last;
         Self {
             version: request.version,
             persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
             content: if request.method == Method::Head { Content::Omitted } else { Content::Sent },
+            visitor,
         }
     }
 }
@@ -138,7 +182,7 @@ enum Next {
     /// Send what is ready, with this body behind it, then go on.
     Send(Bytes),
     /// Something that has to wait.
-    Slow(Slow),
+    Slow(Box<Slow>),
     /// Send what is ready and close.
     Close(Farewell),
 }
@@ -208,7 +252,10 @@ impl Connection {
             sending: false,
             limit: Sleep::unset(),
             waiting_for: WaitingFor::Nothing,
+            quiet_since_ms: None,
+            quiet_bytes: 0,
             farewell: Farewell::Expected,
+            visitor: None,
             link: None,
             under_way: None,
             half_closed: None,
@@ -229,7 +276,7 @@ impl Connection {
                     self.sent().await?;
                 }
                 Next::Send(body) => self.flush(body, More::No).await?,
-                Next::Slow(slow) => Box::pin(slow::answer(self, slow)).await?,
+                Next::Slow(slow) => Box::pin(slow::answer(self, *slow)).await?,
                 Next::Close(farewell) => {
                     self.flush(Bytes::new(), More::No).await?;
                     self.sent().await?;
@@ -267,12 +314,17 @@ impl Connection {
                 None
             }
             Event::Request { request, consumed } => {
+                self.quiet_since_ms = None;
                 local.server.count_request();
                 let refused = self.admission != Admission::Serve;
                 if !refused && self.conversation.requests() == 1 {
                     local.door.on_begun();
                 }
-                let head = Head::of(&request, refused || local.server.is_draining());
+                let visitor = match local.hosts.hosts().ask_for_visitor() {
+                    true => **self.visitor.get_or_insert_with(|| Box::new(Visitor::of(&self.stream, local))),
+                    false => Visitor::default(),
+                };
+                let head = Head::of(&request, visitor, refused || local.server.is_draining());
                 let bytes = &unread[..consumed];
                 let answered = match self.admission {
                     Admission::Serve => answer::answer(local, &request, head, &mut self.output),
@@ -292,9 +344,11 @@ impl Connection {
                         let head = head.of_program(&request, local.server.is_draining());
                         let slow = Slow { what, request: bytes.to_vec(), head };
                         self.consumed += consumed;
-                        return Some(Next::Slow(slow));
+                        return Some(Next::Slow(Box::new(slow)));
                     }
-                    Answer::Slow(what) => Some(Next::Slow(Slow { what, request: bytes.to_vec(), head })),
+                    Answer::Slow(what) => {
+                        Some(Next::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })))
+                    }
                 };
                 let last = self.conversation.requests() >= limits.requests_per_connection;
                 if head.persistence == Persistence::Close && (request.keep_alive || last) {
@@ -338,8 +392,8 @@ impl Connection {
         if !mem::take(&mut self.sending) {
             return Ok(());
         }
-        let Self { stream, limit, waiting_for, .. } = self;
-        let buffer = while_taken(stream, limit, waiting_for, stream.sent()).await?;
+        let Self { stream, place, limit, waiting_for, .. } = self;
+        let buffer = while_taken(stream, place, limit, waiting_for, stream.sent()).await?;
         if self.output.capacity() == 0 {
             self.output = buffer;
         }
@@ -353,8 +407,8 @@ impl Connection {
         offset: &mut u64,
         count: usize,
     ) -> Result<usize, Lost> {
-        let Self { stream, limit, waiting_for, .. } = self;
-        while_taken(stream, limit, waiting_for, stream.sendfile(file.as_fd(), offset, count)).await
+        let Self { stream, place, limit, waiting_for, .. } = self;
+        while_taken(stream, place, limit, waiting_for, stream.sendfile(file.as_fd(), offset, count)).await
     }
 
     /// Waits for bytes; a farewell if the connection is over.
@@ -368,6 +422,7 @@ impl Connection {
             return Ok(Some(Farewell::Expected));
         }
         let mut after_rest = None;
+        let since_ms = self.quiet_since_ms.filter(|_| waiting_for == self.waiting_for);
         if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
             // The first request's time runs from the start of the connection.
             let goes_on =
@@ -378,25 +433,31 @@ impl Connection {
             }
         }
         let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
-        match waiting_for {
-            WaitingFor::FirstRequest => self.place.set_idle(Idle::BeforeFirst),
-            WaitingFor::NextRequest => self.place.set_idle(Idle::Between),
-            _ => {}
-        }
+        let idle = match waiting_for {
+            WaitingFor::FirstRequest => Idle::BeforeFirst,
+            WaitingFor::NextRequest => Idle::Between,
+            WaitingFor::RestOfBody => Idle::Body,
+            WaitingFor::RestOfHead | WaitingFor::Nothing => Idle::Head,
+        };
+        // Further pieces of a head do not make it younger.
+        let since_ms = since_ms.unwrap_or_else(now_ms);
+        self.quiet_since_ms = Some(since_ms);
+        self.place.set_idle_since(idle, since_ms);
         let received = loop {
             let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if between_requests && place.is_ending() => Poll::Ready(Ok(0)),
-                polled => polled,
+                Poll::Pending if between_requests && place.is_ending() => Poll::Ready(Received::Is(Ok(0))),
+                Poll::Pending if place.gives_way() => Poll::Ready(Received::GivesWay),
+                polled => polled.map(Received::Is),
             });
             match (self.limit.limit(receiving).await, after_rest.take()) {
                 (Err(_), Some(allowed)) => after_rest = self.rest(allowed).await?,
-                (received, _) => break received,
+                (Ok(Received::Is(received)), _) => break Ok(received),
+                (Ok(Received::GivesWay), _) => break Err(Farewell::Expected),
+                (Err(_), _) => break Err(Farewell::Ours),
             }
         };
-        if between_requests {
-            self.place.set_idle(Idle::No);
-        }
+        self.place.set_idle(Idle::No);
         match received {
             Ok(Ok(1..)) => Ok(None),
             Ok(ended) => {
@@ -406,14 +467,15 @@ impl Connection {
                 ended?;
                 Ok(Some(Farewell::Expected))
             }
-            Err(_) if waiting_for == WaitingFor::RestOfHead => {
+            Err(farewell) if waiting_for == WaitingFor::RestOfHead => {
                 let (output, unread) = (&mut self.output, &self.input[..]);
                 local::with(|local| {
                     local.server.count_request();
                     let sent = answer::page(local, Status::RequestTimeout, b"", Head::UNKNOWN, output);
                     local.log_answer(self.peer, unread, None, sent);
                 });
-                Ok(Some(Farewell::Ours))
+                // Nothing is left unread of a head that gives way, and its place is wanted at once.
+                Ok(Some(farewell))
             }
             Err(_) => {
                 // The answer before may still be on its way; it has its own limit.
@@ -433,6 +495,11 @@ impl Connection {
             local.server.count_request();
             local.log_answer(self.peer, unread, None, under_way::LEFT);
         });
+    }
+
+    /// The content of a request begins.
+    pub(crate) fn begin_content(&mut self) {
+        (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
     }
 
     /// Whether bytes were received that nothing was made of yet.
@@ -466,11 +533,25 @@ impl Connection {
             // The next wait begins anew.
             self.waiting_for = WaitingFor::Nothing;
             self.limit.set(patience);
-            match self.limit.limit(self.stream.recv(&mut self.input)).await {
-                Ok(Ok(0)) => return Err(Lost::Peer),
-                Ok(received) => received?,
-                Err(_) => return Ok(ContentStep::Late),
+            let since_ms = *self.quiet_since_ms.get_or_insert_with(now_ms);
+            self.place.set_idle_since(Idle::Body, since_ms);
+            let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
+            let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
+                Poll::Pending if place.gives_way() => Poll::Ready(Received::GivesWay),
+                polled => polled.map(Received::Is),
+            });
+            let received = self.limit.limit(receiving).await;
+            self.place.set_idle(Idle::No);
+            let count = match received {
+                Ok(Received::Is(Ok(0))) => return Err(Lost::Peer),
+                Ok(Received::Is(received)) => received?,
+                Ok(Received::GivesWay) | Err(_) => return Ok(ContentStep::Late),
             };
+            // Less than the least rate is no progress.
+            self.quiet_bytes += count as u64;
+            if self.quiet_bytes >= CONTENT_RATE_MIN {
+                (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use crate::{
     server::Server,
     whereabouts::Whereabouts,
 };
+use rustix::net::getsockname;
 use std::{
     io,
     net::SocketAddr,
@@ -70,7 +71,7 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(SocketAddr, SocketAddr)]) -> io
     let of_cores = handle.cores().map(|core| {
         handle.spawn_on(&handle.color_on(core), async move {
             local::with(|local| -> io::Result<Sockets> {
-                let cloned = |Listener { addr, listener }: &Listener| {
+                let cloned = |Listener { addr, listener, .. }: &Listener| {
                     Ok((*addr, listener.with_fd(|fd| fd.try_clone_to_owned())??))
                 };
                 local.listeners.iter().map(cloned).collect()
@@ -163,9 +164,10 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
 fn listen(handle: &Handle, core: CoreIndex, addr: SocketAddr, socket: OwnedFd) -> io::Result<()> {
     // An inherited one may listen for fewer than this server does, or not yet.
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
+    let bound = SocketAddr::try_from(getsockname(&socket)?)?;
     let listener = Arc::new(TcpListener::new(socket)?);
     local::with(|local| {
-        local.listeners.push(Listener { addr, listener: listener.clone() });
+        local.listeners.push(Listener { addr, bound, listener: listener.clone() });
         local.accepting += 1;
     });
     drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
@@ -299,7 +301,7 @@ fn change_core(
         if let Some(log) = log {
             local.log = log;
         }
-        local.listeners.retain(|Listener { addr, listener }| {
+        local.listeners.retain(|Listener { addr, listener, .. }| {
             let stays = !removed.contains(addr);
             if !stays {
                 // What the kernel has accepted already is served, and who comes now meets whoever else listens there. Where the

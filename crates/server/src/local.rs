@@ -7,6 +7,8 @@ use crate::{
     answer::Sent,
     balance::Shelf,
     busy_poll::Polling,
+    clients::Visit,
+    connections::{Connections, Idle},
     files::CoreCache,
     gateway::Programs,
     hosts::CoreHosts,
@@ -14,19 +16,17 @@ use crate::{
     overload::Door,
     server::Server,
 };
-use slab::Slab;
 use std::{
     cell::RefCell,
     collections::hash_map::RandomState,
     future::poll_fn,
     hash::BuildHasher,
-    mem,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     task::{Poll, Waker},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use vermeil::{Task, TcpListener, now_ms, yield_now};
+use vermeil::{Sleep, Task, TcpListener, now_ms, yield_now};
 use vermeil_http::{HttpDate, Request, request::FieldLines};
 
 thread_local! {
@@ -63,6 +63,8 @@ pub(crate) struct Local {
 pub(crate) struct Listener {
     /// The address as it was asked for, perhaps with port 0.
     pub(crate) addr: SocketAddr,
+    /// The address as bound: with its port.
+    pub(crate) bound: SocketAddr,
     pub(crate) listener: Arc<TcpListener>,
 }
 
@@ -138,6 +140,18 @@ impl Local {
         }
     }
 
+    /// The address of the listener that accepted a connection to `own`, as it was asked for; `own`
+    /// itself if that listener is gone.
+    pub(crate) fn listener_of(&self, own: SocketAddr) -> SocketAddr {
+        let own = SocketAddr::new(own.ip().to_canonical(), own.port());
+        let is_of = |bound: SocketAddr| {
+            bound.port() == own.port()
+                && (bound.ip() == own.ip() || bound.ip().is_unspecified() && bound.is_ipv4() == own.is_ipv4())
+        };
+        let found = self.listeners.iter().find(|listener| is_of(listener.bound));
+        found.map_or(own, |listener| listener.addr)
+    }
+
     /// 64 bits that no client can guess and that differ each time.
     pub(crate) fn boundary(&mut self) -> u64 {
         self.boundaries =
@@ -200,104 +214,18 @@ impl Clock {
     }
 }
 
-/// The connections of one core.
-#[derive(Default)]
-pub(crate) struct Connections {
-    all: Slab<Entry>,
-    /// Accepting tasks that wait for a connection to end.
-    waiting: Vec<Waker>,
-    /// Those that have been answered and are idle.
-    between: usize,
-    /// Where to go on looking for one of them.
-    hand: usize,
-}
-
-#[derive(Default)]
-struct Entry {
-    task: Option<Task<()>>,
-    idle: Idle,
-    /// Whether it has been told to end as soon as it is idle.
-    ending: bool,
-}
-
-impl Connections {
-    /// Hands over the task of connection `number`, unless it has ended already.
-    pub(crate) fn set_task(&mut self, number: usize, task: Task<()>) {
-        if let Some(entry) = self.all.get_mut(number) {
-            entry.task = Some(task);
-        }
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    fn set_idle(&mut self, number: usize, idle: Idle) {
-        let before = mem::replace(&mut self.all[number].idle, idle);
-        self.between += usize::from(idle == Idle::Between);
-        self.between -= usize::from(before == Idle::Between);
-        if idle == Idle::Between {
-            self.wake_waiting();
-        }
-    }
-
-    /// Has those that wait for room look again.
-    pub(crate) fn wake_waiting(&mut self) {
-        for accepting in mem::take(&mut self.waiting) {
-            accepting.wake();
-        }
-    }
-
-    /// Tells the connections that wait between requests to end: each knows itself whether its last answer is still on
-    /// its way. Gives the number of all that are left.
-    pub(crate) fn end_idle(&mut self) -> usize {
-        for (_, entry) in &mut self.all {
-            match &entry.task {
-                Some(task) if entry.idle != Idle::No && !entry.ending => {
-                    entry.ending = true;
-                    task.wake();
-                }
-                _ => {}
-            }
-        }
-        self.all.len()
-    }
-
-    /// Tells one that has been answered and waits for its client's next request to end, in turn; says whether there was
-    /// one.
-    fn end_one_idle(&mut self) -> bool {
-        if self.between == 0 {
-            return false;
-        }
-        let count = self.all.capacity();
-        for step in 1..=count {
-            let number = (self.hand + step) % count;
-            if let Some(entry) = self.all.get_mut(number)
-                && entry.idle == Idle::Between
-                && let Some(task) = &entry.task
-            {
-                self.hand = number;
-                if !mem::replace(&mut entry.ending, true) {
-                    task.wake();
-                }
-                return true;
-            }
-        }
-        false
-    }
-}
-
 /// A connection's place among those its core may hold; dropping it makes room for another.
 pub(crate) struct Place {
     number: usize,
+    /// Where connections of one client address have a bound.
+    _visit: Option<Visit>,
     /// Whether the connection came to an end of its own, rather than being cut with the runtime.
     ended: bool,
 }
 
 impl Place {
-    pub(crate) fn take() -> Self {
-        with(|local| Self { number: local.connections.all.insert(Entry::default()), ended: false })
+    pub(crate) fn take(visit: Option<Visit>) -> Self {
+        with(|local| Self { number: local.connections.insert(), _visit: visit, ended: false })
     }
 
     pub(crate) fn number(&self) -> usize {
@@ -309,88 +237,107 @@ impl Place {
         self.ended = true;
     }
 
-    /// Says whether the connection waits between requests.
+    /// Sets whether the connection waits for its client alone.
     pub(crate) fn set_idle(&self, idle: Idle) {
-        with(|local| local.connections.set_idle(self.number, idle));
+        with(|local| local.connections.set_idle(self.number, idle, now_ms()));
+    }
+
+    /// The same for a state in which the client has made no progress since `since_ms`.
+    pub(crate) fn set_idle_since(&self, idle: Idle, since_ms: u64) {
+        with(|local| local.connections.set_idle(self.number, idle, since_ms));
+    }
+
+    /// Notes that the client has made progress in that state.
+    pub(crate) fn progress(&self) {
+        with(|local| local.connections.progress(self.number, now_ms()));
+    }
+
+    /// Whether another connection wants this place.
+    pub(crate) fn gives_way(&self) -> bool {
+        with(|local| local.connections.gives_way(self.number))
     }
 
     /// Whether it should end, since it waits for nothing that was promised.
     pub(crate) fn is_ending(&self) -> bool {
-        with(|local| local.connections.all[self.number].ending)
+        with(|local| local.connections.is_ending(self.number))
     }
-}
-
-/// Whether a connection waits between requests, with nothing of one received and every answer handed to the
-/// driver.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Idle {
-    #[default]
-    No,
-    /// Its first request has not begun.
-    BeforeFirst,
-    /// It has been answered.
-    Between,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         try_with(|local| {
-            local.connections.set_idle(self.number, Idle::No);
-            local.connections.all.remove(self.number);
+            local.connections.remove(self.number);
             if !self.ended {
                 local.server.count_unfinished();
             }
-            local.connections.wake_waiting();
         });
     }
 }
 
+/// How often a full core looks for a connection that may give way. Guess: half of the shortest time
+/// that a state must last.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Whether the core may hold one more connection.
 fn has_vacancy() -> bool {
-    with(|local| local.connections.all.len() < local.server.connections_max)
+    with(|local| local.connections.len() < local.server.connections_max)
 }
 
-/// Whether the core could hold one more connection, if need be in place of one that is idle, which ends now.
+/// Whether the core could hold one more connection, if need be in place of one that gives way now.
 pub(crate) async fn makes_room() -> bool {
     if has_vacancy() {
         return true;
     }
-    if !with(|local| local.connections.end_one_idle()) {
+    if !with(|local| local.connections.end_one(now_ms())) {
         return false;
     }
     yield_now().await;
     has_vacancy()
 }
 
-/// Waits until the core could hold one more connection, if need be by ending one that is idle.
+/// Waits until the core could hold one more connection, if need be in place of one that gives way.
 pub(crate) async fn prospect() {
-    poll_fn(|context| {
-        with(|local| {
-            let Connections { all, between, waiting, .. } = &mut local.connections;
-            if all.len() < local.server.connections_max || *between > 0 {
-                return Poll::Ready(());
-            }
-            local.server.say_full();
-            waiting.push(context.waker().clone());
-            Poll::Pending
-        })
-    })
-    .await;
+    room(|connections, now_ms| if connections.has_idle(now_ms) { Room::Now } else { Room::None }).await;
 }
 
-/// Waits until the core may hold one more connection; has an idle one end for that.
+/// Waits until the core may hold one more connection; has one give way for that.
 pub(crate) async fn vacancy() {
-    poll_fn(|context| {
-        with(|local| {
-            if local.connections.all.len() < local.server.connections_max {
-                return Poll::Ready(());
-            }
-            if !local.connections.end_one_idle() {
-                local.server.say_full();
-            }
-            local.connections.waiting.push(context.waker().clone());
-            Poll::Pending
-        })
-    })
-    .await;
+    room(|connections, now_ms| if connections.end_one(now_ms) { Room::Soon } else { Room::None }).await;
+}
+
+/// Whether a full core has room for one more connection.
+enum Room {
+    Now,
+    /// A connection was told to end.
+    Soon,
+    None,
+}
+
+/// Waits until the core has a vacancy, or `make` finds room.
+async fn room(make: impl Fn(&mut Connections, u64) -> Room) {
+    if has_vacancy() {
+        return;
+    }
+    let mut limit = Sleep::unset();
+    loop {
+        let looked = poll_fn(|context| {
+            with(|local| {
+                if local.connections.len() < local.server.connections_max {
+                    return Poll::Ready(());
+                }
+                match make(&mut local.connections, now_ms()) {
+                    Room::Now => return Poll::Ready(()),
+                    Room::Soon => {}
+                    Room::None => local.server.say_full(),
+                }
+                local.connections.wait(context.waker());
+                Poll::Pending
+            })
+        });
+        // A half request becomes old enough without waking any task.
+        limit.set(LOOK);
+        if limit.limit(looked).await.is_ok() {
+            return;
+        }
+    }
 }

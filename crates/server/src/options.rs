@@ -5,6 +5,7 @@ use crate::{
     balancers::BalancerOptions,
     busy_poll::BusyPoll,
     cgi::CgiOptions,
+    clients::ClientBound,
     config::Placement,
     control::ControlTarget,
     files::StoreOptions,
@@ -74,6 +75,8 @@ pub struct ServeOptions {
     pub timeouts: Timeouts,
     /// Connections per core. At the bound the core accepts no more until one ends; new ones wait in the kernel's queue.
     pub connections_max: usize,
+    /// Connections of one client address.
+    pub clients: ClientBound,
     /// How long connections may wait to be accepted. When even the quickest of a moment waits longer, each core lets fewer wait
     /// and refuses with 503 those that have waited twice as long already, where that is worth it. See [`WAIT_MAX`].
     pub wait_max: Duration,

@@ -228,6 +228,14 @@ pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     left
 }
 
+/// Refuses a connection of a client that holds as many as it may: 503, also before its request has
+/// come.
+pub(crate) fn refuse_client(socket: OwnedFd) {
+    if let Some(socket) = refusal::refuse(socket) {
+        refusal::refuse_silent(socket);
+    }
+}
+
 /// Asks the core's door about a connection that was just accepted.
 pub(crate) fn admit(socket: &OwnedFd) -> Admission {
     local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))

@@ -6,6 +6,7 @@ use crate::{
     balance::Balancing,
     balancers::{LoadBoard, LoadReport},
     busy_poll::BusyPoll,
+    clients::{ClientBound, Clients, Visit},
     hosts::OpenSites,
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
@@ -13,6 +14,7 @@ use crate::{
 };
 use crossbeam_utils::CachePadded;
 use std::{
+    net::IpAddr,
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -27,6 +29,7 @@ pub(crate) struct Server {
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
     pub(crate) wait_max: Duration,
+    pub(crate) client_bound: ClientBound,
     pub(crate) busy_poll: BusyPoll,
     pub(crate) notices: Arc<Notices>,
     pub(crate) balancing: Arc<Balancing>,
@@ -42,6 +45,7 @@ struct Life {
     /// For the status that is served as a page; once there is one.
     running: OnceLock<Weak<Running>>,
     draining: AtomicBool,
+    clients: Arc<Clients>,
     /// Another server has its addresses: balancers need not be told that this one goes.
     handed_over: AtomicBool,
     counters: Box<[CachePadded<Counters>]>,
@@ -80,6 +84,7 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             wait_max: options.wait_max,
+            client_bound: options.clients,
             busy_poll: options.busy_poll,
             notices,
             balancing,
@@ -89,6 +94,7 @@ impl Server {
                 leaving: AtomicBool::new(false),
                 running: OnceLock::new(),
                 draining: AtomicBool::new(false),
+                clients: Arc::default(),
                 handed_over: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
             }),
@@ -103,6 +109,7 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             wait_max: options.wait_max,
+            client_bound: options.clients,
             busy_poll: options.busy_poll,
             notices: self.notices.clone(),
             balancing: self.balancing.clone(),
@@ -199,5 +206,22 @@ impl Server {
                 self.connections_max
             ),
         );
+    }
+
+    /// Counts a connection from `addr` that may be more than its client may hold: then nothing, and
+    /// a notice.
+    pub(crate) fn visit(&self, addr: IpAddr, connections_max: usize) -> Option<Visit> {
+        let visit = self.life.clients.enter(addr, self.client_bound, connections_max);
+        if visit.is_none() {
+            let addr = addr.to_canonical();
+            self.notices.say(
+                NoticeKind::ClientFull,
+                format_args!(
+                    "{addr} holds {connections_max} connections, the bound for one address; more are refused with 503 \
+                     (raise --client-connections-max)"
+                ),
+            );
+        }
+        visit
     }
 }

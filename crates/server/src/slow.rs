@@ -111,7 +111,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                         let limits = local.server.limits.clone();
                         let request = parsed(&acting, &limits);
                         let out = &mut connection.output;
-                        match local.hosts.hosts().find(request.host) {
+                        match local.hosts.hosts().find_at(request.host, head.visitor.at) {
                             Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
                             None => answer::found_by_files(local, &site, &request, &handle, head, out),
                         }

@@ -102,9 +102,11 @@ impl CgiArgs {
     /// The paths that are programs'.
     pub(super) fn routes(&self) -> Vec<Route> {
         let route = |which: &Which| match which {
-            Which::Below(prefix) => Route { prefix: Some(prefix.clone()), suffix: None, action: Action::Cgi },
+            Which::Below(prefix) => {
+                Route { prefix: Some(prefix.clone()), suffix: None, from: Vec::new(), action: Action::Cgi }
+            }
             Which::EndingIn(suffix) => {
-                Route { prefix: None, suffix: Some(suffix.clone()), action: Action::Cgi }
+                Route { prefix: None, suffix: Some(suffix.clone()), from: Vec::new(), action: Action::Cgi }
             }
         };
         self.cgi.iter().map(route).collect()

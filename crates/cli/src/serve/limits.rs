@@ -54,11 +54,28 @@ impl CacheArgs {
 pub(super) struct LimitArgs {
     /// Connections held at once, on each core
     ///
-    /// From 1 to 10000000. Beyond it those that are idle are closed for new ones; without any, new ones wait in the
-    /// kernel's queue until one ends.
+    /// From 1 to 10000000. Beyond it those are closed for new ones whose clients hold a place and
+    /// nothing else: first between two requests, then without a byte sent for 100 ms, then after
+    /// the last answer, then half heads, half bodies and answers that are not read, each after a
+    /// second without progress. Without any, new ones wait in the kernel's queue.
     #[arg(long, value_name = "N", default_value_t = vermeil_server::CONNECTIONS_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub(super) connections_max: usize,
+
+    /// Connections of one client address, on all cores of an instance
+    ///
+    /// From 1 to 10000000. Beyond it: 503, and the connection is closed. Default: no bound, because
+    /// many clients may share the address of a proxy.
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
+    pub(super) client_connections_max: Option<usize>,
+
+    /// Leading bits of an IPv6 address that tell clients apart
+    ///
+    /// From 16 to 128: 64 is the network of one customer, 128 each address.
+    #[arg(long, value_name = "BITS", default_value_t = vermeil_server::CLIENT_IPV6_PREFIX)]
+    #[arg(value_parser = clap::value_parser!(u8).range(16..=128))]
+    pub(super) client_ipv6_prefix: u8,
 
     /// For connections to be accepted, in seconds or with a unit: ms, s, m, h
     ///
@@ -94,6 +111,14 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(limits::BODY_BYTES))]
     #[arg(value_parser = size_between(0, T))]
     pub(super) body_bytes: Size,
+
+    /// Memory for the bodies of requests to PHP and CGI programs, in bytes
+    ///
+    /// From 0 to 1T, all requests of an instance together. Beyond it bodies are spooled to files,
+    /// however short.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(vermeil_server::gateway::CONTENT_MEMORY_BYTES_MAX))]
+    #[arg(value_parser = size_between(0, T))]
+    pub(super) body_memory_bytes: Size,
 
     /// Requests answered on one connection before it is closed
     ///

@@ -12,10 +12,12 @@ use vermeil_server::balance::Balance;
 use vermeil_server::balancers::{BalancerOptions, LoadReport};
 use vermeil_server::config::{Placement, Surroundings};
 use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
-use vermeil_server::gateway::HostSends;
+use vermeil_server::gateway::{GatewayOptions, HostSends};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::php::PoolsOptions;
-use vermeil_server::{BusyPoll, IoChoice, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of};
+use vermeil_server::{
+    BusyPoll, ClientBound, IoChoice, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of,
+};
 
 impl ServeArgs {
     /// What the server is asked to do.
@@ -32,7 +34,10 @@ impl ServeArgs {
         }
         let cpus = cpus_of(&instances);
         let mut limits = Limits::from(self.limits);
-        let gateway = self.php.gateway(self.cgi.sends());
+        let gateway = GatewayOptions {
+            content_memory_bytes_max: self.limits.body_memory_bytes.bytes,
+            ..self.php.gateway(self.cgi.sends())
+        };
         if self.php.is_on() || self.cgi.is_on() {
             // Whose content it is, is known only after its head: what is not PHP's is thrown away.
             limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
@@ -65,6 +70,10 @@ impl ServeArgs {
             limits,
             timeouts: self.timeouts.into(),
             connections_max: self.limits.connections_max,
+            clients: ClientBound {
+                connections_max: self.limits.client_connections_max,
+                ipv6_prefix: self.limits.client_ipv6_prefix,
+            },
             wait_max: self.limits.wait_max.into(),
         })
     }

@@ -2,6 +2,9 @@
 
 use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both, until};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::Instant;
 
 on_both!(
@@ -126,24 +129,35 @@ fn an_answer_that_is_read_slowly_is_not_cut_as_idle(io: Io) {
 
 fn beyond_the_bound_connections_wait(io: Io) {
     let site = Site::new();
-    let server = Server::start(io, &site, &["--cores", "1", "--connections-max", "2"]);
-    let mut first = server.client();
-    let mut second = server.client();
-    // Before the first answer, nobody gives way.
-    first.send("GET / HTTP/1.1\r\n");
-    second.send("GET / HTTP/1.1\r\n");
+    site.write(
+        "cgi-bin/wait",
+        b"#!/bin/sh\nread x < ../wait$QUERY_STRING; echo Content-Type: x/y; echo; echo $x\n",
+    );
+    fs::set_permissions(site.path("cgi-bin/wait"), PermissionsExt::from_mode(0o755)).unwrap();
+    for number in ["1", "2"] {
+        let made = Command::new("mkfifo").arg("-m666").arg(site.path(&format!("wait{number}"))).status();
+        assert!(made.unwrap().success());
+    }
+    let mut args = vec!["--cores", "1", "--connections-max", "2", "--cgi", "/cgi-bin/"];
+    if rustix::process::geteuid().is_root() {
+        args.extend(["--cgi-user", "nobody"]);
+    }
+    let server = Server::start(io, &site, &args);
+    let (mut first, mut second) = (server.client(), server.client());
+    // While the server works for a client, its connection does not give way.
+    first.ask("GET", "/cgi-bin/wait?1", &[]);
+    second.ask("GET", "/cgi-bin/wait?2", &[]);
     let mut third = server.client();
     third.ask("GET", "/", &[]);
     server.says("a core holds 2 connections, its bound; new ones wait (raise --connections-max)");
     assert!(!third.is_readable());
-    second.send("Host: h\r\n\r\n");
-    assert_eq!(second.read(Content::Follows).status, 200);
-    // Now one is idle.
+    fs::write(site.path("wait1"), "one\n").unwrap();
+    assert_eq!(first.read(Content::Follows).text(), "one\n");
+    // Now that one is idle.
     assert_eq!(third.read(Content::Follows).status, 200);
-    second.ends_silently();
-    first.send("Host: h\r\n\r\n");
-    assert_eq!(first.read(Content::Follows).status, 200);
-    drop((first, third));
+    fs::write(site.path("wait2"), "two\n").unwrap();
+    assert_eq!(second.read(Content::Follows).text(), "two\n");
+    drop((first, second, third));
     goes_on(&server);
 }
 

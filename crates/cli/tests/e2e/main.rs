@@ -21,6 +21,8 @@ mod links;
 mod log;
 mod operation;
 mod php;
+mod places;
+mod private;
 mod programs;
 mod ranges;
 mod reload;

@@ -48,7 +48,7 @@ struct Pipe {
 pub(crate) fn open(content: &Content, null: &File) -> io::Result<(Stdio, Output)> {
     let stdin = match content {
         Content::None => null.try_clone()?.into(),
-        Content::Memory(bytes) => in_memory(bytes)?,
+        Content::Memory(bytes, _) => in_memory(bytes)?,
         Content::Spooled(spool) => {
             let file = spool.reopen()?;
             seek(&file, SeekFrom::Start(0))?;

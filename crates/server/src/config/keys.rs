@@ -9,7 +9,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts, WAIT_MAX,
+    CLIENT_IPV6_PREFIX, CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts, WAIT_MAX,
     balance::Balance,
     balancers::LoadReport,
     busy_poll::BusyPoll,
@@ -96,9 +96,19 @@ table! {
 table! {
     /// What one client may send, and how many clients there are.
     pub(super) struct LimitsTable {
-        /// Connections held at once, on each core. Beyond it those that are idle are closed for new ones; without any, new ones wait
-        /// in the kernel's queue until one ends.
+        /// Connections held at once, on each core. Beyond it those are closed for new ones whose
+        /// clients hold a place and nothing else: first between two requests, then without a byte
+        /// sent for 100 ms, then after the last answer, then half heads, half bodies and answers
+        /// that are not read, each after a second without progress. Without any, new ones wait in
+        /// the kernel's queue.
         connections_max: u64 = CONNECTIONS_MAX as u64; from 1, to 10_000_000,
+        /// Connections of one client address, on all cores of an instance. Beyond it: 503, and the
+        /// connection is closed. Without it: no bound, because many clients may share the address
+        /// of a proxy.
+        client_connections_max: Option<u64> = None; from 1, to 10_000_000,
+        /// Leading bits of an IPv6 address that tell clients apart: 64 is the network of one
+        /// customer, 128 each address.
+        client_ipv6_prefix: u64 = u64::from(CLIENT_IPV6_PREFIX); from 16, to 128,
         /// How long connections may wait to be accepted. If more arrive than can be served, so few are let wait that it takes no
         /// longer, and those that did wait twice as long are refused with 503 where that costs much less than serving them.
         wait_max: Span = WAIT_MAX.into(),
@@ -110,6 +120,9 @@ table! {
         header_bytes: Size = Size::bytes(limits::HEADER_BYTES as u64); from 256, to 16 * M,
         /// The longest request body, in bytes. Beyond it: 413.
         body_bytes: Size = Size::bytes(limits::BODY_BYTES); from 0, to T,
+        /// Memory for the bodies of requests to PHP and CGI programs, in bytes, all requests of an
+        /// instance together. Beyond it bodies are spooled to files, however short.
+        body_memory_bytes: Size = Size::bytes(gateway::CONTENT_MEMORY_BYTES_MAX); from 0, to T,
         /// Requests answered on one connection before it is closed; 1 is no keep-alive.
         requests_per_connection: u64 = u64::from(limits::REQUESTS_PER_CONNECTION); from 1, to u64::from(u32::MAX),
         /// The most ranges of a range request; beyond it the whole file is sent.
@@ -185,6 +198,12 @@ table! {
         names: Vec<At<String>> = Vec::new(),
         /// Whether it gets the requests for names that no host has. Without such a host the first one does.
         default: At<bool> = At::unwritten(false),
+        /// The listeners that it answers at, by their addresses as written in `[[listener]]`.
+        /// Without it: all. A request for one of its names at another listener is a request for a
+        /// name that no host has. The listener's own default host is the host without a name that
+        /// is bound to it; else the default host, if that answers there; else the first host that
+        /// is bound to it.
+        listen: Option<At<Vec<At<Listen>>>> = None,
         /// The folder whose files are served; relative to the folder of this file. Nothing outside of it can be reached.
         /// Without it every path that no route takes is 404.
         root: Option<At<PathBuf>> = None,
@@ -217,9 +236,16 @@ table! {
         prefix: Option<At<String>> = None,
         /// How a segment of the path ends, in any case of letters: `".php"` is `/a.php`, `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
-        /// What is done: `files` serves files after all, `redirect` sends the client elsewhere, `cgi` runs the program that the
-        /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, with several
-        /// instances what the one that answers knows, for the query `json` as JSON, to everybody who can reach it, `ready` is 200 until the server is told to stop and 503 from then on.
+        /// The clients that the route is for, by address or network: `["10.0.0.0/8", "::1"]`.
+        /// Without it: all clients. Others get 404, as for a path that is not there, whatever
+        /// routes follow. The client is the other end of the connection, so behind a proxy every
+        /// client has the address of the proxy.
+        from: Option<At<Vec<At<String>>>> = None,
+        /// What is done: `files` serves files after all, `redirect` sends the client elsewhere,
+        /// `cgi` runs the program that the path names below the host's folder (see `[cgi]`),
+        /// `status` tells what `vermeil status` does, with several instances what the one that
+        /// answers knows, for the query `json` as JSON, to all clients unless `from` says
+        /// otherwise, `ready` is 200 until the server is told to stop and 503 from then on.
         action: ActionWord,
         /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix, and with
         /// the slash between them unless one stands before it) and `{query}` (with its question mark, if there is one) stand

@@ -96,7 +96,7 @@ fn idle_program(root: &Path, rules: &Rules) -> Option<OsString> {
         fs::read_dir(root).ok()?.take(LOOKED_AT_MAX).filter_map(|entry| Some(entry.ok()?.file_name()));
     let mut names = names.filter(|name| {
         let path = [b"/", name.as_bytes()].concat();
-        has_program_name(&path) && matches!(rules.run_by(&path), RunBy::Nothing)
+        has_program_name(&path) && matches!(rules.run_by(&path, None), RunBy::Nothing)
     });
     names.next()
 }

@@ -12,13 +12,14 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    ServeOptions, TakeOver, Timeouts,
+    ClientBound, ServeOptions, TakeOver, Timeouts,
     balancers::BalancerOptions,
     cgi::Cgroup,
     control::ControlTarget,
     cpus_of,
     files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
-    hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
+    gateway::GatewayOptions,
+    hosts::{Action, Builder, HostId, Hosts, Name, Network, Route, Rules, Taken, Template, Unknown},
     log::LogTarget,
     php,
 };
@@ -62,7 +63,7 @@ pub(super) fn resolve(
     refuse_contradictions(&document, &mut found);
     let folder = hosts.folder;
     let cgi_users = hosts.cgi_users.clone();
-    let hosts = hosts.finish(document.hosts.unknown, text, &mut found);
+    let hosts = hosts.finish(document.hosts.unknown, text, &listen, around, &mut found);
     if hosts.is_none() && problems.is_empty() {
         found.push(
             &(text.len()..text.len()),
@@ -80,7 +81,10 @@ pub(super) fn resolve(
         }
     });
     let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
-    let gateway = programs::gateway(&document.php, sends, folder);
+    let gateway = GatewayOptions {
+        content_memory_bytes_max: document.limits.body_memory_bytes.bytes,
+        ..programs::gateway(&document.php, sends, folder)
+    };
     let cgi = programs::cgi(&document.cgi, &mut found);
     let shared_php = programs::php(&document.php, cpus.len(), &mut found);
     if let Some(user) = &user {
@@ -131,6 +135,10 @@ pub(super) fn resolve(
         },
         sites_open_max: narrow(document.hosts.open_max),
         connections_max: narrow(document.limits.connections_max),
+        clients: ClientBound {
+            connections_max: document.limits.client_connections_max.map(narrow),
+            ipv6_prefix: u8::try_from(document.limits.client_ipv6_prefix).expect("bounded"),
+        },
         wait_max: document.limits.wait_max.into(),
         limits,
         timeouts: document.timeouts.into(),
@@ -225,6 +233,13 @@ impl From<TimeoutsTable> for Timeouts {
     }
 }
 
+/// The listeners that a host names.
+struct HostListens {
+    id: HostId,
+    listen: At<Vec<At<Listen>>>,
+    is_nameless: bool,
+}
+
 /// The hosts of a document, taken one by one.
 pub(super) struct HostsMade<'f> {
     builder: Builder,
@@ -237,6 +252,8 @@ pub(super) struct HostsMade<'f> {
     cgi_users: Vec<(u32, Range<usize>)>,
     /// The cgroups that hosts have named, as the first did.
     cgroups: HashMap<PathBuf, Cgroup>,
+    /// Hosts that answer at some listeners only.
+    listens: Vec<HostListens>,
     /// Names that an earlier host has, and where they stand again.
     taken: Vec<(HostId, Range<usize>, String)>,
     problems: Problems,
@@ -251,6 +268,7 @@ impl<'f> HostsMade<'f> {
             default: None,
             cgi_users: Vec::new(),
             cgroups: HashMap::new(),
+            listens: Vec::new(),
             taken: Vec::new(),
             problems: Problems::default(),
         }
@@ -289,14 +307,17 @@ impl<'f> HostsMade<'f> {
         for name in &host.names {
             self.name(id, name);
         }
+        let is_nameless = host.names.is_empty();
+        let is_bound = host.listen.is_some();
+        self.listens.extend(host.listen.map(|listen| HostListens { id, listen, is_nameless }));
         if host.default.value {
             if self.default.is_some() {
                 self.problems.push(&host.default.at, "host.default", "another host is the default already");
             }
             self.default = Some(host.default.at);
             self.builder.set_default(id);
-        } else if host.names.is_empty() && self.places.len() > 1 {
-            let what = "no request reaches a host without a name; name it, or write default = true";
+        } else if is_nameless && !is_bound && self.places.len() > 1 {
+            let what = "no request reaches a host without a name; name it, write default = true, or bind it with listen";
             self.problems.push(&at, "host.names", what);
         }
     }
@@ -394,7 +415,28 @@ impl<'f> HostsMade<'f> {
             }
             ActionWord::Redirect => self.redirect(table, at)?,
         };
-        Some(Route { prefix, suffix, action })
+        let from = self.networks(table.from.as_ref());
+        Some(Route { prefix, suffix, from, action })
+    }
+
+    /// The networks of a route.
+    fn networks(&mut self, from: Option<&At<Vec<At<String>>>>) -> Vec<Network> {
+        let Some(from) = from else { return Vec::new() };
+        if from.value.is_empty() {
+            let what =
+                "no network is named, so the route would be for no client; name one, or leave the key out";
+            self.problems.push(&from.at, "host.route.from", what);
+        }
+        let mut networks = Vec::new();
+        for text in &from.value {
+            match text.value.parse::<Network>() {
+                Ok(network) => networks.push(network),
+                Err(why) => {
+                    self.problems.push(&text.at, "host.route.from", format!("\"{}\": {why}", text.value));
+                }
+            }
+        }
+        networks
     }
 
     /// A text of a route, unless `wrong` says what is wrong with it.
@@ -457,14 +499,63 @@ impl<'f> HostsMade<'f> {
     }
 
     /// The table of all hosts; nothing if there is none.
-    fn finish(self, unknown: Unknown, text: &str, problems: &mut Problems) -> Option<Hosts> {
-        problems.0.extend(self.problems.0);
+    fn finish(
+        mut self,
+        unknown: Unknown,
+        text: &str,
+        listeners: &[SocketAddr],
+        around: &Surroundings,
+        problems: &mut Problems,
+    ) -> Option<Hosts> {
+        problems.0.append(&mut self.problems.0);
+        let line_of = |places: &[usize], id: HostId| 1 + text[..places[id.index()]].matches('\n').count();
+        for HostListens { id, listen, is_nameless } in std::mem::take(&mut self.listens) {
+            let addrs = bound_to(&listen, listeners, around, problems);
+            if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
+                let line = line_of(&self.places, by);
+                let what = format!(
+                    "the host at line {line} is bound to this listener and has no name either; name one of them"
+                );
+                problems.push(&listen.at, "host.listen", what);
+            }
+        }
         for (by, at, name) in self.taken {
-            let line = 1 + text[..self.places[by.index()]].matches('\n').count();
+            let line = line_of(&self.places, by);
             problems.push(&at, "host.names", format!("\"{name}\": the host at line {line} has this name"));
         }
         self.builder.build(unknown)
     }
+}
+
+/// The addresses of the listeners that a host names.
+fn bound_to(
+    listen: &At<Vec<At<Listen>>>,
+    listeners: &[SocketAddr],
+    around: &Surroundings,
+    problems: &mut Problems,
+) -> Vec<SocketAddr> {
+    if listen.value.is_empty() {
+        let what = "no listener is named, so no request would reach the host; name one, or leave the key out";
+        problems.push(&listen.at, "host.listen", what);
+    }
+    let mut bound = Vec::new();
+    for named in &listen.value {
+        let mut addrs = Vec::new();
+        match around.resolve(&named.value, &mut addrs) {
+            Ok(()) if addrs.iter().all(|addr| listeners.contains(addr)) => bound.append(&mut addrs),
+            Ok(()) => {
+                let known: Vec<String> = listeners.iter().map(|addr| format!("\"{addr}\"")).collect();
+                let what = format!(
+                    "no [[listener]] has the address \"{}\"; there are {}",
+                    named.value,
+                    known.join(" and ")
+                );
+                problems.push(&named.at, "host.listen", what);
+            }
+            Err(error) => problems.push(&named.at, "host.listen", error.to_string()),
+        }
+    }
+    bound
 }
 
 /// A default is nowhere in the file.

@@ -465,7 +465,8 @@ fn what_keys_come_to_together_is_checked() {
         ),
         (
             "[[host]]\n[[host]]\nroot = \"x\"\n",
-            "v.toml:2:1: host.names: no request reaches a host without a name; name it, or write default = true",
+            "v.toml:2:1: host.names: no request reaches a host without a name; name it, write default = true, or bind it with \
+             listen",
         ),
         (
             "[[host]]\ndefault = true\n[[host]]\ndefault = true\n",
@@ -606,5 +607,81 @@ fn a_server_that_has_lost_a_cpu_reads_its_configuration_as_before() {
         let again = read(&text(cores), &around).unwrap();
         assert_eq!(again.instances, running.instances);
         assert!(read(&text("\"1-3\""), &around).is_err(), "something else was asked for");
+    }
+}
+
+#[test]
+fn host_bound_to_listener_answers_there() {
+    let text = r#"
+[[listener]]
+address = "127.0.0.1:80"
+[[listener]]
+address = "127.0.0.1:9000"
+[[host]]
+root = "public"
+listen = ["127.0.0.1:80"]
+[[host]]
+names = ["monitor.internal"]
+root = "monitor"
+listen = ["127.0.0.1:9000"]
+[[host]]
+names = ["both.example"]
+root = "both"
+"#;
+    let hosts = load(text).hosts;
+    assert!(hosts.ask_for_visitor());
+    let root = |name: &str, at: Option<&str>| {
+        let id = hosts.find_at(Some(name.as_bytes()), at.map(addr))?;
+        hosts.host(id).root?.file_name()?.to_str()
+    };
+    let (public, private) = (Some("127.0.0.1:80"), Some("127.0.0.1:9000"));
+    for (name, at, expected) in [
+        ("monitor.internal", public, Some("public")),
+        ("monitor.internal", private, Some("monitor")),
+        ("other.example", public, Some("public")),
+        ("other.example", private, Some("monitor")),
+        ("both.example", public, Some("both")),
+        ("both.example", private, Some("both")),
+        ("both.example", None, Some("both")),
+        ("monitor.internal", None, None),
+    ] {
+        assert_eq!(root(name, at), expected, "{name} at {at:?}");
+    }
+    let refusing = load(&format!("[hosts]\nunknown = \"refuse\"\n{text}")).hosts;
+    assert_eq!(refusing.find_at(Some(b"monitor.internal"), public.map(addr)), None);
+    assert!(!load("[[host]]\nroot = \"x\"\n").hosts.ask_for_visitor());
+}
+
+#[test]
+fn wrong_listeners_and_networks_are_told() {
+    let listener = "[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\nroot = \"x\"\n";
+    let route = "[[host]]\nroot = \"x\"\n[[host.route]]\nprefix = \"/s\"\naction = \"status\"\n";
+    for (text, expected) in [
+        (
+            format!("{listener}listen = [\"127.0.0.1:81\"]\n"),
+            "v.toml:5:11: host.listen: no [[listener]] has the address",
+        ),
+        (format!("{listener}listen = []\n"), "v.toml:5:10: host.listen: no listener is named"),
+        (format!("{listener}listen = \"127.0.0.1:80\"\n"), "v.toml:5:10: host.listen: "),
+        (
+            format!(
+                "{listener}names = [\"a\"]\n{}{}",
+                "[[host]]\nlisten = [\"127.0.0.1:80\"]\n", "[[host]]\nlisten = [\"127.0.0.1:80\"]\n"
+            ),
+            "v.toml:9:10: host.listen: the host at line 6 is bound to this listener and has no name either",
+        ),
+        (
+            format!("{route}from = [\"10.0.0.1/8\"]\n"),
+            "v.toml:6:9: host.route.from: \"10.0.0.1/8\": the address has bits behind",
+        ),
+        (
+            format!("{route}from = [\"localhost\"]\n"),
+            "v.toml:6:9: host.route.from: \"localhost\": write an address",
+        ),
+        (format!("{route}from = []\n"), "v.toml:6:8: host.route.from: no network is named"),
+        (format!("{route}form = [\"::1\"]\n"), "v.toml:6:1: host.route.form: "),
+    ] {
+        let found = problems(&text);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?} for {expected}");
     }
 }

@@ -4,9 +4,18 @@
 //! (`crates/cli/tests/e2e/bounds.rs`).
 
 use super::{Lost, WaitingFor};
-use crate::local;
-use std::{future::poll_fn, io, pin::pin, task::Poll};
-use vermeil::{Sleep, TcpStream};
+use crate::{
+    connections::Idle,
+    gateway::CONTENT_RATE_MIN,
+    local::{self, Place},
+};
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::Poll,
+};
+use vermeil::{Sleep, TcpStream, now_ms};
 
 /// How often within the time that a client may take for a step it is looked whether it has taken one: it is cut a quarter of
 /// that time late at most. Guess: timers and system calls of slow clients alone.
@@ -15,6 +24,7 @@ const LOOKS: u32 = 4;
 /// Waits for `sending` as long as the client takes some of what was sent.
 pub(super) async fn while_taken<T>(
     stream: &TcpStream,
+    place: &Place,
     limit: &mut Sleep,
     waiting_for: &mut WaitingFor,
     sending: impl Future<Output = io::Result<T>>,
@@ -25,17 +35,61 @@ pub(super) async fn while_taken<T>(
         return Ok(sent?);
     }
     *waiting_for = WaitingFor::Nothing;
+    place.set_idle(Idle::Answer);
+    let taken = Box::pin(taken(stream, place, limit, sending)).await;
+    place.set_idle(Idle::No);
+    taken
+}
+
+/// The same once the kernel has no room.
+async fn taken<T>(
+    stream: &TcpStream,
+    place: &Place,
+    limit: &mut Sleep,
+    mut sending: Pin<&mut impl Future<Output = io::Result<T>>>,
+) -> Result<T, Lost> {
     let write = local::with(|local| local.server.timeouts.write);
-    let mut steps = Steps::default();
+    let (mut steps, mut wanted) = (Steps::default(), Wanted::default());
     loop {
         limit.set(write / LOOKS);
-        match limit.limit(sending.as_mut()).await {
-            Ok(sent) => return Ok(sent?),
-            Err(_) if steps.have_ended(stream.with_fd(vermeil_io::acknowledged_bytes)??) => {
-                return Err(Lost::Late);
-            }
-            Err(_) => {}
+        let waiting = poll_fn(|context| match sending.as_mut().poll(context) {
+            Poll::Pending if place.gives_way() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        let is_wanted = match limit.limit(waiting).await {
+            Ok(Some(sent)) => return Ok(sent?),
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        let bytes = stream.with_fd(vermeil_io::acknowledged_bytes)??;
+        let is_over = match is_wanted {
+            true => wanted.gives_way(bytes, now_ms()),
+            false => steps.have_ended(bytes),
+        };
+        if is_over {
+            return Err(Lost::Late);
         }
+        if is_wanted {
+            place.progress();
+        }
+    }
+}
+
+/// How fast the client takes an answer whose place another connection wants: it is looked at twice,
+/// because only the difference tells.
+#[derive(Default)]
+struct Wanted {
+    /// Bytes that it had taken at the last look, and when that was.
+    taken: Option<(u64, u64)>,
+}
+
+impl Wanted {
+    /// Whether the connection gives way, now that so many bytes are taken: less than the least rate
+    /// is no progress.
+    fn gives_way(&mut self, taken: u64, now_ms: u64) -> bool {
+        let Some((before, at_ms)) = self.taken.replace((taken, now_ms)) else { return false };
+        let least = CONTENT_RATE_MIN * now_ms.saturating_sub(at_ms) / 1000;
+        taken.saturating_sub(before) < least.max(1)
     }
 }
 
@@ -61,6 +115,17 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_reader_gives_way_and_steady_reader_stays() {
+        let mut slow = Wanted::default();
+        assert!(!slow.gives_way(1000, 5000), "one look tells nothing");
+        assert!(slow.gives_way(1499, 6000));
+        let mut steady = Wanted::default();
+        assert!(!steady.gives_way(1000, 5000));
+        assert!(!steady.gives_way(1500, 6000));
+        assert!(steady.gives_way(1500, 6001), "nothing taken");
+    }
 
     /// It was looked at once in the whole time, so a step at its start was one until the end of the next.
     #[test]

@@ -1,12 +1,13 @@
 //! A request's content, collected before a program hears of it, and read again for the program.
 //!
-//! Up to a bound it stays in memory; beyond, all of it goes to a file. So programs know its length, a client that
-//! sends slowly holds nothing but memory, and that only while it keeps to a least rate; and a failed attempt can be
-//! repeated. Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
+//! Up to a bound for the request, and one for all requests, it stays in memory; beyond, all of it
+//! goes to a file. So programs know its length, a client that sends slowly holds nothing but
+//! memory, and that only while it keeps to a least rate; and a failed attempt can be repeated.
+//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::{
     CONTENT_RATE_MIN, Failure, GatewayOptions,
-    spool::{Spool, Spools},
+    spool::{Held, Spool, Spools},
 };
 use crate::{
     connection::{Connection, ContentStep},
@@ -25,7 +26,8 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(crate) enum Content {
     /// There is none.
     None,
-    Memory(Bytes),
+    /// With its part of the memory that all requests have.
+    Memory(Bytes, #[expect(dead_code, reason = "held until it is dropped")] Held),
     Spooled(Arc<Spool>),
 }
 
@@ -34,7 +36,7 @@ impl Content {
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
             Self::None => None,
-            Self::Memory(bytes) => Some(bytes.len() as u64),
+            Self::Memory(bytes, _) => Some(bytes.len() as u64),
             Self::Spooled(spool) => Some(spool.bytes()),
         }
     }
@@ -66,7 +68,9 @@ pub(crate) async fn collect(
         }
         Collected::Awaits | Collected::Follows => {}
     }
+    connection.begin_content();
     let mut memory = Vec::new();
+    let mut held = spools.memory();
     let mut spool: Option<Spool> = None;
     let mut bytes = 0;
     let (timeout, begun_ms) = (local::with(|local| local.server.timeouts.body), now_ms());
@@ -81,13 +85,20 @@ pub(crate) async fn collect(
         match step {
             ContentStep::Refused(rejection) => return Err(Failure::Content(rejection)),
             ContentStep::Late => return Err(Failure::ContentLate),
-            ContentStep::More if memory.len() < options.content_memory_bytes => {}
-            ContentStep::More => spool = Some(appended(spool, mem::take(&mut memory), spools).await?),
+            ContentStep::More
+                if memory.len() < options.content_memory_bytes
+                    && held.hold(memory.capacity(), options.content_memory_bytes_max) => {}
+            ContentStep::More => {
+                spool = Some(appended(spool, mem::take(&mut memory), spools).await?);
+                held.release();
+            }
             ContentStep::Done => break,
         }
     }
     match spool {
-        None => Ok(Content::Memory(memory.into())),
+        None if held.hold(memory.capacity(), options.content_memory_bytes_max) => {
+            Ok(Content::Memory(memory.into(), held))
+        }
         spool => Ok(Content::Spooled(Arc::new(appended(spool, memory, spools).await?))),
     }
 }
@@ -137,7 +148,7 @@ impl<'a> ContentReader<'a> {
     pub(crate) async fn next(&mut self) -> io::Result<Bytes> {
         let piece = match self.content {
             Content::None => Bytes::new(),
-            Content::Memory(bytes) => bytes.slice(self.offset as usize..),
+            Content::Memory(bytes, _) => bytes.slice(self.offset as usize..),
             Content::Spooled(_) if self.left() == 0 => Bytes::new(),
             Content::Spooled(spool) => read(spool, self.offset, self.left()).await?,
         };

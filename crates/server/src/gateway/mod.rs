@@ -33,8 +33,8 @@ pub(crate) use collect::{Content, ContentReader, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
 pub(crate) use failure::{Broken, Ended, Failure};
 pub use options::{
-    CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts, HostSends,
-    SPOOL_BYTES, SendRoot, Sends,
+    CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_MEMORY_BYTES_MAX, CONTENT_RATE_MIN, GatewayOptions,
+    GatewayTimeouts, HostSends, SPOOL_BYTES, SendRoot, Sends,
 };
 pub(crate) use patience::note_file;
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};

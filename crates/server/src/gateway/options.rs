@@ -7,6 +7,11 @@ use vermeil_http::gateway::HeadLimits;
 /// `client_body_buffer_size`: most forms, no upload.
 pub const CONTENT_MEMORY_BYTES: usize = 64 * 1024;
 
+/// Content of all requests that is kept in memory at once, in bytes, in one instance. Beyond it
+/// content is spooled, however short. Default 16 MiB: 256 requests with [`CONTENT_MEMORY_BYTES`]
+/// each, and a quarter of a small machine's cgroup.
+pub const CONTENT_MEMORY_BYTES_MAX: u64 = 16 << 20;
+
 /// Longest content of a request to a program, in bytes. Default 64 MiB. Guess: a photograph or a document, not a film.
 pub const CONTENT_BYTES: u64 = 64 << 20;
 
@@ -25,6 +30,9 @@ pub struct GatewayOptions {
     pub content_bytes: u64,
     /// Content kept in memory, in bytes for each request; more goes to a file. See [`CONTENT_MEMORY_BYTES`].
     pub content_memory_bytes: usize,
+    /// Content kept in memory, in bytes, all requests together; more goes to files. See
+    /// [`CONTENT_MEMORY_BYTES_MAX`].
+    pub content_memory_bytes_max: u64,
     /// Bytes in such files, all requests together; beyond: 503. See [`SPOOL_BYTES`].
     pub spool_bytes: u64,
     /// The folder of such files. Default: `TMPDIR`, or `/var/tmp`, or `/tmp`.
@@ -42,6 +50,7 @@ impl Default for GatewayOptions {
         Self {
             content_bytes: CONTENT_BYTES,
             content_memory_bytes: CONTENT_MEMORY_BYTES,
+            content_memory_bytes_max: CONTENT_MEMORY_BYTES_MAX,
             spool_bytes: SPOOL_BYTES,
             spool_folder: None,
             head: HeadLimits::default(),

@@ -182,7 +182,7 @@ impl Search<'_> {
             _ => return Ok(self.as_file(handle)),
         };
         let Self { connection, request, head, .. } = self;
-        Ok(match rules.run_by(&script) {
+        Ok(match rules.run_by(&script, head.visitor.peer) {
             RunBy::Php => Route::Program(Program { script, path_info: Vec::new() }),
             RunBy::Cgi => Route::File(Answer::Slow(What::Program(call.for_cgi(script.into())))),
             RunBy::Route(route) => Route::File(local::with(|local| {

@@ -1,4 +1,5 @@
-//! Content that is too long for memory: a file without a name, and a bound on all of them.
+//! Content that is too long for memory: a file without a name, and a bound on all of them; and the
+//! bound on all content in memory.
 //!
 //! The file is made with `O_TMPFILE`, so nothing is left behind whatever happens. Writing may wait for a disk, so its
 //! caller runs it where waiting is allowed.
@@ -25,11 +26,53 @@ pub(crate) struct Spools {
     folder: PathBuf,
     used: AtomicU64,
     max: u64,
+    /// Bytes of content in memory.
+    held: AtomicU64,
+}
+
+/// What one request holds of the memory for content; dropping it gives that back.
+#[derive(Debug)]
+pub(crate) struct Held {
+    spools: Arc<Spools>,
+    bytes: u64,
+}
+
+impl Held {
+    /// Holds `bytes` in all, if all requests together stay within `max`; says whether they do.
+    pub(super) fn hold(&mut self, bytes: usize, max: u64) -> bool {
+        let bytes = bytes as u64;
+        let more = bytes.saturating_sub(self.bytes);
+        // Relaxed: a count, which publishes nothing.
+        let add = |held: u64| held.checked_add(more).filter(|&sum| sum <= max);
+        let fits =
+            more == 0 || self.spools.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
+        if fits {
+            self.bytes += more;
+        }
+        fits
+    }
+
+    /// Gives all of it back.
+    pub(super) fn release(&mut self) {
+        self.spools.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
 }
 
 impl Spools {
     pub(crate) fn new(folder: PathBuf, max: u64) -> Arc<Self> {
-        Arc::new(Self { folder, used: AtomicU64::new(0), max })
+        Arc::new(Self { folder, used: AtomicU64::new(0), max, held: AtomicU64::new(0) })
+    }
+
+    /// Nothing of the memory for content, for a request that begins.
+    pub(super) fn memory(self: &Arc<Self>) -> Held {
+        Held { spools: self.clone(), bytes: 0 }
     }
 
     /// The folder that `options` say, or the first for large temporary files where one can be made. Never the folder of a service
@@ -136,5 +179,17 @@ mod tests {
         two.append(b"4567890").expect("given back");
         drop(two);
         assert_eq!(spools.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn all_requests_share_the_memory() {
+        let spools = Spools::new("/".into(), 0);
+        let (mut one, mut two) = (spools.memory(), spools.memory());
+        assert!(one.hold(6, 10) && one.hold(4, 10), "a smaller piece takes nothing more");
+        assert!(!two.hold(5, 10) && two.hold(4, 10));
+        one.release();
+        assert!(two.hold(10, 10));
+        drop((one, two));
+        assert_eq!(spools.held.load(Ordering::Relaxed), 0);
     }
 }

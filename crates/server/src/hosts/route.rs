@@ -3,8 +3,9 @@
 //! Works on decoded paths, so no spelling of a path gets around a route. Leaves out giving the answer. Tested in
 //! `tests.rs`.
 
+use super::Network;
 use crate::files::{has_segment, rest};
-use std::{fmt, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr};
 use vermeil_http::{
     Status,
     path::{escaped, percent_encode_path},
@@ -17,6 +18,9 @@ pub struct Route {
     pub prefix: Option<Box<str>>,
     /// How one of its segments ends, in any case of letters.
     pub suffix: Option<Box<str>>,
+    /// The clients that it is for; without any, all clients. For others the answer is 404, whatever
+    /// routes follow, because a file behind a route may be the text of a program.
+    pub from: Vec<Network>,
     /// What is done.
     pub action: Action,
 }
@@ -53,6 +57,12 @@ pub struct Path<'a> {
 }
 
 impl Route {
+    /// Whether it is for the client `peer`; an address that is not known is in no network.
+    pub fn lets_in(&self, peer: Option<IpAddr>) -> bool {
+        self.from.is_empty()
+            || peer.is_some_and(|peer| self.from.iter().any(|network| network.contains(peer)))
+    }
+
     /// Whether `path`, decoded, is one of these.
     pub fn matches(&self, path: &[u8]) -> bool {
         let begins = self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some());

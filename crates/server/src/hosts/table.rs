@@ -18,9 +18,10 @@ use crate::{
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     ffi::OsStr,
     hash::BuildHasher,
+    net::{IpAddr, SocketAddr},
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::Arc,
@@ -77,8 +78,10 @@ impl Rules {
     }
 
     /// What runs the program at `script`, decoded: the first route that matches says so, as for a request.
-    pub(crate) fn run_by(&self, script: &[u8]) -> RunBy<'_> {
+    /// A route that is not for the client `peer` keeps the program from running.
+    pub(crate) fn run_by(&self, script: &[u8], peer: Option<IpAddr>) -> RunBy<'_> {
         match self.routes.iter().find(|route| route.matches(script)) {
+            Some(route) if !route.lets_in(peer) => RunBy::Route(route),
             Some(Route { action: Action::Cgi, .. }) => RunBy::Cgi,
             Some(route) if route.action != Action::Files => RunBy::Route(route),
             _ if self.php.is_on() && php::is_named_php(script) => RunBy::Php,
@@ -169,7 +172,21 @@ pub struct Hosts {
     rules: Vec<Rules>,
     default: HostId,
     unknown: Unknown,
+    bound: Bound,
+    /// Whether a host is bound to a listener, or a route to clients.
+    asks_for_visitor: bool,
     hasher: RandomState,
+}
+
+/// Hosts that answer at some listeners only.
+#[derive(Debug, Default)]
+struct Bound {
+    /// The addresses of such a host, as they were asked for.
+    addrs: HashMap<HostId, Vec<SocketAddr>>,
+    /// The host without a name that is bound to an address.
+    nameless: HashMap<SocketAddr, HostId>,
+    /// The first host that is bound to an address.
+    first: HashMap<SocketAddr, HostId>,
 }
 
 impl Hosts {
@@ -182,6 +199,40 @@ impl Hosts {
         let mut buffer = [0; name::NAME_BYTES_MAX];
         let named = host.and_then(|host| self.named(name::normalised(host, &mut buffer)?));
         named.or_else(|| (self.unknown == Unknown::Default).then_some(self.default))
+    }
+
+    /// The same for a request that came to the listener `at`, as its address was asked for. A name
+    /// of a host that does not answer there is a name that no host has. Unless such names are
+    /// refused, they get the nameless host that is bound to the listener; else the default host, if
+    /// that answers there; else the first host that is bound to the listener.
+    #[inline]
+    pub fn find_at(&self, host: Option<&[u8]>, at: Option<SocketAddr>) -> Option<HostId> {
+        if self.bound.addrs.is_empty() { self.find(host) } else { self.find_bound(host, at) }
+    }
+
+    fn find_bound(&self, host: Option<&[u8]>, at: Option<SocketAddr>) -> Option<HostId> {
+        let mut buffer = [0; name::NAME_BYTES_MAX];
+        let named = host.and_then(|host| self.named(name::normalised(host, &mut buffer)?));
+        let of_listener = |hosts: &HashMap<SocketAddr, HostId>| hosts.get(&at?).copied();
+        if let Some(id) = named.filter(|&id| self.answers_at(id, at)) {
+            return Some(id);
+        }
+        if self.unknown == Unknown::Refuse {
+            return None;
+        }
+        let default = Some(self.default).filter(|&id| self.answers_at(id, at));
+        of_listener(&self.bound.nameless).or(default).or_else(|| of_listener(&self.bound.first))
+    }
+
+    /// Whether a host answers requests that come to the listener `at`.
+    fn answers_at(&self, id: HostId, at: Option<SocketAddr>) -> bool {
+        self.bound.addrs.get(&id).is_none_or(|addrs| at.is_some_and(|at| addrs.contains(&at)))
+    }
+
+    /// Whether an answer may depend on the listener or on the client's address.
+    #[inline]
+    pub fn ask_for_visitor(&self) -> bool {
+        self.asks_for_visitor
     }
 
     /// The host of a normalised name.
@@ -341,6 +392,8 @@ impl Builder {
             rules: Vec::new(),
             default: HostId(0),
             unknown: Unknown::Default,
+            bound: Bound::default(),
+            asks_for_visitor: false,
             hasher: RandomState::default(),
         };
         Self { hosts, rules: HashMap::new() }
@@ -392,6 +445,25 @@ impl Builder {
         Ok(())
     }
 
+    /// Makes `host` answer at the listeners with these addresses only, as they were asked for.
+    ///
+    /// # Errors
+    /// [`Taken`] if the host has no name, nor has another one that is bound to one of them.
+    pub fn bind(&mut self, host: HostId, addrs: Vec<SocketAddr>, is_nameless: bool) -> Result<(), Taken> {
+        let Bound { addrs: all, nameless, first } = &mut self.hosts.bound;
+        for &addr in &addrs {
+            first.entry(addr).or_insert(host);
+            if is_nameless {
+                match nameless.entry(addr) {
+                    Entry::Occupied(taken) if *taken.get() != host => return Err(Taken { by: *taken.get() }),
+                    entry => *entry.or_insert(host) = host,
+                }
+            }
+        }
+        all.insert(host, addrs);
+        Ok(())
+    }
+
     /// Makes `host` the one for names that no host has.
     pub fn set_default(&mut self, host: HostId) {
         self.hosts.default = host;
@@ -412,6 +484,9 @@ impl Builder {
         hosts.text.shrink_to_fit();
         hosts.hosts.shrink_to_fit();
         hosts.unknown = unknown;
+        let has_private_routes =
+            hosts.rules.iter().flat_map(|rules| &rules.routes).any(|route| !route.from.is_empty());
+        hosts.asks_for_visitor = has_private_routes || !hosts.bound.addrs.is_empty();
         Some(hosts)
     }
 }

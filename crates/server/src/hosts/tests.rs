@@ -176,6 +176,7 @@ fn routes_take_whole_segments() {
     let route = |prefix: Option<&str>, suffix: Option<&str>| Route {
         prefix: prefix.map(Into::into),
         suffix: suffix.map(Into::into),
+        from: Vec::new(),
         action: Action::Files,
     };
     for (route, taken, left) in [

@@ -36,6 +36,8 @@ pub enum NoticeKind {
     AcceptTrouble,
     /// The limit of connections was reached.
     ConnectionsFull,
+    /// A client address has as many connections as one may have.
+    ClientFull,
     /// The log file or standard output cannot be written.
     LogTrouble,
     /// Records of the access log were dropped.
@@ -60,10 +62,11 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
+        Self::ClientFull,
         Self::LogTrouble,
         Self::LogDropped,
         Self::SiteTrouble,
@@ -87,6 +90,7 @@ impl NoticeKind {
             Self::FileChanged => "file changed while sent",
             Self::AcceptTrouble => "connection not accepted",
             Self::ConnectionsFull => "connections at their limit",
+            Self::ClientFull => "connections of one client at their limit",
             Self::LogTrouble => "log not written",
             Self::LogDropped => "log records dropped",
             Self::SiteTrouble => "folder not served",

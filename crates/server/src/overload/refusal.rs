@@ -5,10 +5,13 @@
 //! otherwise goes the way of all connections, which waits for the rest (`connection.rs`, `close.rs`). Tested below, and by
 //! `cargo xtask bench overload`.
 
-use crate::{connection::Head, local, slow};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use crate::{answer, connection::Head, files::SERVER, local, slow};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
-use vermeil_http::{Conversation, Event, Limits, Method, Request, response::Content};
+use vermeil_http::{
+    Conversation, Event, Limits, Method, Request, Status,
+    response::{Content, HeadWriter},
+};
 
 /// The longest request that is refused this way. Guess: most are shorter.
 const REQUEST_BYTES_MAX: usize = 4096;
@@ -26,6 +29,25 @@ pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let _ = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT);
     let _ = send(&socket, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     None
+}
+
+/// Answers 503 before a request has come, and closes.
+pub(super) fn refuse_silent(socket: OwnedFd) {
+    let answer = local::with(|local| {
+        let mut answer = Vec::new();
+        // Of no content, because the request may be HEAD.
+        let _ = HeadWriter::new(&mut answer, Status::ServiceUnavailable)
+            .lines(SERVER)
+            .lines(slow::RETRY_AFTER)
+            .content_length(0);
+        answer::finish(local, Head::UNKNOWN, &mut answer);
+        answer
+    });
+    let mut buffer = [0; REQUEST_BYTES_MAX];
+    // Closing with unread bytes would reset the connection.
+    let _ = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT);
+    let _ = send(&socket, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = shutdown(&socket, Shutdown::Write);
 }
 
 /// The request in `received`, if it is one that nothing follows.

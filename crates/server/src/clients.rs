@@ -1,0 +1,145 @@
+//! How many connections each client address holds, across the cores of one instance.
+//!
+//! The counts stand in shards, each behind a lock, chosen by the address. A connection takes a lock
+//! when it begins and when it ends, and no request takes one. Without a bound nothing is counted.
+//! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
+
+use crossbeam_utils::CachePadded;
+use foldhash::fast::RandomState;
+use std::{
+    collections::HashMap,
+    hash::BuildHasher,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex},
+};
+
+/// Locks of the table. Guess: more than the cores that accept at once.
+const SHARDS: usize = 64;
+
+/// The network part of an IPv6 address that counts as one client unless told otherwise: what a
+/// provider gives a customer.
+pub const CLIENT_IPV6_PREFIX: u8 = 64;
+
+/// The bound on connections of one client address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientBound {
+    /// Connections of one address in one instance; nothing: no bound. Beyond it: 503, and the
+    /// connection is closed.
+    pub connections_max: Option<usize>,
+    /// Bits of an IPv6 address that tell clients apart. See [`CLIENT_IPV6_PREFIX`].
+    pub ipv6_prefix: u8,
+}
+
+impl Default for ClientBound {
+    fn default() -> Self {
+        Self { connections_max: None, ipv6_prefix: CLIENT_IPV6_PREFIX }
+    }
+}
+
+impl ClientBound {
+    /// What counts as one client.
+    fn client(self, addr: IpAddr) -> IpAddr {
+        match addr.to_canonical() {
+            IpAddr::V6(addr) => {
+                let host_bits = 128_u32.saturating_sub(self.ipv6_prefix.into());
+                let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
+                Ipv6Addr::from_bits(addr.to_bits() & mask).into()
+            }
+            addr => addr,
+        }
+    }
+}
+
+type Shard = HashMap<IpAddr, usize, RandomState>;
+
+/// The clients of one instance.
+pub(crate) struct Clients {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    hasher: RandomState,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self { shards: (0..SHARDS).map(|_| CachePadded::default()).collect(), hasher: RandomState::default() }
+    }
+}
+
+/// A connection that counts for its client until it is dropped.
+pub(crate) struct Visit {
+    clients: Arc<Clients>,
+    client: IpAddr,
+}
+
+impl Clients {
+    /// Counts a connection from `addr`; nothing if the client holds `connections_max` connections
+    /// already.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        addr: IpAddr,
+        bound: ClientBound,
+        connections_max: usize,
+    ) -> Option<Visit> {
+        let client = bound.client(addr);
+        let mut shard = self.shard(client).lock().expect("nothing panics under this lock");
+        let count = shard.entry(client).or_default();
+        if *count >= connections_max {
+            return None;
+        }
+        *count += 1;
+        drop(shard);
+        Some(Visit { clients: self.clone(), client })
+    }
+
+    fn shard(&self, client: IpAddr) -> &Mutex<Shard> {
+        &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let Ok(mut shard) = self.clients.shard(self.client).lock() else { return };
+        if let Some(count) = shard.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                shard.remove(&self.client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(clients: &Arc<Clients>, addr: &str, bound: ClientBound) -> Option<Visit> {
+        clients.enter(addr.parse().unwrap(), bound, 1)
+    }
+
+    #[test]
+    fn bound_counts_each_client_alone() {
+        let (clients, bound) = (Arc::new(Clients::default()), ClientBound::default());
+        let first = enter(&clients, "192.0.2.1", bound);
+        assert!(first.is_some());
+        assert!(enter(&clients, "192.0.2.1", bound).is_none());
+        assert!(enter(&clients, "::ffff:192.0.2.1", bound).is_none(), "the same address, mapped");
+        assert!(enter(&clients, "192.0.2.2", bound).is_some());
+        drop(first);
+        assert!(enter(&clients, "192.0.2.1", bound).is_some());
+        assert!(clients.shards.iter().all(|shard| shard.lock().unwrap().is_empty()), "nothing is left");
+    }
+
+    #[test]
+    fn ipv6_prefix_joins_addresses() {
+        let clients = Arc::new(Clients::default());
+        let bound = ClientBound::default();
+        let _first = enter(&clients, "2001:db8::1", bound);
+        assert!(enter(&clients, "2001:db8::ffff:1", bound).is_none());
+        assert!(enter(&clients, "2001:db8:0:1::1", bound).is_some());
+        for (ipv6_prefix, is_other) in [(128, true), (48, false), (0, false)] {
+            let bound = ClientBound { ipv6_prefix, ..bound };
+            let clients = Arc::new(Clients::default());
+            let _first = enter(&clients, "2001:db8::1", bound);
+            assert_eq!(enter(&clients, "2001:db8::2", bound).is_some(), is_other, "/{ipv6_prefix}");
+        }
+    }
+}

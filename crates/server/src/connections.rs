@@ -1,0 +1,270 @@
+//! The connections of one core, and the order in which they give way at the bound.
+//!
+//! A connection gives way while its client holds a place and the server does nothing for the
+//! client. The variants of [`Idle`] name these states in that order: the first states lose least.
+//! Some states must have lasted for a time without progress ([`Idle::quiet_ms`]), because a healthy
+//! client passes through them too. Within a state connections give way in turn. Leaves out ending a
+//! connection: the connection ends itself when its wait sees `gives_way`. Tested below, and through
+//! the binary (`crates/cli/tests/e2e/places.rs`).
+
+use slab::Slab;
+use std::{mem, task::Waker};
+use vermeil::Task;
+
+/// How long a half head, a half body or an unread answer stands without progress before the
+/// connection may give way, in milliseconds. Guess: a round trip across an ocean and a lost packet
+/// take less.
+const QUIET_MS: u64 = 1000;
+
+/// How long a connection stands without its first byte before it may give way, in milliseconds. A
+/// burst of clients fills the places before their requests come, and without this time the burst
+/// would end its own connections. Guess: a request follows its connection at once, and a flood of
+/// silent connections needs all places ten times a second.
+const SILENT_MS: u64 = 100;
+
+/// Whether a connection waits for its client alone. The order is the order in which connections
+/// give way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Idle {
+    /// The server works for the client.
+    #[default]
+    No,
+    /// The last answer is handed to the driver, and the next request has not begun.
+    Between,
+    /// The first request has not begun.
+    BeforeFirst,
+    /// The last answer is sent, and the client has not closed yet.
+    Closing,
+    /// A part of a request's head has come.
+    Head,
+    /// A part of a request's content has come.
+    Body,
+    /// The client does not take the answer.
+    Answer,
+}
+
+impl Idle {
+    /// The states in which a connection may give way.
+    const ALL: [Self; 6] =
+        [Self::Between, Self::BeforeFirst, Self::Closing, Self::Head, Self::Body, Self::Answer];
+
+    /// How long the state lasts before the connection may give way.
+    fn quiet_ms(self) -> u64 {
+        match self {
+            Self::No | Self::Between | Self::Closing => 0,
+            Self::BeforeFirst => SILENT_MS,
+            Self::Head | Self::Body | Self::Answer => QUIET_MS,
+        }
+    }
+}
+
+/// The connections of one core.
+#[derive(Default)]
+pub(crate) struct Connections {
+    all: Slab<Entry>,
+    /// Accepting tasks that wait for a connection to end.
+    waiting: Vec<Waker>,
+    /// Connections in each state.
+    counts: [usize; Idle::ALL.len() + 1],
+    /// Where the next search for a connection begins.
+    hand: usize,
+}
+
+#[derive(Default)]
+struct Entry {
+    task: Option<Task<()>>,
+    idle: Idle,
+    /// The last progress of the client in this state, on the core's clock.
+    since_ms: u64,
+    /// Whether another connection wants this place. A change of state takes that back.
+    gives_way: bool,
+    /// Whether the connection ends as soon as it stands between two requests, because the server
+    /// drains.
+    ending: bool,
+}
+
+impl Entry {
+    fn may_give_way(&self, idle: Idle, now_ms: u64) -> bool {
+        self.idle == idle && now_ms.saturating_sub(self.since_ms) >= idle.quiet_ms()
+    }
+}
+
+impl Connections {
+    /// Takes a place; gives its number.
+    pub(crate) fn insert(&mut self) -> usize {
+        self.counts[Idle::No as usize] += 1;
+        self.all.insert(Entry::default())
+    }
+
+    /// Gives a place back.
+    pub(crate) fn remove(&mut self, number: usize) {
+        let entry = self.all.remove(number);
+        self.counts[entry.idle as usize] -= 1;
+        self.wake_waiting();
+    }
+
+    /// Hands over the task of connection `number`, unless it has ended already.
+    pub(crate) fn set_task(&mut self, number: usize, task: Task<()>) {
+        if let Some(entry) = self.all.get_mut(number) {
+            entry.task = Some(task);
+        }
+    }
+
+    /// The number of connections.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Sets the state of a connection.
+    pub(crate) fn set_idle(&mut self, number: usize, idle: Idle, now_ms: u64) {
+        let entry = &mut self.all[number];
+        let before = mem::replace(&mut entry.idle, idle);
+        let was_told = mem::replace(&mut entry.gives_way, false);
+        entry.since_ms = now_ms;
+        self.counts[before as usize] -= 1;
+        self.counts[idle as usize] += 1;
+        if was_told || idle != Idle::No {
+            self.wake_waiting();
+        }
+    }
+
+    /// Notes that the client of a connection has made progress in its state.
+    pub(crate) fn progress(&mut self, number: usize, now_ms: u64) {
+        let entry = &mut self.all[number];
+        entry.since_ms = now_ms;
+        if mem::replace(&mut entry.gives_way, false) {
+            self.wake_waiting();
+        }
+    }
+
+    /// Whether another connection wants the place of this one.
+    pub(crate) fn gives_way(&self, number: usize) -> bool {
+        self.all[number].gives_way
+    }
+
+    /// Whether the connection ends between two requests.
+    pub(crate) fn is_ending(&self, number: usize) -> bool {
+        let entry = &self.all[number];
+        entry.ending || entry.gives_way
+    }
+
+    /// Registers an accepting task that waits for room.
+    pub(crate) fn wait(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+
+    /// Wakes the accepting tasks that wait for room.
+    pub(crate) fn wake_waiting(&mut self) {
+        for accepting in mem::take(&mut self.waiting) {
+            accepting.wake();
+        }
+    }
+
+    /// Tells the connections that wait between requests to end: each knows itself whether its last
+    /// answer is still on its way. Gives the number of all that are left.
+    pub(crate) fn end_idle(&mut self) -> usize {
+        for (_, entry) in &mut self.all {
+            match &entry.task {
+                Some(task) if matches!(entry.idle, Idle::Between | Idle::BeforeFirst) && !entry.ending => {
+                    entry.ending = true;
+                    task.wake();
+                }
+                _ => {}
+            }
+        }
+        self.all.len()
+    }
+
+    /// Whether a connection may give way now.
+    pub(crate) fn has_idle(&self, now_ms: u64) -> bool {
+        self.find(now_ms).is_some()
+    }
+
+    /// Tells a connection to give way; says whether there is one that may.
+    pub(crate) fn end_one(&mut self, now_ms: u64) -> bool {
+        let Some(number) = self.find(now_ms) else { return false };
+        self.hand = number;
+        let entry = &mut self.all[number];
+        if !mem::replace(&mut entry.gives_way, true)
+            && let Some(task) = &entry.task
+        {
+            task.wake();
+        }
+        true
+    }
+
+    fn find(&self, now_ms: u64) -> Option<usize> {
+        let length = self.all.capacity();
+        Idle::ALL.into_iter().filter(|idle| self.counts[*idle as usize] > 0).find_map(|idle| {
+            (1..=length)
+                .map(|step| (self.hand + step) % length)
+                .find(|&number| self.all.get(number).is_some_and(|entry| entry.may_give_way(idle, now_ms)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(states: &[Idle]) -> Connections {
+        let mut connections = Connections::default();
+        for &idle in states {
+            let number = connections.insert();
+            connections.set_idle(number, idle, 0);
+        }
+        connections
+    }
+
+    #[test]
+    fn states_give_way_in_their_order() {
+        let states =
+            [Idle::Answer, Idle::No, Idle::Body, Idle::Head, Idle::Closing, Idle::BeforeFirst, Idle::Between];
+        let mut connections = connections(&states);
+        for expected in [6, 5, 4, 3, 2, 0] {
+            assert!(connections.end_one(QUIET_MS));
+            assert!(connections.gives_way(expected), "number {expected}");
+            connections.remove(expected);
+        }
+        assert!(!connections.end_one(u64::MAX), "the server works for the last one");
+        assert_eq!(connections.len(), 1);
+    }
+
+    #[test]
+    fn progress_keeps_half_request() {
+        for idle in [Idle::Head, Idle::Body, Idle::Answer] {
+            let mut connections = connections(&[idle]);
+            assert!(!connections.end_one(QUIET_MS - 1));
+            connections.progress(0, QUIET_MS - 1);
+            assert!(!connections.end_one(QUIET_MS));
+            assert!(connections.end_one(2 * QUIET_MS - 1));
+        }
+    }
+
+    #[test]
+    fn silent_connections_give_way_in_turn() {
+        let mut connections = connections(&[Idle::BeforeFirst; 3]);
+        let mut ended = Vec::new();
+        for _ in 0..3 {
+            assert!(connections.end_one(SILENT_MS));
+            let number = (0..3).find(|&number| connections.gives_way(number)).expect("one is told");
+            ended.push(number);
+            connections.remove(number);
+            let next = connections.insert();
+            connections.set_idle(next, Idle::BeforeFirst, 0);
+        }
+        ended.sort_unstable();
+        assert_eq!(ended, [0, 1, 2]);
+    }
+
+    #[test]
+    fn change_of_state_keeps_connection() {
+        let mut connections = connections(&[Idle::BeforeFirst]);
+        assert!(!connections.end_one(SILENT_MS - 1), "its request may be on its way");
+        assert!(connections.end_one(SILENT_MS));
+        connections.set_idle(0, Idle::Head, 0);
+        assert!(!connections.gives_way(0) && !connections.is_ending(0));
+    }
+}

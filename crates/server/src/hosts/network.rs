@@ -1,0 +1,144 @@
+//! A network of clients: an address, or an address and the number of its leading bits that count.
+//!
+//! Addresses of IPv4 that come mapped into IPv6 are addresses of IPv4, in a network and in a
+//! client. Tested below.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+/// Leading bits of an IPv4 address mapped into IPv6.
+const MAPPED_BITS: u8 = 96;
+
+/// A network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Network {
+    addr: IpAddr,
+    prefix: u8,
+}
+
+/// Why a text is no [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// It has none of the forms.
+    #[error("write an address such as 192.0.2.7 or ::1, or a network such as 10.0.0.0/8 or 2001:db8::/32")]
+    Form,
+    /// The address has fewer bits.
+    #[error("the number behind the slash is from 0 to {bits} for an address like this")]
+    Prefix {
+        /// Bits of the address.
+        bits: u8,
+    },
+    /// Another network is probably meant.
+    #[error("the address has bits behind the first {prefix}; write {network}")]
+    HostBits {
+        /// How many count.
+        prefix: u8,
+        /// Without the others.
+        network: Network,
+    },
+}
+
+impl Network {
+    /// Whether `addr` is in it.
+    pub fn contains(self, addr: IpAddr) -> bool {
+        let addr = addr.to_canonical();
+        addr.is_ipv4() == self.addr.is_ipv4() && masked(addr, self.prefix) == self.addr
+    }
+}
+
+/// `addr` with nothing behind its first `prefix` bits.
+fn masked(addr: IpAddr, prefix: u8) -> IpAddr {
+    match addr {
+        IpAddr::V4(addr) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+            Ipv4Addr::from_bits(addr.to_bits() & mask).into()
+        }
+        IpAddr::V6(addr) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+            Ipv6Addr::from_bits(addr.to_bits() & mask).into()
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let (addr, prefix) = match text.split_once('/') {
+            Some((addr, prefix)) => (addr, Some(prefix)),
+            None => (text, None),
+        };
+        let written: IpAddr = addr.parse().map_err(|_| NetworkError::Form)?;
+        let bits = if written.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            None => bits,
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().ok().filter(|prefix| *prefix <= bits).ok_or(NetworkError::Prefix { bits })?
+            }
+            Some(_) => return Err(NetworkError::Form),
+        };
+        let (addr, prefix) = match written.to_canonical() {
+            mapped if mapped.is_ipv4() && written.is_ipv6() && prefix >= MAPPED_BITS => {
+                (mapped, prefix - MAPPED_BITS)
+            }
+            _ => (written, prefix),
+        };
+        let network = Self { addr: masked(addr, prefix), prefix };
+        if network.addr == addr { Ok(network) } else { Err(NetworkError::HostBits { prefix, network }) }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_contains_its_addresses() {
+        for (network, inside, outside) in [
+            ("10.0.0.0/8", vec!["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"], vec!["11.0.0.0", "::1"]),
+            ("192.0.2.7", vec!["192.0.2.7"], vec!["192.0.2.6"]),
+            ("0.0.0.0/0", vec!["0.0.0.0", "255.255.255.255", "::ffff:1.2.3.4"], vec!["::", "::1"]),
+            ("::1", vec!["::1"], vec!["::2", "127.0.0.1"]),
+            ("2001:db8::/32", vec!["2001:db8::", "2001:db8:ffff::1"], vec!["2001:db9::"]),
+            ("::/0", vec!["::", "ffff::"], vec!["127.0.0.1", "::ffff:127.0.0.1"]),
+            ("::ffff:10.0.0.0/104", vec!["10.1.2.3", "::ffff:10.1.2.3"], vec!["11.0.0.0"]),
+            ("::ffff:192.0.2.7", vec!["192.0.2.7"], vec!["192.0.2.8"]),
+        ] {
+            let network: Network = network.parse().unwrap();
+            for (addrs, is_inside) in [(inside, true), (outside, false)] {
+                for addr in addrs {
+                    assert_eq!(network.contains(addr.parse().unwrap()), is_inside, "{addr} in {network}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_network_says_why() {
+        for (text, why) in [
+            ("", "write an address"),
+            ("localhost", "write an address"),
+            ("10.0.0.0/", "write an address"),
+            ("10.0.0.0/-1", "write an address"),
+            ("10.0.0.0/x", "write an address"),
+            ("10.0.0.0/255.0.0.0", "write an address"),
+            ("10.0.0.0/33", "from 0 to 32"),
+            ("::/129", "from 0 to 128"),
+            ("::/999999", "from 0 to 128"),
+            ("10.0.0.1/8", "write 10.0.0.0/8"),
+            ("2001:db8::1/32", "write 2001:db8::/32"),
+        ] {
+            let error = text.parse::<Network>().expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}
