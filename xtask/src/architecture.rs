@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{Package, Workspace};
-use crate::{invariants, leftovers, modules, named_paths, prose, protocols};
+use crate::{invariants, leftovers, modules, named_paths, prose, protocols, unused};
 
 /// Checks the workspace.
 ///
@@ -38,6 +38,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(modules::find(&workspace.root, &page)?);
     findings.extend(named_paths::find(&workspace.root)?);
     findings.extend(prose::find(&workspace.root)?);
+    findings.extend(unused::find(&workspace.root)?);
     Error::unless_empty(findings)
 }
 

@@ -26,6 +26,7 @@ mod source;
 mod steps;
 mod test;
 mod tsan;
+mod unused;
 mod workspace;
 
 use std::process::ExitCode;

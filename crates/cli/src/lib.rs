@@ -96,6 +96,8 @@ fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
+    // Before defaults are taken from the limit. The soft limit of a login is 1,024, which one core alone could use up.
+    vermeil_server::raise_descriptor_limit();
     let exit = match parse(std::env::args_os()) {
         // A panic has been reported when it comes here; what is left of it is the exit code.
         Ok(cli) => catch_unwind(|| cli.command.run()).unwrap_or(Exit::Failed),

@@ -106,21 +106,19 @@ pub struct Output {
     owner: Option<Owner>,
     /// Else the content is replaced.
     appends: bool,
-    /// A file that is there already is an error.
-    is_new: bool,
 }
 
 impl Output {
     /// For appending to the present content. The mode of a new file is 0640, less the mask of
     /// the process.
     pub fn append() -> Self {
-        Self { mode: 0o640, owner: None, appends: true, is_new: false }
+        Self { mode: 0o640, owner: None, appends: true }
     }
 
     /// For replacing the present content. The mode of a new file is 0666, less the mask of the
     /// process.
     pub fn replace() -> Self {
-        Self { mode: 0o666, owner: None, appends: false, is_new: false }
+        Self { mode: 0o666, owner: None, appends: false }
     }
 
     /// The mode of a new file, less the mask of the process.
@@ -133,12 +131,6 @@ impl Output {
     #[must_use]
     pub fn owned_by(self, owner: Option<Owner>) -> Self {
         Self { owner, ..self }
-    }
-
-    /// Creates only a new file: an existing file is an error of kind `AlreadyExists`.
-    #[must_use]
-    pub fn only_new(self) -> Self {
-        Self { is_new: true, ..self }
     }
 
     /// Opens `path`, and makes the file if it is missing. For [`append`](Self::append) a FIFO
@@ -161,11 +153,7 @@ impl Output {
     }
 
     fn open_plainly(&self, path: &Path) -> io::Result<OwnedFd> {
-        let extra = match (self.is_new, self.appends) {
-            (true, _) => OFlags::EXCL,
-            (false, true) => OFlags::empty(),
-            (false, false) => OFlags::TRUNC,
-        };
+        let extra = if self.appends { OFlags::empty() } else { OFlags::TRUNC };
         let flags = self.flags() | OFlags::CREATE | extra;
         Ok(openat(CWD, path, flags, Mode::from_raw_mode(self.mode))?)
     }
@@ -178,22 +166,18 @@ impl Output {
             return Ok(openat(folder, name, self.flags(), Mode::empty())?.into());
         }
         for _ in 0..TRIES_MAX {
-            if !self.is_new {
-                let flags = self.flags() | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-                match openat(folder, name, flags, Mode::empty()) {
-                    Err(Errno::NOENT) => {}
-                    Err(Errno::NXIO) if !self.appends && !place.could_be_planted(&place.stat()?)? => {
-                        return Ok(
-                            openat(folder, name, self.flags() | OFlags::NOFOLLOW, Mode::empty())?.into()
-                        );
-                    }
-                    Err(Errno::LOOP) => return Err(place.link_refused()),
-                    opened => return self.check(opened?, &place),
+            let flags = self.flags() | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            match openat(folder, name, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {}
+                Err(Errno::NXIO) if !self.appends && !place.could_be_planted(&place.stat()?)? => {
+                    return Ok(openat(folder, name, self.flags() | OFlags::NOFOLLOW, Mode::empty())?.into());
                 }
+                Err(Errno::LOOP) => return Err(place.link_refused()),
+                opened => return self.check(opened?, &place),
             }
             let new = self.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             match openat(folder, name, new, Mode::from_raw_mode(self.mode)) {
-                Err(Errno::EXIST) if !self.is_new => {}
+                Err(Errno::EXIST) => {}
                 made => {
                     let made = made?;
                     if let Some(owner) = self.owner {

@@ -75,7 +75,8 @@ impl Finding {
     }
 
     /// The largest error, as a share.
-    pub fn worst_error(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn worst_error(&self) -> f64 {
         self.lines.iter().map(|line| line.error().abs()).fold(0.0, f64::max)
     }
 

@@ -240,13 +240,15 @@ impl HandlerCost {
     }
 
     /// Whether the cost is learned and not assumed. Until then every run is worth timing.
-    pub fn knows_cost(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn knows_cost(&self) -> bool {
         self.warm.samples() >= COST_SURE
     }
 
     /// Lower and upper confidence bounds of the cost, in nanoseconds; `None` before the second warm
     /// run.
-    pub fn bounds_ns(&self) -> Option<(u64, u64)> {
+    #[cfg(test)]
+    pub(crate) fn bounds_ns(&self) -> Option<(u64, u64)> {
         (self.warm.samples() > 1).then(|| (self.warm.lower().max(0.0) as u64, self.warm.upper() as u64))
     }
 

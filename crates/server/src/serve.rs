@@ -8,7 +8,7 @@ pub(crate) mod broker;
 use crate::{
     balance::Balancing,
     balancers::{self, Agent, Measuring, Subject},
-    busy_poll,
+    busy_poll, config,
     control::{Bound, Control, PlaceError},
     cores::{self, CoreError},
     files::{SiteError, Store},
@@ -67,6 +67,9 @@ pub enum ServeError {
     /// The programs that answer requests.
     #[error(transparent)]
     Programs(#[from] SetupError),
+    /// Something on this machine.
+    #[error("{0}")]
+    Condition(String),
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -161,7 +164,17 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended
     serve_as(options, Some(assigned))
 }
 
+/// Refuses what `vermeil check` refuses too.
+///
+/// # Errors
+/// [`ServeError::Condition`].
+pub(crate) fn check_conditions(options: &ServeOptions) -> Result<(), ServeError> {
+    let found = config::conditions(options);
+    if found.is_empty() { Ok(()) } else { Err(ServeError::Condition(found.join("\n"))) }
+}
+
 fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ended, ServeError> {
+    check_conditions(&options)?;
     let impatience = match assigned {
         Some(_) => Impatience::Supervisors,
         None => Impatience::Anybodys,
@@ -409,7 +422,10 @@ impl About {
 
 /// Starts the cores.
 fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, ServeError> {
-    let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
+    let defaults = DriverOptions::default();
+    let accept_backlog_max =
+        Shares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);
+    let io = DriverOptions { choice: options.io, accept_backlog_max, ..defaults };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let mut builder = Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io);
     if let Some(board) = board {
@@ -431,19 +447,43 @@ pub fn raise_descriptor_limit() {
     }
 }
 
+/// How a limit of descriptors is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shares {
+    /// Connections that each core may hold.
+    each: usize,
+    /// Connections that each core may accept ahead of those that it holds.
+    ahead: usize,
+}
+
+impl Shares {
+    /// Of `limit` descriptors for `cores` cores, of which the cache and the folders of hosts hold `files`. A small limit makes every
+    /// share small, so that connections always have about a third at least.
+    fn of(limit: u64, cores: usize, files: u64) -> Self {
+        let of_our_own = DESCRIPTORS_OF_OUR_OWN.min(limit / 4);
+        let cores = cores.max(1) as u64;
+        let ahead = (limit / 8 / cores).clamp(1, DriverOptions::default().accept_backlog_max as u64);
+        let left = limit.saturating_sub(files.min(limit / 4) + of_our_own + ahead * cores);
+        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Self { each: count(left / cores).max(1), ahead: count(ahead) }
+    }
+
+    /// Of this process; nothing if it has no limit.
+    fn here(options: &ServeOptions) -> Option<(u64, Self)> {
+        let limit = getrlimit(Resource::Nofile).current?;
+        // A site has one, and is let go by the cores only after another has taken its place.
+        let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
+        Some((limit, Self::of(limit, options.cpus.len(), options.store.descriptors_max + sites)))
+    }
+}
+
 /// Connections each core may hold: what was asked for, or what the limit of descriptors leaves beside the files.
 pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
-    let Some(limit) = getrlimit(Resource::Nofile).current else { return options.connections_max };
-    // The driver accepts some ahead of the connections that are held.
-    let ahead = (DriverOptions::default().accept_backlog_max * options.cpus.len()) as u64;
-    // A site has one, and is let go by the cores only after another has taken its place.
-    let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
-    let left = limit.saturating_sub(options.store.descriptors_max + sites + DESCRIPTORS_OF_OUR_OWN + ahead);
-    let each = usize::try_from(left).unwrap_or(usize::MAX) / options.cpus.len();
-    let fit = options.connections_max.min(each.max(1));
+    let Some((limit, Shares { each, .. })) = Shares::here(options) else { return options.connections_max };
+    let fit = options.connections_max.min(each);
     if fit < options.connections_max {
         say(format_args!(
-            "holding {fit} connections per core, not {}: the limit of open files is {limit} (raise it with ulimit -n)",
+            "holding {fit} connections per core, not {}: the limit of open files is {limit}; raise the hard limit with LimitNOFILE= or ulimit -Hn",
             options.connections_max
         ));
     }
@@ -573,5 +613,22 @@ fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c
 fn reload(running: &Running) {
     if running.reload_and_say().is_err() {
         running.reopen_log();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_limits_leave_connections_their_share() {
+        for (limit, cores, least) in
+            [(16, 2, 1), (256, 2, 40), (1024, 11, 40), (1024, 2, 250), (20_000, 2, 7000)]
+        {
+            let shares = Shares::of(limit, cores, limit / 4 + 2);
+            assert!(shares.each >= least, "{limit} descriptors, {cores} cores: {shares:?}");
+            let all = limit / 4 + (cores * (shares.each + shares.ahead)) as u64;
+            assert!(all <= limit, "{limit} descriptors, {cores} cores: {shares:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! too. Nobody else may: every name from the root of the programs down is looked at. Leaves out looking (`look.rs`), and
 //! the folders above the root, which whoever configures the server answers for. Tested in `check/tests.rs`.
 
+use crate::user::user_name;
 use std::path::{Component, Path};
 use thiserror::Error;
 
@@ -65,7 +66,7 @@ pub enum Refusal {
     },
     /// Somebody else's.
     #[error(
-        "it belongs to user {owner}, neither to the superuser nor to user {runs_as}; give it to one of them with chown"
+        "it belongs to user {}, neither to the superuser nor to user {}; give it to one of them with chown", user_name(u32::to_owned(.owner)), user_name(u32::to_owned(.runs_as))
     )]
     Owner {
         /// Whose it is.

@@ -3,7 +3,7 @@
 //! [`StartError`] and [`DefineError`] come before a server serves, [`SpawnError`] with each program. Why a program was
 //! not started is a [`Fault`], which crosses from the spawner to the server as numbers (`reply.rs`).
 
-use crate::{check::Refusal, request::REQUEST_BYTES_MAX};
+use crate::{check::Refusal, request::REQUEST_BYTES_MAX, user::user_name};
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
@@ -52,9 +52,9 @@ pub enum DefineError {
     },
     /// Only the superuser may change who it is.
     #[error(
-        "cannot run programs of {root} as user {uid}: only the superuser may change users, and the server is not, or has \
+        "cannot run programs of {root} as user {user}: only the superuser may change users, and the server is not, or has \
          given that up because none of its programs was another's when it started; start it again as root with this \
-         configuration, or name no user"
+         configuration, or name no user", user = user_name(u32::to_owned(.uid))
     )]
     Identity {
         /// The folder of the programs.

@@ -125,12 +125,12 @@ fn check_refuses_what_a_start_would_refuse() {
     let is_root = rustix::process::geteuid().is_root();
     let expected = [
         "warning: b.example: cannot run programs in ",
-        "warning: cannot write the access log ",
-        "warning: cannot make the control socket ",
-        if is_root { "warning: started by the superuser, " } else { "" },
         "cannot serve ",
         "cannot serve ",
         "cannot start PHP: /nonexistent is no php-fpm or php-cgi that can be executed; name another, with ",
+        "cannot write the access log ",
+        "cannot make the control socket ",
+        if is_root { "started by the superuser, " } else { "" },
     ];
     let expected: Vec<_> = expected.into_iter().filter(|line| !line.is_empty()).collect();
     assert_eq!(said.lines().count(), expected.len(), "{said}");

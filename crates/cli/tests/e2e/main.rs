@@ -30,6 +30,7 @@ mod requests;
 mod resources;
 mod rest;
 mod sandbox;
+mod starts;
 mod status;
 mod strangers;
 mod support;

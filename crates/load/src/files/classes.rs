@@ -144,7 +144,8 @@ impl FileSet {
     }
 
     /// The share of requests that go to the `count` most asked-for directories.
-    pub fn share_of_top(&self, count: usize) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn share_of_top(&self, count: usize) -> f64 {
         self.directories[count.clamp(1, self.directories.len()) - 1]
     }
 
@@ -154,7 +155,8 @@ impl FileSet {
     }
 
     /// Mean and standard deviation of what a request is for, in bytes.
-    pub fn mean_bytes(&self) -> (f64, f64) {
+    #[cfg(test)]
+    pub(crate) fn mean_bytes(&self) -> (f64, f64) {
         let moment = |power: i32| -> f64 {
             let of = |class: &Class| -> f64 {
                 class.files.iter().map(|(bytes, share)| share * (*bytes as f64).powi(power)).sum()

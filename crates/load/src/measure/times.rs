@@ -95,7 +95,8 @@ impl Times {
     }
 
     /// The share, 0 to 1, of times not above `limit`. One if nothing was counted.
-    pub fn share_within(&self, limit: Duration) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn share_within(&self, limit: Duration) -> f64 {
         if self.0.is_empty() {
             return 1.0;
         }
@@ -113,7 +114,8 @@ impl Times {
     }
 
     /// The reverse of [`Times::buckets`].
-    pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
+    #[cfg(test)]
+    pub(crate) fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut times = Self::default();
         for (ns, count) in buckets {
             times.record_n(ns, count);

@@ -77,18 +77,6 @@ impl Arrivals {
         Ok(Self::Recorded(times.into()))
     }
 
-    /// Arrivals expected in a second, at most.
-    pub fn rate_max(&self) -> f64 {
-        match self {
-            Self::Poisson(rate) | Self::Constant(rate) => *rate,
-            Self::Steps(steps) => steps.iter().map(|step| step.rate).fold(0.0, f64::max),
-            Self::Recorded(times) => {
-                let seconds = times.last().map_or(1.0, |last| last.as_secs_f64().max(1e-3));
-                times.len() as f64 / seconds
-            }
-        }
-    }
-
     /// How long steps take, all together; nothing for arrivals that have none.
     pub fn steps_last(&self) -> Option<Duration> {
         match self {

@@ -249,7 +249,7 @@ table! {
         action: ActionWord,
         /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix, and with
         /// the slash between them unless one stands before it) and `{query}` (with its question mark, if there is one) stand
-        /// for those of the request; for who names no host, in HTTP/1.0, `{host}` is the first of `names` that is no wildcard.
+        /// for those of the request, `{host}` with its port if there is one; for a client that names no host, in HTTP/1.0, `{host}` is the first of `names` that is no wildcard.
         /// `prefix = "/"` and `to = "https://new.example{rest}{query}"` move a whole host.
         to: Option<At<String>> = None,
         /// Of `redirect`: the status, one of 301, 302, 303, 307, 308. Without it: 301.

@@ -23,6 +23,7 @@ mod tests;
 
 pub use plan::Plan;
 pub use report::ConfigError;
+pub(crate) use start::conditions;
 pub use surroundings::{AddressError, Given, Placement, Surroundings};
 
 use crate::{ServeOptions, paths};
@@ -120,7 +121,9 @@ fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, V
 fn parsed<R>(text: &str, reader: &mut Reader, read: impl FnOnce(&Node<'_>, &mut Reader) -> R) -> R {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
-        reader.problem(error.span().unwrap_or(0..0), error.message());
+        let message = error.message();
+        let is_unclosed = message.starts_with("invalid") && message.contains("string, expected");
+        reader.problem(error.span().unwrap_or(0..0), if is_unclosed { report::UNCLOSED } else { message });
     }
     let span = table.span();
     read(&Node::new(span, DeValue::Table(table.into_inner())), reader)

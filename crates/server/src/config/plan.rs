@@ -46,7 +46,6 @@ impl<'o> Plan<'o> {
         if more > 0 {
             shown.push(format!("{more} more hosts cannot be served, or run no programs"));
         }
-        shown.extend(super::start::doubts(self.options));
         shown
     }
 

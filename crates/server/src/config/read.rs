@@ -88,7 +88,13 @@ impl Reader {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.problem(node.span(), format!("this is {found}; write {}", wanted.example()));
+        let is_single =
+            matches!((node.get_ref(), wanted), (DeValue::Table(_), Kind::List(of)) if **of == Kind::Table);
+        let cure = match self.path.join(".") {
+            path if is_single => format!("[[{path}]] instead of [{path}]"),
+            _ => wanted.example(),
+        };
+        self.problem(node.span(), format!("this is {found}; write {cure}"));
     }
 
     fn text<'n>(&mut self, node: &'n Node<'_>, wanted: &Kind) -> Option<&'n str> {

@@ -18,6 +18,9 @@ const LINE_SHOWN_MAX: usize = 120;
 /// Keys that are listed when none is near. Guess: more are no help, and the reference has them all.
 const KNOWN_LISTED_MAX: usize = 24;
 
+/// A text that does not end on its line. What follows cannot be understood, so nothing is said of it.
+pub(super) const UNCLOSED: &str = "this text has no quotation mark at its end; write one";
+
 /// Something that is wrong at a place of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
@@ -69,6 +72,10 @@ impl ConfigError {
     pub(super) fn new(file: &Path, text: &str, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|problem| problem.at.start);
         problems.dedup();
+        if let Some(unclosed) = problems.iter().find(|problem| problem.what == UNCLOSED).cloned() {
+            let line = text[..floor(text, unclosed.at.start)].rfind('\n').map_or(0, |end| end + 1);
+            problems.retain(|problem| problem.at.start < line || *problem == unclosed);
+        }
         let total = problems.len();
         problems.truncate(PROBLEMS_TOLD);
         let locate = |Problem { at, key, what }| Located { place: Some(Place::new(text, at)), key, what };

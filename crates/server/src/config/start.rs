@@ -1,19 +1,24 @@
-//! What would keep a server from starting, as far as that can be seen without starting it: for `vermeil check`.
+//! What would keep a server from starting, as far as that can be seen without starting it: for `vermeil check` and `vermeil serve`.
 //!
-//! Looks at the file system, and at who this process is; opens, binds and starts nothing. Who checks is not who starts the server, as a
-//! rule, and a service manager makes folders for it: what depends on that is a doubt and no refusal.
+//! Looks at the file system and at the user of this process; binds and starts nothing. A service manager may make folders that
+//! the server needs, so `vermeil check` is right for the machine as it is.
 
 use super::plan::folder_trouble;
 use crate::{
     ServeOptions, cgi,
     control::ControlTarget,
-    gateway::{SendRoot, send_roots},
+    gateway::{Parent, SendRoot, Spools, Workspace, has_programs, send_roots},
     log::LogTarget,
     php,
     privileges::{self, When},
 };
-use rustix::process::geteuid;
-use std::{collections::BTreeSet, path::Path};
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+    process::geteuid,
+};
+use std::{collections::BTreeSet, io, path::Path};
+use vermeil_io::output::Place;
 
 /// Why a server that is asked for `options` would not start, a line each.
 pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
@@ -34,12 +39,12 @@ pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
     };
     let sends = send_roots(&options.gateway, hosts).filter_map(of_send_root);
     let php = php::look_for(options).err().map(|error| error.to_string());
-    let exposed = privileges::exposure(options);
-    roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).chain(exposed).collect()
+    roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).chain(conditions(options)).collect()
 }
 
-/// What may keep it from starting, a line each.
-pub(super) fn doubts(options: &ServeOptions) -> Vec<String> {
+/// Conditions of the machine without which no server for `options` starts, a line for each that does not hold. `vermeil check` and
+/// `vermeil serve` ask the same question, so what the first allows the second does not refuse.
+pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
     let log = match &options.log {
         LogTarget::File(path) if path.is_dir() => {
             Some(format!("cannot write the access log {}: it is a folder; name a file in it", path.display()))
@@ -51,18 +56,52 @@ pub(super) fn doubts(options: &ServeOptions) -> Vec<String> {
         ControlTarget::Path(path) => place_trouble("make the control socket", path),
         ControlTarget::Default | ControlTarget::Off => None,
     };
-    log.into_iter().chain(control).chain(superuser(options)).collect()
+    let rooms = room_troubles(options);
+    log.into_iter()
+        .chain(control)
+        .chain(superuser(options))
+        .chain(privileges::exposure(options))
+        .chain(rooms)
+        .collect()
 }
 
-/// Why nothing can be made at `path`.
+/// Why nothing can be made at `path`: its folder is missing, or another user could have planted a link there.
 fn place_trouble(what: &str, path: &Path) -> Option<String> {
-    let folder = path.parent()?;
-    let why = folder_trouble(folder)?;
-    Some(format!(
-        "cannot {what} {}: {}: {why}; make it, or name another place",
-        path.display(),
-        folder.display()
-    ))
+    let error = match Place::find(path) {
+        // The right to look may be that of the user who starts the server.
+        Err(error) if error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) => error,
+        _ => return None,
+    };
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        _ => error.to_string(),
+    };
+    let folder = path.parent().unwrap_or(path).display();
+    Some(format!("cannot {what} {}: {folder}: {why}; make it, or name another place", path.display()))
+}
+
+/// Why there is no room for what programs need: the private folder, and the folder for request bodies.
+fn room_troubles(options: &ServeOptions) -> Vec<String> {
+    if !has_programs(options) {
+        return Vec::new();
+    }
+    let Parent { folder, variable } = Workspace::parent();
+    let mut troubles = Vec::new();
+    if let Err(errno) = access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
+        troubles.push(format!(
+            "cannot make a private folder in {}: {}; name another with the environment variable {variable}",
+            folder.display(),
+            io::Error::from(errno)
+        ));
+    }
+    let spool = Spools::folder(&options.gateway);
+    if let Err(error) = Spools::try_out(&spool) {
+        troubles.push(format!(
+            "cannot keep request bodies in {}: {error}; name another folder by spool_folder in [php]",
+            spool.display()
+        ));
+    }
+    troubles
 }
 
 /// Whether a server that the superuser starts, as this process may be, would have to run programs as the superuser.

@@ -39,9 +39,6 @@ pub enum SetupError {
         /// What the system said.
         source: io::Error,
     },
-    /// Programs that could reach more than they may.
-    #[error("{0}")]
-    Exposed(String),
     /// The folder for request bodies.
     #[error("cannot keep request bodies in {folder}: {source}; name another folder by spool_folder in [php]")]
     Spool {
@@ -97,10 +94,7 @@ impl Setup {
     /// # Errors
     /// It cannot be made, and programs need it.
     pub(crate) fn make_room(options: &ServeOptions) -> Result<Room, SetupError> {
-        if let Some(why) = privileges::exposure(options) {
-            return Err(SetupError::Exposed(why));
-        }
-        if !has_any(options) && options.file.is_none() {
+        if !has_programs(options) && options.file.is_none() {
             return Ok(Room(None));
         }
         let Parent { folder, variable } = Workspace::parent();
@@ -112,7 +106,7 @@ impl Setup {
         });
         match made {
             Ok(workspace) => Ok(Room(Some(workspace))),
-            Err(source) if has_any(options) => Err(SetupError::Workspace { folder, variable, source }),
+            Err(source) if has_programs(options) => Err(SetupError::Workspace { folder, variable, source }),
             // It is for programs that a reload may bring.
             Err(_) => Ok(Room(None)),
         }
@@ -124,7 +118,7 @@ impl Setup {
         let Some(workspace) = room.0 else { return Ok(None) };
         match Self::prepare_now(options, workspace) {
             // It is for programs that a reload may bring.
-            Err(_) if !has_any(options) => Ok(None),
+            Err(_) if !has_programs(options) => Ok(None),
             prepared => prepared.map(Some),
         }
     }
@@ -271,7 +265,7 @@ impl Setup {
 }
 
 /// Whether `options` ask for programs now.
-fn has_any(options: &ServeOptions) -> bool {
+pub(crate) fn has_programs(options: &ServeOptions) -> bool {
     options.php.is_some() || cgi::is_wanted(options) || options.hosts.pools().next().is_some()
 }
 

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek as _, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -144,6 +144,20 @@ impl Sink {
         }
     }
 
+    /// Removes the last `count` bytes that were written to a file, unless another process has written since. Whether they
+    /// are gone.
+    pub(super) fn take_back(&mut self, count: usize) -> bool {
+        let Some(file) = self.file.as_mut().filter(|_| count > 0 && !self.may_block) else { return false };
+        let taken = file.stream_position().and_then(|end| {
+            let is_last = file.metadata()?.len() == end;
+            match end.checked_sub(count as u64).filter(|_| is_last) {
+                Some(start) => file.set_len(start).map(|()| true),
+                None => Ok(false),
+            }
+        });
+        taken.unwrap_or(false)
+    }
+
     fn failed(&mut self, error: io::Error) -> Progress {
         match error.kind() {
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Progress::Stuck,
@@ -181,4 +195,25 @@ fn in_one_piece(bytes: &[u8]) -> &[u8] {
 fn is_writable(file: &File, wait: Duration) -> bool {
     let timeout = Timespec::try_from(wait).expect("a wait is seconds at most");
     !matches!(poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout)), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_record_is_taken_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut sink = Sink::file(&path).expect("opened");
+        assert!(matches!(sink.write(b"whole\nhal", Duration::ZERO), Progress::Wrote(9)));
+        assert!(sink.take_back(3));
+        assert_eq!(std::fs::read(&path).expect("read"), b"whole\n");
+        assert!(matches!(sink.write(b"half\n", Duration::ZERO), Progress::Wrote(5)));
+        assert!(!sink.take_back(0));
+        let mut other = Sink::file(&path).expect("opened");
+        assert!(matches!(other.write(b"other\n", Duration::ZERO), Progress::Wrote(6)));
+        assert!(!sink.take_back(5), "another process has written behind");
+        assert_eq!(std::fs::read(&path).expect("read"), b"whole\nhalf\nother\n");
+    }
 }

@@ -136,7 +136,14 @@ impl Writer {
                 }
                 Progress::Stuck => {}
                 Progress::Gone => return (at, ControlFlow::Break(())),
-                Progress::Failed(error) => self.begin_trouble(&error),
+                Progress::Failed(error) => {
+                    // Of a full disk: the first half of a record must not stay behind if the file is rotated.
+                    let start = line_start(text, at);
+                    if self.sink.take_back(at - start) {
+                        at = start;
+                    }
+                    self.begin_trouble(&error);
+                }
             }
             if self.must_give_up() {
                 self.gave_up = true;

@@ -30,7 +30,7 @@ use crate::{
     notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    serve::{Ended, ServeError, bind_agent, cloned, describe_addresses, watch_over},
+    serve::{Ended, ServeError, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
     signals::{self, Impatience, Stopping},
     voice::say,
 };
@@ -64,6 +64,7 @@ pub struct Program {
 /// # Errors
 /// [`ServeError`], before anything was served.
 pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, ServeError> {
+    check_conditions(&options)?;
     let Program { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
     balancing.divide(&options.instances);

@@ -31,6 +31,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use vermeil_fastcgi::request;
 use vermeil_spawn::{Channel, Event};
 
 /// The pause before the first restart and the longest: each end doubles it.
@@ -176,14 +177,13 @@ impl First {
     }
 }
 
-/// The question of FastCGI that every application answers at once: which values it knows.
-const GET_VALUES: [u8; 8] = [1, 9, 0, 0, 0, 0, 0, 0];
-
 /// Asks the pool whether it is there. The socket takes connections before the pool runs, so being connected says nothing.
 fn ask(path: &Path) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(START_LOOK))?;
-    stream.write_all(&GET_VALUES)?;
+    let mut question = Vec::new();
+    request::get_values(&mut question, &[]);
+    stream.write_all(&question)?;
     Ok(stream)
 }
 
