@@ -104,9 +104,10 @@ fn serve(site: &Site, arguments: &[&str]) {
     process.wait();
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, which is no complaint about its options.
 fn run(mut command: Command) {
-    command.output().unwrap();
+    let output = command.output().unwrap();
+    assert_ne!(output.status.code(), Some(2), "{output:?}");
 }
 
 #[test]
@@ -144,16 +145,16 @@ fn planted_links_lead_the_superuser_nowhere() {
         ("load --json", &|world, path| {
             let server = Server::start(Io::Epoll, &world.site, &[]);
             let url = format!("http://{}/", server.addr());
-            run(vermeil(&["load", &url, "--time", "100ms", "--json", &text(path)]));
+            run(vermeil(&["load", &url, "--duration", "100ms", "--json", &text(path)]));
         }),
         ("load --html", &|world, path| {
             let server = Server::start(Io::Epoll, &world.site, &[]);
             let url = format!("http://{}/", server.addr());
-            run(vermeil(&["load", &url, "--time", "100ms", "--html", &text(path)]));
+            run(vermeil(&["load", &url, "--duration", "100ms", "--html", &text(path)]));
         }),
         ("load files", &|_, path| run(vermeil(&["load", "files", "webstone", &text(path)]))),
-        ("sim run --trace", &|_, path| run(vermeil(&["sim", "run", "--trace", &text(path)]))),
-        ("sim run --timeline", &|_, path| run(vermeil(&["sim", "run", "--timeline", &text(path)]))),
+        ("sim run --trace", &|_, path| run(vermeil(&["sim", "run", "sfs", "--trace", &text(path)]))),
+        ("sim run --timeline", &|_, path| run(vermeil(&["sim", "run", "sfs", "--timeline", &text(path)]))),
         ("steer's state", &|_, path| run(vermeil(&["steer", "undo", "--state", &text(path)]))),
     ];
     for (name, write) in writers {

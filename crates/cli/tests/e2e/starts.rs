@@ -147,7 +147,7 @@ fn every_command_runs_with_the_limits_of_a_login() {
         vec!["check", file],
         vec!["status", "--control", control],
         vec!["reload", "--control", control],
-        vec!["load", &url, "--time", "200ms", "--json", json.to_str().unwrap()],
+        vec!["load", &url, "--duration", "200ms", "--json", json.to_str().unwrap()],
         vec!["topo"],
         vec!["steer"],
         vec!["sim", "machines"],

@@ -18,7 +18,7 @@ const LINE_SHOWN_MAX: usize = 120;
 /// Keys that are listed when none is near. Guess: more are no help, and the reference has them all.
 const KNOWN_LISTED_MAX: usize = 24;
 
-/// A text that does not end on its line. What follows cannot be understood, so nothing is said of it.
+/// A text that does not end on its line. Only this is said of the line, and of the list that the line is in.
 pub(super) const UNCLOSED: &str = "this text has no quotation mark at its end; write one";
 
 /// Something that is wrong at a place of the text.
@@ -74,7 +74,11 @@ impl ConfigError {
         problems.dedup();
         if let Some(unclosed) = problems.iter().find(|problem| problem.what == UNCLOSED).cloned() {
             let line = text[..floor(text, unclosed.at.start)].rfind('\n').map_or(0, |end| end + 1);
-            problems.retain(|problem| problem.at.start < line || *problem == unclosed);
+            let after = text[line..].find('\n').map_or(text.len(), |length| line + length);
+            // A list goes on behind the line, so everything that follows is taken for its items.
+            let value = text[line..after].split_once('=').map(|(_, value)| value.trim_start());
+            let end = if value.is_none_or(|value| value.starts_with('[')) { usize::MAX } else { after };
+            problems.retain(|problem| !(line..=end).contains(&problem.at.start) || *problem == unclosed);
         }
         let total = problems.len();
         problems.truncate(PROBLEMS_TOLD);

@@ -427,6 +427,19 @@ fn what_is_no_toml_is_told_too() {
 }
 
 #[test]
+fn unclosed_text_is_one_problem() {
+    for text in
+        ["[[host]]\nnames = [\"a.test]\nroot = \"x\"\n", "[[host]]\nnames = [\n\"a.test]\nroot = \"x\"\n"]
+    {
+        let found = problems(text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].ends_with("this text has no quotation mark at its end; write one"), "{found:?}");
+    }
+    let found = problems("[host]\nroot = \"x\"\n");
+    assert!(found[0].ends_with("write [[host]] instead of [host]"), "{found:?}");
+}
+
+#[test]
 fn what_keys_come_to_together_is_checked() {
     for (text, problem) in [
         ("", "v.toml:1:1: host: there is no host; write [[host]] and below it root = \"FOLDER\""),

@@ -205,13 +205,13 @@ mod tests {
     fn half_a_record_is_taken_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
-        let mut sink = Sink::file(&path).expect("opened");
+        let mut sink = Sink::file(&path, Opener::default()).expect("opened");
         assert!(matches!(sink.write(b"whole\nhal", Duration::ZERO), Progress::Wrote(9)));
         assert!(sink.take_back(3));
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\n");
         assert!(matches!(sink.write(b"half\n", Duration::ZERO), Progress::Wrote(5)));
         assert!(!sink.take_back(0));
-        let mut other = Sink::file(&path).expect("opened");
+        let mut other = Sink::file(&path, Opener::default()).expect("opened");
         assert!(matches!(other.write(b"other\n", Duration::ZERO), Progress::Wrote(6)));
         assert!(!sink.take_back(5), "another process has written behind");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\nhalf\nother\n");
