@@ -11,8 +11,11 @@ use crate::error::Result;
 use crate::source::{code_only, files_below, has_extension, read};
 
 /// Functions that stay, and why.
-const ALLOWED: &[(&str, &str)] =
-    &[("with_descriptor", "the tests of the spawner wait for the end of a process by its descriptor")];
+const ALLOWED: &[(&str, &str)] = &[
+    ("with_descriptor", "the tests of the spawner wait for the end of a process by its descriptor"),
+    ("reference_page", "the command line re-exports both pages under other names, for `cargo xtask docs`"),
+    ("strip", "one of the four published ways to redistribute handlers, which a model compares"),
+];
 
 /// The findings.
 pub(crate) fn find(root: &Path) -> Result<Vec<String>> {

@@ -95,7 +95,6 @@ impl Times {
     }
 
     /// The share, 0 to 1, of times not above `limit`. One if nothing was counted.
-    #[cfg(test)]
     pub(crate) fn share_within(&self, limit: Duration) -> f64 {
         if self.0.is_empty() {
             return 1.0;
