@@ -53,7 +53,7 @@ fn what_is_missing_ends_with_3() {
         (&["serve", "/nonexistent"], "vermeil: serving the folder /nonexistent: there is no such folder"),
         (
             &["serve", "--listen", "127.0.0.1:0", "--log", "/nonexistent/log"],
-            "choose another with --log FILE",
+            "/nonexistent: there is no such folder; make it, or name another place",
         ),
         (&["serve", "--listen", &addr], &us),
     ] {
