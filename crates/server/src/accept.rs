@@ -1,9 +1,11 @@
-//! Accepting: one task per core and listener, which makes each connection a task on a color of its own.
+//! Accepting: one task per core and listener, which makes each connection a task on a color of its
+//! own.
 //!
-//! At the bound of connections one that waits for its client alone gives way (`connections.rs`); if
-//! none does, the core stops accepting until one ends. A client address that holds its share
-//! already is refused. Out of descriptors it waits a moment and says so. Neither spins, neither
-//! closes the listener. How long connections wait to be accepted is watched in `overload.rs`.
+//! At the bound of connections, a connection that waits for its client alone gives way
+//! (`connections.rs`). If no connection gives way, the core stops accepting until one ends. The
+//! server refuses a client address that holds its share already. Without free descriptors, the task
+//! waits a moment and logs a notice. The task never spins in these cases and never closes the
+//! listener. `overload.rs` watches how long connections wait to be accepted.
 
 use crate::{
     balance::Accepted,
@@ -23,12 +25,13 @@ use std::{
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 
-/// How long a core waits after accepting failed for want of descriptors or memory. Guess: long enough for some
-/// connections to end, short enough that clients do not notice more than a slow answer.
+/// How long a core waits after accepting failed for lack of descriptors or memory. Guess: long
+/// enough for some connections to end, short enough that clients notice only a slow answer.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Connections accepted before those that were accepted are served: where all that could be were, up to two hundred stood between
-/// the queue, which is bounded, and the answer. Guess: small beside the time a client waits.
+/// Connections that a core accepts before it serves the accepted ones. Without this bound, up to
+/// two hundred connections stood between the bounded queue and the answer. Guess: small beside the
+/// time a client waits.
 const IN_A_ROW: u32 = 16;
 
 /// Accepts until the listener is closed.
@@ -81,13 +84,13 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
     Ok(())
 }
 
-/// Goes on, on this core, with a connection that has had so many requests.
+/// Continues on this core with a connection that has had `requests` requests.
 ///
 /// # Errors
 /// The driver refuses the descriptor.
 pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests: u32) -> io::Result<()> {
-    // The client's place on the other core is given back a moment later: the connection goes on all
-    // the same.
+    // The connection continues even at the client's bound, because the other core gives back the
+    // client's place only a moment later.
     let visit = visit(&socket).unwrap_or_default();
     let stream = TcpStream::resume(socket)?;
     local::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
@@ -95,10 +98,10 @@ pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests:
     Ok(())
 }
 
-/// The client address of a connection holds as many as one may.
+/// The client address of a connection already holds the maximum.
 struct ClientIsFull;
 
-/// Counts a connection for its client; nothing where that has no bound.
+/// Counts a connection for its client. Returns `None` if clients have no bound.
 fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
     local::with(|local| {
         let Some(max) = local.server.client_bound.connections_max else { return Ok(None) };
@@ -145,7 +148,7 @@ async fn trouble(error: &io::Error) {
     sleep(RETRY).await;
 }
 
-/// Says why a connection could not be taken.
+/// Logs why a connection could not be accepted.
 pub(crate) fn say_trouble(error: &io::Error) {
     local::with(|local| {
         local.server.notices.say(

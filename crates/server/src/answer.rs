@@ -1,8 +1,9 @@
 //! From a request to its answer, without waiting.
 //!
-//! Appends heads and small bodies to the output; what must wait is handed back as `Slow`. Owns which representation is
-//! sent, the conditions, the ranges and the redirects; leaves out resolving paths (`files`) and sending (`slow.rs`).
-//! The verdicts are tested in `vermeil-http`, the answers through the binary.
+//! Appends heads and small bodies to the output. An answer that must wait is handed back as `Slow`.
+//! Chooses the representation, the conditions, the ranges and the redirects. Leaves out resolving
+//! paths (`files`) and sending (`slow.rs`). The verdicts are tested in `vermeil-http`, the answers
+//! through the binary.
 
 use crate::{
     connection::Head,
@@ -25,29 +26,31 @@ use vermeil_http::{
     response::{Content as Sends, ErrorPage, HeadWriter},
 };
 
-/// Largest body that is copied behind its head, in bytes, so that both leave as one piece of memory. Beyond it the
-/// kernel gathers them. Default from bench `serve`: at 1 KB copying wins clearly, at 20 KB it does not.
+/// Largest body that is copied behind its head, in bytes, so that both leave as one piece of
+/// memory. The kernel gathers larger bodies. Default from bench `serve`: at 1 KB copying wins
+/// clearly, at 20 KB copying does not win.
 pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
 
-/// Bytes of a request line that a notice quotes, before its reason.
+/// Bytes of a request line that a notice quotes, before the reason.
 pub(crate) const SAID_BYTES_MAX: usize = 300;
 
-/// What is only true now.
+/// For answers that are valid only now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";
 
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 
-/// An answer, as far as it could be given at once. Its head is in the output, unless it is slow to resolve.
+/// An answer, or the part that could be given at once. The head is in the output, unless the path
+/// is slow to resolve.
 pub(crate) enum Answer {
-    /// All of it is in the output.
+    /// The whole answer is in the output.
     Ready(Sent),
-    /// This goes behind the output.
+    /// These bytes follow the output.
     Body(Sent, Bytes),
     /// The rest has to wait.
     Slow(What),
 }
 
-/// What the log says of an answer.
+/// The part of an answer that the log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// The status code.
@@ -61,7 +64,7 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
         return error(local, Status::MisdirectedRequest, b"", head, out);
     };
     if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
-        // Of no path (RFC 9112 §3.2): OPTIONS of the server itself, or CONNECT.
+        // The request has no path (RFC 9112 §3.2): OPTIONS of the server itself, or CONNECT.
         return without_file(local, request.method, head, out);
     }
     if !local.hosts.hosts().host(host).rules.routes.is_empty()
@@ -75,7 +78,7 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
     files(local, host, request, head, out)
 }
 
-/// Answers `request` with what its path is in the folder of `host`.
+/// Answers `request` from the folder of `host`.
 fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
     match local.hosts.find(host) {
         Found::Open => {}
@@ -101,7 +104,8 @@ fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out
     resolved(local, request, &handle, head, out)
 }
 
-/// Answers `request`, whose path has been resolved to `handle` in `site`; the index page of a folder may be a program.
+/// Answers `request`, whose path has been resolved to `handle` in `site`. The index page of a
+/// folder may be a program.
 pub(crate) fn found(
     local: &mut Local,
     host: HostId,
@@ -119,7 +123,8 @@ pub(crate) fn found(
     }
 }
 
-/// Answers `request` for a folder whose index page is the program `script`, as a request for `script` would be.
+/// Answers `request` for a folder whose index page is the program `script`, like a request for
+/// `script`.
 fn index_program(
     local: &mut Local,
     host: HostId,
@@ -143,7 +148,7 @@ fn index_program(
     }
 }
 
-/// Answers `request`, whose path has been resolved to `handle` in `site`, and which is not for a program.
+/// Answers `request`, whose path has been resolved to `handle` in `site` and is not for a program.
 pub(crate) fn found_by_files(
     local: &mut Local,
     site: &Arc<Site>,
@@ -159,12 +164,12 @@ pub(crate) fn found_by_files(
     }
 }
 
-/// Whether `method` asks for content: what is there takes no others here.
+/// Whether `method` asks for content. Files and listings take no other methods.
 fn reads(method: Method<'_>) -> bool {
     matches!(method, Method::Get | Method::Head)
 }
 
-/// Answers what asks for no file's content.
+/// Answers a request that asks for no file's content.
 pub(crate) fn without_file(local: &mut Local, method: Method<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
     match method {
         Method::Options => options(local, head, out),
@@ -239,7 +244,8 @@ pub(crate) fn by_route(
     }
 }
 
-/// The line that says where `route` sends a client; nothing if that takes a name and there is none.
+/// The `Location` line of `route`. `None` if the template needs a host name and the request has
+/// none.
 fn location(
     to: &Template,
     route: &Route,
@@ -247,7 +253,7 @@ fn location(
     request: &Request<'_>,
     decoded: &[u8],
 ) -> Option<Vec<u8>> {
-    // HTTP/1.0 need not say which host it means.
+    // HTTP/1.0 need not name the host.
     let path = Path { host: request.host.or(name), decoded, query: request.target.query };
     let mut line = b"Location: ".to_vec();
     to.write(route.prefix.as_deref(), &path, &mut line)?;
@@ -268,7 +274,7 @@ fn redirect_by_route(
     }
 }
 
-/// In which form the status is asked for.
+/// The form in which the request asks for the status.
 fn form(request: &Request<'_>) -> StatusForm {
     match request.target.query {
         Some(b"json") => StatusForm::Json,
@@ -304,7 +310,7 @@ pub(crate) fn text(
     }
 }
 
-/// The folder of a host cannot be served, which its operator has to know.
+/// Answers that the folder of a host cannot be served, and logs a notice for the operator.
 pub(crate) fn not_served(local: &mut Local, failure: &SiteError, head: Head, out: &mut Vec<u8>) -> Answer {
     local.server.notices.say(NoticeKind::SiteTrouble, format_args!("{failure}"));
     let status = match failure.kind() {
@@ -330,14 +336,15 @@ fn listed(
     }
 }
 
-/// The page of a listing that a query asks for, as the pages link to each other; any other query is the first.
+/// The page of a listing that a query asks for, in the form in which the pages link to each other.
+/// Any other query gets the first page.
 fn page_number(query: Option<&[u8]>) -> usize {
     let number =
         query.and_then(|query| std::str::from_utf8(query.strip_prefix(b"page=")?).ok()?.parse().ok());
     number.filter(|&number| number > 0).unwrap_or(1)
 }
 
-/// Answers `request`, whose path has been resolved to `handle`, which is no listing.
+/// Answers `request`, whose path has been resolved to `handle`. The handle is no listing.
 pub(crate) fn resolved(
     local: &mut Local,
     request: &Request<'_>,
@@ -349,8 +356,7 @@ pub(crate) fn resolved(
         gateway::note_file();
     }
     match handle.outcome() {
-        // What is asked for comes first, then whether it takes the method, then conditions, then
-        // content.
+        // The order is: the resource, its methods, the conditions, the content.
         Outcome::File(_) | Outcome::Program { .. } | Outcome::Forbidden if !reads(request.method) => {
             without_file(local, request.method, head, out)
         }
@@ -419,11 +425,11 @@ pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>)
     detailed_page(local, rejection.status(), rejection.reason(), b"", Head::UNKNOWN, out)
 }
 
-/// Says which limit a request has reached, and what changes it. `received` is the request, or what
-/// came of it.
+/// Logs which limit a request has reached, and the setting that changes the limit. `received` is
+/// the request, or the part of it that has come.
 pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]) {
     let limits = &local.server.limits;
-    // What programs may be sent may be more, and is then what counts for all.
+    // Programs may be allowed larger content, and that bound then applies to all requests.
     let is_of_programs = local
         .programs
         .as_ref()
@@ -590,7 +596,7 @@ impl Reply<'_> {
         }
         match variant.content() {
             Content::Memory(bytes) => {
-                // What is in memory has a length that fits.
+                // The length of a content in memory fits `usize`.
                 let (start, end) = (range.start as usize, range.end as usize);
                 if end - start <= COPY_BYTES_MAX {
                     self.out.extend_from_slice(&bytes[start..end]);

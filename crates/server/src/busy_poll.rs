@@ -1,28 +1,35 @@
-//! Busy polling: a core asks its network card for packets instead of waiting for an interrupt, while it has much to do.
+//! Busy polling: a core with a high load asks its network card for packets instead of waiting for
+//! an interrupt.
 //!
-//! A core that answers many requests waits often and never for long; an interrupt and a wake-up then cost more than a short look
-//! at the card. So from so many requests a second on, the waits of its driver poll the queue that its connections come by, and
-//! they stop when there have been few for a while: an idle server burns nothing. What is polled is one queue: a core whose
-//! connections come by several is left alone (Documentation/networking/napi.rst), and so is one whose device has none. Interrupts
-//! stay on: to suspend them lost (docs/steering.md), and how long they are put off is the card's setting, not this server's. What
-//! the kernel is told stands in `vermeil_io::Driver::busy_poll`. Tested below on invented time, and over a card that can be polled
+//! A core that answers many requests waits often and never for long. An interrupt and a wake-up
+//! then cost more than a short look at the card. So from a certain rate of requests on, the waits
+//! of the core's driver poll the queue of the core's connections. Polling stops after a while with
+//! few requests, so an idle server burns no cpu time. The kernel polls one queue per core.
+//! Therefore a core whose connections come by several queues does not poll
+//! (Documentation/networking/napi.rst), and neither does a core whose device has no queue.
+//! Interrupts stay on, because suspending interrupts lost (docs/steering.md). How long interrupts
+//! are deferred is a setting of the card, not of this server. `vermeil_io::Driver::busy_poll` says
+//! how the kernel is asked. Tested below on invented time, and over a card that can be polled
 //! (`crates/cli/tests/steer/busy.rs`).
 
 use crate::{local::Local, log::NoticeKind};
 use std::time::Duration;
 use vermeil::{CoreIndex, Handle, busy_poll};
 
-/// How long a wait polls before it sleeps: what the kernel's documentation advises for a few sockets (`net.core.busy_read`).
+/// How long a wait polls before it sleeps. The kernel's documentation advises this value for a few
+/// sockets (`net.core.busy_read`).
 const POLL: Duration = Duration::from_micros(50);
 
-/// Requests per second on a core from which on it polls. Guess: if every one of them ends a poll that found nothing, a
-/// twentieth of the cpu is lost.
+/// Requests per second on a core from which on the core polls. Guess: if every request ends a poll
+/// that found nothing, polling costs a twentieth of the cpu.
 const BEGIN_PER_S: f64 = 1000.0;
 
-/// And below which it does not go on. Guess: far enough from the other that it does not flap.
+/// Requests per second below which polling stops. Guess: far enough from [`BEGIN_PER_S`] that
+/// polling does not flap.
 const END_PER_S: f64 = 250.0;
 
-/// So many moments ([`crate::overload::MOMENT`]) in a row with few requests end it. Guess: a pause between two pages is no end of the load.
+/// Number of moments ([`crate::overload::MOMENT`]) in a row with few requests that end polling.
+/// Guess: a pause between two pages is no end of the load.
 const CALM_MOMENTS: u32 = 10;
 
 /// Whether cores poll their network card.
@@ -31,7 +38,7 @@ pub enum BusyPoll {
     /// Never.
     #[default]
     Off,
-    /// While they have much to do.
+    /// While the load of the core is high.
     Load,
 }
 
@@ -39,40 +46,40 @@ pub enum BusyPoll {
 #[derive(Debug, Default)]
 pub(crate) struct Polling {
     polls: bool,
-    /// The kernel has refused: it is not asked again.
+    /// The kernel has refused polling and is not asked again.
     refused: bool,
     queue: Queue,
-    /// Moments since there was much to do.
+    /// Moments in a row with few requests.
     calm: u32,
     /// How often polling began.
     begun: u64,
-    /// Requests that the core had answered when it judged last.
+    /// Requests that the core had answered at the last judgement.
     requests: u64,
 }
 
-/// The queues that the connections of a core come by, as far as they were looked at.
+/// The queues of a core's connections, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Queue {
-    /// Nobody has looked.
+    /// No connection was examined yet.
     #[default]
     Unknown,
-    /// The device has none.
+    /// The device has no queue.
     None,
     One(u32),
     Several(u32, u32),
 }
 
-/// What follows for a core.
+/// The decision for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Same,
     Begin,
     End,
-    /// It has much to do and cannot poll.
+    /// The load is high, but the core cannot poll.
     Cannot(Queue),
 }
 
-/// A core at one moment, for the status.
+/// The state of a core's polling, for the status.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PollingStatus {
     pub(crate) polls: bool,
@@ -80,7 +87,7 @@ pub(crate) struct PollingStatus {
 }
 
 impl Polling {
-    /// A connection was looked at: the queue that it came by, if any.
+    /// Records the queue of a connection, if it has one.
     pub(crate) fn see(&mut self, queue: Option<u32>) {
         self.queue = match (self.queue, queue) {
             (Queue::Unknown, None) => Queue::None,
@@ -94,7 +101,7 @@ impl Polling {
         PollingStatus { polls: self.polls, begun: self.begun }
     }
 
-    /// Ends a moment of `elapsed` in which so many requests were answered.
+    /// Ends a moment of `elapsed` in which the core answered `requests` requests.
     fn judge(&mut self, wanted: BusyPoll, elapsed: Duration, requests: u64) -> Verdict {
         let per_s = requests as f64 / elapsed.as_secs_f64();
         self.calm = if per_s < END_PER_S { self.calm.saturating_add(1) } else { 0 };
@@ -110,7 +117,7 @@ impl Polling {
             _ => Verdict::Same,
         };
         if self.calm >= CALM_MOMENTS && !is_one {
-            // Another load may come another way.
+            // The next load may come by another queue.
             self.queue = Queue::Unknown;
         }
         verdict
@@ -126,7 +133,7 @@ pub(crate) fn judge(core: CoreIndex, local: &mut Local, elapsed: Duration) {
         Verdict::Begin => begin(core, local),
         Verdict::End => {
             local.polling.polls = false;
-            // What was granted before: ending it is nothing that a kernel refuses.
+            // The kernel granted polling before, and no kernel refuses to end it.
             let _ = busy_poll(Duration::ZERO);
         }
         Verdict::Cannot(queue) => cannot(core, local, queue),
@@ -169,7 +176,8 @@ fn cannot(core: CoreIndex, local: &Local, queue: Queue) {
     }
 }
 
-/// For people, what is to be had of what is wanted, by asking the kernel on the first core; nothing if nothing is wanted.
+/// Describes for people whether polling works here, by asking the kernel on the first core. `None`
+/// if polling is off.
 pub(crate) fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
     if wanted == BusyPoll::Off {
         return None;
@@ -199,7 +207,7 @@ mod tests {
         polling
     }
 
-    /// A moment with requests at this rate; what follows is done.
+    /// A moment with requests at this rate. The helper carries out the verdict.
     fn moment(polling: &mut Polling, per_s: u64) -> Verdict {
         let verdict = polling.judge(BusyPoll::Load, MOMENT, per_s / 10);
         match verdict {

@@ -1,8 +1,8 @@
-//! How many connections each client address holds, across the cores of one instance.
+//! Counts the connections of each client address, across the cores of one instance.
 //!
 //! The counts stand in shards, each behind a lock, chosen by the address. A connection takes a lock
-//! when it begins and when it ends, and no request takes one. Without a bound nothing is counted.
-//! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
+//! when it begins and when it ends, and no request takes a lock. Without a bound nothing is
+//! counted. Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
 
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
@@ -16,15 +16,15 @@ use std::{
 /// Locks of the table. Guess: more than the cores that accept at once.
 const SHARDS: usize = 64;
 
-/// The network part of an IPv6 address that counts as one client unless told otherwise: what a
-/// provider gives a customer.
+/// Default length of the IPv6 network prefix that counts as one client. A provider gives a customer
+/// a network of this size.
 pub const CLIENT_IPV6_PREFIX: u8 = 64;
 
 /// The bound on connections of one client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientBound {
-    /// Connections of one address in one instance; nothing: no bound. Beyond it: 503, and the
-    /// connection is closed.
+    /// Connections of one address in one instance. `None` means no bound. A connection beyond the
+    /// bound gets 503 and is closed.
     pub connections_max: Option<usize>,
     /// Bits of an IPv6 address that tell clients apart. See [`CLIENT_IPV6_PREFIX`].
     pub ipv6_prefix: u8,
@@ -37,7 +37,7 @@ impl Default for ClientBound {
 }
 
 impl ClientBound {
-    /// What counts as one client.
+    /// The address under which a client is counted.
     fn client(self, addr: IpAddr) -> IpAddr {
         match addr.to_canonical() {
             IpAddr::V6(addr) => {
@@ -71,7 +71,7 @@ pub(crate) struct Visit {
 }
 
 impl Clients {
-    /// Counts a connection from `addr`; nothing if the client holds `connections_max` connections
+    /// Counts a connection from `addr`. `None` if the client holds `connections_max` connections
     /// already.
     pub(crate) fn enter(
         self: &Arc<Self>,

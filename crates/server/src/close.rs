@@ -1,17 +1,19 @@
 //! Ending a connection so that the client can still read its last answer.
 //!
-//! Closing a socket with unread bytes in it makes the kernel reset the connection, and a reset may overtake the answer
-//! (RFC 9112 §9.6). So the sending side is closed first, and what the client still sends is read and dropped until it
-//! closes, for a bounded time and number of bytes.
+//! If a socket is closed with unread bytes in it, the kernel resets the connection, and a reset may
+//! overtake the answer (RFC 9112 §9.6). So the server closes the sending side first. Then the
+//! server reads and drops the client's bytes until the client closes, for a bounded time and number
+//! of bytes.
 
 use crate::{connection::Connection, connections::Idle};
 use std::{future::poll_fn, io, task::Poll, time::Duration};
 use vermeil::Sleep;
 
-/// How long the client may go on sending. nginx's `lingering_timeout` is 5 s; an answer crosses the earth in less than 1.
+/// How long the client may continue to send. nginx's `lingering_timeout` is 5 s. An answer crosses
+/// the earth in less than 1 s.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How much it may send meanwhile, in bytes. Guess: what is on its way on a fast link.
+/// Bytes that the client may send meanwhile. Guess: the bytes in flight on a fast link.
 const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// Waits until the client has closed, or a bound is reached.

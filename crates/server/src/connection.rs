@@ -1,4 +1,4 @@
-//! One connection: receive, answer everything that is there, send, again.
+//! One connection: receive, answer every received request, send, repeat.
 //!
 //! ```text
 //! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
@@ -6,9 +6,10 @@
 //!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
 //! ```
 //!
-//! The hot path waits nowhere between a request's bytes and its answer's: it is the one synchronous function `consume`.
-//! An idle connection keeps no buffer, and one that waits for long is not even its core's alone (`rest.rs`). Tested through
-//! the binary on both drivers (`crates/cli/tests`).
+//! The hot path from a request's bytes to its answer's bytes is the one synchronous function
+//! `consume`, which waits nowhere. An idle connection keeps no buffer, and a connection that waits
+//! for long is visible to other cores (`rest.rs`). Tested through the binary on both drivers
+//! (`crates/cli/tests`).
 
 mod half_closed;
 mod rest;
@@ -45,10 +46,12 @@ use vermeil_http::{
     response::{Content, Persistence},
 };
 
-/// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's first window.
+/// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
+/// first window.
 const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
 
-/// Bytes that a client may send ahead while a program answers it, before it is no longer watched. Guess: a few requests.
+/// Bytes that a client may send ahead while a program answers. Beyond this bound the server no
+/// longer watches the client. Guess: a few requests.
 const WATCHED_BYTES_MAX: usize = 16 * 1024;
 
 /// A connection between its events.
@@ -56,15 +59,15 @@ pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) place: Place,
     admission: Admission,
-    /// Whom the log names; nothing when the log is off.
+    /// The client in the log. `None` when the log is off.
     pub(crate) peer: Option<IpAddr>,
     conversation: Conversation,
-    /// Received bytes; those before `consumed` are done with.
+    /// Received bytes. The bytes before `consumed` are processed.
     input: Vec<u8>,
     consumed: usize,
     /// Answers not yet handed to the driver.
     pub(crate) output: Vec<u8>,
-    /// Whether the driver still has an answer of ours.
+    /// Whether the driver still holds an answer of this connection.
     sending: bool,
     limit: Sleep,
     waiting_for: WaitingFor,
@@ -72,19 +75,20 @@ pub(crate) struct Connection {
     quiet_since_ms: Option<u64>,
     /// Bytes of content that have come since then.
     quiet_bytes: u64,
-    /// How it is closed if nothing else happens.
+    /// How the connection is closed if nothing else happens.
     farewell: Farewell,
-    /// Once an answer may have depended on it.
+    /// Set once an answer may have depended on it.
     visitor: Option<Box<Visitor>>,
-    /// Both ends, once a program was told of them: they cost two system calls. Shared with the request that is answered.
+    /// Both ends of the connection, set once a program was told of them, because they cost two
+    /// system calls. Shared with the request that is being answered.
     link: Option<Arc<Link>>,
-    /// The request that is answered, if its answer has to wait.
+    /// The request that is being answered, if its answer has to wait.
     under_way: Option<Box<UnderWay>>,
-    /// The client has sent its last byte.
+    /// Set when the client has sent its last byte.
     half_closed: Option<Box<HalfClosed>>,
 }
 
-/// What the next bytes will be, which decides how long they may take.
+/// The kind of the next bytes, which decides how long the client may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitingFor {
     Nothing,
@@ -101,7 +105,7 @@ enum Received {
     GivesWay,
 }
 
-/// What the head of an answer takes from the request.
+/// The parts of the request that decide the head of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) version: Version,
@@ -113,7 +117,7 @@ pub(crate) struct Head {
 /// Where a connection came to and from, as far as an answer may depend on that.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Visitor {
-    /// The address of its listener, as it was asked for.
+    /// The address of the listener, as configured.
     pub(crate) at: Option<SocketAddr>,
     /// The client's address.
     pub(crate) peer: Option<IpAddr>,
@@ -127,14 +131,14 @@ impl Visitor {
             let own = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
             Ok::<_, io::Error>((own, vermeil_io::peer_addr(fd)?))
         });
-        // A client that has gone is let in nowhere.
+        // A client that has gone gets no access.
         let Ok(Ok((own, peer))) = of_socket else { return Self::UNKNOWN };
         Self { at: Some(local.listener_of(own)), peer: Some(peer.ip().to_canonical()) }
     }
 }
 
 impl Head {
-    /// For an answer to what was no request.
+    /// For an answer to input that was no request.
     pub(crate) const UNKNOWN: Self = Self {
         version: Version::Http11,
         persistence: Persistence::Close,
@@ -143,7 +147,8 @@ impl Head {
     };
 
     fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
-        // A client that waits for 100 gets the answer instead, and may or may not send its content then.
+        // A client that waits for 100 gets the answer instead, and may or may not send its content
+        // then.
         let goes_on = request.keep_alive && !request.expect_continue && !last;
         Self {
             version: request.version,
@@ -155,44 +160,46 @@ impl Head {
 }
 
 impl Head {
-    /// The same for a program's answer: it waits for the content, and asks for it if need be.
+    /// The same for the answer of a program, which waits for the content and asks for it if need
+    /// be.
     fn of_program(self, request: &Request<'_>, draining: bool) -> Self {
         let goes_on = request.keep_alive && !draining;
         Self { persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close }, ..self }
     }
 }
 
-/// How receiving content went.
+/// The result of receiving content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentStep {
-    /// There is more to come.
+    /// More content will come.
     More,
-    /// It is complete.
+    /// The content is complete.
     Done,
-    /// It is not what it should be.
+    /// The content is malformed or too long.
     Refused(Rejection),
     /// Nothing came in time.
     Late,
 }
 
-/// What `consume` found to do.
+/// The next step after `consume`.
 enum Next {
-    /// Everything received is answered: send it, then receive.
+    /// All received requests are answered: send the answers, then receive.
     Receive,
-    /// Send what is ready, with this body behind it, then go on.
+    /// Send the ready answers, with this body behind them, then continue.
     Send(Bytes),
-    /// Something that has to wait.
+    /// An answer that has to wait.
     Slow(Box<Slow>),
-    /// Send what is ready and close.
+    /// Send the ready answers and close.
     Close(Farewell),
 }
 
 /// How a connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Farewell {
-    /// The client expects it: nothing of it is left unread.
+    /// The client expects the close, so no bytes of the client are unread.
     Expected,
-    /// Our decision: the client may be sending, so its bytes are read until it has seen the answer.
+    /// The server decided to close. The client may be sending, so the server reads its bytes until
+    /// the client has seen the answer.
     Ours,
 }
 
@@ -201,11 +208,11 @@ pub(crate) enum Farewell {
 pub(crate) enum Lost {
     /// The client has gone, or the network.
     Peer,
-    /// It took too long.
+    /// The client took too long.
     Late,
-    /// Another core goes on with it.
+    /// Another core continues with the connection.
     Moved,
-    /// An answer cannot be completed: its file has changed.
+    /// An answer cannot be completed, because its file has changed.
     Cut,
 }
 
@@ -215,7 +222,7 @@ impl From<io::Error> for Lost {
     }
 }
 
-/// Serves one connection to its end, which has had so many requests.
+/// Serves one connection, which has had `requests` requests, to its end.
 pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission, requests: u32) {
     let mut connection = Connection::new(stream, place, admission, requests);
     let ended = connection.run().await;
@@ -229,7 +236,7 @@ pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission,
 }
 
 impl Connection {
-    /// What is left when nothing more is answered.
+    /// The parts that remain when the connection answers nothing more.
     pub(crate) fn into_parts(self) -> (TcpStream, Place) {
         (self.stream, self.place)
     }
@@ -272,7 +279,8 @@ impl Connection {
                         self.sent().await?;
                         return Ok(farewell);
                     }
-                    // Long done, as a rule; gives back a buffer for the next answer.
+                    // As a rule the answer is sent already, and `sent` returns a buffer for the
+                    // next answer.
                     self.sent().await?;
                 }
                 Next::Send(body) => self.flush(body, More::No).await?,
@@ -286,10 +294,11 @@ impl Connection {
         }
     }
 
-    /// Answers what has been received, until something has to wait.
+    /// Answers the received requests, until an answer has to wait.
     fn consume(&mut self) -> Next {
         local::with(|local| {
-            // A copy of some words: the server itself is shared, and counting a reference would write to all cores' line.
+            // A copy of a few words, because a reference count of the shared server would write to
+            // a cache line of all cores.
             let limits = local.server.limits.clone();
             loop {
                 if self.output.len() >= OUTPUT_FLUSH_BYTES {
@@ -302,7 +311,8 @@ impl Connection {
         })
     }
 
-    /// Takes the next event of the input; gives what to do if it is not simply the next one.
+    /// Takes the next event of the input. Returns `None` if `consume` should simply take another
+    /// event.
     #[inline]
     fn consume_one(&mut self, local: &mut Local, limits: &Limits) -> Option<Next> {
         let unread = &self.input[self.consumed..];
@@ -340,7 +350,8 @@ impl Connection {
                         Some(Next::Send(body))
                     }
                     Answer::Slow(what @ What::Program(_)) => {
-                        // Its content is still to be read: `settle` closes, if need be.
+                        // The content is still to be read. `settle` closes the connection, if need
+                        // be.
                         let head = head.of_program(&request, local.server.is_draining());
                         let slow = Slow { what, request: bytes.to_vec(), head };
                         self.consumed += consumed;
@@ -352,17 +363,18 @@ impl Connection {
                 };
                 let last = self.conversation.requests() >= limits.requests_per_connection;
                 if head.persistence == Persistence::Close && (request.keep_alive || last) {
-                    // Ours to end, although the client would go on.
+                    // The server ends the connection, although the client would continue.
                     self.conversation.close();
                     self.farewell = Farewell::Ours;
                 }
                 self.consumed += consumed;
                 next
             }
-            // A second answer would be taken for that to a request which the client has not sent yet.
+            // The client would take a second answer for the answer to a request that it has not
+            // sent yet.
             Event::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
             Event::Reject(rejection) => {
-                // It was answered, and stands in the log.
+                // The rejected request counts, because it gets an answer and a line in the log.
                 local.server.count_request();
                 answer::say_limit(local, rejection, unread);
                 let sent = answer::refuse(local, rejection, &mut self.output);
@@ -387,7 +399,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the client has room for all that was handed over.
+    /// Waits until the kernel has taken all bytes that were handed over.
     pub(crate) async fn sent(&mut self) -> Result<(), Lost> {
         if !mem::take(&mut self.sending) {
             return Ok(());
@@ -400,7 +412,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends up to `count` bytes of `file` from `offset`, which it advances.
+    /// Sends up to `count` bytes of `file` from `offset`, and advances `offset`.
     pub(crate) async fn sendfile(
         &mut self,
         file: &OpenFile,
@@ -411,7 +423,7 @@ impl Connection {
         while_taken(stream, place, limit, waiting_for, stream.sendfile(file.as_fd(), offset, count)).await
     }
 
-    /// Waits for bytes; a farewell if the connection is over.
+    /// Waits for bytes. Returns a farewell if the connection is over.
     async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
         self.drop_consumed();
         let waiting_for = self.next_wait();
@@ -424,7 +436,7 @@ impl Connection {
         let mut after_rest = None;
         let since_ms = self.quiet_since_ms.filter(|_| waiting_for == self.waiting_for);
         if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
-            // The first request's time runs from the start of the connection.
+            // The time of the first request runs from the start of the connection.
             let goes_on =
                 self.waiting_for == WaitingFor::FirstRequest && waiting_for == WaitingFor::RestOfHead;
             self.waiting_for = waiting_for;
@@ -439,7 +451,7 @@ impl Connection {
             WaitingFor::RestOfBody => Idle::Body,
             WaitingFor::RestOfHead | WaitingFor::Nothing => Idle::Head,
         };
-        // Further pieces of a head do not make it younger.
+        // Further pieces of a head do not restart the time.
         let since_ms = since_ms.unwrap_or_else(now_ms);
         self.quiet_since_ms = Some(since_ms);
         self.place.set_idle_since(idle, since_ms);
@@ -474,18 +486,18 @@ impl Connection {
                     let sent = answer::page(local, Status::RequestTimeout, b"", Head::UNKNOWN, output);
                     local.log_answer(self.peer, unread, None, sent);
                 });
-                // Nothing is left unread of a head that gives way, and its place is wanted at once.
+                // Nothing remains unread of a head that gives way, and its place is wanted at once.
                 Ok(Some(farewell))
             }
             Err(_) => {
-                // The answer before may still be on its way; it has its own limit.
+                // The answer before may still be in flight, and has a time limit of its own.
                 self.sent().await?;
                 Err(Lost::Late)
             }
         }
     }
 
-    /// Counts and logs a request of which the client has sent a part, before it left.
+    /// Counts and logs a request of which the client sent a part before it left.
     fn log_begun(&self) {
         let unread = &self.input[self.consumed..];
         if local::request_line(unread).is_empty() {
@@ -502,12 +514,12 @@ impl Connection {
         (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
     }
 
-    /// Whether bytes were received that nothing was made of yet.
+    /// Whether the connection has received bytes that are not processed yet.
     pub(crate) fn has_unread(&self) -> bool {
         self.consumed < self.input.len()
     }
 
-    /// Appends the next part of the present request's content to `into`; waits at most `patience` for it.
+    /// Appends the next part of the current request's content to `into`. Waits at most `patience`.
     pub(crate) async fn next_content(
         &mut self,
         into: &mut Vec<u8>,
@@ -547,7 +559,7 @@ impl Connection {
                 Ok(Received::Is(received)) => received?,
                 Ok(Received::GivesWay) | Err(_) => return Ok(ContentStep::Late),
             };
-            // Less than the least rate is no progress.
+            // Less than the minimum rate is no progress.
             self.quiet_bytes += count as u64;
             if self.quiet_bytes >= CONTENT_RATE_MIN {
                 (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
@@ -555,8 +567,8 @@ impl Connection {
         }
     }
 
-    /// The timer of this connection, for who waits for something else than the client meanwhile: one that is armed already
-    /// costs next to nothing to move.
+    /// Lends the timer of this connection to a caller that waits meanwhile for something other than
+    /// the client. Moving an armed timer costs next to nothing.
     pub(crate) fn lend_limit(&mut self) -> Sleep {
         mem::replace(&mut self.limit, Sleep::unset())
     }
@@ -567,9 +579,9 @@ impl Connection {
         self.waiting_for = WaitingFor::Nothing;
     }
 
-    /// Ready when the client has gone: it has closed the connection, or vanished. One that has
-    /// closed its sending side only is still there. What it sends meanwhile is kept, up to a bound,
-    /// beyond which it is not watched.
+    /// Ready when the client has gone: the client has closed the connection, or vanished. A client
+    /// that has closed only its sending side is still there. The connection keeps the bytes that
+    /// the client sends meanwhile, up to a bound. Beyond the bound the client is not watched.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.half_closed.is_none() && self.input.len() - self.consumed < WATCHED_BYTES_MAX {
             match self.stream.poll_recv(context, &mut self.input) {
@@ -582,7 +594,7 @@ impl Connection {
         self.poll_left(context)
     }
 
-    /// Both ends, for a program.
+    /// Both ends of the connection, for a program.
     pub(crate) fn link(&mut self) -> io::Result<Arc<Link>> {
         if let Some(link) = &self.link {
             return Ok(link.clone());
@@ -594,7 +606,7 @@ impl Connection {
         Ok(self.link.insert(Arc::new(Link::new(local, remote, Scheme::Http))).clone())
     }
 
-    /// What becomes of the connection after an answer that waited for content.
+    /// Decides whether the connection continues after an answer that waited for content.
     pub(crate) fn settle(&mut self, persistence: Persistence) {
         let limits = local::with(|local| local.server.limits.clone());
         let is_over = matches!(self.conversation.next(b"", &limits), Event::Closed);
@@ -606,7 +618,7 @@ impl Connection {
 
     fn drop_consumed(&mut self) {
         if self.consumed == self.input.len() {
-            // Whoever waits keeps no memory.
+            // A waiting connection keeps no buffer.
             self.input = Vec::new();
             self.output = Vec::new();
         } else {
@@ -625,7 +637,8 @@ impl Connection {
         if self.conversation.is_amid_body() { WaitingFor::RestOfBody } else { WaitingFor::RestOfHead }
     }
 
-    /// Sets what is allowed; or, where the connection is then to rest, the time until it does: what is left is given.
+    /// Sets the allowed time. If the connection will rest, sets the time until then and returns the
+    /// remainder.
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
         let (timeouts, rests) = local::with(|local| (local.server.timeouts, local.shelf.is_some()));
         let allowed = match waiting_for {
@@ -643,8 +656,9 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all together. The future
-    /// holds the record of a request that began, because a request must reach the log however it ends.
+    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all
+    /// together. The future holds the record of a request that began, because a request must reach
+    /// the log however it ends.
     #[test]
     fn a_waiting_connection_is_small() {
         fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission, u32) -> F) -> usize {

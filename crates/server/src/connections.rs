@@ -90,7 +90,7 @@ impl Entry {
 }
 
 impl Connections {
-    /// Takes a place; gives its number.
+    /// Takes a place and returns its number.
     pub(crate) fn insert(&mut self) -> usize {
         self.counts[Idle::No as usize] += 1;
         self.all.insert(Entry::default())
@@ -162,8 +162,8 @@ impl Connections {
         }
     }
 
-    /// Tells the connections that wait between requests to end: each knows itself whether its last
-    /// answer is still on its way. Gives the number of all that are left.
+    /// Tells the connections that wait between requests to end. Each connection knows itself
+    /// whether its last answer is still in flight. Returns the number of all remaining connections.
     pub(crate) fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {
             match &entry.task {
@@ -182,7 +182,7 @@ impl Connections {
         self.find(now_ms).is_some()
     }
 
-    /// Tells a connection to give way; says whether there is one that may.
+    /// Tells a connection to give way. Returns whether a connection may give way.
     pub(crate) fn end_one(&mut self, now_ms: u64) -> bool {
         let Some(number) = self.find(now_ms) else { return false };
         self.hand = number;

@@ -1,7 +1,9 @@
-//! What is set up on each core, changed there by a reload, and taken down again: sockets, caches, logs, background tasks.
+//! Sets up the state of each core, changes it in a reload, and takes it down: sockets, caches,
+//! logs, background tasks.
 //!
-//! Everything here reaches a core as a task that the core runs itself, so nothing of a core's is touched by others. Leaves
-//! out the order of a server's life (`serve.rs`) and what is to be changed (`reload.rs`). Tested through the binary.
+//! Every change reaches a core as a task that the core runs itself, so no other thread touches the
+//! core's state. Leaves out the order of a server's life (`serve.rs`) and the decision what a
+//! reload changes (`reload.rs`). Tested through the binary.
 
 use crate::{
     accept::accept,
@@ -31,25 +33,25 @@ use vermeil_io::{begin_no_more, limit_queue};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;
 
-/// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
-/// across an ocean, twice.
+/// How long a drain keeps a connection without a request, because a request may be in flight.
+/// Guess: a round trip across an ocean, twice.
 const IDLE_GRACE: Duration = Duration::from_millis(500);
 
-/// How often idle connections are looked for while the server drains.
+/// How often a draining server looks for idle connections.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
-/// How often a core lets go of what its cache holds for nothing, and looks whether it is still where it belongs.
+/// How often a core drops unused entries of its cache and checks that it still runs on its own cpu.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A core could not take what it was given.
+/// A core could not take its sockets or its state.
 pub(crate) struct CoreError {
     /// Index of the core.
     pub(crate) core: u32,
-    /// What the system said.
+    /// The error of the system.
     pub(crate) source: io::Error,
 }
 
-/// Sockets of one core, each with the address it was asked for.
+/// Sockets of one core, each with its configured address.
 type Sockets = Vec<(SocketAddr, OwnedFd)>;
 
 /// The sockets of each of `cores` cores.
@@ -63,7 +65,7 @@ fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
     sockets
 }
 
-/// The sockets of all cores once more, by address as it was asked for.
+/// Duplicates the sockets of all cores, grouped by configured address.
 ///
 /// # Errors
 /// Out of descriptors.
@@ -85,7 +87,7 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(SocketAddr, SocketAddr)]) -> io
         .collect::<io::Result<_>>()?;
     let all = bound.iter().map(|&(asked, addr)| {
         let mut sockets = Vec::new();
-        // One of each core, and again as long as there are any.
+        // Takes one socket of each core per round, as long as there are any.
         loop {
             let before = sockets.len();
             for of_core in &mut of_cores {
@@ -123,7 +125,7 @@ pub(crate) fn open(
         let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
         let programs =
             programs.map(|shared| Box::new(Programs::new(shared.clone(), channels.next(), notices.clone())));
-        // Installed before anything that uses it can be accepted.
+        // The state is installed before the core can accept any connection that uses it.
         let opened = handle.spawn_on(&handle.color_on(core), async move {
             let cache = CoreCache::new(server.sites.store().clone());
             local::install(server, hosts, cache, programs, log);
@@ -162,7 +164,7 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
 
 /// Accepts from `socket` on this core from now on.
 fn listen(handle: &Handle, core: CoreIndex, addr: SocketAddr, socket: OwnedFd) -> io::Result<()> {
-    // An inherited one may listen for fewer than this server does, or not yet.
+    // An inherited socket may have a shorter queue than this server uses, or may not listen yet.
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
     let bound = SocketAddr::try_from(getsockname(&socket)?)?;
     let listener = Arc::new(TcpListener::new(socket)?);
@@ -193,7 +195,7 @@ async fn tick(core: CoreIndex, cpu: usize) {
     }
 }
 
-/// Judges what its load asks of a core, moment by moment.
+/// Judges the load of a core, moment by moment.
 async fn judge(core: CoreIndex) {
     let mut before_ms = now_ms();
     loop {
@@ -209,7 +211,8 @@ async fn judge(core: CoreIndex) {
     }
 }
 
-/// Shows the kernel what waits for the pool that all hosts share. Pools of single hosts say nothing of what comes next.
+/// Publishes how long requests wait for the pool that all hosts share. The pools of single hosts
+/// predict nothing about the next request.
 fn show_programs(core: CoreIndex, local: &Local) {
     let Some(board) = local.server.balancing.board() else { return };
     let pool = local.programs.as_ref().and_then(|programs| programs.answering.php.as_ref());
@@ -224,30 +227,31 @@ async fn flush_log() {
     }
 }
 
-/// What a reload changes on every core.
+/// The changes that a reload makes on every core.
 pub(crate) struct Change {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: Arc<Hosts>,
-    /// What answers for programs, if there may be any.
+    /// The handler of programs, if any program can run.
     pub(crate) answering: Option<Answering>,
-    /// Addresses that are listened on from now on.
+    /// Addresses to listen on from now on.
     pub(crate) added: Vec<Listening>,
-    /// Addresses that are not, as they were asked for.
+    /// Addresses to close, as configured.
     pub(crate) removed: Vec<SocketAddr>,
     pub(crate) log: NewLog,
 }
 
-/// Whether a reload changes where the log goes.
+/// Whether a reload changes the target of the log.
 pub(crate) enum NewLog {
     Same,
     /// With an end for each core.
     Other(Vec<CoreLog>),
 }
 
-/// Has every core change; returns when all have. Connections and requests on their way go on.
+/// Changes every core, and returns when all cores have changed. Connections and requests in flight
+/// continue.
 ///
 /// # Errors
-/// What went wrong on which core. Everything else has been changed.
+/// The first core that failed, with its error. Everything else has been changed.
 pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
     let Change { server, hosts, answering, added, removed, log } = change;
     let watched = Watched::of(&server.balancing, &added);
@@ -262,7 +266,7 @@ pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
         .zip(logs.drain(..))
         .map(|((core, sockets), log)| {
             let (server, hosts, removed) = (server.clone(), hosts.clone(), removed.clone());
-            // Each core counts who uses its own.
+            // Each core counts the users of its own reference.
             let answering = answering.clone().map(Arc::new);
             let spawner = handle.clone();
             let task = handle.spawn_on(&handle.color_on(core), async move {
@@ -304,19 +308,21 @@ fn change_core(
         local.listeners.retain(|Listener { addr, listener, .. }| {
             let stays = !removed.contains(addr);
             if !stays {
-                // What the kernel has accepted already is served, and who comes now meets whoever else listens there. Where the
-                // kernel refuses that, what comes in the moment between is reset.
+                // The core serves the connections that the kernel has accepted already. New clients
+                // meet any other server that listens on this address. If the kernel refuses this
+                // step, connections that come in the moment between are reset.
                 let _ = listener.with_fd(begin_no_more);
                 listener.close();
             }
             stays
         });
-        // The bound may be another.
+        // The bound may have changed.
         local.connections.wake_waiting();
     });
 }
 
-/// Stops accepting on every core and ends its idle connections; those that are busy end with their answers.
+/// Stops accepting on every core and ends its idle connections. Busy connections end with their
+/// answers.
 pub(crate) fn drain(handle: &Handle) {
     for core in handle.cores() {
         drop(handle.spawn_on(&handle.color_on(core), drain_core()));
@@ -326,9 +332,9 @@ pub(crate) fn drain(handle: &Handle) {
 async fn drain_core() {
     balance::stop();
     for Listener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
-        // Another server may go on with it, and believes it to be as long as it found it.
+        // Another server may take this socket over, and must find the queue at its full length.
         let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));
-        // What the kernel has accepted already is served.
+        // The core serves the connections that the kernel has accepted already.
         listener.close();
     }
     sleep(IDLE_GRACE).await;

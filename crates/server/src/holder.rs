@@ -1,9 +1,9 @@
-//! Who holds a port: the process behind a listening socket, so that "address in use" can name it.
+//! Finds the process that listens on a port, so that "address in use" can name it.
 //!
-//! Owns the reading of `/proc/net/tcp`, `/proc/net/tcp6` (proc_pid_net(5)) and `/proc/PID/fd`. Leaves out binding and
-//! what is said about it. Sees the network namespace of this process; without rights over the holder's process its
-//! descriptors cannot be read, and it stays unknown. Tested in `holder/tests.rs` on invented `/proc` folders and on a
-//! real socket.
+//! Owns the reading of `/proc/net/tcp`, `/proc/net/tcp6` (proc_pid_net(5)) and `/proc/PID/fd`.
+//! Leaves out binding and the error message. Sees only the network namespace of this process.
+//! Without rights over the holder's process, its descriptors cannot be read and the holder stays
+//! unknown. Tested in `holder/tests.rs` on invented `/proc` folders and on a real socket.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ const STATE_LISTEN: &str = "0A";
 /// The process that holds a port. As text: `nginx (pid 123)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Process id; of several that share the socket, the lowest: the parent, as a rule.
+    /// Process id. If several processes share the socket, the lowest id, as a rule the parent.
     pub pid: u32,
     /// The process's own name for itself (`/proc/PID/comm`), at most 15 bytes.
     pub command: String,
@@ -33,8 +33,9 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The other process that listens where `addr` cannot be bound: on the same port, at the same address or at a wildcard that
-/// covers it. `None` if there is none, or if this process may not know.
+/// Finds the other process that listens where `addr` cannot be bound: on the same port, at the same
+/// address or at a wildcard that covers it. `None` if there is none, or if this process lacks the
+/// rights to find it.
 pub fn who_listens(addr: SocketAddr) -> Option<Holder> {
     who_listens_in(Path::new("/proc"), addr, process::id())
 }
@@ -53,14 +54,14 @@ fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<Holder> {
     conflicts.sort_unstable();
     let owners = owners(proc);
     conflicts.into_iter().find_map(|(_, inode)| {
-        // Whoever reads that this process is in the way would stop it.
+        // A message that blames this process itself would make the operator stop it.
         let &pid = owners.get(&inode).filter(|&&pid| pid != own)?;
         let command = fs::read_to_string(proc.join(format!("{pid}/comm"))).unwrap_or_default();
         Some(Holder { pid, command: command.trim_end().to_owned() })
     })
 }
 
-/// A line of `/proc/net/tcp` or `tcp6` that tells of a listening socket.
+/// A line of `/proc/net/tcp` or `tcp6` about a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listener {
     addr: SocketAddr,
@@ -79,7 +80,8 @@ fn parse_listener(line: &str) -> Option<Listener> {
     Some(Listener { addr, inode })
 }
 
-/// Words of 32 bits, each printed as the number that the bytes in network order are to this machine.
+/// Parses words of 32 bits. Each word is printed as the number that its bytes in network order form
+/// on this machine.
 fn parse_ip(hex: &str) -> Option<IpAddr> {
     let mut bytes = [0; 16];
     let words = hex.len() / 8;
@@ -94,8 +96,8 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
     }
 }
 
-/// How surely a listener keeps `wanted` from being bound; the surest first. A wildcard of IPv6 covers IPv4 unless the
-/// socket is for IPv6 only, which `/proc` does not tell.
+/// How certainly a listener blocks the bind of `wanted`, the most certain first. A wildcard of IPv6
+/// covers IPv4 unless the socket is for IPv6 only, which `/proc` does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Conflict {
     SameAddress,
@@ -117,7 +119,7 @@ fn conflict(listening: SocketAddr, wanted: SocketAddr) -> Option<Conflict> {
     }
 }
 
-/// The lowest process id per socket inode, over all processes whose descriptors may be read.
+/// The lowest process id per socket inode, over all processes whose descriptors are readable.
 fn owners(proc: &Path) -> HashMap<u64, u32> {
     let mut owners = HashMap::new();
     let Ok(entries) = fs::read_dir(proc) else { return owners };

@@ -1,8 +1,10 @@
 //! The web server: files and their metadata cache, connections, logs.
 //!
-//! Start with [`serve()`]. One request's way: `accept` → `connection` (receive, answer, send) → `answer` (which
-//! representation, conditions, ranges) → [`files`] (what a path is) → back; what has to wait goes through `slow`. What a
-//! core owns is in `local`, what cores share in `server`. Must never schedule: that is the runtime's part.
+//! Start with [`serve()`]. The path of a request is `accept` → `connection` (receive, answer, send)
+//! → `answer` (representation, conditions, ranges) → [`files`] (resolves the path) → back. An
+//! answer that has to wait goes through `slow`. The state of a core is in `local`, the state that
+//! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
+//! job.
 
 mod accept;
 mod answer;

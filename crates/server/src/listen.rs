@@ -1,4 +1,5 @@
-//! Opening the listening sockets: one per address and core, all before the first connection is accepted.
+//! Opens the listening sockets: one per address and core, all before the first connection is
+//! accepted.
 //!
 //! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
 
@@ -16,7 +17,7 @@ use std::{
 use vermeil_io::{ListenOptions, bind, listen, probe_free};
 use vermeil_topology::CpuId;
 
-/// An address cannot be listened on.
+/// The server cannot listen on an address.
 #[derive(Debug)]
 pub struct ListenError {
     addr: SocketAddr,
@@ -59,19 +60,21 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// One address, and a socket on it for each core; more if they are from a server that had more cores.
+/// One address, and a socket on it for each core. More sockets if they come from a server that had
+/// more cores.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    /// The address as it was asked for.
+    /// The address as configured.
     pub(crate) asked: SocketAddr,
-    /// The address as bound: with its port, if any was asked for.
+    /// The address as bound, with the actual port.
     pub(crate) addr: SocketAddr,
-    /// In the order of the cores; with more than there are, it begins with the first again.
+    /// In the order of the cores. With more sockets than cores, the order begins again with the
+    /// first core.
     pub(crate) sockets: Vec<OwnedFd>,
 }
 
 impl Listening {
-    /// The same sockets once more.
+    /// Duplicates the sockets.
     ///
     /// # Errors
     /// Out of descriptors.
@@ -82,8 +85,9 @@ impl Listening {
     }
 }
 
-/// Opens all sockets or none, each preferring what `balancing` says, but for those that are inherited. `ours` are ports on
-/// which this server listens already, perhaps on another address.
+/// Opens all sockets or none. Each new socket gets the cpu preference of `balancing`; inherited
+/// sockets keep their state. `ours` are the ports on which this server listens already, perhaps on
+/// another address.
 pub(crate) fn listen_on(
     addrs: &[SocketAddr],
     cpus: &[CpuId],
@@ -103,7 +107,8 @@ pub(crate) fn listen_on(
     addrs.iter().map(listen_on_one).collect()
 }
 
-/// As [`listen_on`], with nothing inherited, and without the kernel's program that chooses among the sockets.
+/// Like [`listen_on`], but without inherited sockets and without the kernel's program that chooses
+/// among the sockets.
 pub(crate) fn bind_all(
     addrs: &[SocketAddr],
     cpus: &[CpuId],
@@ -118,12 +123,12 @@ fn refused(addr: SocketAddr, source: io::Error) -> ListenError {
     ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
 }
 
-/// Who may be in the way of an address.
+/// The processes that may block an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Probe {
-    /// Other processes, which are looked for.
+    /// Other processes, which the server probes for.
     Others,
-    /// This one, which shares its ports with itself and kept others from them.
+    /// This process, which shares its ports only with itself.
     Ours,
 }
 
@@ -144,8 +149,8 @@ fn open_sockets(
     balancing: &Balancing,
     probe: Probe,
 ) -> io::Result<Listening> {
-    // Sockets that share a port share it with every process of this user: without this a second server would start
-    // and take half of the first one's connections.
+    // Sockets that share a port share it with every process of this user. Without this probe, a
+    // second server would start and take half of the first server's connections.
     if probe == Probe::Others {
         probe_free(addr)?;
     }
@@ -160,8 +165,9 @@ fn open_sockets(
     Ok(Listening { asked: addr, addr: bound, sockets })
 }
 
-/// Adds sockets for cores that the server they are from did not have. Those listen once their cores accept: what came to them
-/// before would be lost with a server that does not come to serve.
+/// Adds sockets for cores that the previous server did not have. A new socket listens only once its
+/// core accepts. If it listened before, its connections would be lost with a server that fails to
+/// start.
 fn complete(asked: SocketAddr, mut sockets: Vec<OwnedFd>, cpus: &[CpuId]) -> io::Result<Listening> {
     let first = TcpListener::from(sockets[0].try_clone()?);
     let addr = first.local_addr()?;

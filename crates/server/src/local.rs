@@ -1,7 +1,8 @@
-//! What one core of the server owns: its part of the file cache, its end of the log, its clock, its connections.
+//! The state of one core of the server: its part of the file cache, its end of the log, its clock,
+//! its connections.
 //!
-//! Reached through a thread-local by the tasks of that core, for the length of a closure that does not wait; so no lock
-//! guards it. Leaves out what all cores share (`server.rs`).
+//! Tasks of the core reach this state through a thread-local, for the length of a closure that does
+//! not wait. So no lock guards the state. Leaves out the state that all cores share (`server.rs`).
 
 use crate::{
     answer::Sent,
@@ -37,21 +38,22 @@ pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: CoreHosts,
     pub(crate) cache: CoreCache,
-    /// Nothing where files are all there is.
+    /// `None` if the server serves files only.
     pub(crate) programs: Option<Box<Programs>>,
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
-    /// Where connections stand that wait for their next request; none where no other core looks.
+    /// Connections that wait for their next request. `None` if no other core looks there.
     pub(crate) shelf: Option<Arc<Shelf>>,
     pub(crate) door: Door,
     pub(crate) polling: Polling,
-    /// How loaded the server is, for the head of answers; made once a second, empty if nobody wants to know.
+    /// The load of the server, as a field line of answers. Made once a second, and empty if no
+    /// balancer wants it.
     pub(crate) load_line: Vec<u8>,
     pub(crate) listeners: Vec<Listener>,
     /// Accepting tasks that have not ended.
     pub(crate) accepting: usize,
-    /// Tasks that go on until the core has drained.
+    /// Tasks that run until the core has drained.
     pub(crate) background: Vec<Task<()>>,
     /// Waits for the log's first unflushed record.
     log_flusher: Option<Waker>,
@@ -61,9 +63,9 @@ pub(crate) struct Local {
 
 /// A socket that this core accepts from.
 pub(crate) struct Listener {
-    /// The address as it was asked for, perhaps with port 0.
+    /// The address as configured, perhaps with port 0.
     pub(crate) addr: SocketAddr,
-    /// The address as bound: with its port.
+    /// The address as bound, with the actual port.
     pub(crate) bound: SocketAddr,
     pub(crate) listener: Arc<TcpListener>,
 }
@@ -97,21 +99,23 @@ pub(crate) fn install(
     LOCAL.set(Some(local));
 }
 
-/// Works on what this core owns.
+/// Runs a closure on the state of this core.
 ///
 /// # Panics
-/// On a thread that is not a core of a server, and from within itself: both are bugs of this crate.
+/// On a thread that is not a core of a server, and when called from within the closure. Both are
+/// bugs of this crate.
 pub(crate) fn with<R>(f: impl FnOnce(&mut Local) -> R) -> R {
     LOCAL.with_borrow_mut(|local| f(local.as_mut().expect("runs on a core of the server")))
 }
 
-/// As [`with`], for destructors, which may run when the core has gone.
+/// Like [`with`], for destructors, which may run when the core has gone.
 pub(crate) fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
 }
 
 impl Local {
-    /// Writes a line of the access log, if there is one. `received`: the request's bytes, or what came instead of one.
+    /// Writes a line of the access log, if there is one. `received` holds the request's bytes, or
+    /// the bytes that came instead of a request.
     #[inline]
     pub(crate) fn log_answer(
         &mut self,
@@ -140,8 +144,8 @@ impl Local {
         }
     }
 
-    /// The address of the listener that accepted a connection to `own`, as it was asked for; `own`
-    /// itself if that listener is gone.
+    /// The configured address of the listener that accepted a connection to `own`, or `own` itself
+    /// if that listener is gone.
     pub(crate) fn listener_of(&self, own: SocketAddr) -> SocketAddr {
         let own = SocketAddr::new(own.ip().to_canonical(), own.port());
         let is_of = |bound: SocketAddr| {
@@ -152,7 +156,7 @@ impl Local {
         found.map_or(own, |listener| listener.addr)
     }
 
-    /// 64 bits that no client can guess and that differ each time.
+    /// 64 bits that clients cannot guess and that differ each time.
     pub(crate) fn boundary(&mut self) -> u64 {
         self.boundaries =
             self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -160,7 +164,7 @@ impl Local {
     }
 }
 
-/// `Referer` and `User-Agent` of what is no request, or one that was refused, as far as they were
+/// `Referer` and `User-Agent` of a refused request or of input that is no request, as far as
 /// received.
 #[cold]
 fn refused_fields(received: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
@@ -171,14 +175,15 @@ fn refused_fields(received: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
     (first(b"referer"), first(b"user-agent"))
 }
 
-/// The first line of what was received.
+/// The first line of the received bytes.
 pub(crate) fn request_line(received: &[u8]) -> &[u8] {
     let start = received.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(received.len());
     let line = &received[start..];
     &line[..line.iter().position(|byte| b"\r\n".contains(byte)).unwrap_or(line.len())]
 }
 
-/// Waits until the log has a record that is not flushed; gives when that is due, on the core's clock.
+/// Waits until the log has an unflushed record. Returns the time when its flush is due, on the
+/// core's clock.
 pub(crate) async fn log_due_ms() -> u64 {
     poll_fn(|context| {
         with(|local| match local.log.due_ms() {
@@ -192,7 +197,7 @@ pub(crate) async fn log_due_ms() -> u64 {
     .await
 }
 
-/// The wall clock, looked at once per turn of the core, and its text, made once per second.
+/// The wall clock, read once per turn of the core, and its text, made once per second.
 #[derive(Default)]
 pub(crate) struct Clock {
     seen_ms: Option<u64>,
@@ -200,7 +205,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The present second; `now_ms` is the core's clock.
+    /// The current second. `now_ms` is the core's clock.
     pub(crate) fn date(&mut self, now_ms: u64) -> &HttpDate {
         if self.seen_ms != Some(now_ms) {
             self.seen_ms = Some(now_ms);
@@ -214,12 +219,13 @@ impl Clock {
     }
 }
 
-/// A connection's place among those its core may hold; dropping it makes room for another.
+/// A connection's place among those its core may hold. Dropping the place makes room for another
+/// connection.
 pub(crate) struct Place {
     number: usize,
-    /// Where connections of one client address have a bound.
+    /// Set if client addresses have a bound of connections.
     _visit: Option<Visit>,
-    /// Whether the connection came to an end of its own, rather than being cut with the runtime.
+    /// Whether the connection came to its own end, instead of ending with the runtime.
     ended: bool,
 }
 
@@ -257,7 +263,7 @@ impl Place {
         with(|local| local.connections.gives_way(self.number))
     }
 
-    /// Whether it should end, since it waits for nothing that was promised.
+    /// Whether the connection should end, because the client is owed nothing.
     pub(crate) fn is_ending(&self) -> bool {
         with(|local| local.connections.is_ending(self.number))
     }
@@ -283,7 +289,7 @@ fn has_vacancy() -> bool {
     with(|local| local.connections.len() < local.server.connections_max)
 }
 
-/// Whether the core could hold one more connection, if need be in place of one that gives way now.
+/// Whether the core could hold one more connection, perhaps in place of one that gives way now.
 pub(crate) async fn makes_room() -> bool {
     if has_vacancy() {
         return true;
@@ -295,12 +301,12 @@ pub(crate) async fn makes_room() -> bool {
     has_vacancy()
 }
 
-/// Waits until the core could hold one more connection, if need be in place of one that gives way.
+/// Waits until the core could hold one more connection, perhaps in place of one that gives way.
 pub(crate) async fn prospect() {
     room(|connections, now_ms| if connections.has_idle(now_ms) { Room::Now } else { Room::None }).await;
 }
 
-/// Waits until the core may hold one more connection; has one give way for that.
+/// Waits until the core may hold one more connection, and tells a connection to give way for it.
 pub(crate) async fn vacancy() {
     room(|connections, now_ms| if connections.end_one(now_ms) { Room::Soon } else { Room::None }).await;
 }
@@ -334,7 +340,7 @@ async fn room(make: impl Fn(&mut Connections, u64) -> Room) {
                 Poll::Pending
             })
         });
-        // A half request becomes old enough without waking any task.
+        // A half-received request becomes old enough without waking any task.
         limit.set(LOOK);
         if limit.limit(looked).await.is_ok() {
             return;

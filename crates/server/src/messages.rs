@@ -1,8 +1,8 @@
-//! Messages in JSON over a socket pair, with any number of descriptors: between a supervisor and its instances, and between
-//! two servers of which one takes over from the other.
+//! Messages in JSON over a socket pair, with any number of descriptors: between a supervisor and
+//! its instances, and between two servers during a takeover.
 //!
-//! A message arrives whole or not at all, and the end of the other side is noticed. Leaves out what is said
-//! (`supervise/link.rs`, `handover/`). Tested there.
+//! A message arrives whole or not at all, and the receiver notices when the other end closes.
+//! Leaves out the content of the messages (`supervise/link.rs`, `handover/`). Tested there.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -16,7 +16,8 @@ use std::{
 };
 use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
 
-/// Bytes of one message: what the kernel takes with its default send buffer (`net.core.wmem_default`) is 208 KB.
+/// Bytes of one message. With its default send buffer (`net.core.wmem_default`) the kernel takes
+/// 208 KB.
 const MESSAGE_BYTES_MAX: usize = 200 << 10;
 
 /// Descriptors that come with one message. Guess: a thousand cores with sixty addresses each.
@@ -25,21 +26,22 @@ const DESCRIPTORS_IN_ALL_MAX: usize = 1 << 16;
 /// How long a message may wait for room. Guess: the other end reads whenever it lives.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Carries descriptors that had no room in the message before it.
+/// A packet that carries the descriptors that had no room in the packet before it.
 const MORE: &[u8] = b"+";
 
 /// A message as it is sent.
 #[derive(Serialize, Deserialize)]
 struct Message<B> {
-    /// How many come with it, and behind it.
+    /// Number of descriptors that come with this message and in the packets behind it.
     descriptors: usize,
     body: B,
 }
 
-/// Reads a message: how many descriptors come with it, and what it says. The other end may be captured.
+/// Parses a message into the number of its descriptors and its body. The other end may be under an
+/// attacker's control.
 ///
 /// # Errors
-/// It is none, or has too many descriptors.
+/// The bytes are no message, or the message has too many descriptors.
 pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> {
     let message: Message<B> = serde_json::from_slice(bytes)?;
     match message.descriptors {
@@ -66,7 +68,7 @@ impl Messages {
         Self { socket, buffer: vec![0; MESSAGE_BYTES_MAX] }
     }
 
-    /// One end, and the other for somebody else.
+    /// Makes a pair: one end for this process, the socket of the other end for another process.
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = socket::pair()?;
         Ok((Self::new(ours), theirs))
@@ -75,7 +77,7 @@ impl Messages {
     /// Sends one message.
     ///
     /// # Errors
-    /// It is too long, or the other end is closed or has no room for it in time.
+    /// The message is too long, or the other end is closed or has no room in time.
     pub(crate) fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = serde_json::to_vec(&Message { descriptors: descriptors.len(), body })?;
         let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
@@ -93,10 +95,10 @@ impl Messages {
         }
     }
 
-    /// The next message and its descriptors; nothing when the other end is closed.
+    /// The next message and its descriptors. `None` when the other end is closed.
     ///
     /// # Errors
-    /// None came before the deadline, or one that is not understood.
+    /// No message came before the deadline, or the message is malformed.
     pub(crate) fn receive<B: DeserializeOwned>(
         &mut self,
         deadline: Option<Instant>,
@@ -106,7 +108,7 @@ impl Messages {
         while descriptors.len() < count {
             let (_, more) = self.get(deadline)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             if more.is_empty() {
-                // The other end could keep this one here for ever.
+                // Otherwise the other end could keep this process here for ever.
                 return Err(io::ErrorKind::InvalidData.into());
             }
             descriptors.extend(more);
@@ -119,7 +121,7 @@ impl Messages {
             match socket::receive(self.socket.as_fd(), &mut self.buffer) {
                 Ok(received) => return Ok(received.map(|received| (received.bytes, received.descriptors))),
                 Err(Errno::AGAIN) => self.wait(PollFlags::IN, deadline)?,
-                // A peer that died with unread messages.
+                // The peer died with unread messages.
                 Err(Errno::CONNRESET) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }

@@ -1,5 +1,6 @@
-//! Telling a service manager that asks for it, as systemd does with `Type=notify`, that this process serves, and that it is
-//! the service's main one: after an upgrade it is not the one that was started (sd_notify(3)).
+//! Tells a service manager that this process serves, and that it is the main process of the service
+//! (sd_notify(3)). systemd asks for this with `Type=notify`. The second fact matters because after
+//! an upgrade the main process is not the process that the manager started.
 //!
 //! Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
@@ -17,7 +18,7 @@ use std::{
     },
 };
 
-/// This process serves.
+/// Reports that this process serves.
 pub(crate) fn serves() {
     let Some(place) = env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = tell(&place, &format!("READY=1\nMAINPID={}", std::process::id())) {

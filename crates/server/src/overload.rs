@@ -1,14 +1,19 @@
-//! How long connections wait at the door, and what is done when that becomes too long.
+//! Admission control: how long connections wait to be accepted, and the reaction to a wait that is
+//! too long.
 //!
-//! Each core looks how many connections wait for it, and how fast it takes them while it has no rest: together they say how
-//! long the last of them will have waited. If that is longer than the bound, more arrives than the core can do; then its
-//! listeners' queues are made so short that what stands in them is served within half the bound, and what finds no room
-//! there is not accepted: the kernel drops its packets, which costs next to nothing, and the client's kernel tries again.
-//! Connections that had waited for twice as long already are dropped if their clients have left, and else refused with 503
-//! (`refusal.rs`) where that costs much less than serving them, as was learned (`cost.rs`). So what is begun is finished, and
-//! soon. As it gets better the queues grow again, step by step; whether it does is judged by the quickest of a moment, not by the
-//! mean, as CoDel does (RFC 8289): a burst is no overload. Leaves out what programs do, which have queues of their own. Tested
-//! below, and by `cargo xtask bench overload`.
+//! Each core looks how many connections wait, and how fast the core takes connections while it is
+//! busy. The two numbers predict the wait of the last connection. A wait beyond the bound means
+//! that more connections arrive than the core can serve. The core then makes the queues of its
+//! listeners so short that it serves their content within half the bound. The kernel drops the
+//! packets of connections that find no room, which costs next to nothing, and the client's kernel
+//! tries again.
+//!
+//! A connection that has already waited twice the bound is dropped if its client has left.
+//! Otherwise the core refuses it with 503 (`refusal.rs`), if refusing has proved to cost much less
+//! than serving (`cost.rs`). So the core finishes each request that it begins, and soon. When the
+//! wait shrinks, the queues grow again step by step. The criterion is the shortest wait of a
+//! moment, not the mean, as in CoDel (RFC 8289), because a burst is no overload. Leaves out
+//! programs, which have queues of their own. Tested below, and by `cargo xtask bench overload`.
 
 mod cost;
 mod refusal;
@@ -23,54 +28,63 @@ use std::{
 };
 use vermeil_io::{Newcomer, limit_queue, newcomer};
 
-/// Connections that a listener queues while all is well. Bench `overload`: of 4096, two thousand came in before the first look at a
-/// core that serves 1,600 a second, and their clients had left before it was their turn.
+/// Connections that a listener queues in normal operation. Bench `overload`: of 4096, two thousand
+/// came in before the first look at a core that serves 1,600 a second, and their clients had left
+/// before it was their turn.
 pub(crate) const QUEUE_MAX: u32 = 1024;
 
-/// And at least, whatever happens: a core that did nothing for a moment must not turn everybody away. Guess.
+/// Minimum length of the queue, because a core that did nothing for a moment must not turn every
+/// client away. Guess.
 const QUEUE_MIN: u32 = 16;
 
 /// How often a core judges. RFC 8289 takes 100 ms: some round trips, and many requests.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
-/// And how soon again where some wait although all was well: two looks tell whether they were there before, and what comes
-/// between them has to be turned away. Guess.
+/// The shorter interval if connections wait in normal operation. Two looks tell whether the
+/// connections were there before, and connections that come between the looks have to be refused.
+/// Guess.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What the queues grow by when it gets better, as a fraction. Guess: tenfold in a second.
+/// Growth of the queues per moment when the wait shrinks, as a fraction. Guess: tenfold in a
+/// second.
 const GROWTH: (u32, u32) = (5, 4);
 
-/// How much the newest measurement of the pace counts. Guess: a cpu that others use, too, gives it in slices.
+/// Weight of the newest measurement of the pace. Guess: a cpu that other processes use, too, runs
+/// the core in slices.
 const NEWEST: f64 = 0.25;
 
-/// Who has waited for so many times the bound is dropped or refused. Bench `overload`: at 1, all that waited when the load began to be
-/// too much were refused, and a core that serves small files answered nobody meanwhile.
+/// A connection that has waited this multiple of the bound is dropped or refused. Bench `overload`:
+/// at 1, all connections that waited when the overload began were refused, and a core that serves
+/// small files answered no client meanwhile.
 const REFUSED_AT: u32 = 2;
 
-/// A moment tells what serving costs if so many times as many were served as turned away. Guess: a fifth of the time is theirs then at
-/// most.
+/// A moment tells the cost of serving only if it served this multiple of the refused connections.
+/// Guess: refusals then take a fifth of the time at most.
 const SERVED_OF_REFUSED: usize = 4;
 
-/// The first so many connections of a moment are asked how long they have waited, and then one of so many while that is no problem:
-/// they stand in a row, so the others will have waited for less. Guess: small beside a batch.
+/// The core reads the wait of the first so many connections of a moment, and then of every so
+/// many-th while the wait is short. The connections stand in a queue, so the later ones have waited
+/// for less. Guess: small beside a batch.
 const LOOK_AT: usize = 8;
 
-/// Once one has waited for so many halves of the bound, all that follow are asked, so that nobody who is to be refused goes by. Guess: midway
-/// between the bound and [`REFUSED_AT`].
+/// Once a connection has waited for this many halves of the bound, the core reads the wait of all
+/// that follow, so that none escapes its refusal. Guess: midway between the bound and
+/// [`REFUSED_AT`].
 const ALL_ASKED_AT_HALVES: u32 = 3;
 
-/// The door of one core.
+/// The admission control of one core.
 #[derive(Debug)]
 pub(crate) struct Door {
     wait_max: Duration,
     /// Of each listener.
     queue_max: u32,
     state: State,
-    /// Connections the core takes in a second when it has no rest; nothing while that was not seen.
+    /// Connections that the core takes in a second while it is busy. `None` until the core was
+    /// busy.
     pace: Option<f64>,
     /// Connections that waited when this moment began.
     before: usize,
-    /// What the core's thread had run by then.
+    /// Cpu time of the core's thread at that time.
     ran: Duration,
     moment: Moment,
     costs: Costs,
@@ -78,39 +92,40 @@ pub(crate) struct Door {
     refused: u64,
 }
 
-/// What came through a door in a moment.
+/// Counts of one moment.
 #[derive(Debug, Default)]
 struct Moment {
     accepted: usize,
-    /// Connections that are served, accepted now or long before, whose first request was taken up.
+    /// Connections whose first request began, whether they were accepted now or long before.
     begun: usize,
     refused: usize,
-    /// What refusing took.
+    /// The time spent on refusals.
     refusing: Duration,
-    /// The least that one of them waited; known while it is crowded.
+    /// The shortest wait among the connections. Known in an overload.
     least: Option<Duration>,
-    /// Whether the last that was asked had waited for so long that the next one is asked too, at whichever listener.
+    /// Whether the last wait that was read is so long that the core also reads the next one, at
+    /// whichever listener.
     waits_long: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// More arrives than can be done.
+    /// More connections arrive than the core can serve.
     Crowded,
 }
 
-/// What becomes of a connection.
+/// The decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Serve,
-    /// It has waited for too long: 503.
+    /// The connection has waited for too long and gets 503.
     Refuse,
-    /// And its client has left.
+    /// The connection has waited for too long and its client has left.
     Drop,
 }
 
-/// A door at one moment, for the status.
+/// The state of a core's admission control, for the status.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DoorStatus {
     pub(crate) queue_max: u32,
@@ -125,7 +140,7 @@ impl Door {
         Self { wait_max, queue_max, state, pace: None, before: 0, ran, moment, costs, refused: 0 }
     }
 
-    /// The bound is another from now on.
+    /// Changes the bound.
     pub(crate) fn set_wait_max(&mut self, wait_max: Duration) {
         self.wait_max = wait_max;
     }
@@ -134,7 +149,7 @@ impl Door {
         DoorStatus { queue_max: self.queue_max, refused: self.refused }
     }
 
-    /// A connection was accepted; `look` tells what the kernel knows of it.
+    /// Decides about an accepted connection. `look` asks the kernel for its wait.
     pub(crate) fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
         self.moment.accepted += 1;
         let Moment { accepted, waits_long, .. } = self.moment;
@@ -157,13 +172,13 @@ impl Door {
         if has_left { Admission::Drop } else { Admission::Refuse }
     }
 
-    /// A connection was refused, which took so long.
+    /// Records a refusal that took so long.
     fn on_refused(&mut self, took: Duration) {
         self.moment.refusing += took;
         self.costs.on_refused(took);
     }
 
-    /// The first request of a connection that is served was taken up.
+    /// The first request of an accepted connection has begun.
     pub(crate) fn on_begun(&mut self) {
         self.moment.begun += 1;
     }
@@ -174,23 +189,26 @@ impl Door {
         if may_be_crowded { LOOK_AGAIN } else { MOMENT }
     }
 
-    /// Ends a moment that lasted `elapsed`, at whose end so many connections are `waiting`, and the core's thread has `ran` since
-    /// it began; gives the length of the queues if it is another from now on.
+    /// Ends a moment that lasted `elapsed`. At its end `waiting` connections wait, and the core's
+    /// thread has `ran` so much cpu time. Returns the length of the queues if it changes.
     fn judge(&mut self, elapsed: Duration, ran: Duration, waiting: usize) -> Option<u32> {
         let moment = std::mem::take(&mut self.moment);
         let before = std::mem::replace(&mut self.before, waiting);
         let ran = ran.saturating_sub(std::mem::replace(&mut self.ran, ran));
         let all_waited = moment.least.is_some_and(|least| least > self.wait_max / 4);
         let served = moment.begun.max(moment.accepted - moment.refused);
-        // Fewer than waited already when it began, or none that did not have to wait: the core had no rest.
+        // The core was busy in two cases: it accepted no more connections than waited at the start
+        // of the moment, or every connection had to wait.
         let was_busy = served + moment.refused > 0 && (before > 0 && moment.accepted <= before || all_waited);
-        // Where many were turned away, what accepting them took would count as what it takes to serve the others.
+        // With many refusals, the cost of accepting the refused connections would count as cost of
+        // serving the others.
         if was_busy && served >= SERVED_OF_REFUSED * moment.refused {
             self.costs.on_served(served, ran.saturating_sub(moment.refusing));
         }
         let done = served as f64 + moment.refused as f64 * self.costs.refusal();
         let newest = done / elapsed.as_secs_f64();
-        // What was done can be done: else a moment without its cpu would count, and the one that makes up for it would not.
+        // A pace that the core has reached is possible. Otherwise a moment without the cpu would
+        // count, and the moment that makes up for it would not.
         if was_busy || self.pace.is_some_and(|pace| newest > pace) {
             self.pace = Some(self.pace.map_or(newest, |pace| pace + (newest - pace) * NEWEST));
         }
@@ -217,7 +235,7 @@ impl Door {
     }
 }
 
-/// Answers 503 and closes, or gives the connection back if that is not so easily done.
+/// Answers 503 and closes. Returns the connection if that is not possible at once.
 pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let began = ran();
     let left = refusal::refuse(socket);
@@ -228,35 +246,34 @@ pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     left
 }
 
-/// Refuses a connection of a client that holds as many as it may: 503, also before its request has
-/// come.
+/// Refuses a connection of a client that holds its maximum: 503, also before its request has come.
 pub(crate) fn refuse_client(socket: OwnedFd) {
     if let Some(socket) = refusal::refuse(socket) {
         refusal::refuse_silent(socket);
     }
 }
 
-/// Asks the core's door about a connection that was just accepted.
+/// Decides about a connection that was just accepted on this core.
 pub(crate) fn admit(socket: &OwnedFd) -> Admission {
     local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
 }
 
-/// How long the moment at this core's door lasts that begins now.
+/// How long this core's moment lasts that begins now.
 pub(crate) fn moment() -> Duration {
     local::with(|local| local.door.moment())
 }
 
-/// What this thread has run.
+/// The cpu time of this thread.
 fn ran() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// Ends a moment of `elapsed` at this core's door.
+/// Ends a moment of `elapsed` on this core.
 pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
     let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
     let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
     for listener in &local.listeners {
-        // One that is being closed has no queue any more.
+        // A listener that is being closed has no queue any more.
         let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
     }
 }
@@ -271,7 +288,8 @@ mod tests {
         Ok(Newcomer { waited, has_left: false })
     }
 
-    /// A moment in which so many connections were accepted that had waited so long, and so many were left waiting.
+    /// A moment that accepts `accepted` connections with the wait `waited`, and leaves `left`
+    /// waiting.
     fn moment(door: &mut Door, accepted: u32, waited: Duration, left: usize) -> Option<u32> {
         for _ in 0..accepted {
             door.admit(|| newcomer(waited));
@@ -280,7 +298,7 @@ mod tests {
         door.judge(MOMENT, ran, left)
     }
 
-    /// A door at which 5,000 a second can be served, and more arrive.
+    /// An overloaded core that can serve 5,000 connections a second.
     fn crowded() -> Door {
         let mut door = Door::new(MAX);
         assert_eq!(moment(&mut door, 500, MAX / 10, 1500), None, "they may have come in at once");
@@ -323,7 +341,8 @@ mod tests {
         assert_eq!(door.status().refused, 2);
     }
 
-    /// A small file is served for what refusing it takes, and a client that still waits would rather have it.
+    /// Serving a small file costs as much as refusing, and a client that still waits prefers the
+    /// file.
     #[test]
     fn what_is_not_worth_refusing_is_served_unless_its_client_has_left() {
         let mut door = crowded();
@@ -334,8 +353,9 @@ mod tests {
         assert_eq!(door.status().refused, 2);
     }
 
-    /// A core that was busy with what it had accepted before took in 13 connections, and what it did seemed to be for these: everybody
-    /// was refused for a second, the queue made as short as it can be.
+    /// A core that was busy with earlier connections accepted 13. All its work seemed to be for
+    /// these 13, so the core refused every client for a second and made the queue as short as
+    /// possible.
     #[test]
     fn what_was_accepted_before_is_served_too() {
         let mut door = Door::new(MAX);
@@ -349,7 +369,8 @@ mod tests {
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Serve, "250 µs each so far");
     }
 
-    /// What accepting those took that were turned away counted as what serving the others takes, so even more were.
+    /// The cost of accepting refused connections counted as cost of serving the others, so the core
+    /// refused even more.
     #[test]
     fn turning_many_away_says_nothing_of_serving() {
         let mut door = crowded();
@@ -379,7 +400,7 @@ mod tests {
         assert_eq!(moment(&mut door, 450, MAX / 8, 100), Some(562), "there was a rest");
     }
 
-    /// The queue stayed too short for a core that now and then was not let run.
+    /// The queue stayed too short for a core that now and then did not get the cpu.
     #[test]
     fn what_makes_up_for_a_stall_counts_as_the_stall_does() {
         let mut door = crowded();
@@ -412,7 +433,8 @@ mod tests {
         assert_eq!((door.status().queue_max, moment(&mut door, 0, MAX, 0)), (QUEUE_MAX, None));
     }
 
-    /// Of four that came while the core stalled only the first was asked, which had waited the longest: the queue was made short for it.
+    /// Of four connections that came while the core stalled, the core read only the first wait,
+    /// which was the longest. The queue became short because of it.
     #[test]
     fn the_quickest_of_a_few_counts() {
         let mut door = crowded();

@@ -1,17 +1,17 @@
-//! Paths as they are named in options and configurations, made absolute.
+//! Makes paths of options and configurations absolute.
 
 use std::path::{Component, Path, PathBuf};
 
-/// `path` from the root of the file system, and without `..`, which PHP refuses in the names of its scripts. Only what stands before the
-/// last `..` is followed: a symbolic link behind it stays one, so that a deployment can switch it. What leads nowhere stays as
-/// it is.
+/// `path` from the root of the file system, without `..`, because PHP refuses `..` in the names of
+/// its scripts. Only the part before the last `..` is followed. A symbolic link behind that part
+/// remains a link, so that a deployment can switch it. A path that leads nowhere remains unchanged.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let parents = path.components().enumerate().filter(|(_, part)| *part == Component::ParentDir);
     let Some((last, _)) = parents.last() else { return path };
     let followed = path.components().take(last + 1).collect::<PathBuf>().canonicalize();
     let Ok(mut followed) = followed else { return path };
-    // Not joined as a whole: what has no parts would leave a slash.
+    // Component by component, because joining an empty path would add a slash.
     followed.extend(path.components().skip(last + 1));
     followed
 }

@@ -1,13 +1,14 @@
-//! A client that has closed its sending side while a program answers it: does it still receive?
+//! A client that has closed its sending side while a program answers: does the client still
+//! receive?
 //!
-//! A client that has left and one that waits for its answer (`nc -N`) look the same: both have sent
-//! the end of their bytes. Only what is sent to them tells, since the one acknowledges it and the
-//! other resets the connection. So the first byte of the status line, which is the same for all
-//! answers, is sent ahead, and left out when the answer follows. Amid an answer no byte can be sent
-//! ahead. There the next bytes of the program tell. If the program stays silent for [`SILENT_MAX`],
-//! the client counts as gone, because nearly every client that closes amid an answer has left, and
-//! its program must not run on. Tested through the binary (`crates/cli/tests/e2e/log.rs`) and by the
-//! smoke size of `bench cgi`.
+//! A client that has left and a client that waits for its answer (`nc -N`) look the same, because
+//! both have sent the end of their bytes. Only bytes sent to the client tell them apart: a waiting
+//! client acknowledges the bytes, and a client that has left resets the connection. So the server
+//! sends the first byte of the status line ahead, because that byte is the same for all answers.
+//! The answer then leaves that byte out. Amid an answer no byte can be sent ahead, and the next
+//! bytes of the program tell. If the program stays silent for [`SILENT_MAX`], the client counts as
+//! gone. Nearly every client that closes amid an answer has left, and its program must not run on.
+//! Tested through the binary (`crates/cli/tests/e2e/log.rs`) and by the smoke size of `bench cgi`.
 
 use super::Connection;
 use bytes::Bytes;
@@ -21,11 +22,11 @@ use std::{
 use vermeil::{More, Sleep};
 use vermeil_io::Peer;
 
-/// What every answer begins with.
+/// The first byte of every answer.
 const FIRST: &[u8] = b"H";
 
-/// How long the first look at whether the client has acknowledged waits, and how long one does at
-/// most. Guess: a round trip nearby; a program that runs in vain for half a second.
+/// The first and the longest pause between two checks whether the client has acknowledged. Guess: a
+/// round trip nearby; a program that runs in vain for half a second.
 const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
@@ -43,11 +44,11 @@ pub(super) struct HalfClosed {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was sent yet that tells.
+    /// No byte was sent yet whose acknowledgement would tell.
     Ask,
-    /// Something was.
+    /// Such a byte was sent.
     Wait,
-    /// It receives, as far as is known.
+    /// The client receives, as far as is known.
     There,
     /// The answer has begun, and its next bytes will tell.
     Amid,
@@ -98,8 +99,7 @@ impl Connection {
         }
     }
 
-    /// Sends something that the client acknowledges: answers before this one, or the first byte of
-    /// this one.
+    /// Sends bytes that the client acknowledges: earlier answers, or the first byte of this answer.
     fn poll_ask(&mut self, context: &mut Context<'_>) -> Poll<io::Result<State>> {
         if self.sending {
             let taken = pin!(self.stream.sent()).poll(context);
@@ -124,17 +124,17 @@ impl Connection {
                 }
                 Poll::Ready(Ok(State::Wait))
             }
-            // No room: what fills it tells.
+            // The send buffer is full, so the bytes in it will tell.
             Ok(0) | Err(rustix::io::Errno::AGAIN) => Poll::Ready(Ok(State::Wait)),
             Err(error) => Poll::Ready(Err(error.into())),
         }
     }
 
-    /// Leaves out of an answer what was sent ahead of it.
+    /// Removes from an answer the byte that was sent ahead.
     pub(super) fn drop_first_sent(&mut self) {
         let Some(half_closed) = &mut self.half_closed else { return };
         if half_closed.state == State::Amid {
-            // These bytes tell, and the silence begins anew after them.
+            // These bytes will tell, and the time of silence begins anew after them.
             half_closed.state = State::Ask;
         }
         if !self.output.is_empty() && mem::take(&mut half_closed.is_first_sent) {

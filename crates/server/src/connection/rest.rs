@@ -1,10 +1,12 @@
-//! A connection that waits for its next request where other cores see it: on its core's shelf.
+//! A connection that waits for its next request where other cores can see it: on its core's shelf.
 //!
-//! A core's driver cannot be looked into by others, so what a driver waits for is answered when the core comes to it. A
-//! connection between requests owes nobody anything and holds nothing but its socket: after a while it is taken out of
-//! the driver, and from the shelf either this task takes it back, when the core is told of the next request, or a core
-//! that finds this one stuck (`balance/relieve.rs`). Its task stays meanwhile, with its place and its time limit, and
-//! ends when it finds the socket gone. Tested through the binary (`crates/cli/tests/e2e/rest.rs`).
+//! Other cores cannot look into a core's driver, so a request that the driver waits for is answered
+//! only when its core gets to it. A connection between requests owes no answer and holds only its
+//! socket. After a while the connection leaves the driver for the shelf. This task takes the
+//! connection back from the shelf when the core learns of the next request. A core that finds this
+//! core stuck may take it instead (`balance/relieve.rs`). The task remains meanwhile, with its
+//! place and its time limit, and ends when it finds the socket gone. Tested through the binary
+//! (`crates/cli/tests/e2e/rest.rs`).
 
 use super::{Connection, Lost};
 use crate::local;
@@ -15,25 +17,26 @@ use std::{
 };
 use vermeil::TcpStream;
 
-/// How long a connection waits for its next request before it rests. Guess: what follows a page comes sooner, and is spared
-/// the four system calls (two with io_uring) and two wake-ups of its task that resting costs, some 10 µs; a client that reads
-/// the page takes longer.
+/// How long a connection waits for its next request before it rests. Resting costs four system
+/// calls (two with io_uring) and two wake-ups of the task, some 10 µs. Guess: requests that follow
+/// a page come sooner and are spared this cost, while a client that reads the page takes longer.
 pub(super) const AFTER: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Sets the time until the connection rests; gives what is allowed beyond that. If no more is allowed than that, all of it is set.
+    /// Sets the time until the connection rests, and returns the allowed time beyond that. If
+    /// `allowed` is shorter, sets all of it.
     pub(super) fn wait_to_rest(&mut self, allowed: Duration) -> Option<Duration> {
         let beyond = allowed.checked_sub(AFTER).filter(|beyond| !beyond.is_zero());
         self.limit.set(if beyond.is_some() { AFTER } else { allowed });
         beyond
     }
 
-    /// Rests until something comes, `allowed` is over or the connection is told to end: in each case it is then waited for as
-    /// before. If it cannot rest now, since its last answer is still on its way, it does so later: gives what is allowed
-    /// beyond that.
+    /// Rests until bytes come, `allowed` is over or the connection is told to end. In each case the
+    /// caller then waits as before. The connection cannot rest while its last answer is still in
+    /// flight. Then it rests later, and this function returns the allowed time beyond that.
     ///
     /// # Errors
-    /// Another core has taken it.
+    /// Another core has taken the connection.
     pub(super) async fn rest(&mut self, allowed: Duration) -> Result<Option<Duration>, Lost> {
         let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_rest(allowed)) };
         self.limit.set(allowed);
@@ -54,7 +57,7 @@ impl Connection {
             }
             Err(socket) => socket,
         };
-        // Who asked before it ends is answered, although this core comes late.
+        // A client that asked before the end is answered, although this core comes late.
         self.stream = TcpStream::resume(socket)?;
         Ok(None)
     }

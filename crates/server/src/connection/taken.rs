@@ -1,7 +1,8 @@
-//! Waiting for a client to take what is sent: as long as it takes some of it, since a slow client is not a dead one.
+//! The time limit for sending: the client must take a part of the answer in each period, because a
+//! slow client is not a dead client.
 //!
-//! Leaves out what is sent, and which limits other waits have. The rule is tested below, the cut through the binary
-//! (`crates/cli/tests/e2e/bounds.rs`).
+//! Leaves out sending itself and the limits of other waits. The rule is tested below, the
+//! disconnect through the binary (`crates/cli/tests/e2e/bounds.rs`).
 
 use super::{Lost, WaitingFor};
 use crate::{
@@ -17,11 +18,11 @@ use std::{
 };
 use vermeil::{Sleep, TcpStream, now_ms};
 
-/// How often within the time that a client may take for a step it is looked whether it has taken one: it is cut a quarter of
-/// that time late at most. Guess: timers and system calls of slow clients alone.
+/// Progress checks per write timeout. A stalled client is disconnected at most a quarter of the
+/// timeout late. Guess: the checks cost timers and system calls for slow clients alone.
 const LOOKS: u32 = 4;
 
-/// Waits for `sending` as long as the client takes some of what was sent.
+/// Waits for `sending` as long as the client takes some of the sent bytes.
 pub(super) async fn while_taken<T>(
     stream: &TcpStream,
     place: &Place,
@@ -30,7 +31,8 @@ pub(super) async fn while_taken<T>(
     sending: impl Future<Output = io::Result<T>>,
 ) -> Result<T, Lost> {
     let mut sending = pin!(sending);
-    // Nearly always the kernel has room, and no limit is needed where it is asked at once (epoll).
+    // Nearly always the kernel has room. A driver that asks the kernel at once (epoll) then needs
+    // no limit.
     if let Poll::Ready(sent) = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await {
         return Ok(sent?);
     }
@@ -75,17 +77,17 @@ async fn taken<T>(
     }
 }
 
-/// How fast the client takes an answer whose place another connection wants: it is looked at twice,
-/// because only the difference tells.
+/// The rate at which the client takes an answer, when another connection wants the place. Two
+/// checks are needed, because only the difference tells.
 #[derive(Default)]
 struct Wanted {
-    /// Bytes that it had taken at the last look, and when that was.
+    /// Bytes taken at the last check, and the time of that check.
     taken: Option<(u64, u64)>,
 }
 
 impl Wanted {
-    /// Whether the connection gives way, now that so many bytes are taken: less than the least rate
-    /// is no progress.
+    /// Whether the connection gives way, now that `taken` bytes are taken. Less than the minimum
+    /// rate is no progress.
     fn gives_way(&mut self, taken: u64, now_ms: u64) -> bool {
         let Some((before, at_ms)) = self.taken.replace((taken, now_ms)) else { return false };
         let least = CONTENT_RATE_MIN * now_ms.saturating_sub(at_ms) / 1000;
@@ -93,18 +95,19 @@ impl Wanted {
     }
 }
 
-/// The steps of a client, as they are looked at: not before the first quarter of the time is over, since a ring's driver sends
-/// nothing at once, and most answers would cost a system call that nobody needs.
+/// The progress of a client. The first check is after a quarter of the timeout, because an io_uring
+/// driver sends nothing at once. An earlier check would cost most answers a needless system call.
 #[derive(Default)]
 struct Steps {
-    /// Bytes that it had taken, if it was looked already.
+    /// Bytes taken at the last check, if there was one.
     taken: Option<u64>,
-    /// How often they were the same.
+    /// How many checks in a row found the same number.
     same: u32,
 }
 
 impl Steps {
-    /// Whether there has been none for the whole time, now that so many bytes are taken.
+    /// Whether the client has made no progress for the whole timeout, now that `taken` bytes are
+    /// taken.
     fn have_ended(&mut self, taken: u64) -> bool {
         self.same = if self.taken == Some(taken) { self.same + 1 } else { 0 };
         self.taken = Some(taken);
@@ -127,7 +130,8 @@ mod tests {
         assert!(steady.gives_way(1500, 6001), "nothing taken");
     }
 
-    /// It was looked at once in the whole time, so a step at its start was one until the end of the next.
+    /// With a single check per timeout, a step at the start of a period counted until the end of
+    /// the next period.
     #[test]
     fn the_time_begins_with_the_last_step() {
         let mut steps = Steps::default();
