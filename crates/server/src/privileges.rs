@@ -1,9 +1,10 @@
-//! Giving up the superuser's rights once they are not needed: after ports are bound, the log is opened and the control
-//! socket is there.
+//! Gives up the superuser's rights once they are no longer needed: after the server has bound its
+//! ports, opened the log and made the control socket.
 //!
-//! Owns when, and what is prepared for afterwards. All of it happens while the process has no other threads, because the
-//! kernel knows users by thread. Programs that run as other users are the spawner's, which keeps the right to become them;
-//! then it is started before. Tested through the binary (`crates/cli/tests/e2e/user.rs`).
+//! Owns the moment and the preparations. All steps happen while the process has no other threads,
+//! because the kernel keeps users per thread. The spawner runs programs as other users and keeps
+//! the right to change the user, so in that case it starts before the server gives up its rights.
+//! Tested through the binary (`crates/cli/tests/e2e/user.rs`).
 
 use crate::{log::LogTarget, options::ServeOptions, voice::say};
 use rustix::{
@@ -15,7 +16,8 @@ use std::{fmt, io, str::FromStr};
 use vermeil_io::output::{Output, Owner};
 use vermeil_spawn::{Identity, UserError};
 
-/// Who the server runs as once it has what only the superuser may have. As text: `NAME` or `NAME:GROUP`.
+/// The user of the server after it has opened the resources that need the superuser. As text:
+/// `NAME` or `NAME:GROUP`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct User {
     text: String,
@@ -40,15 +42,15 @@ impl fmt::Display for User {
     }
 }
 
-/// Why programs are not run as somebody, however they are asked for: a rule of suexec's.
+/// Why programs may not run as a user, however they are configured: a rule of suexec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// Their user would be the superuser.
+    /// The programs' user would be the superuser.
     #[error(
         "programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of their own"
     )]
     User,
-    /// Their group would be the superuser's.
+    /// The programs' group would be the superuser's.
     #[error(
         "programs do not run in the superuser's group, whose files may be written to by it; name a user of another group, or for one \
          host another group behind it, as \"USER:GROUP\""
@@ -61,7 +63,8 @@ impl Unfit {
     pub(crate) const SERVER: &str = "the server's own user: its programs could reach the PHP of every host, read the access log and stop the \
         server; name a user of their own";
 
-    /// Nothing if programs may run as `identity`. Whoever the server is already, its programs gain nothing by being.
+    /// `None` if programs may run as `identity`. A program that runs in the server's own group
+    /// gains no rights from it.
     pub fn of(identity: &Identity) -> Option<Self> {
         let is_ours = (geteuid().as_raw(), getegid().as_raw()) == (identity.uid, identity.gid);
         match identity {
@@ -72,7 +75,7 @@ impl Unfit {
     }
 }
 
-/// The user could not be taken on.
+/// The process could not become the user.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot become user {user}: {why}")]
 pub struct PrivilegeError {
@@ -81,7 +84,7 @@ pub struct PrivilegeError {
 }
 
 impl User {
-    /// Its numbers.
+    /// The numeric ids of the user.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -95,10 +98,11 @@ impl User {
         (geteuid().as_raw(), getegid().as_raw()) == (self.identity.uid, self.identity.gid)
     }
 
-    /// Becomes this user, for good; nothing to do for a process that is. To be called before there are other threads.
+    /// Becomes this user, for good. A process that is this user already does nothing. Call this
+    /// function before other threads exist.
     ///
     /// # Errors
-    /// This process may not.
+    /// This process lacks the right.
     pub(crate) fn take_on(&self) -> Result<(), PrivilegeError> {
         let failed = |why: String| PrivilegeError { user: self.text.clone(), why };
         if self.is_ours() {
@@ -113,7 +117,8 @@ impl User {
             .and_then(|()| set_thread_res_gid(gid, gid, gid))
             .and_then(|()| set_thread_res_uid(uid, uid, uid))
             .map_err(|error| failed(io::Error::from(error).to_string()))?;
-        // A kernel that lets it come back would make all of this vain.
+        // Without this check, a kernel that lets the process return to root would make all of this
+        // vain.
         let root = Uid::ROOT;
         if !uid.is_root() && set_thread_res_uid(root, root, root).is_ok() {
             return Err(failed("the rights could be had back".to_owned()));
@@ -121,8 +126,8 @@ impl User {
         Ok(())
     }
 
-    /// Makes the log's file for this user if it is missing. The server opens it as this user from then on, so a file
-    /// that is there keeps its owner.
+    /// Makes the log's file for this user if the file is missing. From then on the server opens the
+    /// file as this user, so an existing file keeps its owner.
     ///
     /// # Errors
     /// The file cannot be made, or another user could have planted it.
@@ -132,23 +137,23 @@ impl User {
             return Ok(());
         }
         match Output::append().owned_by(Some(self.owner())).open(path) {
-            // A FIFO without a reader is there, and is opened later.
+            // The path is a FIFO without a reader, and the server opens it later.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => Ok(()),
             opened => opened.map(drop),
         }
     }
 }
 
-/// When a server becomes its user.
+/// The moment at which a server becomes its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Before the spawner is started.
+    /// Before the spawner starts.
     BeforePrograms,
-    /// Afterwards, because programs run as others.
+    /// After the spawner has started, because programs run as other users.
     AfterPrograms,
 }
 
-/// When this server becomes its user.
+/// The moment at which this server becomes its user.
 pub(crate) fn when(options: &ServeOptions) -> When {
     let Some(user) = &options.user else { return When::BeforePrograms };
     let is_other = |identity: &Identity| identity.uid != user.identity.uid;
@@ -166,7 +171,7 @@ pub(crate) fn when(options: &ServeOptions) -> When {
     }
 }
 
-/// Why the programs that `options` ask for may not run as they would: CGI programs as the server's own user.
+/// Why the programs of `options` may not run as configured: CGI programs as the server's own user.
 pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
     let user = options.user.as_ref()?;
     let is_server = |identity: &Identity| identity.uid == user.identity.uid;
@@ -179,7 +184,8 @@ pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
     if is_named {
         return Some(format!("cannot run CGI programs as {user}: that is {}", Unfit::SERVER));
     }
-    // Without a user they are the server's own. That is no loss where all programs are.
+    // Without a configured user, programs run as the server's user. That is no loss if all programs
+    // do.
     let is_nameless =
         crate::cgi::profiles(&options.cgi, &options.hosts).any(|profile| profile.identity.is_none());
     let mut pools = options.hosts.pools().filter_map(|pool| pool.user.as_ref());
@@ -192,12 +198,13 @@ pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
     })
 }
 
-/// The user that this process becomes, if that is another: it is to have what the server uses later.
+/// The user that this process will become, if that is another user. Files that the server uses
+/// later must belong to this user.
 pub(crate) fn owner(options: &ServeOptions) -> Option<Owner> {
     options.user.as_ref().filter(|user| !user.is_ours()).map(User::owner)
 }
 
-/// Prepares for being another user.
+/// Prepares the change to another user.
 ///
 /// # Errors
 /// The log cannot be opened.
@@ -205,10 +212,10 @@ pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
     options.user.as_ref().map_or(Ok(()), |user| user.own_log(&options.log))
 }
 
-/// Becomes the user that was asked for, if it is time.
+/// Becomes the configured user, if `now` is the right moment.
 ///
 /// # Errors
-/// This process may not.
+/// This process lacks the right.
 pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> {
     match &options.user {
         Some(user) if when(options) == now => user.take_on(),
@@ -216,7 +223,7 @@ pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), Privilege
     }
 }
 
-/// Says who serves, if that is to be said.
+/// Logs the user of the server, or a warning if that is the superuser.
 pub(crate) fn say_who(options: &ServeOptions) {
     match &options.user {
         Some(user) => say(format_args!("user: {user}")),

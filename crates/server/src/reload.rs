@@ -1,9 +1,11 @@
-//! Another configuration for a server that runs: built aside, refused as a whole or swapped in as a whole.
+//! Reload: another configuration for a running server, prepared aside, then refused as a whole or
+//! swapped in as a whole.
 //!
-//! Everything that can fail is done before anything is changed: the file is read, addresses are opened, the default host's
-//! folder is, and the log. Then each core changes between two of its events. No connection is closed: those that are open
-//! get the new limits and hosts with their next request. What cannot change while the server runs is said, and stays.
-//! Tested through the binary (`crates/cli/tests/e2e/reload.rs`).
+//! Every step that can fail comes before any change: reading the file, opening addresses, the
+//! default host's folder and the log. Then each core changes between two of its events. No
+//! connection is closed, because open connections get the new limits and hosts with their next
+//! request. The server logs settings that cannot change while it runs, and keeps them. Tested
+//! through the binary (`crates/cli/tests/e2e/reload.rs`).
 
 use crate::{
     balance::Balancing,
@@ -37,37 +39,37 @@ use vermeil::Handle;
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
 
-/// How old a status may be that is served as a page. Guess: whoever watches looks once a second at most.
+/// Maximum age of a status that is served as a page. Guess: a person looks once a second at most.
 const PAGE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Why a reload was refused. The server goes on as before.
+/// Why a reload was refused. The server continues as before.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
-    /// There is nothing to load.
+    /// The server has no configuration file.
     #[error("it was started from a command line; only a server with --config FILE can be reloaded")]
     NoFile,
-    /// It is about to end.
+    /// The server is about to end.
     #[error("it is stopping")]
     Stopping,
-    /// Another process is taking over, with what there is.
+    /// Another process is taking over, with the present configuration.
     #[error("another process is taking over; have that one read the configuration")]
     HandingOver,
-    /// Its programs cannot be had as it says.
+    /// The programs cannot run as the new configuration says.
     #[error(transparent)]
     Programs(#[from] ReviseError),
-    /// An instance refuses it, or cannot be asked.
+    /// An instance refuses the configuration, or does not answer.
     #[error("{0}")]
     Instance(String),
-    /// The file.
+    /// The configuration file.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The machine.
+    /// The topology of the machine.
     #[error(transparent)]
     Machine(#[from] vermeil_topology::Error),
     /// A new address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A new address, which another process opens.
+    /// A new address, which the broker opens.
     #[error("{0}")]
     Broker(io::Error),
     /// The folder of the default host.
@@ -78,21 +80,21 @@ pub(crate) enum ReloadError {
     Log(#[from] LogError),
 }
 
-/// A server that runs, for whoever watches over it: the thread of the signals and that of the control socket.
+/// A running server, as the threads of the signals and of the control socket see it.
 pub(crate) struct Running {
     handle: Handle,
     notices: Arc<Notices>,
     programs: Option<Arc<Shared>>,
     broker: Broker,
     since: Instant,
-    /// What the cores have said last.
+    /// The last answers of the cores.
     answered: Answered,
     present: Mutex<Present>,
-    /// The status that was served last, and when it was made.
+    /// The status that was served last, and the time when it was made.
     page: Mutex<Option<(Instant, Status)>>,
 }
 
-/// What [`Running`] is made of.
+/// The parts of [`Running`].
 pub(crate) struct Started {
     pub(crate) handle: Handle,
     pub(crate) options: ServeOptions,
@@ -101,22 +103,22 @@ pub(crate) struct Started {
     pub(crate) notices: Arc<Notices>,
     pub(crate) programs: Option<Arc<Shared>>,
     pub(crate) bound: Vec<(SocketAddr, SocketAddr)>,
-    /// Sockets for agent checks, to be handed over.
+    /// Sockets for agent checks, kept for a takeover.
     pub(crate) agent: Vec<Listening>,
     pub(crate) broker: Broker,
 }
 
-/// What is served at present.
+/// The present configuration and its state.
 struct Present {
     options: ServeOptions,
     server: Arc<Server>,
-    /// Nothing once it was closed.
+    /// `None` once the log was closed.
     log: Option<Log>,
-    /// What became of the records of logs that another configuration has ended.
+    /// The counts of logs that an earlier configuration used.
     past_log: LogCounts,
-    /// Addresses as they were asked for and as they are bound.
+    /// Addresses as configured and as bound.
     bound: Vec<(SocketAddr, SocketAddr)>,
-    /// How often another configuration was taken.
+    /// Number of reloads that were accepted.
     reloads: u64,
     agent: Vec<Listening>,
     /// Whether another process is taking over.
@@ -124,7 +126,7 @@ struct Present {
 }
 
 impl Present {
-    /// What became of all records, with those of the present log.
+    /// The counts of all records, including those of the present log.
     fn log_counts(&self, present: LogCounts) -> LogCounts {
         let LogCounts { written, dropped } = self.past_log;
         LogCounts { written: written + present.written, dropped: dropped + present.dropped }
@@ -156,7 +158,8 @@ impl Running {
         }
     }
 
-    /// The same for a page: of a second ago at most, so that asking for it often costs nothing. Nothing while another asks.
+    /// The status for a page, at most a second old, so that frequent requests cost nothing. `None`
+    /// while another request collects the status.
     pub(crate) fn status_for_page(&self, form: StatusForm) -> Option<Bytes> {
         let mut kept = self.page.try_lock().ok()?;
         if kept.as_ref().is_none_or(|(made, _)| made.elapsed() > PAGE_AGE_MAX) {
@@ -173,17 +176,17 @@ impl Running {
         self.present.lock().expect("nothing panics under this lock")
     }
 
-    /// What all cores share at present.
+    /// The state that all cores share at present.
     pub(crate) fn server(&self) -> Arc<Server> {
         self.present().server.clone()
     }
 
-    /// The driver of its cores.
+    /// The driver of the cores.
     pub(crate) fn io(&self) -> String {
         self.handle.snapshot().cores.first().map(|core| core.io.clone()).unwrap_or_default()
     }
 
-    /// The file of the configuration, if it is from one.
+    /// The configuration file, if there is one.
     pub(crate) fn file(&self) -> Option<std::path::PathBuf> {
         self.present().options.file.clone()
     }
@@ -195,22 +198,24 @@ impl Running {
         }
     }
 
-    /// Closes the log; to be called when no core writes to it any more. What became of its records.
+    /// Closes the log and returns the counts of its records. Call this function when no core writes
+    /// to the log any more.
     pub(crate) fn close_log(&self) -> LogCounts {
         let log = self.present().log.take();
         let counts = log.map(Log::close).unwrap_or_default();
         self.present().log_counts(counts)
     }
 
-    /// Takes the configuration from its file again; what it came to, in lines, which are also said.
+    /// Reads the configuration from its file again. Returns the resulting lines, which are also
+    /// logged.
     ///
     /// # Errors
-    /// Why it was refused, which is said too; nothing has changed then.
+    /// Why the configuration was refused, which is also logged. Nothing has changed then.
     pub(crate) fn reload_and_say(&self) -> Result<Vec<String>, ReloadError> {
         let result = self.reload_file();
         match &result {
             Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
-            // Whoever asked may not have known; nobody else need be told.
+            // The error goes only to the caller, which may not have known that there is no file.
             Err(ReloadError::NoFile) => {}
             Err(why) => {
                 say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
@@ -234,7 +239,7 @@ impl Running {
         Ok(self.take(&mut present, prepared))
     }
 
-    /// Has the broker open the addresses that `new` has and this server has not.
+    /// Asks the broker to open the addresses that `new` adds.
     fn listen_on_added(&self, present: &Present, new: &ServeOptions) -> Result<Vec<Listening>, ReloadError> {
         let old = &present.options.listen;
         let added = added(old, new);
@@ -249,10 +254,11 @@ impl Running {
         Ok(opened.into_iter().map(take_charge).collect())
     }
 
-    /// As the first half of a reload, for what others have read and opened.
+    /// The first half of a reload, for a configuration and sockets that another process has read
+    /// and opened.
     ///
     /// # Errors
-    /// Why it is refused; nothing has changed.
+    /// Why the configuration is refused. Nothing has changed.
     pub(crate) fn prepare_given(
         &self,
         options: ServeOptions,
@@ -265,12 +271,12 @@ impl Running {
         self.prepare(&present, options, added)
     }
 
-    /// The second half; what there is to say.
+    /// The second half of a reload. Returns the lines to log.
     pub(crate) fn take_given(&self, prepared: Prepared) -> Vec<String> {
         self.take(&mut self.present(), prepared)
     }
 
-    /// Does all that can fail.
+    /// Takes all steps that can fail.
     fn prepare(
         &self,
         present: &Present,
@@ -292,7 +298,7 @@ impl Running {
         let hosts = &options.hosts;
         let programs = match &self.programs {
             Some(programs) => Some(programs.revise(old, &options)?),
-            // Without what runs them, programs would be sent as files.
+            // Without a spawner, the server would send programs as files.
             None if hosts.have_php() || hosts.have_cgi() => return Err(ReviseError::NoSpawner.into()),
             None => None,
         };
@@ -303,7 +309,7 @@ impl Running {
         let Prepared { mut options, added, log, programs: mut revision } = prepared;
         let programs = self.programs.as_ref();
         if programs.is_some_and(|programs| programs.cgi().is_none()) && options.hosts.have_cgi() {
-            // Nothing has looked at what was said before.
+            // No program has used the old CGI settings yet.
             present.options.cgi.clone_from(&options.cgi);
         }
         let fixed = keep_what_is_fixed(&present.options, &mut options);
@@ -354,10 +360,10 @@ impl Running {
     }
 }
 
-/// Opens the addresses that `new` has and `old` has not.
+/// Opens the addresses that `new` has and `old` lacks.
 ///
 /// # Errors
-/// One of them cannot be listened on; none is.
+/// The server cannot listen on one of them. Then it opens none.
 pub(crate) fn listen_on_added(
     old: &[SocketAddr],
     new: &ServeOptions,
@@ -373,7 +379,7 @@ fn added(old: &[SocketAddr], new: &ServeOptions) -> Vec<SocketAddr> {
     new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect()
 }
 
-/// What a reload needs, all of it at hand.
+/// Everything that a reload needs.
 pub(crate) struct Prepared {
     options: ServeOptions,
     added: Vec<Listening>,
@@ -431,12 +437,13 @@ impl Overseer for Running {
     }
 }
 
-/// Says that a process did not come to serve.
+/// Logs that the process of a takeover did not start to serve.
 pub(crate) fn say_kept(pid: u32) {
     say(format_args!("process {pid}, which was to take over, has not come to serve: going on as before"));
 }
 
-/// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.
+/// Restores in `new` the settings that cannot change while the server runs. Returns the keys whose
+/// change was ignored.
 fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
     let layout = keys_that_differ(&old.instances, &new.instances);
     let changed = [

@@ -1,10 +1,11 @@
-//! How a confined process has a name removed that it made before it was confined: by its broker.
+//! How a confined process removes a name that it made before its confinement: the broker removes
+//! the name.
 //!
-//! Leaves out which name, and the asking (`serve/broker/`).
+//! Leaves out the choice of the name, and the request (`serve/broker/`).
 
 use std::{fmt, sync::Arc};
 
-/// Removes one name, in place of the process that holds this.
+/// Removes one name in place of the process that holds this value.
 #[derive(Clone)]
 pub(crate) struct Remover(Arc<dyn Fn() + Send + Sync>);
 
@@ -13,7 +14,8 @@ impl Remover {
         Self(Arc::new(remove))
     }
 
-    /// Removes the name. A failure is harmless: the next start removes names that ended servers left behind.
+    /// Removes the name. A failure is harmless, because the next start removes names that ended
+    /// servers left behind.
     pub(crate) fn remove(&self) {
         (self.0)();
     }

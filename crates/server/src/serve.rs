@@ -1,7 +1,8 @@
 //! One server from its start to its end.
 //!
-//! Owns the order of things: everything that can be refused is refused before the first connection is accepted; at
-//! SIGTERM accepting ends first, then what is idle, then what is busy; the log is closed last. Tested through the binary.
+//! Owns the order of the steps. Every refusal comes before the first connection is accepted. At
+//! SIGTERM the server first stops accepting, then ends idle connections, then busy connections. The
+//! server closes the log last. Tested through the binary.
 
 pub(crate) mod broker;
 
@@ -51,7 +52,8 @@ use vermeil::{Board, DriverOptions, Pinning, Runtime, StartError};
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
 
-/// Descriptors for everything but connections and kept files: rings, sockets, logs, look-ups under way. Guess, generous.
+/// Descriptors for everything except connections and cached files: rings, sockets, logs, current
+/// look-ups. Guess, generous.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
 
 /// How often a server that waits for balancers looks for the second signal.
@@ -67,24 +69,24 @@ pub enum ServeError {
     /// The programs that answer requests.
     #[error(transparent)]
     Programs(#[from] SetupError),
-    /// Something on this machine.
+    /// A condition of this machine.
     #[error("{0}")]
     Condition(String),
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The server that runs.
+    /// The server that runs already.
     #[error(transparent)]
     TakeOver(#[from] TakeOverError),
-    /// What is to be handed over one day.
+    /// Duplicates of the sockets, for a later takeover.
     #[error("cannot keep the listening sockets: {0}; raise the limit of open files?")]
     Descriptors(io::Error),
     /// The address of agent checks.
     #[error("cannot answer agent checks at {addr}: {source}; choose another address")]
     Agent {
-        /// Which.
+        /// The address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The control socket.
@@ -93,9 +95,9 @@ pub enum ServeError {
     /// The file of the recording.
     #[error("--trace {}: cannot write it: {source}; choose another place", path.display())]
     Trace {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The log.
@@ -104,7 +106,7 @@ pub enum ServeError {
     /// The cores.
     #[error(transparent)]
     Runtime(#[from] StartError),
-    /// The log, for the user that the server becomes.
+    /// The log file of the user that the server becomes.
     #[error("cannot make the access log for the user that the server becomes: {0}")]
     OwnLog(io::Error),
     /// The process that opens logs and addresses later.
@@ -119,9 +121,9 @@ pub enum ServeError {
     /// One of several instances.
     #[error("instance {number} does not serve: {why}")]
     Instance {
-        /// Which.
+        /// Number of the instance.
         number: u32,
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
     /// The supervisor of this instance.
@@ -132,7 +134,7 @@ pub enum ServeError {
     Core {
         /// Index of the core.
         core: u32,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -142,12 +144,14 @@ pub enum ServeError {
 pub enum Ended {
     /// Every request that was begun was answered.
     Clean,
-    /// Time was up, or the second signal came: so many connections were cut. Of several instances: so many have cut some.
+    /// The drain timeout expired, or the second signal came: the number of connections that were
+    /// closed early. With several instances, the number of instances that closed connections early.
     Cut(u64),
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; the second signal ends it at once. SIGHUP takes the configuration from
-/// its file again, if there is one; it and SIGUSR1 open the log anew.
+/// Serves until SIGTERM or SIGINT, then drains. The second signal ends the server at once. SIGHUP
+/// reads the configuration from its file again, if there is one. SIGHUP and SIGUSR1 open the log
+/// anew.
 ///
 /// # Errors
 /// [`ServeError`], before anything was served.
@@ -155,7 +159,7 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     serve_as(options, None)
 }
 
-/// As [`serve`], for one of several instances: sockets come from the supervisor, and so do reloads.
+/// Like [`serve`], for one of several instances. Sockets and reloads come from the supervisor.
 ///
 /// # Errors
 /// As there.
@@ -164,7 +168,7 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended
     serve_as(options, Some(assigned))
 }
 
-/// Refuses what `vermeil check` refuses too.
+/// Refuses the conditions that `vermeil check` refuses too.
 ///
 /// # Errors
 /// [`ServeError::Condition`].
@@ -207,7 +211,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
     let room = Setup::make_room(&options)?;
     privileges::give_up(&options, When::BeforePrograms)?;
-    // It forks, which only a process without other threads may: those of self-tests have ended.
+    // This step forks, which only a process without other threads may do. The threads of self-tests
+    // have ended.
     let mut programs = Setup::prepare(&options, room)?;
     privileges::give_up(&options, When::AfterPrograms)?;
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
@@ -218,7 +223,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         folder: rights.workspace,
     };
     let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
-    // Before any other thread exists: threads inherit the sandbox.
+    // Before any other thread exists, because threads inherit the sandbox.
     let keeper = programs.as_ref().and_then(Setup::keeper);
     let sandbox = sandbox::enter(&rights, Outside { broker: broker.pid(), keeper });
     if let Some(programs) = &mut programs {
@@ -315,9 +320,9 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     Ok(ended)
 }
 
-/// Who asks a server what it does, and tells it to reload.
+/// The source of status requests and reloads.
 enum Watch<C> {
-    /// Its owner, over the control socket; and whoever sends SIGHUP.
+    /// The owner, over the control socket, and any sender of SIGHUP.
     Control(C),
     /// The supervisor.
     Supervisor(Box<Assigned>),
@@ -332,7 +337,7 @@ impl Watch<Bound> {
         }
     }
 
-    /// Starts what answers, or says why there is nothing.
+    /// Starts the thread of the control socket, or says why there is none.
     fn start(self, broker: &Broker) -> Watch<Result<Control, String>> {
         match self {
             Self::Control(bound) => Watch::Control(bound.start(Some(broker.control_remover()))),
@@ -341,7 +346,7 @@ impl Watch<Bound> {
     }
 }
 
-/// What SIGHUP is for, besides the log.
+/// The effect of SIGHUP, besides the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HangUp {
     Reload,
@@ -349,7 +354,7 @@ enum HangUp {
 }
 
 impl Watch<Result<Control, String>> {
-    /// From now on it is answered; says that the server serves.
+    /// Starts to answer status requests and reloads, and reports that the server serves.
     fn begin(
         self,
         running: &Arc<Running>,
@@ -380,7 +385,7 @@ impl Watch<Result<Control, String>> {
         }
     }
 
-    /// Instead: another server goes on, and is the one to be asked.
+    /// The alternative to `begin`, because another server has taken over and answers instead.
     fn call_off(self) -> (Option<Control>, HangUp) {
         match self {
             Self::Control(control) => (control.ok(), HangUp::LogOnly),
@@ -389,15 +394,15 @@ impl Watch<Result<Control, String>> {
     }
 }
 
-/// What is said at the start.
+/// The facts for the lines at the start.
 struct About {
     changes: String,
-    /// The pages that were got, if any were asked for.
+    /// The memory pages that were obtained, if any were configured.
     memory: Option<String>,
     sandbox: String,
-    /// What there is of busy polling, if it is wanted.
+    /// The state of busy polling, if it is configured.
     busy_poll: Option<String>,
-    /// What is served.
+    /// The hosts.
     what: String,
     cpus: Vec<CpuId>,
 }
@@ -437,17 +442,17 @@ fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, 
     Ok(builder.build()?)
 }
 
-/// Raises this process's limit of descriptors as far as it may: connections and files are bounded by options of their
-/// own. To be called before defaults are taken from the limit.
+/// Raises this process's limit of descriptors as far as the hard limit allows, because options
+/// bound connections and files. Call this function before defaults are derived from the limit.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Refused, the old limit stays, which `connections_that_fit` respects.
+        // If the kernel refuses, the old limit stays, and `connections_that_fit` respects it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
 }
 
-/// How a limit of descriptors is divided.
+/// The shares of a limit of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shares {
     /// Connections that each core may hold.
@@ -457,8 +462,9 @@ struct Shares {
 }
 
 impl Shares {
-    /// Of `limit` descriptors for `cores` cores, of which the cache and the folders of hosts hold `files`. A small limit makes every
-    /// share small, so that connections always have about a third at least.
+    /// Divides `limit` descriptors among `cores` cores. The cache and the folders of hosts hold
+    /// `files` of them. A small limit makes every share small, so that connections always have at
+    /// least about a third.
     fn of(limit: u64, cores: usize, files: u64) -> Self {
         let of_our_own = DESCRIPTORS_OF_OUR_OWN.min(limit / 4);
         let cores = cores.max(1) as u64;
@@ -468,16 +474,18 @@ impl Shares {
         Self { each: count(left / cores).max(1), ahead: count(ahead) }
     }
 
-    /// Of this process; nothing if it has no limit.
+    /// The limit and the shares of this process. `None` if the process has no limit.
     fn here(options: &ServeOptions) -> Option<(u64, Self)> {
         let limit = getrlimit(Resource::Nofile).current?;
-        // A site has one, and is let go by the cores only after another has taken its place.
+        // Each site has one descriptor, and after a reload the cores release the old site only once
+        // the new site has replaced it.
         let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
         Some((limit, Self::of(limit, options.cpus.len(), options.store.descriptors_max + sites)))
     }
 }
 
-/// Connections each core may hold: what was asked for, or what the limit of descriptors leaves beside the files.
+/// Connections that each core may hold: the configured number, or the number that the limit of
+/// descriptors leaves beside the files.
 pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
     let Some((limit, Shares { each, .. })) = Shares::here(options) else { return options.connections_max };
     let fit = options.connections_max.min(each);
@@ -503,12 +511,12 @@ pub(crate) fn bind_agent(
         .map_err(|(addr, source)| ServeError::Agent { addr, source })
 }
 
-/// The same sockets once more.
+/// Duplicates the sockets.
 pub(crate) fn cloned(listening: &[Listening]) -> Result<Vec<Listening>, ServeError> {
     listening.iter().map(Listening::try_clone).collect::<io::Result<_>>().map_err(ServeError::Descriptors)
 }
 
-/// Says where the control socket is, or why it is not.
+/// Logs the path of the control socket, or why there is none.
 pub(crate) fn watch_over(control: Result<Control, String>) -> Option<Control> {
     match control {
         Ok(control) => {
@@ -522,14 +530,14 @@ pub(crate) fn watch_over(control: Result<Control, String>) -> Option<Control> {
     }
 }
 
-/// Says what can be opened where.
+/// Logs the URL of each address.
 pub(crate) fn describe_addresses(what: &str, bound: &[(SocketAddr, SocketAddr)]) {
     for (_, addr) in bound {
         say(format_args!("serving {what} at {}", url(*addr)));
     }
 }
 
-/// What a person can open in a browser: all interfaces are shown as this machine.
+/// A URL for a browser. All interfaces are shown as this machine.
 fn url(addr: SocketAddr) -> String {
     let host = match addr {
         _ if addr.ip().is_unspecified() => "localhost".to_owned(),
@@ -543,7 +551,7 @@ fn url(addr: SocketAddr) -> String {
     }
 }
 
-/// Finishes what was begun, and ends.
+/// Finishes the requests that were begun, and ends.
 fn drain(
     runtime: Runtime,
     running: &Running,
@@ -571,7 +579,7 @@ fn drain(
         running.server().drain();
         cores::drain(&runtime.handle());
         let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
-        // Without their threads nothing keeps the process from ending.
+        // The remaining cores do not keep the process from ending.
         stopped.cores_left.iter().for_each(|left| say(format_args!("{left}")));
         end.close();
     });
@@ -584,7 +592,8 @@ fn drain(
     }
 }
 
-/// Leaves balancers time to notice that this server is not ready any more, unless that is not wanted.
+/// Gives balancers time to notice that this server is no longer ready, unless `is_unwanted` says
+/// otherwise.
 fn wait_for_balancers(leave: Duration, is_unwanted: impl Fn() -> bool) {
     if leave.is_zero() || is_unwanted() {
         return;
@@ -596,7 +605,7 @@ fn wait_for_balancers(leave: Duration, is_unwanted: impl Fn() -> bool) {
     }
 }
 
-/// Serves until a signal asks to stop, which it gives.
+/// Serves until a signal asks to stop, and returns that signal.
 fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c_int {
     for signal in signals.forever() {
         match signal {
@@ -609,7 +618,7 @@ fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c
     unreachable!("nobody closes them before it drains")
 }
 
-/// SIGHUP: another configuration if there is a file, and the log anew in any case.
+/// SIGHUP: reads the configuration again if there is a file, and opens the log anew in any case.
 fn reload(running: &Running) {
     if running.reload_and_say().is_err() {
         running.reopen_log();

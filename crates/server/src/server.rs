@@ -1,6 +1,8 @@
-//! What all cores of one server share: the open sites, the bounds, the counters, and whether it is draining.
+//! The state that all cores of one server share: the open sites, the bounds, the counters, and
+//! whether the server is draining.
 //!
-//! Read by every request, written seldom: counters are per core, each on lines of its own.
+//! Every request reads this state, and writes are rare. Counters are per core, each on its own
+//! cache lines.
 
 use crate::{
     balance::Balancing,
@@ -38,15 +40,15 @@ pub(crate) struct Server {
     life: Arc<Life>,
 }
 
-/// What outlives a configuration.
+/// The state that outlives a configuration.
 struct Life {
-    /// About to drain: balancers are told, and nothing else has changed.
+    /// The server is about to drain. Balancers are told, and nothing else has changed.
     leaving: AtomicBool,
-    /// For the status that is served as a page; once there is one.
+    /// The source of the status that is served as a page. Set once the server runs.
     running: OnceLock<Weak<Running>>,
     draining: AtomicBool,
     clients: Arc<Clients>,
-    /// Another server has its addresses: balancers need not be told that this one goes.
+    /// Another server has the addresses, so balancers need not learn that this server ends.
     handed_over: AtomicBool,
     counters: Box<[CachePadded<Counters>]>,
 }
@@ -59,14 +61,14 @@ pub(crate) struct Counters {
     unfinished: AtomicU64,
 }
 
-/// What a server did in its life.
+/// Totals over the life of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// Requests answered, or cut while being answered.
+    /// Requests that were answered, or whose answer was cut off.
     pub requests: u64,
-    /// Answers cut because their file changed while it was sent.
+    /// Answers cut off because their file changed during sending.
     pub cut: u64,
-    /// Connections that were cut when the server stopped.
+    /// Connections that the server closed early when it stopped.
     pub unfinished: u64,
 }
 
@@ -119,28 +121,28 @@ impl Server {
         }
     }
 
-    /// From now on balancers are told to send nobody any more.
+    /// Tells balancers from now on to send no more clients.
     pub(crate) fn leave(&self) {
         self.life.leaving.store(true, Ordering::Release);
     }
 
-    /// Whether it is about to drain, or does.
+    /// Whether the server is about to drain, or drains.
     pub(crate) fn is_leaving(&self) -> bool {
         self.life.leaving.load(Ordering::Acquire)
     }
 
-    /// How many cores there are.
+    /// The number of cores.
     pub(crate) fn cores(&self) -> usize {
         self.life.counters.len()
     }
 
-    /// From now on its status can be served.
+    /// Makes the status available for pages.
     pub(crate) fn watched_by(&self, running: &Arc<Running>) {
-        // Said once; a second time would change nothing.
+        // Set once; a second call would change nothing.
         let _ = self.life.running.set(Arc::downgrade(running));
     }
 
-    /// Who knows its status, unless it has just started or is ending.
+    /// The source of the status. `None` if the server has just started or is ending.
     pub(crate) fn running(&self) -> Option<Arc<Running>> {
         self.life.running.get()?.upgrade()
     }
@@ -175,7 +177,7 @@ impl Server {
         self.count(|counters| &counters.unfinished);
     }
 
-    /// Adds one on the calling core, the only writer of its counters.
+    /// Adds 1 on the calling core, the only writer of its counters.
     fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) {
         let core = vermeil::core_index().expect("requests are counted on a core");
         let counter = of(&self.life.counters[core.0 as usize]);
@@ -208,8 +210,8 @@ impl Server {
         );
     }
 
-    /// Counts a connection from `addr` that may be more than its client may hold: then nothing, and
-    /// a notice.
+    /// Counts a connection from `addr`. If the client holds `connections_max` connections already,
+    /// returns `None` and logs a notice.
     pub(crate) fn visit(&self, addr: IpAddr, connections_max: usize) -> Option<Visit> {
         let visit = self.life.clients.enter(addr, self.client_bound, connections_max);
         if visit.is_none() {

@@ -1,6 +1,6 @@
-//! The signals that a server obeys, and the one that it sends to itself.
+//! The signals that a server obeys, and the signal that a server sends to itself.
 //!
-//! Leaves out what is done about them: `serve.rs`, `supervise/mod.rs`. Tested through the binary.
+//! Leaves out the reactions: `serve.rs`, `supervise/mod.rs`. Tested through the binary.
 
 use crate::voice::say;
 use rustix::process::{Signal, getpid, kill_process};
@@ -14,24 +14,26 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Another process has taken over. Of its own kind, so that it is never taken for the second signal to stop, which cuts what is
-/// under way; and one that does nothing where nobody waits for it.
+/// Another process has taken over. This is a separate signal, because the server must not mistake
+/// it for the second signal to stop, which cuts off requests. By default SIGURG does nothing, so it
+/// is harmless where no thread waits for it.
 pub(crate) const TAKEN_OVER: c_int = SIGURG;
 
-/// The supervisor has its instances end at once. Of its own kind, since a service manager signals all processes of a service:
-/// what an instance hears from it and from its supervisor is one and the same first time.
+/// The supervisor tells its instances to end at once. This is a separate signal, because a service
+/// manager signals all processes of a service. An instance that gets SIGTERM from the manager and
+/// from its supervisor must count both as the first request to stop.
 pub(crate) const END_NOW: Signal = Signal::USR2;
 
-/// Who may have a server end at once.
+/// The sender that may end a server at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Impatience {
-    /// Whoever asks it to stop once more.
+    /// Any sender that asks the server to stop a second time.
     Anybodys,
-    /// Its supervisor, as long as there is one.
+    /// The supervisor, as long as it lives.
     Supervisors,
 }
 
-/// The supervisor has gone: nobody is left but those who signal.
+/// Set when the supervisor has gone. Then the server obeys any sender.
 static IS_ORPHANED: AtomicBool = AtomicBool::new(false);
 
 impl Impatience {
@@ -40,35 +42,36 @@ impl Impatience {
     }
 }
 
-/// From now on they wait to be read.
+/// Blocks the signals from now on, so that they wait to be read.
 pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
     let mut all = vec![SIGTERM, SIGINT, SIGHUP, SIGUSR1, TAKEN_OVER];
     all.extend((impatience == Impatience::Supervisors).then_some(END_NOW.as_raw()));
     Signals::new(all)
 }
 
-/// How a server stops.
+/// The course of a stop.
 #[derive(Debug)]
 pub(crate) struct Stopping {
     impatience: Impatience,
-    /// Whether anybody has asked for it; nobody has if another process has taken over, or the supervisor has gone.
+    /// Whether a sender has asked for the stop. False if another process has taken over, or the
+    /// supervisor has gone.
     is_asked: bool,
     is_urgent: bool,
 }
 
 impl Stopping {
-    /// It stops because of `signal`.
+    /// Begins a stop because of `signal`.
     pub(crate) fn because_of(signal: c_int, impatience: Impatience) -> Self {
         let is_asked = signal != TAKEN_OVER && !IS_ORPHANED.load(Ordering::Acquire);
         Self { impatience, is_asked, is_urgent: signal == END_NOW.as_raw() }
     }
 
-    /// How to have it end at once, for the line that says that it drains.
+    /// The hint how to end at once, for the line about the drain.
     pub(crate) fn hint(&self) -> &'static str {
         if self.impatience.is_anybodys() { "; a second signal ends it now" } else { "" }
     }
 
-    /// Does what further signals ask for, until they are closed.
+    /// Obeys further signals, until their iterator is closed.
     pub(crate) fn obey(mut self, signals: &mut Signals, reopen_logs: impl Fn(), end_now: impl Fn()) {
         if self.is_urgent {
             end_now();
@@ -83,7 +86,7 @@ impl Stopping {
         }
     }
 
-    /// Another signal asks for it: whether it is to end at once.
+    /// Handles another signal to stop. Returns whether the server must end at once.
     fn is_urgent_by(&mut self, signal: c_int) -> bool {
         if !self.impatience.is_anybodys() || signal == END_NOW.as_raw() {
             return signal == END_NOW.as_raw();
@@ -95,7 +98,7 @@ impl Stopping {
     }
 }
 
-/// Whether one that waits to be read asks to stop. All of them go on waiting.
+/// Whether a pending signal asks to stop. All pending signals remain pending.
 pub(crate) fn ask_to_stop(signals: &mut Signals) -> bool {
     let waiting: Vec<c_int> = signals.pending().collect();
     for signal in waiting.iter().copied().filter_map(Signal::from_named_raw) {
@@ -104,23 +107,23 @@ pub(crate) fn ask_to_stop(signals: &mut Signals) -> bool {
     waiting.iter().any(|signal| [SIGTERM, SIGINT].contains(signal))
 }
 
-/// The supervisor of this process has gone: from now on it obeys whoever signals it.
+/// Records that the supervisor of this process has gone. From now on the process obeys any sender.
 pub(crate) fn be_orphaned() {
     IS_ORPHANED.store(true, Ordering::Release);
 }
 
-/// Has this process drain.
+/// Makes this process drain.
 pub(crate) fn stop_ourselves() {
     send_to_ourselves(Signal::TERM);
 }
 
-/// Has this process drain, since process `pid` has taken over.
+/// Makes this process drain, because process `pid` has taken over.
 pub(crate) fn stop_for(pid: u32) {
     say(format_args!("process {pid} has taken over"));
     send_to_ourselves(Signal::URG);
 }
 
 fn send_to_ourselves(signal: Signal) {
-    // It cannot fail.
+    // A signal to the own process cannot fail.
     let _ = kill_process(getpid(), signal);
 }

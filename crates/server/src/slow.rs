@@ -1,8 +1,11 @@
-//! Answers that wait: for a cold file to be found, for a listing to be made, for a client to take a large file.
+//! Answers that wait: until a cold file is found, a listing is made, or a client takes a large
+//! file.
 //!
-//! What blocks runs on the blocking pool. A file is sent part by part. As a rule each part is copied into a buffer, and leaves
-//! once the file is found to be still the one that was announced. With sendfile(2) the kernel sends pages of its own cache,
-//! so the look comes before, and a writer may still change what is queued. Between parts the core's other colors run. Tested through the binary (`crates/cli/tests`).
+//! Blocking calls run on the blocking pool. A file is sent part by part. As a rule each part is
+//! copied into a buffer, and leaves after a check that the file is still the announced one. With
+//! sendfile(2) the kernel sends pages of its own cache, so the check comes before, and a writer may
+//! still change queued pages. Between parts the core's other colors run. Tested through the binary
+//! (`crates/cli/tests`).
 
 use crate::{
     answer::{self, Answer, List, Open, Sent},
@@ -22,36 +25,34 @@ use vermeil_http::{
 };
 use vermeil_io::CacheOnly;
 
-/// Bytes of a file that are sent before the core's other colors get their turn. Guess: what a socket takes at once, and
-/// some 100 µs of copying.
+/// Bytes of a file that are sent before the core's other colors get their turn. Guess: a socket's
+/// buffer, and some 100 µs of copying.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Bytes of a file that are copied and sent at once, which is also the memory that a slow client of a large file holds.
-/// Measured as cpu time of both ends of a connection over loopback, copying by sendfile(2), medians of 7 interleaved rounds,
-/// files of 1 MB and 10 MB: 1.57 and 1.36 with 128 KiB, because each part costs wake-ups; 1.01 and 0.96 with 256 KiB; 1.02
-/// and 0.79 with 1 MiB.
+/// Bytes of a file per read and send. A slow client of a large file holds a buffer of this size.
+/// Guess: few enough calls, and the buffer stays in the second-level cache.
 const COPIED_BYTES: u64 = 256 * 1024;
 
-/// What a 503 says beside its page.
+/// The field line of a 503.
 pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
-/// What an answer waits for.
+/// The event that an answer waits for.
 pub(crate) enum What {
-    /// The folder of its host must be opened where waiting is allowed.
+    /// The folder of the host must be opened where waiting is allowed.
     Open(Open),
     /// The path must be resolved where waiting is allowed.
     Resolve(Job),
-    /// The server must be asked what it does.
+    /// The status must be collected.
     Status(StatusForm),
-    /// It may be for a program.
+    /// The request may be for a program.
     Program(Call),
     /// The folder must be read.
     List(List),
-    /// The head is in the output; these go behind it.
+    /// The head is in the output, and these pieces follow it.
     Send {
         /// Keeps the file open.
         handle: Handle,
-        /// Which of its representations is sent.
+        /// The representation to send.
         coding: Choice,
         pieces: Vec<Piece>,
         sent: Sent,
@@ -61,19 +62,19 @@ pub(crate) enum What {
 /// A piece of a body.
 pub(crate) enum Piece {
     Bytes(Vec<u8>),
-    /// Of the file's content.
+    /// A range of the file's content.
     Range(ByteRange),
 }
 
 /// A request whose answer waits.
 pub(crate) struct Slow {
     pub(crate) what: What,
-    /// The request's head as received, kept since its buffer is reused.
+    /// The request's head as received, kept because its buffer is reused.
     pub(crate) request: Vec<u8>,
     pub(crate) head: Head,
 }
 
-/// Gives the answer to its end, or to where it goes on as any other.
+/// Gives the answer to its end, or to the point where it continues like any other answer.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
     let Slow { what, request, head } = slow;
     let request = Bytes::from(request);
@@ -84,7 +85,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
 }
 
 async fn give(connection: &mut Connection, mut what: What, request: &[u8], head: Head) -> Result<Sent, Lost> {
-    // What is answered: the request, or what a program has redirected it to.
+    // The head that is answered: the request's, or the target of a program's redirect.
     let mut acting = Cow::Borrowed(request);
     let mut redirects = 0;
     loop {
@@ -94,7 +95,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                 connection.flush(Bytes::new(), More::No).await?;
                 let opened = blocking(move || job.run()).await;
                 local::with(|local| match &opened {
-                    // What was opened is held until it has been found again.
+                    // The opened folder is held until the request has found it again.
                     Ok(Ok(_)) => {
                         let limits = local.server.limits.clone();
                         answer::answer(local, &parsed(&acting, &limits), head, &mut connection.output)
@@ -185,7 +186,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
     }
 }
 
-/// The request again: it was parsed from these bytes before.
+/// Parses the request again. These bytes were parsed before, so parsing succeeds.
 fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
     match vermeil_http::parse(head, limits) {
         Parsed::Complete { request, .. } => request,
@@ -193,12 +194,13 @@ fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
     }
 }
 
-/// Refuses for now.
+/// Answers 503, because the server is busy.
 pub(crate) fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Sent {
     answer::page(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
-/// Sends the pieces of a body; counts in `sent` what the kernel has taken, also when it ends early.
+/// Sends the pieces of a body. Counts in `sent` the bytes that the kernel has taken, also at an
+/// early end.
 async fn send(
     connection: &mut Connection,
     handle: &Handle,
@@ -215,7 +217,7 @@ async fn send(
                 connection.output.extend_from_slice(&bytes);
             }
             (Piece::Range(range), Content::Memory(bytes)) => {
-                // What is in memory has a length that fits.
+                // The length of a content in memory fits `usize`.
                 let part = bytes.slice(range.start as usize..range.end as usize);
                 *sent += range.len();
                 connection.flush(part, More::Yes).await?;
@@ -243,8 +245,9 @@ fn variant(handle: &Handle, coding: Choice) -> &Variant {
     }
 }
 
-/// Sends a range of `file` out of a buffer: each part leaves when the file, looked at after the part was read, is still the
-/// one that was announced. So no part is of another state of the file, whatever happens to the file meanwhile.
+/// Sends a range of `file` out of a buffer. Each part leaves only after a check, made after the
+/// read, that the file is still the announced one. So no part is of another state of the file,
+/// whatever happens to the file meanwhile.
 async fn copy_range(
     connection: &mut Connection,
     file: &OpenFile,
@@ -256,7 +259,7 @@ async fn copy_range(
     }
     let (mut offset, mut since_yield) = (range.start, 0);
     while offset < range.end {
-        // Its buffer comes back for the next part: a slow client holds one.
+        // Its buffer comes back for the next part, so a slow client holds a single buffer.
         connection.sent().await?;
         let part = COPIED_BYTES.min(range.end - offset);
         let mut buffer = mem::take(&mut connection.output);
@@ -264,7 +267,7 @@ async fn copy_range(
         gateway::note_file();
         let read = read_part(file, &mut buffer, part as usize, offset).await;
         if !read || !file.still_same() {
-            // What is before it, this answer's head and others, is as it should be.
+            // The bytes before are correct: this answer's head and earlier answers.
             buffer.truncate(before);
             connection.output = buffer;
             connection.flush(Bytes::new(), More::No).await?;
@@ -286,7 +289,8 @@ async fn copy_range(
     Ok(())
 }
 
-/// Appends `count` bytes of `file` at `offset` to `buffer`; `false` if the file ends before, or cannot be read.
+/// Appends `count` bytes of `file` at `offset` to `buffer`. Returns `false` if the file ends
+/// before, or cannot be read.
 async fn read_part(file: &OpenFile, buffer: &mut Vec<u8>, count: usize, offset: u64) -> bool {
     let (mut have, mut cache) = (0, CacheOnly::Yes);
     while have < count {
@@ -296,7 +300,8 @@ async fn read_part(file: &OpenFile, buffer: &mut Vec<u8>, count: usize, offset: 
             Ok(read) => have += read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let warm = file.warm_job(at, left as u64);
-                // If the pool is full or the file system cannot tell what is in memory, reading waits for the disk.
+                // If the pool is full or the file system cannot tell which pages are in memory,
+                // reading waits for the disk.
                 let _ = blocking(move || warm.run()).await;
                 cache = CacheOnly::No;
             }
@@ -336,7 +341,8 @@ async fn send_range(
             yield_now().await;
         }
     }
-    // What was sent last may have been changed while it was sent; then the client must not take it for whole.
+    // The last part may have changed while it was sent, and then the client must not take the
+    // answer for complete.
     if file.still_same() { Ok(()) } else { Err(Lost::Cut) }
 }
 

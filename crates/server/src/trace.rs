@@ -1,8 +1,10 @@
-//! The recording that a server leaves when it ends: the last events of each core, for `vermeil sim`.
+//! The recording that a server leaves when it ends: the last events of each core, for `vermeil
+//! sim`.
 //!
-//! The file is opened at the start, while the server may still open files and says what is wrong with it, and written when the
-//! cores have stopped. The form is the runtime's (`docs/runtime.md`, Recordings). Leaves out several instances, which the
-//! command line refuses. Tested through the binary (`crates/cli/tests/e2e/trace.rs`).
+//! The server opens the file at the start, while it may still open files and can report an error.
+//! It writes the file when the cores have stopped. The runtime defines the format
+//! (`docs/runtime.md`, Recordings). Leaves out several instances, which the command line refuses.
+//! Tested through the binary (`crates/cli/tests/e2e/trace.rs`).
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,20 +15,20 @@ use vermeil_io::output::Output;
 /// Events that each core keeps: 2 MiB, some tenths of a second under full load.
 pub(crate) const EVENTS_PER_CORE: usize = 1 << 16;
 
-/// Where the recording goes.
+/// The target of the recording.
 pub(crate) struct Trace {
     path: PathBuf,
     file: File,
 }
 
 impl Trace {
-    /// Makes the file, which its owner alone may read.
+    /// Makes the file, which only its owner may read.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = Output::replace().mode(0o600).open(path)?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Writes what the cores have kept; gives the line that says so.
+    /// Writes the events that the cores have kept. Returns the line to log.
     pub(crate) fn write(mut self, handle: &Handle) -> String {
         let path = self.path.display();
         let Some(recording) = handle.recording() else {

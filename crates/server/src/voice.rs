@@ -1,7 +1,7 @@
-//! Lines for whoever started the server, on standard error.
+//! Lines for the operator, on standard error.
 //!
-//! Owns who speaks: the server, or one of its instances. Leaves out what is said as often as something happens
-//! (`log/notices.rs`). Tested through the binary.
+//! Owns the name at the start of each line: the server, or one of its instances. Leaves out notices
+//! about frequent events (`log/notices.rs`). Tested through the binary.
 
 use std::{
     fmt,
@@ -9,27 +9,27 @@ use std::{
     sync::OnceLock,
 };
 
-/// The number of this instance, if it is one of several, and what its lines begin with.
+/// The number of this instance, if there are several, and the prefix of its lines.
 static SPEAKER: OnceLock<(u32, String)> = OnceLock::new();
 
-/// What the lines of this process begin with: its name, and its number if it is one of several instances.
+/// The prefix of this process's lines: its name, and its number if there are several instances.
 pub fn speaker() -> &'static str {
     SPEAKER.get().map_or("vermeil", |(_, speaker)| speaker)
 }
 
-/// The number of this instance; 0 if it is the only one.
+/// The number of this instance, or 0 if it is the only instance.
 pub(crate) fn instance() -> u32 {
     SPEAKER.get().map_or(0, |(number, _)| *number)
 }
 
-/// From now on lines are this instance's.
+/// Marks all further lines as those of instance `number`.
 pub(crate) fn speak_as_instance(number: u32) {
-    // The second time would be a second instance in this process, which there is not.
+    // A second call would mean a second instance in this process, which cannot happen.
     let _ = SPEAKER.set((number, format!("vermeil[{number}]")));
 }
 
-/// Says one line; a closed standard error is no reason to stop.
+/// Writes one line. A closed standard error is no reason to stop.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
-    // In one write: several processes speak.
+    // In a single write, because several processes write to the same stream.
     let _ = io::stderr().write_all(format!("{}: {line}\n", speaker()).as_bytes());
 }

@@ -1,16 +1,17 @@
-//! Whether a core still has its cpu and its memory: both can be taken from a running server, by an administrator who takes a
-//! cpu offline or changes the process's cpuset.
+//! Watches whether a core still has its cpu and its memory. A running server loses both if an
+//! administrator takes a cpu offline or changes the process's cpuset.
 //!
-//! The kernel then puts the thread elsewhere and says nothing, and forgets where it was bound to. So each core looks once a
-//! second; what it has lost is said once, it goes on where it may, and it goes back and says so when it may again. Leaves
-//! out the system calls (`vermeil-io`). Tested here, and on an emulated machine (`cargo xtask test numa`).
+//! The kernel then silently moves the thread elsewhere and forgets its binding. So each core looks
+//! once a second. The core logs a loss once and continues where it may run. When it may return, it
+//! does so and logs that. Leaves out the system calls (`vermeil-io`). Tested here, and on an
+//! emulated machine (`cargo xtask test numa`).
 
 use crate::voice::say;
 use std::io;
 use vermeil_io::{allow_current_thread, bind_memory, bound_memory, current_affinity};
 use vermeil_topology::{CpuId, CpuSet};
 
-/// Where a core was when it began to serve.
+/// The cpu and the memory of a core when it began to serve.
 #[derive(Debug)]
 pub(crate) struct Whereabouts {
     core: u32,
@@ -19,15 +20,15 @@ pub(crate) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Of the calling thread, which is this core, at home on that cpu, also if that was taken away before. Memory that it is
-    /// not bound to cannot be taken from it.
+    /// Those of the calling thread, which is core `core` with its home on `cpu`, even if that cpu
+    /// was lost before. A core without a binding to memory nodes cannot lose memory.
     pub(crate) fn here(core: u32, cpu: CpuId) -> Self {
         let cpu = Some(Place::of(vec![cpu.0]));
         let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(Place::of);
         Self { core, cpu, memory }
     }
 
-    /// Looks, on the same thread.
+    /// Checks the core, on the same thread.
     pub(crate) fn look(&mut self) {
         let core = self.core;
         let go = |home: &[u32]| {
@@ -62,34 +63,34 @@ impl Whereabouts {
     }
 }
 
-/// The cpus this thread may run on.
+/// The cpus on which this thread may run.
 fn cpus() -> Vec<u32> {
     current_affinity().into_iter().map(|cpu| cpu as u32).collect()
 }
 
-/// The nodes its memory is bound to.
+/// The nodes to which this thread's memory is bound.
 fn nodes() -> Vec<u32> {
     bound_memory().unwrap_or_default()
 }
 
-/// As lists are written: `0-3,8`.
+/// Formats numbers as a list: `0-3,8`.
 fn list(numbers: &[u32]) -> String {
     numbers.iter().copied().map(CpuId).collect::<CpuSet>().to_string()
 }
 
-/// What a thread is bound to: numbers of cpus, or of nodes.
+/// The binding of a thread: numbers of cpus, or of nodes.
 #[derive(Debug)]
 struct Place {
     home: Vec<u32>,
     is_away: bool,
 }
 
-/// What has become of it.
+/// A change of a binding.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
-    /// It may not be there, and is here.
+    /// The thread may not run at home, and is here.
     Away(Vec<u32>),
-    /// It is there again.
+    /// The thread is home again.
     Back,
 }
 
@@ -98,7 +99,8 @@ impl Place {
         Self { home, is_away: false }
     }
 
-    /// Where it is `now`, and back home with `go` if that is somewhere else; what there is to say.
+    /// Compares the present place `now` with home, and returns home with `go` if they differ.
+    /// Returns the change to log.
     fn look(
         &mut self,
         now: impl Fn() -> Vec<u32>,
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// A kernel that has a thread somewhere, and lets it go to some places.
+    /// A fake kernel that has placed a thread, and allows or refuses its moves.
     struct Kernel {
         now: RefCell<Vec<u32>>,
         allows: bool,
