@@ -42,7 +42,7 @@ impl Impatience {
     }
 }
 
-/// Blocks the signals from now on, so that they wait to be read.
+/// Registers the signals. From now on they wait to be read.
 pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
     let mut all = vec![SIGTERM, SIGINT, SIGHUP, SIGUSR1, TAKEN_OVER];
     all.extend((impatience == Impatience::Supervisors).then_some(END_NOW.as_raw()));

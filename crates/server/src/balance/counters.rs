@@ -1,11 +1,12 @@
-//! What came to which core: what it accepted, what of that was taken over from a neighbour, which connections came from one
-//! later, and of a sample whether its packets are handled on the core's cpu. Written by the core alone, on lines of its own.
+//! Counts per core: accepted connections, connections accepted for a stalled neighbour, connections
+//! moved from a neighbour between requests, and, for a sample, whether the core's cpu handles their
+//! packets. Only the core writes its counters, each core on its own cache lines.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One connection in so many is asked for its cpu: a system call. Guess: enough for a share of some per cent within a
-/// thousand connections.
+/// The core asks the kernel for the cpu of one connection in this many, because the question is a
+/// system call. Guess: enough for a share of some per cent within a thousand connections.
 const SAMPLE: u64 = 16;
 
 /// How a connection came to its core.
@@ -13,28 +14,28 @@ const SAMPLE: u64 = 16;
 pub(crate) enum Accepted {
     /// From the core's own socket.
     Own,
-    /// From a neighbour's.
+    /// From a neighbour's socket.
     TakenOver,
-    /// From a neighbour that had accepted it, between two requests.
+    /// From a neighbour that had accepted the connection, between two requests.
     Moved,
-    /// Looked at: its packets are handled on the core's cpu.
+    /// Sampled: this core's cpu handles its packets.
     SampledHere,
-    /// Looked at: they are handled elsewhere.
+    /// Sampled: another cpu handles its packets.
     SampledElsewhere,
 }
 
-/// What one core accepted. Counts are since the start.
+/// The connections of one core. Counts are since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AcceptCounts {
-    /// Connections, all of them.
+    /// All accepted connections.
     pub(crate) accepted: u64,
-    /// Those of them that a neighbour did not come to take.
+    /// Of those, the connections that a stalled neighbour did not accept.
     pub(crate) taken_over: u64,
-    /// Connections that a neighbour had accepted and did not come to.
+    /// Connections that a neighbour had accepted and then left waiting.
     pub(crate) moved: u64,
-    /// Those accepted that were asked for their cpu.
+    /// Accepted connections in the sample.
     pub(crate) sampled: u64,
-    /// Those of the sample whose packets are handled on this core's cpu.
+    /// Connections in the sample whose packets this core's cpu handles.
     pub(crate) sampled_here: u64,
 }
 

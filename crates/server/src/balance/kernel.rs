@@ -1,14 +1,16 @@
-//! The program in the kernel that chooses the core of a new connection, and the boards that it reads.
+//! The program in the kernel that chooses the core of a new connection, and the boards that the
+//! program reads.
 //!
-//! Owns what the program has to know of the machine: which core a cpu's connections are for, where they may go instead.
-//! How fast cores are is in the times that they measure. Leaves out the program and its loading (`vermeil-steer`).
+//! Owns the facts that the program needs about the machine: the core for the connections of each
+//! cpu, and the alternatives. The speed of cores shows in the times that they measure. Leaves out
+//! the program and its loading (`vermeil-steer`).
 
 use std::{path::Path, sync::Arc};
 use vermeil::{Board, NEAR_MAX};
 use vermeil_steer::{AcceptSteering, Mode, homes, near};
 use vermeil_topology::{CpuId, sysfs};
 
-/// The kernel chooses.
+/// The choice by the kernel.
 #[derive(Debug)]
 pub(super) struct KernelChoice {
     pub(super) steering: AcceptSteering,
@@ -16,10 +18,10 @@ pub(super) struct KernelChoice {
 }
 
 impl KernelChoice {
-    /// For cores on these cpus.
+    /// Makes the choice for cores on these cpus.
     ///
     /// # Errors
-    /// Why it cannot be, in words.
+    /// Why the kernel cannot choose, in words.
     pub(super) fn new(cpus: &[CpuId], mode: Mode) -> Result<Self, String> {
         let machine = sysfs::read(Path::new("/")).map_err(|error| error.to_string())?;
         let steering = AcceptSteering::new(cpus.len(), &homes(&machine, cpus), mode)?;
@@ -32,7 +34,7 @@ impl KernelChoice {
     }
 }
 
-/// How many connections went elsewhere, for the line at the end.
+/// The number of connections that went to other cores, for the line at the end.
 pub(super) fn sent_away(board: &Board) -> String {
     let sent: u64 = (0..board.len()).map(|core| board.core(core).sent_away()).sum();
     format!(", {sent} sent elsewhere by the kernel")

@@ -1,16 +1,20 @@
-//! Which core is given a new connection, and what happens when that core does not come to take it.
+//! Chooses the core of a new connection, and rescues connections whose core does not accept them.
 //!
-//! Each core has a listening socket of its own. Without any right, the kernel prefers the one whose core handled the packets
-//! (`local`, by `SO_INCOMING_CPU`), and neighbours watch: of a core that has not looked at its sockets for a while they
-//! take the connections that wait. So locality stays, and a core that is stuck does not hold its share of all new
-//! connections. With CAP_BPF a program in the kernel chooses (`load-aware`): the same core first, another when much more
-//! work waits there. The others are for comparison. Which of them works is found out at start, by connecting.
+//! Each core has a listening socket of its own. Without any right, the kernel prefers the socket
+//! whose core handled the packets (`local`, by `SO_INCOMING_CPU`), and neighbours watch. Neighbours
+//! take the waiting connections of a core that has not looked at its sockets for a while. So
+//! locality stays, and a stuck core does not hold up its share of all new connections. With CAP_BPF
+//! a program in the kernel chooses (`load-aware`): the same core first, another core if much more
+//! work waits at the first. The other modes are for comparison. A self-test at the start finds out
+//! by connecting which mode works.
 //!
-//! A connection that was accepted is its core's; but while it waits for its client's next request it comes to stand on the
-//! core's shelf, from which neighbours take it as they do from the listeners (`connection/rest.rs`).
+//! An accepted connection belongs to its core. While the connection waits for its client's next
+//! request, it stands on the core's shelf. Neighbours take connections from the shelf as from the
+//! listeners (`connection/rest.rs`).
 //!
-//! Reading order: `neighbours` (who watches whom), `verdict` (when to take), `relieve` (the tasks), `kernel` (the
-//! program), `self_test`, `changeover` (sockets of another server), `counters`. Leaves out what becomes of a connection (`accept.rs`).
+//! Reading order: `neighbours` (which core watches which), `verdict` (when to take), `relieve` (the
+//! tasks), `kernel` (the program), `self_test`, `changeover` (sockets of another server),
+//! `counters`. Leaves out the later life of a connection (`accept.rs`).
 
 mod changeover;
 mod counters;
@@ -40,26 +44,28 @@ use vermeil::Board;
 use vermeil_steer::{AcceptSteering, Group, Mode};
 use vermeil_topology::{CpuId, Instance, sysfs};
 
-/// How new connections find their cores.
+/// How the server assigns new connections to cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// The best of what self-tests show to work: `load-aware`, `local`, or `hash` with neighbours that watch.
+    /// The best mode that passes a self-test: `load-aware`, `local`, or `hash` with neighbours that
+    /// watch.
     #[default]
     Auto,
-    /// The core that handled the packets; neighbours watch.
+    /// The core that handled the packets. Neighbours watch.
     Local,
-    /// By a hash of the addresses; nobody watches.
+    /// By a hash of the addresses. No core watches another.
     Hash,
-    /// The core that handled the packets, unless much more work waits there than elsewhere; neighbours watch.
+    /// The core that handled the packets, unless much more work waits there than elsewhere.
+    /// Neighbours watch.
     LoadAware,
-    /// One core for all connections of an address; nobody watches.
+    /// One core for all connections of an address. No core watches another.
     Fixed,
-    /// One core after the other; nobody watches.
+    /// One core after the other. No core watches another.
     RoundRobin,
 }
 
 impl Balance {
-    /// All of them, with the name and what it does.
+    /// All modes, each with its name and its effect.
     pub const ALL: [(Balance, &str, &str); 6] = [
         (
             Balance::Auto,
@@ -81,7 +87,7 @@ impl Balance {
         (Balance::RoundRobin, "round-robin", "one core after the other; for comparison (CAP_BPF)"),
     ];
 
-    /// Its name.
+    /// The name of the mode.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(mode, ..)| *mode == self).expect("all are listed").1
     }
@@ -103,32 +109,32 @@ impl FromStr for Balance {
     }
 }
 
-/// What a listening socket prefers.
+/// The preference of a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steering {
     /// Connections whose packets its core's cpu handles.
     PacketsCpu,
-    /// None.
+    /// No preference.
     Hash,
 }
 
-/// Connections of one core that wait for their next request, each with the number of those it has had.
+/// Connections of one core that wait for their next request, each with its number of past requests.
 pub(crate) type Shelf = vermeil_io::Shelf<u32>;
 
-/// How the connections of one server find their cores.
+/// The assignment of one server's connections to cores.
 #[derive(Debug)]
 pub(crate) struct Balancing {
     pub(crate) steering: Steering,
-    /// For people: what was chosen and why.
+    /// For people: the chosen mode and the reason.
     line: String,
-    /// The program in the kernel, in the process that owns the sockets.
+    /// The program in the kernel. Set in the process that owns the sockets.
     chooser: Option<AcceptSteering>,
-    /// What the program looks at.
+    /// The board that the program reads.
     board: Option<Arc<Board>>,
     pub(crate) neighbours: Neighbours,
-    /// Of each core, those whose listeners it watches.
+    /// For each core, the cores whose listeners it watches.
     watched: Vec<Vec<usize>>,
-    /// Of each core that is watched, once it serves.
+    /// The shelf of each watched core. Set once the core serves.
     shelves: OnceLock<Vec<Option<Arc<Shelf>>>>,
     counters: Counters,
 }
@@ -141,7 +147,7 @@ pub(crate) enum Neighbours {
 }
 
 impl Balancing {
-    /// Chooses for cores on these cpus; may connect to itself to find out what works.
+    /// Chooses for cores on these cpus. May connect to its own sockets for the self-test.
     pub(crate) fn choose(balance: Balance, cpus: &[CpuId]) -> Self {
         match balance {
             Balance::Auto => Self::auto(cpus),
@@ -174,7 +180,7 @@ impl Balancing {
         Self::new(cpus, steering, None, Neighbours::Watch, line)
     }
 
-    /// What was asked for takes a right; without it, what takes none.
+    /// The requested mode needs a right. Without the right, falls back to a mode that needs none.
     fn by_kernel(asked: Balance, cpus: &[CpuId], mode: Mode, neighbours: Neighbours) -> Self {
         match KernelChoice::new(cpus, mode) {
             Ok(kernel) => {
@@ -213,7 +219,8 @@ impl Balancing {
         }
     }
 
-    /// For people: what was chosen and why, and what becomes of a stuck core where so many are together in a process.
+    /// For people: the chosen mode, its reason, and the treatment of a stuck core if `together`
+    /// cores share a process.
     pub(crate) fn describe(&self, together: usize) -> String {
         let rule = match self.neighbours {
             Neighbours::LookAway => "nobody watches".to_owned(),
@@ -223,14 +230,15 @@ impl Balancing {
         format!("{}; {rule}", self.line)
     }
 
-    /// What is left to do for one of several instances on its own cores: their sockets were opened elsewhere. `board` is its
-    /// part of the board that the kernel looks at, if it does.
+    /// The balancing of one of several instances on its own cores. The supervisor opened the
+    /// sockets. `board` is the instance's part of the board that the kernel reads, if the kernel
+    /// chooses.
     pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<Board>) -> Self {
         let balancing = Self::new(cpus, Steering::PacketsCpu, None, neighbours, String::new());
         Self { board: board.map(Arc::new), ..balancing }
     }
 
-    /// Gives the cores that are watched their shelves.
+    /// Gives each watched core its shelf.
     ///
     /// # Errors
     /// Out of descriptors.
@@ -244,17 +252,17 @@ impl Balancing {
         Ok(())
     }
 
-    /// The shelf of a core, if others look at it.
+    /// The shelf of a core, if other cores look at it.
     pub(crate) fn shelf(&self, core: usize) -> Option<Arc<Shelf>> {
         self.shelves.get()?[core].clone()
     }
 
-    /// Where cores show what they do, if the kernel looks.
+    /// The board on which cores publish their load, if the kernel reads it.
     pub(crate) fn board(&self) -> Option<Arc<Board>> {
         self.board.clone()
     }
 
-    /// Tells the kernel which cores are together in a process.
+    /// Tells the kernel which cores share a process.
     pub(crate) fn divide(&self, instances: &[Instance]) {
         let Some(board) = &self.board else { return };
         let process_of_core =
@@ -264,25 +272,26 @@ impl Balancing {
         }
     }
 
-    /// The memory in which it stands, for other processes.
+    /// The memory of the board, for other processes.
     pub(crate) fn board_memory(&self) -> Option<BorrowedFd<'_>> {
         self.chooser.as_ref().map(AcceptSteering::boards)
     }
 
-    /// What the listener of a core on this cpu prefers.
+    /// The cpu that the listener of a core on `cpu` prefers.
     pub(crate) fn preference(&self, cpu: CpuId) -> Option<usize> {
         (self.steering == Steering::PacketsCpu).then_some(cpu.0 as usize)
     }
 
-    /// Has nothing chosen here from now on, since another server has the sockets.
+    /// Stops the kernel's choice for this server, because another server has the sockets.
     pub(crate) fn let_go(&self) {
         if let Some(chooser) = &self.chooser {
             chooser.let_go();
         }
     }
 
-    /// Has the kernel choose among the listening sockets of an address, if it chooses at all. Where it refuses to, which is
-    /// said, each socket has the connections whose packets its cpu handles.
+    /// Makes the kernel choose among the listening sockets of an address, if the kernel chooses at
+    /// all. If the kernel refuses, that is logged, and each socket gets the connections whose
+    /// packets its cpu handles.
     pub(crate) fn take_charge_of(&self, addr: SocketAddr, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = chooser.choose_among(sockets) {
@@ -290,7 +299,8 @@ impl Balancing {
         }
     }
 
-    /// As [`take_charge_of`](Self::take_charge_of), by a program that another process has loaded.
+    /// Like [`take_charge_of`](Self::take_charge_of), with a program that another process has
+    /// loaded.
     pub(crate) fn take_charge_by(&self, addr: SocketAddr, group: io::Result<Group>, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = group.and_then(|group| chooser.choose_by(group, sockets)) {
@@ -303,28 +313,29 @@ impl Balancing {
         self.chooser.as_ref().map(AcceptSteering::group)
     }
 
-    /// What a process has to have open to make such programs.
+    /// The descriptors that a process needs to make such programs.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.chooser.iter().flat_map(AcceptSteering::descriptors).collect()
     }
 
-    /// A connection was accepted on `core`.
+    /// Counts a connection that came to `core`.
     pub(crate) fn count(&self, core: usize, accepted: Accepted) {
         self.counters.count(core, accepted);
     }
 
-    /// Whether it is this connection's turn to be looked at, for the share of those accepted where their packets are.
+    /// Whether this connection belongs to the sample that measures packet locality.
     pub(crate) fn is_sample(&self, core: usize) -> bool {
         self.counters.is_sample(core)
     }
 
-    /// What `core` has accepted, and how many connections for it the kernel has given to others.
+    /// The counts of `core`, and the number of its connections that the kernel has given to other
+    /// cores.
     pub(crate) fn of_core(&self, core: usize) -> (AcceptCounts, u64) {
         let sent_away = self.board.as_deref().map_or(0, |board| board.core(core).sent_away());
         (self.counters.of(core), sent_away)
     }
 
-    /// What was counted, in one line for people.
+    /// The counts, in one line for people.
     pub(crate) fn summary(&self) -> String {
         let sum = |of: fn(&AcceptCounts) -> u64| self.counters.all().iter().map(of).sum::<u64>();
         let (sampled, here) = (sum(|core| core.sampled), sum(|core| core.sampled_here));
@@ -345,7 +356,7 @@ impl Balancing {
     }
 }
 
-/// Who watches whom on this machine.
+/// Which cores each core watches on this machine.
 fn neighbours_on(cpus: &[CpuId]) -> Vec<Vec<usize>> {
     if cpus.len() < 2 {
         return vec![Vec::new(); cpus.len()];
@@ -378,7 +389,7 @@ mod tests {
         assert_eq!(local.steering, Steering::PacketsCpu);
     }
 
-    /// Sockets that share no address, which no program can choose among.
+    /// These sockets share no address, so no program can choose among them.
     #[test]
     fn a_choice_that_the_kernel_refuses_is_done_without() {
         let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);

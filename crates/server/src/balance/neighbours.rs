@@ -1,16 +1,17 @@
-//! Who watches whom: the cores of one cache, or of one node where no cache is shared, in a ring.
+//! Which core watches which: the cores of one cache, or of one node without a shared cache, form a
+//! ring.
 //!
-//! In a ring every listener has as many watchers as any other, and at most [`WATCHED_MAX`]. A core that is alone in its
-//! node is watched by the nearest other ones, rather than by nobody. Pure.
+//! In a ring every listener has the same number of watchers, at most [`WATCHED_MAX`]. A core that
+//! is alone in its node is watched by the nearest other core. Pure.
 
 use std::collections::BTreeMap;
 use vermeil_topology::{CpuId, Machine};
 
-/// Listeners one core watches, per address. Guess: each costs a descriptor and an entry in the listener's queue of
-/// waiters, and with eight there is nearly always one that waits.
+/// Listeners that one core watches, per address. Guess: each costs a descriptor and an entry in the
+/// listener's queue of waiters, and among eight watchers one nearly always waits.
 const WATCHED_MAX: usize = 8;
 
-/// Of each core, by index, the cores it watches: the next ones of its group, round and round.
+/// For each core, by index, the cores that it watches: the next cores of its group, in a ring.
 pub(super) fn watched(machine: &Machine, cpus: &[CpuId]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (core, &cpu) in cpus.iter().enumerate() {
@@ -37,7 +38,7 @@ pub(super) fn ring(cores: usize) -> Vec<Vec<usize>> {
     (0..cores).map(|at| after(&group, at)).collect()
 }
 
-/// The others of a group from `at` on.
+/// The other cores of a group, from `at` on.
 fn after(group: &[usize], at: usize) -> Vec<usize> {
     (1..group.len()).map(|step| group[(at + step) % group.len()]).take(WATCHED_MAX).collect()
 }

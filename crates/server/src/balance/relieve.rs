@@ -1,10 +1,12 @@
-//! The watching: tasks of a core that wait for connections on its neighbours' listeners, and take them when it is time; and
-//! with them those on the neighbours' shelves that have a request to be read.
+//! The watching: tasks of a core wait for connections on the listeners of neighbours, and take them
+//! when it is time. They also take connections with an unread request from the neighbours' shelves.
 //!
-//! A neighbour is told by the kernel when the owner's driver was not waiting (epoll), or with the owner (io_uring, where
-//! only the next core of the ring asks to be told). That leaves a core whose driver was waiting and whose thread then
-//! did not run: so every core also looks around now and then. Dropping a watch first takes what waits there, as closing
-//! a listener does, since the last one to let go of a socket resets what it holds. When to take: `verdict.rs`.
+//! With epoll, the kernel tells a neighbour if the owner's driver was not waiting. With io_uring,
+//! the kernel tells the neighbour together with the owner, and only the next core of the ring asks
+//! to be told. One case remains: a core whose driver was waiting and whose thread then did not run.
+//! So every core also looks around now and then. Before a watch is dropped, it takes the
+//! connections that wait, as closing a listener does, because the last holder of a socket resets
+//! its connections. When to take: `verdict.rs`.
 
 use super::{
     Accepted, Balancing, Shelf,
@@ -22,22 +24,23 @@ use std::{
 use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
 use vermeil_io::{accept_queued, has_queued};
 
-/// How often a core looks at its neighbours' listeners and shelves without being told: how long a connection may wait for a
-/// core that was stopped while it slept. Guess: five wake-ups a second are nothing, and a client hardly notices the delay.
+/// How often a core looks at its neighbours' listeners and shelves without being told. This bounds
+/// the wait for a core that was stopped while it slept. Guess: five wake-ups a second cost nothing,
+/// and a client hardly notices the delay.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 
-/// How long a core that is told of every connection rests before it is told again. Bounds what watching costs under a
-/// load of many connections to a thousand wake-ups a second.
+/// How long a core that is told of every connection rests before it is told again. Under a load of
+/// many connections, this bounds the cost of watching to a thousand wake-ups a second.
 const REST: Duration = Duration::from_millis(1);
 
-/// Connections taken before others of the core have their turn. Guess, as for accepting.
+/// Connections taken before other tasks of the core have their turn. Guess, as for accepting.
 const IN_A_ROW: u32 = 16;
 
 thread_local! {
     static POST: RefCell<Post> = const { RefCell::new(Post { watching: Vec::new(), looking_around: None }) };
 }
 
-/// A listener to be watched by `core`.
+/// A listener that `core` will watch.
 pub(crate) struct Watched {
     core: usize,
     owner: CoreIndex,
@@ -49,10 +52,11 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Those of new listeners, to be made before the listeners are handed to their cores.
+    /// The watches of new listeners. Call this function before the listeners are handed to their
+    /// cores.
     ///
     /// # Errors
-    /// There is no descriptor left.
+    /// Out of descriptors.
     pub(crate) fn of(balancing: &Balancing, listening: &[Listening]) -> io::Result<Vec<Watched>> {
         let mut all = Vec::new();
         let cores = balancing.watched.len();
@@ -86,16 +90,17 @@ struct Watching {
     told: Option<Task<()>>,
 }
 
-/// What one core watches.
+/// The watches of one core.
 struct Post {
     watching: Vec<Watching>,
     looking_around: Option<Task<()>>,
 }
 
-/// Has every core watch; to be called when all owners have their listeners: the kernel tells in the order of asking.
+/// Starts the watches of every core. Call this function when all owners have their listeners,
+/// because the kernel tells waiters in the order in which they asked.
 ///
 /// # Errors
-/// What went wrong first; the others watch.
+/// The first error. The other cores watch.
 pub(crate) fn watch(handle: &Handle, watched: Vec<Watched>) -> io::Result<()> {
     let mut by_core: Vec<Vec<Watched>> = handle.cores().map(|_| Vec::new()).collect();
     for watched in watched {
@@ -158,7 +163,7 @@ impl Watch {
         has_request || matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
     }
 
-    /// Takes what waits for the owner, if the owner does not come.
+    /// Takes the connections that wait for the owner, if the owner does not come.
     async fn relieve(&self) {
         let board = self.handle.board().core(self.owner.0 as usize);
         let (noticed_ns, looks) = (monotonic_ns(), board.looks());
@@ -193,19 +198,20 @@ impl Watch {
     fn move_one(&self) -> bool {
         let told = self.shelf.as_ref().and_then(|shelf| shelf.take_told());
         let Some((socket, requests)) = told else { return false };
-        // Nobody else is left to say that.
+        // The owner no longer holds the connection, so this core logs the error.
         let adopted = accept::adopt(&self.handle, self.core, socket, requests);
         adopted.inspect_err(accept::say_trouble).is_ok()
     }
 
     fn accept_one(&self) -> bool {
-        // What goes wrong with accepting is the owner's to say.
+        // The owner logs errors of accepting.
         let Ok(Ok(Some(socket))) = self.source.with_fd(accept_queued) else { return false };
         accept::start(&self.handle, self.core, socket, Accepted::TakenOver).is_ok()
     }
 }
 
-/// Has the tasks of this core's connections told of what the kernel tells its shelf.
+/// Wakes the tasks of this core's resting connections when the kernel reports their requests to the
+/// shelf.
 ///
 /// # Errors
 /// Out of descriptors.
@@ -218,7 +224,7 @@ pub(crate) fn keep(shelf: Arc<Shelf>) -> io::Result<impl Future<Output = ()> + S
     })
 }
 
-/// Ends this core's watches of these addresses, as they were asked for.
+/// Ends this core's watches of these configured addresses.
 pub(crate) fn stop_some(addrs: &[SocketAddr]) {
     stop_where(|addr| addrs.contains(&addr));
 }
@@ -235,8 +241,9 @@ fn stop_where(ends: impl Fn(SocketAddr) -> bool) {
     let ended: Vec<Watching> =
         POST.with_borrow_mut(|post| post.watching.extract_if(.., |watching| ends(watching.addr)).collect());
     for Watching { watch, told, .. } in ended {
-        // What comes behind this look is told to somebody else, perhaps of another server: the kernel passes over a driver that
-        // does not wait, and this one waits again only when the cancelled task has gone, and the watch with it.
+        // Later connections are reported to another watcher, perhaps of another server, because the
+        // kernel passes over a driver that does not wait. This driver waits again only when the
+        // cancelled task has gone, and the watch with it.
         while watch.accept_one() {}
         if let Some(task) = told {
             task.cancel();

@@ -1,9 +1,10 @@
-//! Whether this kernel gives a connection to the core that handles its packets: by preferring the listener that says so,
-//! or by the program that chooses.
+//! Tests whether this kernel gives a connection to the core that handles its packets: by the
+//! preference of the listener, or by the program that chooses.
 //!
-//! Versions do not tell: the preference was ignored among sockets that share an address from Linux 4.6 to 6.1, and
-//! distributions took the repair back to older ones. So two sockets share an address on the loopback device, each for
-//! another cpu, and a thread connects from each of these cpus: packets on that device are handled where they are sent.
+//! Versions do not tell, because Linux 4.6 to 6.1 ignored the preference among sockets that share
+//! an address, and distributions ported the fix back to older kernels. So two sockets share an
+//! address on the loopback device, each for another cpu, and a thread connects from each of these
+//! cpus. On that device the sending cpu also handles the packets.
 
 use std::{
     io,
@@ -15,16 +16,18 @@ use vermeil_io::{ListenOptions, accept_queued, listen, pin_current_thread};
 use vermeil_steer::{AcceptSteering, Mode};
 use vermeil_topology::CpuId;
 
-/// Connections from each cpu. A hash would bring all of both to the right sockets once in 65,536 starts.
+/// Connections from each cpu. By chance, a hash would bring all of both to the right sockets once
+/// in 65,536 starts.
 const CONNECTIONS: usize = 8;
 
-/// Whether a socket's preference is followed: what was seen, or why not, both for people.
+/// Whether the kernel follows a socket's preference. Returns the observation or the reason, both
+/// for people.
 pub(super) fn prefers_cpu(cpus: &[CpuId]) -> Result<String, String> {
     let Some(both) = two_of(cpus) else { return Ok("one cpu: no choice".to_owned()) };
     judge(try_both(both, None))
 }
 
-/// Whether the program chooses as it should.
+/// Whether the program chooses correctly.
 pub(super) fn kernel_chooses(cpus: &[CpuId]) -> Result<String, String> {
     let Some(both) = two_of(cpus) else { return Err("one cpu: no choice".to_owned()) };
     let mut homes = vec![0; both.into_iter().max().unwrap_or(0) + 1];
@@ -33,7 +36,7 @@ pub(super) fn kernel_chooses(cpus: &[CpuId]) -> Result<String, String> {
     judge(try_both(both, Some(&steering)))
 }
 
-/// The first and the last cpu, if they are two.
+/// The first and the last cpu, if they differ.
 fn two_of(cpus: &[CpuId]) -> Option<[usize; 2]> {
     let both = [cpus.first()?.0 as usize, cpus.last()?.0 as usize];
     (both[0] != both[1]).then_some(both)
@@ -50,7 +53,7 @@ fn judge(right: io::Result<usize>) -> Result<String, String> {
     }
 }
 
-/// How many connections came to the right one of two sockets.
+/// The number of connections that came to the right socket of the two.
 fn try_both(cpus: [usize; 2], kernel: Option<&AcceptSteering>) -> io::Result<usize> {
     let mut addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut listeners = Vec::new();
@@ -64,7 +67,7 @@ fn try_both(cpus: [usize; 2], kernel: Option<&AcceptSteering>) -> io::Result<usi
     kernel.map_or(Ok(()), |kernel| kernel.choose_among(&listeners))?;
     let mut right = 0;
     for (cpu, listener) in cpus.into_iter().zip(&listeners) {
-        // A thread of its own: what is pinned stays pinned.
+        // A thread of its own, because a pinned thread stays pinned.
         let connect = thread::Builder::new().spawn(move || -> io::Result<Vec<TcpStream>> {
             pin_current_thread(cpu)?;
             (0..CONNECTIONS).map(|_| TcpStream::connect(addr)).collect()

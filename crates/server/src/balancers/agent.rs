@@ -1,9 +1,11 @@
-//! The thread that looks at the load, and answers HAProxy's agent checks (HAProxy configuration manual, `agent-check`):
-//! whoever connects gets one line, such as `ready up 80%`, and the connection is closed.
+//! The thread that measures the load and answers HAProxy's agent checks (HAProxy configuration
+//! manual, `agent-check`). Each client gets one line, such as `ready up 80%`, and the thread closes
+//! the connection.
 //!
-//! `80%` is of the weight that the balancer's own configuration gives this server. From the first signal to stop the line
-//! is `drain`: what is under way is finished, nothing new comes. Nothing is read, so nobody can hold the thread up but by
-//! not taking a line that fits any buffer. Who looks at what: `measuring.rs` for a server, `supervise/sum.rs` for several
+//! `80%` is relative to the weight in the balancer's own configuration. From the first signal to
+//! stop the line is `drain`: the balancer finishes requests in flight and sends no new ones. The
+//! thread reads nothing, and its line fits any send buffer, so a client cannot hold the thread up.
+//! The measurements are in `measuring.rs` for a server, and in `supervise/sum.rs` for several
 //! instances.
 
 use crate::{handover::Inherited, listen::Listening, voice::say};
@@ -17,13 +19,13 @@ use std::{
 };
 use vermeil_io::{ListenOptions, listen, probe_free};
 
-/// How often the load is looked at. Guess: HAProxy asks every two seconds unless told otherwise.
+/// Interval of the measurement. Guess: HAProxy asks every two seconds by default.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Opens the sockets for agent checks.
 ///
 /// # Errors
-/// The address, and what the system said.
+/// The address, and the system's error.
 pub(crate) fn bind(
     addrs: &[SocketAddr],
     inherited: &mut Inherited,
@@ -32,7 +34,8 @@ pub(crate) fn bind(
         let socket = match inherited.take_agent(asked) {
             Some(socket) => TcpListener::from(socket),
             None => {
-                // Also of the listeners of this server, which were opened before: who shares a port gets half of what comes there.
+                // The probe also covers the listeners of this server, which are open already,
+                // because sockets that share a port share its connections.
                 probe_free(asked)?;
                 listen(asked, &ListenOptions::default())?.into()
             }
@@ -43,21 +46,21 @@ pub(crate) fn bind(
     addrs.iter().map(|&addr| open(addr).map_err(|error| (addr, error))).collect()
 }
 
-/// What is asked about.
+/// The source of the load.
 pub(crate) trait Observed: Send {
-    /// Looks at it; the thread does so now and then.
+    /// Measures the load. The thread calls this function at intervals.
     fn look(&mut self);
 
-    /// What there is to tell.
+    /// The present answer.
     fn told(&self) -> Told;
 }
 
-/// What a balancer is told.
+/// The answer to a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// So many hundredths of its weight.
+    /// The weight, in hundredths of the configured weight.
     Weight(u32),
-    /// To send nobody any more.
+    /// Send no more clients.
     Drain,
 }
 
@@ -78,7 +81,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts it and says where it answers, or why it does not.
+    /// Starts the thread and logs its addresses, or the error.
     pub(crate) fn start(listening: Vec<Listening>, observed: impl Observed + 'static) -> Option<Self> {
         for Listening { addr, .. } in &listening {
             say(format_args!("agent checks: {addr}"));
@@ -102,15 +105,15 @@ impl Agent {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it.
+    /// Ends the thread.
     pub(crate) fn stop(self) {
         drop(self.stop);
-        // It panicked, which has been reported; there is nothing to lose.
+        // An error means that the thread panicked, which has been reported.
         let _ = self.thread.join();
     }
 }
 
-/// Looks and answers until told to stop.
+/// Measures and answers until told to stop.
 fn run(mut observed: impl Observed, listeners: &[TcpListener], stopping: &OwnedFd) {
     let mut looked = Instant::now();
     loop {
@@ -128,7 +131,7 @@ fn run(mut observed: impl Observed, listeners: &[TcpListener], stopping: &OwnedF
         let asked: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (listener, _) in listeners.iter().zip(asked).filter(|(_, asked)| *asked) {
             if let Ok((mut client, _)) = listener.accept() {
-                // What goes wrong with whoever asked is theirs.
+                // An error is the client's problem.
                 let _ = client.write_all(observed.told().line().as_bytes());
             }
         }

@@ -1,12 +1,12 @@
-//! What one server has to do, as its agent measures it: what its cores have run and waited, how much of its cpu time is
-//! used up where that is bounded, and what PHP is asked for.
+//! The load of one server, as its agent measures it: the time that its cores have run and waited,
+//! the used part of bounded cpu time, and the demand for PHP.
 //!
-//! A thread whose cgroup has used up its cpu time neither runs nor, as the kernel counts, waits: a server that can do no
-//! more would look half idle. So a bound of cpu time is looked at by itself: how much of it was used. In how many of the
-//! kernel's periods it was used up says less: bursts use up most periods of a server that has time left (bench `balancers`).
-//!
-//! Leaves out who is told (`agent.rs`, `orca.rs`) and what weight follows (`weight.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/balancers.rs`).
+//! A thread whose cgroup has used up its cpu time does not run, and the kernel does not count it as
+//! waiting. A server at its bound would therefore look half idle. So the agent also measures how
+//! much of a bound of cpu time was used. The share of the kernel's periods in which the bound was
+//! reached says less, because bursts use up most periods of a server that has time left (bench
+//! `balancers`). Leaves out the receivers (`agent.rs`, `orca.rs`) and the resulting weight
+//! (`weight.rs`). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{
     Load, LoadBoard,
@@ -22,19 +22,20 @@ use std::{
 };
 use vermeil_topology::CpuQuota;
 
-/// Whom it is about.
+/// The server that is measured.
 pub(crate) struct Subject {
-    /// Any of its configurations: what is asked of it outlives them.
+    /// Any of its configurations, because the measured state outlives them.
     pub(crate) server: Arc<Server>,
     pub(crate) programs: Option<Arc<Shared>>,
 }
 
-/// One server, looked at.
+/// The measurement of one server.
 pub(crate) struct Measuring {
     subject: Subject,
     weight: Weight,
     looked: Instant,
-    /// What the cores had run and waited for by then, and requests answered.
+    /// Time that the cores had run and waited by the last measurement, and the requests answered by
+    /// then.
     before: (Duration, u64),
     bound: Option<Bound>,
 }
@@ -42,7 +43,7 @@ pub(crate) struct Measuring {
 /// The bound of this process's cpu time.
 struct Bound {
     quota: CpuQuota,
-    /// What had been used of it when looked at last.
+    /// Cpu time used by the last measurement.
     before: Duration,
 }
 
@@ -52,8 +53,8 @@ impl Bound {
         Some(Self { before: used(&quota), quota })
     }
 
-    /// The part of it that was used since it was looked at last: more than 1 where the kernel notices late that it was used
-    /// up, and as much less the next time.
+    /// The part of the bound that was used since the last measurement. The value exceeds 1 if the
+    /// kernel notices late that the bound was reached, and is smaller by that amount the next time.
     fn used(&mut self, lasted_s: f64) -> f64 {
         let now = used(&self.quota);
         let before = std::mem::replace(&mut self.before, now);
@@ -72,7 +73,7 @@ impl Measuring {
         &self.subject.server.load
     }
 
-    /// Requests that PHP has or that wait for it, as a part of its children.
+    /// Requests that PHP has or that wait for PHP, as a part of its children.
     fn php_asked_for(&self) -> f64 {
         let programs = self.subject.programs.as_ref();
         let Some(php) = programs.and_then(|programs| programs.answering().php) else { return 0.0 };
@@ -103,19 +104,20 @@ impl Observed for Measuring {
         let server = &self.subject.server;
         match server.is_leaving() && !server.is_handed_over() {
             true => Told::Drain,
-            // Who asks means the server that has taken over too.
+            // The balancer means the server that has taken over, too.
             false => Told::Weight(self.board().weight()),
         }
     }
 }
 
-/// What has run of all that the bound is for; where the kernel does not say, what this process has run.
+/// The cpu time used by all processes under the bound. If the kernel does not report that, the cpu
+/// time of this process.
 fn used(quota: &CpuQuota) -> Duration {
     let of_process = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok();
     quota.used().or_else(of_process).unwrap_or_default()
 }
 
-/// What all cores have run, or waited for their cpus, since the start.
+/// The time that all cores have run, or waited for their cpus, since the start.
 fn worked() -> Duration {
     core_times().values().map(|time| time.ran + time.waited).sum()
 }

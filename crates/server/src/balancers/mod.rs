@@ -1,10 +1,12 @@
-//! What balancers in front of this server are told: how much it has to do, and whether it is about to end.
+//! The reports to balancers in front of this server: its load, and whether it is about to end.
 //!
-//! One thread measures twice a second and answers HAProxy's agent checks; cores write the same into answers as a load
-//! report, if asked to. Reading order: [`BalancerOptions`], `LoadBoard` (what was measured, for everybody), `weight` (what
-//! follows for a balancer), `measuring` (what a server has to do), `agent` (the thread), `orca` (the report in answers).
-//! Of several instances each measures itself, and the supervisor adds up and answers (`supervise/sum.rs`). Whether the
-//! server is ready is in `server.rs`. Tested beside the files, and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
+//! One thread measures twice a second and answers HAProxy's agent checks. If configured, cores
+//! write the same numbers into answers as a load report. Reading order: [`BalancerOptions`],
+//! `LoadBoard` (the last measurement, shared), `weight` (the weight for a balancer), `measuring`
+//! (the load of a server), `agent` (the thread), `orca` (the report in answers). With several
+//! instances each instance measures itself, and the supervisor adds up and answers
+//! (`supervise/sum.rs`). Whether the server is ready is in `server.rs`. Tested beside the files,
+//! and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
 
 mod agent;
 mod measuring;
@@ -20,27 +22,27 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// What balancers are told, and where.
+/// The reports to balancers, and their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BalancerOptions {
-    /// Where HAProxy's agent checks are answered.
+    /// Addresses that answer HAProxy's agent checks.
     pub agent: Vec<SocketAddr>,
     /// How answers report the load.
     pub load_report: LoadReport,
 }
 
 impl BalancerOptions {
-    /// Whether anybody wants to know.
+    /// Whether any report is configured.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.agent.is_empty() || self.load_report != LoadReport::Off
     }
 }
 
-/// A field of every answer, `endpoint-load-metrics`, in one of the forms of ORCA (Open Request Cost Aggregation; Envoy and
-/// gRPC read it).
+/// A field of every answer, `endpoint-load-metrics`, in one of the forms of ORCA (Open Request Cost
+/// Aggregation), which Envoy and gRPC read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoadReport {
-    /// None.
+    /// No field.
     #[default]
     Off,
     /// `TEXT cpu_utilization=0.31,…`
@@ -49,7 +51,8 @@ pub enum LoadReport {
     Json,
 }
 
-/// What was measured last. Written by one thread, read by all; Relaxed, since each number stands for itself.
+/// The last measurement. One thread writes it and all cores read it. Relaxed, because each number
+/// stands for itself.
 #[derive(Debug)]
 pub(crate) struct LoadBoard {
     cpu_per_mille: AtomicU32,
@@ -61,16 +64,17 @@ pub(crate) struct LoadBoard {
 /// One measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    /// The part of its time that a core ran or waited for its cpu, of all cores on average; or how much of the cpu time that
-    /// it is given is used up, if that is more.
+    /// The part of its time that a core ran or waited for its cpu, averaged over all cores, or the
+    /// used part of the bounded cpu time, if that is more.
     pub(crate) cpu: f64,
-    /// The same, or how many of PHP's children are asked for, as a part of all, if that is more; above 1 if requests wait.
+    /// The same, or the demand for PHP as a part of its children, if that is more. Above 1 if
+    /// requests wait.
     pub(crate) pending: f64,
     pub(crate) requests_per_s: f64,
 }
 
 impl Default for LoadBoard {
-    /// Nobody has looked: there is nothing to do.
+    /// Before the first measurement there is no load.
     fn default() -> Self {
         let [cpu_per_mille, pending_per_mille, requests_per_s] = [0; 3].map(AtomicU32::new);
         Self { cpu_per_mille, pending_per_mille, requests_per_s, weight: AtomicU32::new(100) }
@@ -95,12 +99,12 @@ impl LoadBoard {
         }
     }
 
-    /// In hundredths of what the balancer gives.
+    /// In hundredths of the weight that the balancer gives.
     pub(crate) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// A line for the head of an answer, with its end; nothing if there is none.
+    /// A line for the head of an answer, with its line end. Empty without a report.
     pub(crate) fn line(&self, report: LoadReport) -> Vec<u8> {
         orca::line(report, self.load())
     }

@@ -3,7 +3,7 @@
 use super::{Load, LoadReport};
 use std::io::Write as _;
 
-/// The field with its end; nothing without a report.
+/// The field with its line end. Empty without a report.
 pub(super) fn line(report: LoadReport, load: Load) -> Vec<u8> {
     let mut line = Vec::new();
     let Load { cpu, pending, requests_per_s } = load;

@@ -1,33 +1,37 @@
-//! From how much a server has to do to the part of its weight that a balancer should give it.
+//! Computes from the load of a server the weight that a balancer should give it.
 //!
-//! A balancer that goes by weights gives each server its part of all requests; what a server can do with its part shows in
-//! how busy it is. So the weight a server asks for is all of it while it is not too busy, and falls, by the same factor for
-//! each further part of its time, to the least where it has no time left: of two servers the slower one ends with the lower
-//! weight, and nearly as busy as the other. That all are overloaded changes nothing between them. Pure.
+//! A balancer with weights gives each server its share of all requests, and the load of a server
+//! shows whether its share fits. So a server asks for its full weight while its load is moderate.
+//! Beyond that the weight falls, by the same factor for each further part of its time, to the
+//! minimum at no time left. Of two servers, the slower one ends with the lower weight and nearly
+//! the load of the other. If all servers are overloaded, the balance between them remains. Pure.
 
-/// How busy a server should be at most. Guess: what is left absorbs what comes between two looks.
+/// The maximum load that a server should have. Guess: the rest absorbs the changes between two
+/// measurements.
 const TARGET: f64 = 0.8;
 
-/// The least weight, in hundredths: a server that is given nothing would never be seen to be idle.
+/// The minimum weight, in hundredths. A server without requests would never be seen to be idle.
 pub(crate) const LEAST: u32 = 5;
 
-/// How much of the way to the weight that is due is gone in one look, in powers. What is measured lags two looks behind what
-/// was told, and a weight that follows faster swings: in a model of servers of one to ten times another's speed, 0.07 loses
-/// a twentieth more of what they can do together, and 0.03 takes twice as long for the same.
+/// The part of the way to the due weight per measurement, in powers. The measurement lags two
+/// intervals behind the announced weight, so a weight that follows faster oscillates. In a model of
+/// servers of one to ten times another's speed, 0.07 loses a twentieth more of their joint
+/// capacity, and 0.03 takes twice as long for the same.
 const PACE: f64 = 0.04;
 
 /// A weight.
 #[derive(Debug, Default)]
 pub(super) struct Weight {
-    /// The logarithm of its part of all of it: 0 or less.
+    /// The logarithm of the weight's part of the full weight: 0 or less.
     power: f64,
 }
 
 impl Weight {
-    /// Takes what was measured, 1 for a server that has no time left; gives the weight that follows, in hundredths.
+    /// Takes a measurement, where 1 means no time left. Returns the new weight, in hundredths.
     ///
-    /// A bound of cpu time is not kept to the microsecond: what goes beyond 1 in one look is missing in the next, and both
-    /// count, or a server without time would seem to have some.
+    /// The kernel does not enforce a bound of cpu time to the microsecond. Time beyond 1 in one
+    /// measurement is missing in the next. Both count, because otherwise a server without time
+    /// would seem to have some.
     pub(super) fn follow(&mut self, pending: f64) -> u32 {
         let beyond = ((pending - TARGET) / (1.0 - TARGET)).clamp(0.0, 2.0);
         let least = (f64::from(LEAST) / 100.0).ln();
@@ -58,8 +62,8 @@ mod tests {
         assert_eq!(last, Some(5));
     }
 
-    /// A balancer in front of a fast server and one of a third of its speed. `offered` says what arrives, from the parts that
-    /// the balancer gives; how busy both are in the end, and the parts.
+    /// A balancer in front of a fast server and a server of a third of its speed. `offered`
+    /// computes the arriving load from the weights. Returns the final loads and weights of both.
     fn balanced(offered: impl Fn(&[f64; 2]) -> f64) -> ([f64; 2], [f64; 2]) {
         let mut weights = [Weight::default(), Weight::default()];
         let (mut parts, mut busy) = ([100.0, 100.0], [0.0; 2]);
@@ -82,7 +86,8 @@ mod tests {
         assert!(busy.iter().all(|busy| (0.72..0.92).contains(busy)), "{busy:?} at {parts:?}");
     }
 
-    /// In a closed loop there is always more to do: the server with too large a part decides, and the other is idle.
+    /// In a closed loop there is always more to do: the server with too large a share decides, and
+    /// the other server is idle.
     #[test]
     fn where_all_are_overloaded_the_fast_one_is_hardly_idle() {
         let slowest = |parts: &[f64; 2]| {
@@ -90,7 +95,8 @@ mod tests {
             (0..2).map(|server| SPEEDS[server] * all / parts[server]).fold(f64::INFINITY, f64::min)
         };
         let (busy, parts) = balanced(slowest);
-        // The slow one's weight is a third, which a difference of (1 - TARGET) * ln 3 / ln 20 makes it.
+        // A load difference of (1 - TARGET) * ln 3 / ln 20 gives the slow server a third of the
+        // weight.
         assert!(busy[0] > 0.85 && busy[1] > 0.95, "{busy:?} at {parts:?}");
     }
 }

@@ -1,19 +1,22 @@
-//! What serving a connection and refusing one cost a core, learned while it has no rest.
+//! The costs of serving a connection and of refusing one, learned while the core is busy.
 //!
-//! A small file is served for about what refusing it takes: then whoever still waits is better off served. What costs more,
-//! such as PHP, is worth refusing. Times and counts are added up before they are divided: what was done for a connection may have
-//! been in another moment than the one in which it is counted. Pure; tested below.
+//! Serving a small file costs about as much as refusing. Then a client that still waits is better
+//! off served. Serving a costlier answer, such as PHP, is worth refusing. Times and counts are
+//! summed before the division, because the work for a connection may fall into another moment than
+//! its count. Pure; tested below.
 
 use std::time::Duration;
 
-/// What all before count, each time that something new comes. Guess: soon enough to be of use in the overload that it comes from.
+/// The weight of all earlier values at each new value. Guess: soon enough to be of use in the
+/// overload that the value comes from.
 const BEFORE: f64 = 0.75;
 
-/// A connection is refused if that costs less than so much of what serving it does. Guess: what saves less helps nobody.
+/// A connection is refused if that costs less than this part of serving. Guess: a smaller saving
+/// helps no client.
 const WORTH: f64 = 0.5;
 
-/// What refusing costs, of what serving does, where one of them was not seen yet. Guess, and rather less than it is: the pace is
-/// then taken for slower, the queues get shorter, and there is less to refuse.
+/// The assumed cost of refusing, as a part of serving, while one of them is unknown. Guess, rather
+/// too low: the pace then seems slower, the queues get shorter, and there is less to refuse.
 const UNSEEN: f64 = 0.25;
 
 #[derive(Debug, Default)]
@@ -22,7 +25,7 @@ pub(super) struct Costs {
     refusing: Cost,
 }
 
-/// What some connections took, those of long ago counting for less.
+/// The cost of some connections, with a lower weight for earlier ones.
 #[derive(Debug, Default)]
 struct Cost {
     ns: f64,
@@ -35,24 +38,24 @@ impl Cost {
         self.count = self.count * BEFORE + count as f64;
     }
 
-    /// Of one connection; nothing while none was seen.
+    /// The cost of one connection. `None` before the first connection.
     fn each_ns(&self) -> Option<f64> {
         (self.count > 0.0 && self.ns > 0.0).then(|| self.ns / self.count)
     }
 }
 
 impl Costs {
-    /// A connection was refused.
+    /// Records a refusal.
     pub(super) fn on_refused(&mut self, took: Duration) {
         self.refusing.learn(1, took);
     }
 
-    /// So many were served; all that was done for them `took` so long.
+    /// Records that `count` connections were served, for which all work `took` this long.
     pub(super) fn on_served(&mut self, count: usize, took: Duration) {
         self.serving.learn(count, took);
     }
 
-    /// What refusing costs, of what serving does.
+    /// The cost of refusing, as a part of the cost of serving.
     pub(super) fn refusal(&self) -> f64 {
         match (self.refusing.each_ns(), self.serving.each_ns()) {
             (Some(refusing), Some(serving)) => (refusing / serving).min(1.0),
@@ -60,7 +63,7 @@ impl Costs {
         }
     }
 
-    /// Whether anybody is helped by refusing.
+    /// Whether refusing saves enough to help other clients.
     pub(super) fn is_refusing_worth_it(&self) -> bool {
         self.refusal() < WORTH
     }
@@ -81,8 +84,8 @@ mod tests {
         assert!((0.03..0.05).contains(&costs.refusal()) && costs.is_refusing_worth_it());
     }
 
-    /// The kernel took a moment to accept 600 connections of which 13 were counted in it; each seemed to take half a millisecond, so
-    /// all that waited were refused.
+    /// The kernel took a moment to accept 600 connections, of which 13 were counted in that moment.
+    /// Each seemed to cost half a millisecond, so the core refused all waiting connections.
     #[test]
     fn work_that_is_counted_later_does_not_make_serving_dear() {
         let mut costs = Costs::default();

@@ -1,9 +1,10 @@
-//! Refusing a connection that has waited for too long, with as little work as may be.
+//! Refuses a connection that has waited for too long, with as little work as possible.
 //!
-//! Nearly always its whole request is there: it is looked at, answered with 503 and closed in a few system calls, without a
-//! task and without the driver. Closing loses no answer, since nothing is left unread and nothing is to come. Whatever looks
-//! otherwise goes the way of all connections, which waits for the rest (`connection.rs`, `close.rs`). Tested below, and by
-//! `cargo xtask bench overload`.
+//! Nearly always its whole request is there. The core reads the request, answers 503 and closes in
+//! a few system calls, without a task and without the driver. Closing loses no answer, because
+//! nothing is unread and nothing will come. Any other connection is served like all connections,
+//! which waits for the rest (`connection.rs`, `close.rs`). Tested below, and by `cargo xtask bench
+//! overload`.
 
 use crate::{answer, connection::Head, files::SERVER, local, slow};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -13,10 +14,10 @@ use vermeil_http::{
     response::{Content, HeadWriter},
 };
 
-/// The longest request that is refused this way. Guess: most are shorter.
+/// The longest request that is refused in this way. Guess: most are shorter.
 const REQUEST_BYTES_MAX: usize = 4096;
 
-/// Answers 503 and closes, or gives the connection back if that is not so easily done.
+/// Answers 503 and closes. Returns the connection if that is not possible at once.
 pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let mut buffer = [0; REQUEST_BYTES_MAX];
     let peeked = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT | RecvFlags::PEEK);
@@ -25,7 +26,7 @@ pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let received = &buffer[..count];
     let Some(request) = only_request(received, &limits) else { return Some(socket) };
     let answer = answer(&socket, received, &request);
-    // Peeking has left it there. What goes wrong now is the client's.
+    // Peeking has left the request in the socket. An error at this point is the client's problem.
     let _ = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT);
     let _ = send(&socket, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     None
@@ -35,7 +36,7 @@ pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
 pub(super) fn refuse_silent(socket: OwnedFd) {
     let answer = local::with(|local| {
         let mut answer = Vec::new();
-        // Of no content, because the request may be HEAD.
+        // Without content, because the request may be HEAD.
         let _ = HeadWriter::new(&mut answer, Status::ServiceUnavailable)
             .lines(SERVER)
             .lines(slow::RETRY_AFTER)
@@ -50,7 +51,7 @@ pub(super) fn refuse_silent(socket: OwnedFd) {
     let _ = shutdown(&socket, Shutdown::Write);
 }
 
-/// The request in `received`, if it is one that nothing follows.
+/// The request in `received`, if no other bytes follow the request.
 fn only_request<'a>(received: &'a [u8], limits: &Limits) -> Option<Request<'a>> {
     let mut conversation = Conversation::new();
     match conversation.next(received, limits) {

@@ -1,28 +1,29 @@
 //! The seccomp filter: a system call that `calls.txt` does not list does not exist for the server.
 //!
-//! Such a call fails with `ENOSYS`, as on a kernel that lacks the call. The C library and the standard library then fall back to an
-//! older call, so a new version of either does not end the server. A line of the list may allow a call for some arguments
-//! only. io_uring does its operations past the filter, so Landlock bounds those. The list is compared with what a running
-//! server calls by `crates/cli/tests/e2e/sandbox.rs`; the form of the list is tested below.
+//! Such a call fails with `ENOSYS`, as on a kernel that lacks the call. The C library and the
+//! standard library then fall back to an older call, so a new version of either does not end the
+//! server. A line of the list may allow a call for some arguments only. io_uring does its
+//! operations past the filter, so Landlock bounds those. `crates/cli/tests/e2e/sandbox.rs` compares
+//! the list with the calls of a running server. The form of the list is tested below.
 
 use rustix::{io::Errno, process::getpid};
 use seccompiler::{BpfProgram, TargetArch, apply_filter, compile_from_json};
 use serde_json::{Value, json};
 use std::env::consts::ARCH;
 
-/// What the server calls.
+/// The system calls of the server.
 const CALLS: &str = include_str!("calls.txt");
 
-/// What was got.
+/// The result of the filter.
 pub(super) struct Filtered {
-    /// How many calls are left.
+    /// The number of allowed calls.
     pub(super) calls: usize,
 }
 
-/// Takes all other calls from this thread and those that it starts.
+/// Forbids all other calls for this thread and the threads that it starts.
 ///
 /// # Errors
-/// Why not, in words.
+/// Why the filter failed, in words.
 pub(super) fn enter() -> Result<Filtered, String> {
     let arch = TargetArch::try_from(ARCH).map_err(|_| format!("none is made for {ARCH}"))?;
     let lines = parse(CALLS, u64::from(getpid().as_raw_nonzero().get().unsigned_abs()));
@@ -32,24 +33,24 @@ pub(super) fn enter() -> Result<Filtered, String> {
     Ok(Filtered { calls })
 }
 
-/// One line of the list: a call, and for which arguments it is allowed.
+/// One line of the list: a call, and the arguments for which it is allowed.
 #[derive(Debug, PartialEq, Eq)]
 struct Line<'a> {
     name: &'a str,
     conditions: Vec<Condition>,
 }
 
-/// What one argument has to be.
+/// A condition on one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Equals { argument: u8, value: u64 },
     HasBits { argument: u8, bits: u64 },
 }
 
-/// Reads the list; `pid` is what stands there for this process. Lines of other processors are left out.
+/// Parses the list. `pid` replaces the word `pid` in it. Lines of other processors are left out.
 ///
 /// # Panics
-/// The list has another form, which a test would have noticed.
+/// The list is malformed, which a test would have noticed.
 fn parse(text: &str, pid: u64) -> Vec<Line<'_>> {
     let number = |text: &str| match (text, text.strip_prefix("0x")) {
         ("pid", _) => pid,
@@ -76,7 +77,7 @@ fn parse(text: &str, pid: u64) -> Vec<Line<'_>> {
     lines
 }
 
-/// How many calls the lines allow, each once.
+/// The number of calls that the lines allow, each counted once.
 fn count(lines: &[Line<'_>]) -> usize {
     let mut names: Vec<&str> = lines.iter().map(|line| line.name).collect();
     names.dedup();

@@ -1,14 +1,18 @@
-//! What the process that serves gives up for good before it serves: a fault in it must not become a foothold.
+//! The sandbox: the serving process gives up rights for good before it serves, because a bug in it
+//! must not become a foothold.
 //!
-//! The main thread enters the sandbox before it starts any other thread, and threads inherit it. So the boundary is that of the
-//! process. By Landlock (Linux 5.13, network rules 6.7, signals 6.12) the process writes no files, starts no programs, opens
-//! neither connections nor further listening sockets, and signals no other process. With programs it also writes into its
-//! private folder, and connects to where they listen. A seccomp filter allows only the system calls that the server uses
-//! (`calls.rs`, `filter.rs`). What needs more is done by processes that are older than the sandbox: the broker opens logs and
-//! addresses (`serve/broker/`), the keeper starts programs (`vermeil-spawn`).
+//! The main thread enters the sandbox before it starts any other thread, and threads inherit it. So
+//! the boundary is that of the process. By Landlock (Linux 5.13, network rules 6.7, signals 6.12)
+//! the process writes no files, starts no programs, opens neither connections nor further listening
+//! sockets, and signals no other process. With programs the process also writes into its private
+//! folder, and connects to their listening sockets. A seccomp filter allows only the system calls
+//! that the server uses (`calls.txt`, `filter.rs`). Processes that are older than the sandbox do
+//! the work that needs more rights: the broker opens logs and addresses (`serve/broker/`), the
+//! keeper starts programs (`vermeil-spawn`).
 //!
-//! Reading is bounded elsewhere, by opening everything beneath the served folder. Where the kernel offers less, what it
-//! offers is taken and the rest is said. Tested through the binary (`crates/cli/tests/e2e/sandbox.rs`).
+//! Reading is bounded elsewhere, by opening everything beneath the served folder. If the kernel
+//! offers less, the process takes that part and logs the rest. Tested through the binary
+//! (`crates/cli/tests/e2e/sandbox.rs`).
 
 mod filter;
 
@@ -20,10 +24,10 @@ use landlock::{
 };
 use std::path::Path;
 
-/// The newest version of Landlock whose rights are given up here.
+/// The newest version of Landlock that this module knows.
 const ABI_KNOWN: ABI = ABI::V6;
 
-/// What programs need the server to keep.
+/// The rights that the server keeps for programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rights<'a> {
     /// A folder to write in.
@@ -38,11 +42,12 @@ pub(crate) struct Rights<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside {
     pub(crate) broker: u32,
-    /// If programs may be started.
+    /// Set if programs can be started.
     pub(crate) keeper: Option<u32>,
 }
 
-/// Gives up what serving does not need, for this thread and those that it starts; says what was got, for a line at start.
+/// Gives up the rights that serving does not need, for this thread and the threads that it starts.
+/// Returns the achieved bounds, for a line at the start.
 pub(crate) fn enter(rights: &Rights<'_>, outside: Outside) -> String {
     let landlock = described(rights, restrict(rights));
     let calls = match filter::enter() {
@@ -109,7 +114,7 @@ fn restrict(rights: &Rights<'_>) -> Result<RestrictionStatus, RulesetError> {
         rules = rules.add_rule(PathBeneath::new(workspace, within_workspace()))?;
     }
     if let Some(spool) = rights.spool.and_then(|path| PathFd::new(path).ok()) {
-        // No file gets a name there: that would be `MakeReg`.
+        // No file gets a name there, because that would need `MakeReg`.
         rules = rules.add_rule(PathBeneath::new(spool, AccessFs::WriteFile))?;
     }
     if let Some(port) = rights.connect_port {

@@ -1,18 +1,22 @@
-//! The broker: the small process that opens for a confined server what the server's sandbox refuses.
+//! The broker: the small process that opens for a confined server the files and addresses that the
+//! server's sandbox refuses.
 //!
 //! ```text
 //! vermeil (every thread in the sandbox) ── Order ──▶ vermeil-broker (outside) ── forks, to read the file ──▶ vermeil-reread
 //!                   ◀── Answer, with descriptors ──┘
 //! ```
 //!
-//! The server forks the broker with the rights that serving has, just before the server enters the sandbox. The broker knows four
-//! orders. It opens the log, binds addresses, and removes the names of the control socket and of the private folder.
-//! An order names a log or an address, and the broker looks whether the configuration names it too: the one of the start, or
-//! the file, which the broker reads itself. So a captured server reaches nothing that its configuration does not name.
-//! Descriptors of sockets and files keep working in the sandbox, so the server writes its log and accepts connections itself.
+//! The server forks the broker with the rights that serving has, just before the server enters the
+//! sandbox. The broker knows four orders. It opens the log, binds addresses, and removes the names
+//! of the control socket and of the private folder.
 //!
-//! Leaves out the orders' work (`process.rs`), and programs: the keeper starts those (`vermeil-spawn`). Tested below and through
-//! the binary (`crates/cli/tests/e2e/sandbox.rs`).
+//! An order names a log or an address, and the broker checks that the configuration names it too:
+//! the configuration of the start, or the file, which the broker reads itself. So a captured server
+//! reaches nothing outside its configuration. Descriptors of sockets and files keep working in the
+//! sandbox, so the server writes its log and accepts connections itself.
+//!
+//! Leaves out the orders' work (`process.rs`), and programs, because the keeper starts those
+//! (`vermeil-spawn`). Tested below and through the binary (`crates/cli/tests/e2e/sandbox.rs`).
 
 mod process;
 
@@ -40,14 +44,14 @@ use vermeil_steer::Group;
 /// How long the broker may take to carry out an order. Guess: more than it may take to read the configuration file.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the server asks for.
+/// An order of the server.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     /// Open the log at this path, given as bytes. The answer has one descriptor.
     OpenLog(Vec<u8>),
-    /// Bind these addresses, for each core a socket.
+    /// Bind these addresses, with a socket for each core.
     Listen {
-        /// The addresses as they are asked for.
+        /// The addresses as configured.
         addrs: Vec<SocketAddr>,
         /// Ports on which this server listens already.
         ours: Vec<u16>,
@@ -58,7 +62,7 @@ enum Order {
     RemoveFolder,
 }
 
-/// What the broker says.
+/// An answer of the broker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Opened,
@@ -77,13 +81,15 @@ enum Answer {
 struct BoundAddress {
     asked: SocketAddr,
     addr: SocketAddr,
-    /// How many descriptors are sockets. The two of the kernel's program follow if it is there.
+    /// The number of descriptors that are sockets. The two of the kernel's program follow, if it
+    /// was loaded.
     sockets: usize,
-    /// The kernel's program that is to choose among the sockets, if any is, or why it cannot be loaded.
+    /// The kernel's program that will choose among the sockets, or why it cannot be loaded. `None`
+    /// if no program is to choose.
     chooser: Option<Result<(), String>>,
 }
 
-/// What the broker is born with.
+/// The state that the broker inherits.
 pub(crate) struct Knowledge<'k> {
     pub(crate) options: &'k ServeOptions,
     pub(crate) balancing: &'k Balancing,
@@ -105,14 +111,16 @@ pub(crate) struct Broker(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Nothing once an answer did not come: it would be taken for that to the next order.
+    /// `None` once an answer did not come, because a late answer would be taken for the answer to
+    /// the next order.
     line: Mutex<Option<Messages>>,
-    /// Until it is waited for.
+    /// Set until the process was waited for.
     process: Option<Beside>,
 }
 
 impl Broker {
-    /// Forks the broker. To be called when this process has the rights that it serves with, and one thread.
+    /// Forks the broker. Call this function when this process has the rights that it serves with,
+    /// and one thread.
     ///
     /// # Errors
     /// When there are other threads, or the system refuses.
@@ -124,7 +132,7 @@ impl Broker {
         Ok(Self(Arc::new(Inner { line, process: Some(process) })))
     }
 
-    /// The number of its process.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.process.as_ref().map_or(0, Beside::pid)
     }
@@ -132,7 +140,7 @@ impl Broker {
     /// Opens the log at `path` for appending, as the configuration names it.
     ///
     /// # Errors
-    /// The configuration names another, or what the system says.
+    /// The configuration names another log, or the system's error.
     fn open_log(&self, path: &Path) -> io::Result<File> {
         let (answer, descriptors) = self.ask(&Order::OpenLog(path.as_os_str().as_bytes().to_owned()))?;
         match (answer, descriptors.into_iter().next()) {
@@ -141,7 +149,7 @@ impl Broker {
         }
     }
 
-    /// What opens the log for the log's thread.
+    /// An opener of the log, for the log's thread.
     pub(crate) fn opener(&self) -> Opener {
         let broker = self.clone();
         Opener::new(move |path| broker.open_log(path))
@@ -150,7 +158,8 @@ impl Broker {
     /// Binds addresses that the configuration names, all or none.
     ///
     /// # Errors
-    /// The configuration does not name them, or one cannot be bound, in words for people.
+    /// The configuration does not name an address, or an address cannot be bound, in words for
+    /// people.
     pub(crate) fn listen(&self, addrs: Vec<SocketAddr>, ours: Vec<u16>) -> io::Result<Vec<NewAddress>> {
         if addrs.is_empty() {
             return Ok(Vec::new());
@@ -161,12 +170,12 @@ impl Broker {
         }
     }
 
-    /// What removes the name of the control socket.
+    /// A remover of the control socket's name.
     pub(crate) fn control_remover(&self) -> Remover {
         self.remover(|| Order::RemoveControl)
     }
 
-    /// What removes the private folder.
+    /// A remover of the private folder.
     pub(crate) fn folder_remover(&self) -> Remover {
         self.remover(|| Order::RemoveFolder)
     }
@@ -204,7 +213,7 @@ impl Drop for Inner {
 }
 
 impl<'k> Knowledge<'k> {
-    /// What has to stay open in the broker's process.
+    /// The descriptors that must stay open in the broker's process.
     fn descriptors(&self) -> Vec<BorrowedFd<'k>> {
         let control = self.control.into_iter().flat_map(Bound::descriptors);
         self.balancing.descriptors().into_iter().chain(control).collect()

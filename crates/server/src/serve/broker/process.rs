@@ -1,4 +1,4 @@
-//! The broker's side: what each order does, and what the configuration names.
+//! The broker's side: the work of each order, and the names in the configuration.
 
 use super::{Answer, BoundAddress, Knowledge, Order, path_of};
 use crate::{
@@ -22,13 +22,15 @@ use std::{
 };
 use vermeil_spawn::fork_beside;
 
-/// How long reading the configuration file may take. Guess: a hundred thousand hosts are read in a second.
+/// How long reading the configuration file may take. Guess: reading a hundred thousand hosts takes
+/// a second.
 const READ_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Logs that the broker remembers as named: a log that was moved goes on until the new one is open. Guess.
+/// Logs that the broker remembers as named, because the server writes a moved log until the new one
+/// is open. Guess.
 const LOGS_MAX: usize = 16;
 
-/// Longest reason of a refusal, in bytes, because a message has its bound.
+/// Longest reason of a refusal, in bytes, because messages are bounded.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// Carries out orders until the server closes the line.
@@ -111,14 +113,14 @@ fn listen(
     Ok((Answer::Listening(all), descriptors))
 }
 
-/// What the configuration names.
+/// The logs and addresses that the configuration names.
 struct Names {
     /// In the order in which they were named.
     logs: Vec<PathBuf>,
     listen: Vec<SocketAddr>,
 }
 
-/// What the configuration file names now.
+/// The log and the addresses that the configuration file names now.
 #[derive(Serialize, Deserialize)]
 struct Reread {
     log: Option<Vec<u8>>,
@@ -131,7 +133,7 @@ impl Names {
         Self { logs: log.into_iter().collect(), listen: options.listen.clone() }
     }
 
-    /// Looks whether something is named, and reads the file again if it is not.
+    /// Checks whether a log or address is named, and reads the file again if it is not.
     fn judge(
         &mut self,
         options: &ServeOptions,
@@ -165,10 +167,10 @@ fn log_of(options: &ServeOptions) -> Option<&Path> {
     }
 }
 
-/// Reads the file in a process of its own, whose memory goes with it.
+/// Reads the file in a process of its own, whose memory is freed with that process.
 fn reread(file: &Path, options: &ServeOptions) -> io::Result<Reread> {
     let (child, socket) = fork_beside(c"vermeil-reread", &[], |socket| {
-        // The broker hears that nothing comes.
+        // If this fails, the broker sees that the process ended without an answer.
         let _ = Messages::new(socket).send(&read(file, options), &[]);
     })
     .map_err(io::Error::other)?;
@@ -181,7 +183,7 @@ fn reread(file: &Path, options: &ServeOptions) -> io::Result<Reread> {
 
 fn read(file: &Path, options: &ServeOptions) -> Result<Reread, String> {
     let around = Surroundings::here().map_err(|error| error.to_string())?;
-    // The cpus of an instance are decided, and nothing here depends on them.
+    // The cpus of an instance are decided already, and nothing here depends on them.
     let around = Surroundings { given: Given::Instances(options.instances.clone()), ..around };
     let new = config::load(file, &around).map_err(|error| {
         let mut why = error.to_string();
