@@ -7,6 +7,7 @@
 
 mod build;
 mod profiles;
+mod ranges;
 mod spec;
 #[cfg(test)]
 mod tests;

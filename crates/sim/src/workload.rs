@@ -6,6 +6,7 @@
 
 mod compile;
 mod popularity;
+mod ranges;
 mod shipped;
 mod spec;
 #[cfg(test)]

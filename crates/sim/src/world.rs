@@ -295,11 +295,12 @@ impl<W: Watch> World<W> {
 
     fn shift(&mut self, index: u32) {
         let shift = self.program.shifts[index as usize];
-        match shift.handler {
-            Some(handler) => self.cycles_percent[usize::from(handler)] = shift.cycles_percent,
-            None => self.cycles_percent.fill(shift.cycles_percent),
+        match (shift.handler, shift.cycles_percent) {
+            (Some(handler), Some(percent)) => self.cycles_percent[usize::from(handler)] = percent,
+            (None, Some(percent)) => self.cycles_percent.fill(percent),
+            (_, None) => {}
         }
-        self.rate_percent = shift.rate_percent;
+        self.rate_percent = shift.rate_percent.unwrap_or(self.rate_percent);
     }
 
     /// The core goes on at this time, whatever else it was going to do.

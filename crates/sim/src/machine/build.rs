@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use vermeil_sched::{CoreIndex, Distance, Layout};
 use vermeil_topology::{self as topology, CAPACITY_MAX, CacheKind, CpuId, synthetic};
 
-use super::{Cache, Core, Costs, Dram, LineTime, Link, Machine, MachineSpec, PS_PER_NS};
+use super::{Cache, Core, Costs, Dram, LineTime, Link, Machine, MachineSpec, PS_PER_NS, ranges};
 use crate::Error;
 
 impl Machine {
@@ -49,6 +49,7 @@ impl Machine {
     /// # Errors
     /// The parts do not fit.
     pub fn build(spec: &MachineSpec, tree: &topology::Machine) -> Result<Self, Error> {
+        ranges::check(spec)?;
         let nodes = tree.nodes().len();
         let links = links(spec, nodes)?;
         let routes = routes(spec, &links, nodes)?;

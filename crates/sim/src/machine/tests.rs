@@ -50,3 +50,25 @@ fn mistakes_are_named() {
     assert!(message(&text.replace("via = [1]", "via = [3]")).contains("no links lead"));
     assert!(profile("vax").unwrap_err().to_string().contains("epyc-2x64"));
 }
+
+/// Regression: a clock of 0 MHz and memory without bandwidth were accepted without a word.
+#[test]
+fn numbers_outside_their_range_are_refused() {
+    let text = profile_text("xeon5100-2x2").unwrap();
+    let refused = |key: &str, value: &str, words: &str| {
+        let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("no {key}"));
+        let changed = text.replacen(line, &format!("{key} = {value}"), 1);
+        let said = Machine::from_toml(&changed).expect_err(key).to_string();
+        assert!(said.contains(words), "{key} = {value}: {said}");
+    };
+    refused("mhz", "0", "mhz = 0: allowed are 1 to 100000");
+    let memory = text.find("[memory]").expect("a machine has memory");
+    for (key, value) in [("gb_per_s", "0"), ("latency_ns", "-1")] {
+        let at = memory + text[memory..].find(key).expect("memory has the key");
+        let end = at + text[at..].find('\n').expect("a line ends");
+        let changed = format!("{}{key} = {value}{}", &text[..at], &text[end..]);
+        let said = Machine::from_toml(&changed).expect_err(key).to_string();
+        assert!(said.contains(&format!("{key} of [memory] = {value}: allowed are")), "{said}");
+    }
+    refused("chunk_bytes", "100", "multiples of line_bytes");
+}

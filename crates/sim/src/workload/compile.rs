@@ -8,9 +8,10 @@ use std::time::Duration;
 use vermeil_sched::{CLASSES_MAX, Class, ClassIndex, Gather, HandlerIndex, Leader, Policy};
 
 use super::popularity::Popularity;
+use super::ranges;
 use super::spec::{
-    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec,
-    WorkloadSpec,
+    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, ShiftSpec, SourceKind, SourceSpec,
+    TouchSpec, WorkloadSpec,
 };
 use crate::Error;
 use crate::machine::Pattern;
@@ -163,8 +164,8 @@ pub(crate) struct Poll {
 pub(crate) struct Shift {
     pub(crate) at_ns: u64,
     pub(crate) handler: Option<u16>,
-    pub(crate) cycles_percent: u32,
-    pub(crate) rate_percent: u32,
+    pub(crate) cycles_percent: Option<u32>,
+    pub(crate) rate_percent: Option<u32>,
 }
 
 impl Program {
@@ -184,6 +185,7 @@ impl Program {
     /// A name refers to nothing, or a bound is passed.
     pub fn new(spec: &WorkloadSpec) -> Result<Self, Error> {
         let spec = &expand(spec);
+        ranges::check(spec)?;
         let names = Names { spec };
         let objects = objects(&names)?;
         let mut handlers: Vec<Handler> =
@@ -200,8 +202,8 @@ impl Program {
         }
         let shifts = spec.shift.iter().map(|shift| {
             let handler = shift.handler.as_deref().map(|name| names.handler_index(name)).transpose()?;
-            let (cycles_percent, rate_percent) = (shift.cycles_percent, shift.rate_percent.max(1));
-            Ok(Shift { at_ns: shift.at_ms * 1_000_000, handler, cycles_percent, rate_percent })
+            let &ShiftSpec { at_ms, cycles_percent, rate_percent, .. } = shift;
+            Ok(Shift { at_ns: at_ms * 1_000_000, handler, cycles_percent, rate_percent })
         });
         Ok(Self {
             name: spec.name.clone(),
@@ -319,13 +321,22 @@ impl Names<'_> {
             "serial" => Coloring::Serial,
             "queue" => Coloring::Queue,
             name => {
-                let object = self.object_index(name)?;
+                let object = self.object_index(name).map_err(|_| self.unknown_color(name))?;
                 if self.spec.object[usize::from(object)].life != Life::Shared {
                     return Err(self.problem(format!("color {name:?} is not a shared object")));
                 }
                 Coloring::Object(object)
             }
         })
+    }
+
+    fn unknown_color(&self, name: &str) -> Error {
+        const WORDS: [&str; 6] = ["request", "client", "event", "handler", "serial", "queue"];
+        let objects = self.spec.object.iter().filter(|object| object.life == Life::Shared);
+        let known: Vec<&str> = WORDS.into_iter().chain(objects.map(|object| object.name.as_str())).collect();
+        let nearest = known.iter().max_by(|a, b| strsim::jaro(name, a).total_cmp(&strsim::jaro(name, b)));
+        let nearest = nearest.map(|near| format!(", the nearest is {near:?}")).unwrap_or_default();
+        self.problem(format!("color {name:?} is unknown; there are: {}{nearest}", known.join(", ")))
     }
 
     fn class(&self, name: &str) -> Result<ClassIndex, Error> {

@@ -325,12 +325,10 @@ pub struct ShiftSpec {
     pub at_ms: u64,
     /// The handler whose cycles change.
     pub handler: Option<String>,
-    /// To so many percent of what they were at first.
-    #[serde(default = "percent")]
-    pub cycles_percent: u32,
-    /// Open sources send at so many percent of their rate.
-    #[serde(default = "percent")]
-    pub rate_percent: u32,
+    /// The new cycles, in percent of the cycles at the start; of all handlers if none is named. Default: unchanged.
+    pub cycles_percent: Option<u32>,
+    /// The new rate of open sources, in percent of the rate at the start. Default: unchanged.
+    pub rate_percent: Option<u32>,
 }
 
 fn one() -> u32 {
@@ -339,10 +337,6 @@ fn one() -> u32 {
 
 fn yes() -> bool {
     true
-}
-
-fn percent() -> u32 {
-    100
 }
 
 fn home_touch() -> String {

@@ -284,3 +284,42 @@ fn adaptive_spreads_the_work_of_a_pinned_producer() {
         }
     }
 }
+
+/// Regression: a shift of the rate set all cycles back, and a shift of a handler set the rate back.
+#[test]
+fn shifts_change_what_they_name_and_nothing_else() {
+    let machine = profile("xeon5100-2x2").unwrap();
+    let run = |first: &str, second: &str| {
+        let text = format!(
+            r#"
+            name = "shifts"
+            about = "two shifts"
+            run_ms = 100
+            [[handler]]
+            name = "a"
+            cycles = 100000
+            color = "event"
+            reply = true
+            [[source]]
+            load = {{ open = {{ per_s = 10000, even = true }} }}
+            entry = "a"
+            [[shift]]
+            at_ms = 0
+            {first}
+            [[shift]]
+            at_ms = 1
+            {second}
+            "#
+        );
+        simulate(&machine, &Program::from_toml(&text).unwrap(), &options("none"))
+    };
+    let each_ns =
+        |results: &Results| results.cores.iter().map(|core| core.busy_ns).sum::<u64>() / results.events();
+    let (rate, cycles) = ("rate_percent = 200", "handler = \"a\"\ncycles_percent = 50");
+    let whole_ns = each_ns(&run(rate, rate));
+    for results in [run(rate, cycles), run(cycles, rate)] {
+        assert!(results.answered > 1_900, "{} answers at twice the rate", results.answered);
+        let half_ns = each_ns(&results);
+        assert!(10 * half_ns < 6 * whole_ns, "{half_ns} ns for half of the cycles, {whole_ns} for all");
+    }
+}

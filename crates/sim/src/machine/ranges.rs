@@ -1,0 +1,93 @@
+//! The numbers of a machine: each has a range, and a value outside of it is refused.
+//!
+//! Owns the bounds. A message names the machine, the key, its value and the values that are allowed. Tested in
+//! `machine/tests.rs`.
+
+use super::MachineSpec;
+use crate::Error;
+
+/// Longest time of one operation or access: a second.
+const NS_MAX: f64 = 1e9;
+/// Largest bandwidth, in gigabytes per second.
+const GB_PER_S_MAX: f64 = 1e6;
+
+/// Looks at every number of `spec`.
+pub(super) fn check(spec: &MachineSpec) -> Result<(), Error> {
+    let within = |key: &str, value: f64, least: f64, most: f64| {
+        if (least..=most).contains(&value) {
+            return Ok(());
+        }
+        Err(Error::machine(&spec.name, format!("{key} = {value}: allowed are {least} to {most}")))
+    };
+    let time = |key: &str, value: f64| within(key, value, 0.0, NS_MAX);
+    let bandwidth = |key: &str, value: f64| within(key, value, 0.001, GB_PER_S_MAX);
+    within("mhz", spec.mhz.into(), 1.0, 100_000.0)?;
+    within("base_ipc", spec.base_ipc, 0.001, 100.0)?;
+    within("line_bytes", spec.line_bytes.into(), 8.0, 4096.0)?;
+    within("chunk_bytes", spec.chunk_bytes.into(), spec.line_bytes.into(), f64::from(1 << 30))?;
+    if !spec.chunk_bytes.is_multiple_of(spec.line_bytes) {
+        let (chunk, line) = (spec.chunk_bytes, spec.line_bytes);
+        let problem = format!("chunk_bytes = {chunk}: allowed are multiples of line_bytes, which is {line}");
+        return Err(Error::machine(&spec.name, problem));
+    }
+    for cache in &spec.cache {
+        let key = |name: &str| format!("{name} of [[cache]] level {}", cache.level);
+        time(&key("latency_ns"), cache.latency_ns)?;
+        within(&key("overlap_sequential"), cache.overlap_sequential, 1.0, 1000.0)?;
+        within(&key("overlap_random"), cache.overlap_random, 1.0, 1000.0)?;
+        if let Some(port) = cache.port_gb_per_s {
+            bandwidth(&key("port_gb_per_s"), port)?;
+        }
+    }
+    let memory = &spec.memory;
+    time("latency_ns of [memory]", memory.latency_ns)?;
+    bandwidth("gb_per_s of [memory]", memory.gb_per_s)?;
+    within("overlap_sequential of [memory]", memory.overlap_sequential, 1.0, 1000.0)?;
+    within("overlap_random of [memory]", memory.overlap_random, 1.0, 1000.0)?;
+    within("burstiness of [memory]", memory.burstiness, 0.0, 1000.0)?;
+    within("probe_bytes of [memory]", memory.probe_bytes, 0.0, 1e6)?;
+    for link in &spec.link {
+        let key =
+            |name: &str| format!("{name} of the link between nodes {} and {}", link.nodes[0], link.nodes[1]);
+        bandwidth(&key("gb_per_s"), link.gb_per_s)?;
+        time(&key("latency_ns"), link.latency_ns)?;
+    }
+    for nic in &spec.nic {
+        within(&format!("count of the cards of node {}", nic.node), nic.count.into(), 1.0, 4096.0)?;
+    }
+    for slow in &spec.slow {
+        within("percent of [[slow]]", slow.percent.into(), 1.0, 100.0)?;
+    }
+    let costs = &spec.costs;
+    let wake = &costs.wake;
+    for (key, value) in [
+        ("dispatch_ns", costs.dispatch_ns),
+        ("post_ns", costs.post_ns),
+        ("lock_ns", costs.lock_ns),
+        ("search_ns", costs.search_ns),
+        ("syscall_ns", costs.syscall_ns),
+        ("park_ns", costs.park_ns),
+        ("wake_call_ns", costs.wake_call_ns),
+        ("wake.median_ns", wake.median_ns),
+        ("wake.tail_ns", wake.tail_ns),
+    ] {
+        time(&format!("{key} of [costs]"), value)?;
+    }
+    within("steal_lines of [costs]", costs.steal_lines, 0.0, 1e6)?;
+    within("scan_lines of [costs]", costs.scan_lines, 0.0, 1e6)?;
+    within("wake.tail_permille of [costs]", wake.tail_permille.into(), 0.0, 1000.0)?;
+    within("smt_percent of [costs]", costs.smt_percent.into(), 1.0, 100.0)?;
+    let line = &costs.line;
+    for (key, value) in [
+        ("smt", line.smt),
+        ("l2", line.l2),
+        ("l3", line.l3),
+        ("node", line.node),
+        ("hop1", line.hop1),
+        ("hop2", line.hop2),
+        ("hop3", line.hop3),
+    ] {
+        time(&format!("line.{key} of [costs]"), value.unwrap_or(0.0))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The numbers of a workload and the words for its colors: each has a range, and a value outside of it is refused.
+//!
+//! Owns the bounds. A message names the workload, the thing, the key, its value and the values that are allowed.
+//! Tested in `workload/tests.rs`.
+
+use super::spec::{HandlerSpec, NextSpec, ShiftSpec, SourceKind, SourceSpec, WorkloadSpec};
+use crate::Error;
+
+/// Cycles of one run: five minutes at 3 GHz, far above any event that is worth simulating.
+const CYCLES_MAX: u64 = 1_000_000_000_000;
+/// Bytes of an object, of received data and of a handler's code.
+const BYTES_MAX: u64 = 1 << 40;
+/// Requests in a second, and requests or clients at once.
+const COUNT_MAX: u64 = 100_000_000;
+/// Milliseconds of a run: a day.
+const MS_MAX: u64 = 86_400_000;
+/// Percent that a shift may change cycles or rates to.
+const PERCENT_MAX: u64 = 100_000;
+
+/// Looks at every number of `spec`, whose rows of handlers are written out.
+pub(super) fn check(spec: &WorkloadSpec) -> Result<(), Error> {
+    let check = Ranges { workload: &spec.name };
+    check.within("run_ms", "the workload", spec.run_ms, 0, MS_MAX)?;
+    check.within("warm_up_ms", "the workload", spec.warm_up_ms, 0, MS_MAX)?;
+    for object in &spec.object {
+        let thing = format!("object {:?}", object.name);
+        check.within("bytes", &thing, object.bytes, 0, BYTES_MAX)?;
+        check.within("count", &thing, object.count.into(), 1, COUNT_MAX)?;
+        check.within("skew_milli", &thing, object.skew_milli.into(), 0, 10_000)?;
+    }
+    check.unique("[[object]]", spec.object.iter().map(|object| &object.name))?;
+    check.unique("[[handler]]", spec.handler.iter().map(|handler| &handler.name))?;
+    check.unique("[[class]]", spec.class.iter().map(|class| &class.name))?;
+    for handler in &spec.handler {
+        check.handler(handler)?;
+    }
+    for source in &spec.source {
+        check.source(source)?;
+    }
+    for shift in &spec.shift {
+        check.shift(shift)?;
+    }
+    // A workload that only starts counts its requests as answered when their last events have run.
+    let waits_for_answers = |source: &SourceSpec| !matches!(source.load, SourceKind::Start { .. });
+    if spec.source.iter().any(waits_for_answers) && spec.handler.iter().all(|handler| !handler.reply) {
+        return Err(check.problem("no handler has reply = true, so no request would ever be answered"));
+    }
+    Ok(())
+}
+
+struct Ranges<'a> {
+    workload: &'a str,
+}
+
+impl Ranges<'_> {
+    fn problem(&self, problem: impl Into<String>) -> Error {
+        Error::workload(self.workload, problem)
+    }
+
+    fn within(&self, key: &str, thing: &str, value: u64, least: u64, most: u64) -> Result<(), Error> {
+        if (least..=most).contains(&value) {
+            return Ok(());
+        }
+        Err(self.problem(format!("{key} = {value} of {thing}: allowed are {least} to {most}")))
+    }
+
+    fn unique<'n>(&self, table: &str, names: impl Iterator<Item = &'n String>) -> Result<(), Error> {
+        let mut names: Vec<&String> = names.collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(()),
+            Some(pair) => {
+                Err(self.problem(format!("two {table} have the name {:?}; rename one of them", pair[0])))
+            }
+        }
+    }
+
+    fn handler(&self, handler: &HandlerSpec) -> Result<(), Error> {
+        let thing = format!("handler {:?}", handler.name);
+        self.within("cycles", &thing, handler.cycles, 0, CYCLES_MAX)?;
+        self.within("annotated_cycles", &thing, handler.annotated_cycles.unwrap_or(0), 0, CYCLES_MAX)?;
+        self.within("annotated_penalty", &thing, handler.annotated_penalty.into(), 1, COUNT_MAX)?;
+        self.within("spread_percent", &thing, handler.spread_percent.into(), 0, 100)?;
+        self.within("tail_permille", &thing, handler.tail_permille.into(), 0, 1_000)?;
+        self.within("tail_times", &thing, handler.tail_times.into(), 1, 1_000_000)?;
+        self.within("code_bytes", &thing, handler.code_bytes, 0, BYTES_MAX)?;
+        self.within("gather_us", &thing, handler.gather_us, 0, MS_MAX * 1_000)?;
+        for touch in &handler.touch {
+            self.within("bytes", &format!("a touch of {thing}"), touch.bytes.unwrap_or(0), 0, BYTES_MAX)?;
+        }
+        for next in handler.next.iter().chain(&handler.also) {
+            self.next(&thing, next)?;
+        }
+        Ok(())
+    }
+
+    fn next(&self, thing: &str, next: &NextSpec) -> Result<(), Error> {
+        let thing = format!("the way from {thing} to {:?}", next.to);
+        self.within("weight", &thing, next.weight.into(), 1, COUNT_MAX)?;
+        self.within("after_us", &thing, next.after_us, 0, MS_MAX * 1_000)
+    }
+
+    fn source(&self, source: &SourceSpec) -> Result<(), Error> {
+        let thing = format!("the source of {:?}", source.entry);
+        let within = |key, value: u64, least, most| self.within(key, &thing, value, least, most);
+        match source.load {
+            SourceKind::Closed { clients, think_us } => {
+                within("clients", clients.into(), 1, COUNT_MAX)?;
+                within("think_us", think_us, 0, MS_MAX * 1_000)?;
+            }
+            SourceKind::Open { per_s, clients, .. } => {
+                within("per_s", per_s, 1, COUNT_MAX)?;
+                within("clients", clients.into(), 1, COUNT_MAX)?;
+            }
+            SourceKind::Burst { count, every_us } => {
+                within("count", count.into(), 1, COUNT_MAX)?;
+                within("every_us", every_us, 1, MS_MAX * 1_000)?;
+            }
+            SourceKind::Start { count } => within("count", count.into(), 1, COUNT_MAX)?,
+        }
+        within("queues", source.queues.unwrap_or(1).into(), 1, 1 << 16)?;
+        within("received_bytes", source.received_bytes, 0, BYTES_MAX)?;
+        within("interrupt_cycles", source.interrupt_cycles, 0, CYCLES_MAX)?;
+        if let Some(poll) = &source.poll {
+            within("poll.cycles_each", poll.cycles_each, 0, CYCLES_MAX)?;
+            within("poll.batch", poll.batch.into(), 1, COUNT_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn shift(&self, shift: &ShiftSpec) -> Result<(), Error> {
+        let thing = format!("the shift at {} ms", shift.at_ms);
+        self.within("at_ms", &thing, shift.at_ms, 0, MS_MAX)?;
+        if let Some(percent) = shift.cycles_percent {
+            self.within("cycles_percent", &thing, percent.into(), 0, PERCENT_MAX)?;
+        }
+        if let Some(percent) = shift.rate_percent {
+            self.within("rate_percent", &thing, percent.into(), 1, PERCENT_MAX)?;
+        }
+        let changes_nothing = match shift.handler {
+            Some(_) => shift.cycles_percent.is_none(),
+            None => shift.cycles_percent.is_none() && shift.rate_percent.is_none(),
+        };
+        if changes_nothing {
+            return Err(
+                self.problem(format!("{thing} changes nothing; write cycles_percent or rate_percent"))
+            );
+        }
+        Ok(())
+    }
+}
