@@ -1,8 +1,9 @@
-//! axum on Vermeil: a `Router` served over HTTP/1.1 and HTTP/2, each core with a listening socket of its own.
+//! axum on Vermeil: a `Router` served over HTTP/1.1 and HTTP/2. Each core has a listening socket.
 //!
-//! Shows that what is built on hyper runs unchanged. axum, tower and hyper bring no runtime here: hyper's executor, timer
-//! and I/O are Vermeil's. A connection is a task on a color of its own; with `--streams parallel`, so is each request of
-//! an HTTP/2 connection. Clear text, HTTP/2 with prior knowledge:
+//! Shows that a program built on hyper runs unchanged. axum, tower and hyper bring no runtime here,
+//! because Vermeil provides hyper's executor, timer and I/O. A connection is a task on a new color.
+//! With `--streams parallel`, each request of an HTTP/2 connection gets a new color too. Clear
+//! text, HTTP/2 with prior knowledge:
 //!
 //! ```text
 //! cargo run -p vermeil --release --features hyper --example axum -- --listen 127.0.0.1:8081
@@ -28,7 +29,8 @@ use vermeil_programs::cli::Failure;
 
 #[derive(Debug, Parser)]
 struct Args {
-    /// Where to listen; port 0 takes a free one, which is printed.
+    /// Where to listen. With port 0 the kernel chooses a free port, and the program prints that
+    /// port.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// How colors find their cores.
@@ -41,9 +43,9 @@ struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Streams {
-    /// All on the connection's color, one after the other.
+    /// All on the connection's color, in sequence.
     Serial,
-    /// Each on a color of its own.
+    /// Each on a new color.
     Parallel,
 }
 
@@ -56,13 +58,14 @@ fn router() -> Router {
         .route("/upper", post(|body: String| async move { body.to_uppercase() }))
 }
 
-/// Waits as anything on this runtime does: the core serves others meanwhile.
+/// Waits without blocking the core: the core runs other tasks meanwhile.
 async fn later(Path(ms): Path<u16>) -> String {
     vermeil::sleep(Duration::from_millis(ms.into())).await;
     format!("{ms} ms later\n")
 }
 
-/// One per core: takes connections and gives each a color of that core, where its socket is.
+/// The accept loop of a core. Each connection gets a color of this core, because the socket is on
+/// this core's driver.
 async fn accept(handle: Handle, core: CoreIndex, socket: OwnedFd, streams: Streams) -> io::Result<()> {
     let listener = TcpListener::new(socket)?;
     let service = TowerToHyperService::new(router());

@@ -1,7 +1,8 @@
-//! A file server that encrypts what it sends, in the manner of SFS: heavy events beside cheap ones.
+//! A file server that encrypts its answers, as SFS does: expensive events beside cheap events.
 //!
-//! Shows two colors for each connection: its input and output on one, its encryption, a hundred times as long, on the
-//! other, which can be stolen while the first goes on. Without `--listen` it asks itself for blocks and measures.
+//! Shows two colors for each connection: the first for input and output, the second for encryption,
+//! which takes a hundred times as long. A thief can steal the encryption while the first color
+//! continues. Without `--listen`, the program requests blocks from itself and measures.
 //!
 //! ```text
 //! cargo run -p vermeil --release --example encrypting_server -- --policy none

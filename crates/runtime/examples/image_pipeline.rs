@@ -1,7 +1,8 @@
-//! Sixteen filters in a row, each one pass over images of 700 KB, 4,000 images within 64 MiB.
+//! Sixteen filters in a row, each a single pass over images of 700 KB: 4,000 images within 64 MiB.
 //!
-//! Shows handlers whose data is larger than a core's cache: a filter that runs where the one before ran finds the image
-//! there. It also shows how work is bounded: an image that comes out is drawn anew and goes in again.
+//! Shows handlers whose data is larger than a core's cache: a filter finds the image in the cache
+//! if the filter before ran on the same core. The example also shows bounded work: each finished
+//! image is drawn anew and enters the pipeline again.
 //!
 //! ```text
 //! cargo run -p vermeil --release --example image_pipeline -- --policy placed:round-robin

@@ -1,7 +1,8 @@
 //! Takes an image by HTTP and returns it filtered.
 //!
-//! Shows hyper in front of handlers: the connection is a task beside its socket, the filters are handlers on any core,
-//! and what is worked on at a time is bounded. Without `--listen` it sends itself images and measures.
+//! Shows hyper in front of handlers. The connection is a task on the core of its socket, the
+//! filters are handlers on any core, and the number of images in progress is bounded. Without
+//! `--listen`, the program sends images to itself and measures.
 //!
 //! ```text
 //! cargo run -p vermeil --release --example image_server -- --policy adaptive

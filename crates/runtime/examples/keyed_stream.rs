@@ -1,7 +1,8 @@
-//! A million records over ten thousand keys, a few of them very common: order for each key, all cores for all of them.
+//! A million records over ten thousand keys, a few of them very common: order per key, all cores in
+//! use.
 //!
-//! Shows a color for every key: its state needs no lock, its records stay in order, and a common key does not hold back
-//! the others if somebody takes them to another core.
+//! Shows a color for every key. The state of a key needs no lock and its records stay in order. A
+//! common key does not delay other keys, as long as another core steals them.
 //!
 //! ```text
 //! cargo run -p vermeil --release --example keyed_stream -- --skew 1.2

@@ -1,6 +1,8 @@
-//! Chains of 2-microsecond events beside chains of 20-millisecond jobs, and how long the short ones wait.
+//! Chains of 2-microsecond events beside chains of 20-millisecond jobs, and the delays of the short
+//! events.
 //!
-//! Shows what a long handler does to what is queued behind it, and what a policy can do about it: compare the delays.
+//! Shows how a long handler delays the events queued behind it, and how a policy reduces the
+//! delays: compare the policies.
 //!
 //! ```text
 //! cargo run -p vermeil --release --example mixed_jobs -- --policy none

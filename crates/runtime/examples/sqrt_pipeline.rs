@@ -1,7 +1,8 @@
-//! Sixteen handlers in a row, each taking 10,000 square roots of each of 4,000 events.
+//! Sixteen handlers in a row; each computes 10,000 square roots for each of 4,000 events.
 //!
-//! Shows handlers with a color each: stages run in parallel, each stage one event at a time and in order. Nothing is in
-//! memory, so where the handlers are hardly matters as long as no core is idle; compare the policies:
+//! Shows handlers with a color each: the stages run in parallel, and each stage runs its events in
+//! order. The placement hardly matters as long as no core is idle, because the handlers touch no
+//! memory. Compare the policies:
 //!
 //! ```text
 //! cargo run -p vermeil --release --example sqrt_pipeline -- --policy none

@@ -1,7 +1,9 @@
-//! A web server of static files, written handler by handler: accept, read, parse, look up, open, write, close.
+//! A web server of static files, written handler by handler: accept, read, parse, look up, open,
+//! write, close.
 //!
-//! Shows handlers that make their own non-blocking system calls on the color of their connection, so that a connection
-//! can be served on any core. Without `--root` it serves one file, asks for it and measures.
+//! Shows handlers that make their own non-blocking system calls on the color of their connection.
+//! Any core can therefore serve a connection. Without `--root`, the program serves a single file,
+//! requests the file itself and measures.
 //!
 //! ```text
 //! cargo run -p vermeil --release --example web_handlers -- --policy libasync
@@ -24,7 +26,7 @@ struct Args {
     /// Serve this folder until interrupted, instead of measuring.
     #[arg(long, conflicts_with = "record")]
     root: Option<PathBuf>,
-    /// Where to serve the folder; port 0 takes a free one.
+    /// Where to serve the folder. With port 0 the kernel chooses a free port.
     #[arg(long, default_value = "127.0.0.1:0", requires = "root")]
     listen: SocketAddr,
 }

@@ -1,8 +1,10 @@
-//! The blocking pool: a few threads for what cannot be made asynchronous, such as opening a cold file.
+//! The blocking pool: a few threads for calls that cannot be asynchronous, for example opening a
+//! cold file.
 //!
-//! Bounded in threads and in queued jobs; a full queue is an error, not a wait. Threads start when first needed and are
-//! not pinned to a core's cpu. Written by hand because the crates that do this either bring a runtime along or grow
-//! their threads without a bound and inherit the pinning of whoever calls first.
+//! The threads and the queued jobs are bounded, and a full queue is an error, not a wait. A thread
+//! starts when a job first needs a thread, and is not pinned to a core's cpu. Written by hand,
+//! because the crates for this job either bring a runtime or start threads without a bound and
+//! inherit the pinning of their first caller.
 
 use crate::{core::current, error::BlockingFull};
 use std::{
@@ -23,9 +25,10 @@ struct Inner {
     work: Condvar,
     threads_max: usize,
     queue_max: usize,
-    /// Cpus a worker may run on: those the process had before cores were pinned.
+    /// Cpus that a worker may run on: the cpus of the process before the cores were pinned.
     cpus: Vec<usize>,
-    /// The class of the thread that made the pool: whoever starts a worker may have changed its own for the moment.
+    /// Scheduling class of the thread that made the pool, because the thread that starts a worker
+    /// may have changed its own class for a moment.
     preempts: Option<bool>,
 }
 
@@ -61,7 +64,8 @@ impl Pool {
                 std::thread::Builder::new().name("vermeil-block".into()).spawn(move || inner.work());
             match started {
                 Ok(_) => state.threads += 1,
-                // With at least one thread the job will be done, later; with none it never would.
+                // With at least one thread, the job runs later; without threads, the job would
+                // never run.
                 Err(_) if state.threads > 0 => {}
                 Err(_) => {
                     state.jobs.pop_back();
@@ -74,7 +78,7 @@ impl Pool {
         Ok(())
     }
 
-    /// No new jobs; the threads end once the queue is empty.
+    /// Rejects new jobs from now on; the threads end when the queue is empty.
     pub(crate) fn close(&self) {
         self.0.state.lock().expect("nothing panics under this lock").closed = true;
         self.0.work.notify_all();
@@ -83,7 +87,7 @@ impl Pool {
 
 impl Inner {
     fn work(&self) {
-        // A worker that stays pinned like its parent would do its blocking on a core's cpu; it still works.
+        // Failure is harmless: a worker that stays pinned like its parent blocks on a core's cpu.
         let _ = allow_current_thread(&self.cpus);
         if let Some(preempts) = self.preempts {
             let _ = preempt_when_woken(preempts);
@@ -114,12 +118,12 @@ struct Slot<T> {
     waker: Option<Waker>,
 }
 
-/// Runs `f` on a thread where blocking is allowed, and waits for its result without blocking the core. A panic in `f`
-/// goes on in the caller.
+/// Runs `f` on a thread where blocking is allowed, and waits for the result without blocking the
+/// core. A panic in `f` continues in the caller.
 ///
 /// # Errors
-/// [`BlockingFull`] when [`crate::Limits::blocking_queue`] jobs wait already, no thread can be started, or the runtime has stopped; `f`
-/// was not run.
+/// [`BlockingFull`] if [`crate::Limits::blocking_queue`] jobs wait already, if no thread can be
+/// started, or if the runtime has stopped. `f` was not run.
 ///
 /// # Panics
 /// Off a core.
@@ -132,7 +136,7 @@ where
     run(f, Location::caller())
 }
 
-/// `at`: where it was asked for.
+/// `at`: the caller's location, for the panic message.
 async fn run<T, F>(f: F, at: &Location<'_>) -> Result<T, BlockingFull>
 where
     T: Send + 'static,

@@ -1,8 +1,10 @@
-//! A task as its color sees it: the event that polls the future, and where its wake-ups are posted.
+//! A task on its color: the event that polls the future, and the target of the task's wake-ups.
 //!
-//! A task that is spawned alone has its color in its own memory (`vermeil_queue::Repeating::with_color`): nothing else is posted
-//! there, so a wake-up is one operation on a word and a place in a ready queue. One that shares a color is posted to it like any
-//! event, and so is one that has hopped away. Leaves out who waits for the result: `task.rs`. Tested in `tests/task.rs`.
+//! The color of a task that was spawned alone lies in the task's own memory
+//! (`vermeil_queue::Repeating::with_color`). Nothing else is posted to that color, so a wake-up
+//! costs one operation on a word and a place in a ready queue. A task on a shared color, or a task
+//! that has hopped away, is posted to its color like any event. Leaves out the waiter for the
+//! result: `task.rs`. Tested in `tests/task.rs`.
 
 use crate::{
     Color,
@@ -28,29 +30,31 @@ use std::{
 use vermeil_queue::{Called, Label, Mark, Posted, Repeat, Repeating, current_color};
 use vermeil_sched::{CoreIndex, HandlerIndex};
 
-/// What runs on a task's color beside its future.
+/// The part of a task's event beside its future.
 pub(crate) struct Body<F: Future, H> {
     home: H,
-    /// Where the future has hopped to, if it ever did: nowhere while it is at home.
+    /// The color that the future has hopped to; `None` at home.
     away: OnceLock<Box<Mutex<Option<Color>>>>,
     cancelled: AtomicBool,
-    /// What its polls count as.
+    /// The handler that polls count as.
     handler: HandlerIndex,
-    /// Where it is registered, the core above the slot, once it has had to wait. Touched on its color alone.
+    /// Place in a registry once the task has waited: the core above the slot. Accessed on the
+    /// task's color only.
     place: AtomicU64,
-    /// The future is the event's resident: nothing once it has ended.
+    /// The future is the event's resident, and is `None` once the task has ended.
     future: PhantomData<fn() -> F>,
 }
 
-/// The place of a task that has not had to wait.
+/// `place` of a task that never waited.
 const UNREGISTERED: u64 = u64::MAX;
 
 /// A task's event.
 type Event<F, H> = Pin<Arc<Repeating<Body<F, H>>>>;
 
-/// What a task's wake-ups are posted to while it is at home: a [`Color`], or its own, for which a part in the runtime is enough.
+/// Target of a task's wake-ups while the task is at home: a [`Color`], or the task's own color, for
+/// which a part in the runtime is enough.
 pub(crate) trait Home: Sized + Send + Sync + 'static {
-    /// What of its color stands in the task's event.
+    /// The part of the color that lies in the task's event.
     type Head: Mark;
 
     fn shared(&self) -> &Shared;
@@ -103,7 +107,7 @@ impl Home for Share {
         self
     }
 
-    /// Nobody else has a handle of its color.
+    /// Nothing else has a handle of the task's color.
     fn is(&self, _: &Color) -> bool {
         false
     }
@@ -147,7 +151,7 @@ fn label(shared: &Shared, handler: HandlerIndex, by: &mut Option<CoreIndex>) -> 
     label
 }
 
-/// Posts a task to a color that others use as well.
+/// Posts a task to a color that other events share.
 fn post<F, H>(task: &Event<F, H>, color: &Color)
 where
     F: Future + Send + 'static,
@@ -172,21 +176,21 @@ where
     fn run(task: &Event<F, H>) {
         let (body, future) = (&task.body, task.as_ref().resident());
         if current_color() != Some(future.color()) {
-            // Posted here before the task hopped away: follow it.
+            // This post preceded the hop of the task, so follow the task.
             return Self::wake(task);
         }
         let panic = future.with(|future| body.poll(task, future));
         if current(|core| core.hop.borrow().is_some()) == Some(true) {
             body.hop(task);
         }
-        // The core counts it.
+        // The core counts the panic.
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
     }
 
     fn wake(task: &Event<F, H>) {
-        // A waker that comes earlier than `go_to` posts at home, and the task is followed.
+        // A waker that runs before `go_to` posts at home; the event then follows the task.
         match task.body.whereabouts() {
             None => H::wake(task),
             Some(color) => post(task, &color),
@@ -218,7 +222,7 @@ where
     F::Output: Send + 'static,
     H: Home,
 {
-    // Inlined, or what is made here is copied to where it will stand.
+    // Inlined, because otherwise the value is built on the stack and copied to its place.
     #[inline(always)]
     pub(crate) fn new(home: H, handler: HandlerIndex) -> Self {
         Self {
@@ -231,8 +235,9 @@ where
         }
     }
 
-    /// Polls the future, if it is still there; gives what was thrown. Nothing else: what is given in memory, in parts, and copied as
-    /// a whole has to be waited for.
+    /// Polls the future if the future is still alive, and returns the payload of a panic. Returns
+    /// nothing else, because a larger result would be returned in memory, written in parts and
+    /// copied as a whole, which stalls the load.
     fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Option<Payload> {
         let alive = future.as_mut().as_pin_mut()?;
         if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
@@ -247,27 +252,29 @@ where
             Ok(Poll::Ready(value)) => Self::end(task, future, Ok(value)),
             Err(payload) => {
                 Self::end(task, future, Err(TaskError::Panicked(Panic::new(payload))));
-                // The payload is for the waiter; the core only counts.
+                // The payload belongs to the waiter; the core only counts the panic.
                 Some(Box::new(()))
             }
         }
     }
 
-    /// The task has ended: drops its future, and tells who waits. Gives what the future threw then.
+    /// The task has ended: drops the future and completes the result. Returns the panic of the
+    /// future's destructor.
     fn end(
         task: &Event<F, H>,
         future: Pin<&mut Option<F>>,
         result: Result<F::Output, TaskError>,
     ) -> Option<Payload> {
         let panic = drop_contained(future);
-        // It goes nowhere any more. Now, since who is told below may panic.
+        // The task hops nowhere any more. Cleared before `complete`, because a waker may panic
+        // there.
         current(|core| core.hop.borrow_mut().take());
         task.body.deregister();
         task.complete(result);
         panic
     }
 
-    /// The task's future goes on where it wants to.
+    /// Moves the future to the color that the future asked for.
     #[cold]
     fn hop(&self, task: &Event<F, H>) {
         if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten() {
@@ -277,13 +284,15 @@ where
         }
     }
 
-    /// Whether the runtime stops and the task has not begun: no core would wait for it.
+    /// Whether the runtime stops and the task has never waited, because no core would wait for the
+    /// task.
     fn comes_too_late(&self) -> bool {
         self.home.shared().stopping.load(Ordering::Relaxed)
             && self.place.load(Ordering::Relaxed) == UNREGISTERED
     }
 
-    /// The task waits: from now on this core keeps it, wherever its color goes.
+    /// The task waits: from now on this core's registry keeps the task alive, wherever its color
+    /// moves.
     fn register(task: &Event<F, H>) {
         let place = &task.body.place;
         if place.load(Ordering::Relaxed) == UNREGISTERED {
@@ -294,11 +303,12 @@ where
         }
     }
 
-    /// The task has ended: nobody counts on it any more.
+    /// The task has ended: no registry keeps the task any more.
     fn deregister(&self) {
         let shared = self.home.shared();
         shared.task_ends();
-        // Who waits for it waits for others too, as a rule, and it answers nobody.
+        // Closes the succession: the waiter usually waits for other tasks too, so the waiter need
+        // not run next.
         current(Core::close_succession);
         let place = self.place.load(Ordering::Relaxed);
         if place != UNREGISTERED {
@@ -306,13 +316,13 @@ where
         }
     }
 
-    /// Notes that the future has gone to another color.
+    /// Records that the future has moved to another color.
     fn go_to(&self, color: Color) {
         let away = (!self.home.is(&color)).then_some(color);
         *self.away.get_or_init(Box::default).lock().expect("nothing panics under this lock") = away;
     }
 
-    /// Where the future has gone, if it is not at home.
+    /// The color of the future if the future is not at home.
     fn whereabouts(&self) -> Option<Color> {
         self.away.get()?.lock().expect("nothing panics under this lock").clone()
     }
@@ -320,7 +330,7 @@ where
 
 type Payload = Box<dyn std::any::Any + Send>;
 
-/// Drops a future on its color; a destructor that panics ends nothing but itself.
+/// Drops a future on its color, and contains a panic of the destructor.
 fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Payload> {
     catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
 }
@@ -336,7 +346,8 @@ where
     }
 
     fn abandon(self: Pin<Arc<Self>>) {
-        // What is posted to a runtime that has ended is dropped at once, on its color, and the future with it.
+        // A post to a runtime that has ended drops the event at once, on its color, and the future
+        // with the event.
         Body::wake(&self);
         self.complete(Err(TaskError::Cancelled));
     }
@@ -347,11 +358,12 @@ mod tests {
     use super::*;
     use std::future::Ready;
 
-    /// A hundred thousand tasks that wait are as many of these: what is added here is cleared by the kernel and lost to the cache.
+    /// A hundred thousand waiting tasks need as many of these structs. The kernel must clear each
+    /// added byte, and the cache holds fewer tasks.
     #[test]
     fn a_task_with_its_color_is_small() {
         type Alone = Repeating<Body<Ready<u64>, Share>>;
-        // With the counts of an `Arc`, the future of 16 bytes and a result of 8.
+        // Includes the counts of an `Arc`, the future of 16 bytes and a result of 8 bytes.
         assert_eq!(2 * size_of::<usize>() + size_of::<Alone>(), 224);
     }
 }

@@ -1,4 +1,4 @@
-//! Starting a runtime: what describes it, and how its cores begin. Leaves out how it ends:
+//! Starting a runtime: its description, and the start of its cores. Leaves out the end:
 //! `runtime.rs`.
 
 use crate::{
@@ -27,16 +27,16 @@ use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thr
 use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
-/// What becomes of a core whose cpu is not to be had: offline, or out of the cpuset.
+/// The treatment of a core whose cpu is not available: offline, or outside the cpuset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Pinning {
     /// The runtime does not start.
     #[default]
     Required,
-    /// It runs where its thread may, and can be pinned later by itself.
+    /// The core runs wherever its thread may run, and can be pinned individually later.
     WherePossible,
-    /// As `Required`, and several cores may be pinned to one cpu: for tests of more cores than the
-    /// machine has.
+    /// As `Required`, and several cores may be pinned to the same cpu: for tests with more cores
+    /// than the machine has.
     Shared,
 }
 
@@ -57,13 +57,14 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The cpus to run on, one core each, in this order. Default: every cpu this process may use.
+    /// The cpus to run on, a core for each cpu, in this order. Default: every cpu this process may
+    /// use.
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.cpus = Some(cpus.into_iter().collect());
         self
     }
 
-    /// What becomes of a core whose cpu is not to be had. Default: the runtime does not start.
+    /// The treatment of a core whose cpu is not available. Default: the runtime does not start.
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.pinning = pinning;
         self
@@ -81,19 +82,21 @@ impl Builder {
         self
     }
 
-    /// How policy `trial` tries plans: how long each stands, and what caches may cost under it. Other policies do not ask.
+    /// How policy `trial` tries plans: how long each plan is tried, and how much extra cache cost
+    /// is allowed. Other policies ignore the options.
     pub fn trial(mut self, trial: TrialOptions) -> Self {
         self.trial = trial;
         self
     }
 
-    /// How far apart the cores are, for the policy. Default: as the machine says of their cpus.
+    /// The distances between the cores, for the policy. Default: as `/sys` describes the cpus.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
         self
     }
 
-    /// Where cores show what they do; at least as many boards as cores. Default: memory of this process.
+    /// The boards on which cores publish their activity; at least as many boards as cores. Default:
+    /// memory of this process.
     pub fn board(mut self, board: Arc<Board>) -> Self {
         self.board = Some(board);
         self
@@ -105,49 +108,54 @@ impl Builder {
         self
     }
 
-    /// What the runtime holds at most.
+    /// The bounds of the runtime.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Classes that handlers may be in ([`Spec::class`](crate::Spec::class)), beside the default one, which has
-    /// [`Class::SHARES`]: at most [`CLASSES_MAX`](crate::CLASSES_MAX) in all. Default: none, and no time is measured to
-    /// divide it. Policy `libasync` runs events in the order of their posting, whatever their class.
+    /// Classes for handlers ([`Spec::class`](crate::Spec::class)), beside the default class, which
+    /// has [`Class::SHARES`]: at most [`CLASSES_MAX`](crate::CLASSES_MAX) in all. Default: none,
+    /// and no time is measured for the division. Policy `libasync` runs events in the order of
+    /// their posting, whatever their class.
     pub fn classes(mut self, classes: impl IntoIterator<Item = Class>) -> Self {
         self.classes = classes.into_iter().collect();
         self
     }
 
-    /// How much of what runs is observed for the histograms of [`Handle::snapshot`](crate::Handle::snapshot). Default: as much as costs at most one part
-    /// in a hundred.
+    /// The share of runs that is observed for the histograms of
+    /// [`Handle::snapshot`](crate::Handle::snapshot). Default: as many as cost at most 1 % of the
+    /// time.
     pub fn observe(mut self, observe: Observe) -> Self {
         self.noting.observe = observe;
         self
     }
 
-    /// Keeps the last events that ran on each core, at most so many, for [`Handle::recording`](crate::Handle::recording): 32 bytes and two readings of
-    /// the clock for each. Default: none.
+    /// Keeps the last events that ran on each core, at most `events_per_core`, for
+    /// [`Handle::recording`](crate::Handle::recording). Each event costs 32 bytes and two clock
+    /// readings. Default: none.
     pub fn record(mut self, events_per_core: usize) -> Self {
         self.noting.record = events_per_core;
         self
     }
 
-    /// Has the cores count something that every machine does.
+    /// Makes the cores count an event that every machine supports, in place of cache misses.
     #[cfg(test)]
     pub(crate) fn counted(mut self, counted: vermeil_io::Counted) -> Self {
         self.noting.counted = counted;
         self
     }
 
-    /// Starts the cores; returns once every one of them runs.
+    /// Starts the cores, and returns once every core runs.
     ///
     /// # Errors
-    /// [`StartError`] when a thread, its pinning or its driver was refused, or what was described cannot be; nothing is left running then.
-    /// Also on a core of another runtime, which waiting would block.
+    /// [`StartError`] if the system refused a thread, its pinning or its driver, or if the
+    /// description is invalid. No thread is left running then. Also on a core of another runtime,
+    /// because the wait would block that core.
     ///
     /// # Panics
-    /// When there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX), or a [`board`](Self::board) for fewer cores.
+    /// If there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX), or if a
+    /// [`board`](Self::board) has too few entries.
     #[track_caller]
     pub fn build(self) -> Result<Runtime, StartError> {
         if core_index().is_some() {
@@ -192,16 +200,17 @@ impl Builder {
             }
         }
         drop(started);
-        // The others wait for each core, so each one that never began counts as stopped.
+        // Cores wait for each other, so a core that never began counts as stopped.
         for core in &shared.cores[threads.len()..] {
             core.stopped.store(true, Ordering::Release);
         }
         let runtime = Runtime::new(shared, threads);
-        // Ends when every core has started, failed or panicked. All are waited for, also when one was refused: a core
-        // that is still starting has no bell yet, and being told to stop could pass it by.
+        // Ends when every core has started, failed or panicked. The builder waits for all cores
+        // even if a thread was refused: a core that is still starting has no unparker yet, so the
+        // order to stop could miss that core.
         let starts: Vec<_> = starts.iter().collect();
         let panicked = starts.len() < runtime.threads();
-        // If any core failed, dropping the runtime stops the others.
+        // If any core failed, dropping the runtime stops the other cores.
         starts.into_iter().collect::<Result<(), _>>()?;
         match refused {
             Some(error) => Err(error),
@@ -211,13 +220,14 @@ impl Builder {
     }
 }
 
-/// The first cpu that is given more than once.
+/// The first cpu that occurs more than once.
 fn given_twice(cpus: &[usize]) -> Option<usize> {
     let mut seen = FxHashSet::default();
     cpus.iter().copied().find(|cpu| !seen.insert(*cpu))
 }
 
-/// The layout of cores on these cpus, as `/sys` describes the machine; where it cannot be read, all equally near.
+/// The layout of cores on these cpus, as `/sys` describes the machine. If `/sys` cannot be read,
+/// all cores are equally near.
 fn layout_of(cpus: &[usize]) -> Layout {
     let ids: Option<Vec<_>> = cpus.iter().map(|&cpu| u32::try_from(cpu).ok().map(CpuId)).collect();
     let machine = sysfs::read(Path::new("/")).ok();
@@ -230,7 +240,8 @@ fn layout_of(cpus: &[usize]) -> Layout {
     })
 }
 
-/// A core's thread, from its start to its end. `started` is told how the start went and let go of then.
+/// A core's thread, from its start to its end. `started` receives the result of the start and is
+/// dropped then.
 fn start(
     index: CoreIndex,
     pin: (usize, Pinning),

@@ -1,32 +1,35 @@
-//! A color comes to the core that calls it: when its own sleeps, when nobody else calls it, or, if it is a task's, when its turn comes
-//! much sooner there.
+//! A color moves to the core that posts to it. Three cases: the color's own core sleeps, no other
+//! core posts to the color, or the color is a task's and its turn comes much sooner on the poster's
+//! core.
 //!
-//! Whoever has made a token decides where it goes before it is queued: a move costs no lock here. The conditions are
-//! `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
+//! The poster decides about the place of a new token before the token is queued, so the move costs
+//! no lock. The conditions are `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
 
 use crate::{color::Token, core::current, shared::Shared};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CALLS_TO_COME, CoreIndex, Stealing};
 
-/// Why a color may come to who has called it.
+/// Why a color may move to its poster.
 #[derive(Clone, Copy)]
 enum Reason {
-    /// Its core sleeps.
+    /// The color's core sleeps.
     Asleep,
-    /// Nobody else has called it for some time.
+    /// No other core has posted to the color for some time.
     Calls,
-    /// It is a task's, and may have to wait for long.
+    /// The color belongs to a task that may have to wait for long.
     Turn,
 }
 
 impl Shared {
-    /// Moves a color to core `here`, which has just posted to it, if that pays. Not one that a plan has placed.
+    /// Moves a color to core `here`, which has just posted to the color, if the move pays. A color
+    /// that a plan has placed stays.
     pub(crate) fn bring_to_poster(&self, token: &Token, here: CoreIndex) {
         self.bring(token, here, None);
     }
 
-    /// As [`bring_to_poster`](Self::bring_to_poster), of a task's own color. For how long it would wait at home is asked of tasks alone: most
-    /// of what is posted from afar is not worth the look at that core's line.
+    /// As [`bring_to_poster`](Self::bring_to_poster), for a task's own color. Only tasks also
+    /// compare the waits on both cores, because most posts from other cores are not worth reading
+    /// the other core's line.
     pub(crate) fn bring_task_to_poster(&self, token: &Token, here: CoreIndex) {
         self.bring(token, here, Some(Reason::Turn));
     }
@@ -72,7 +75,8 @@ impl Shared {
             }
             Reason::Turn => {
                 let sooner_ns = self.hint(home).backlog_ns().saturating_sub(hint.backlog_ns());
-                // Nobody asks again, as a thief would: what this core has learned of moves counts.
+                // No thief asks again with better numbers, so this core's own estimate of a move
+                // counts.
                 let steal_ns = current(|core| core.learner.borrow().steal_ns(distance))
                     .unwrap_or_else(|| self.moves.steal_ns(distance));
                 self.stealing.comes_to_its_turn(&candidate, sooner_ns, steal_ns)

@@ -1,9 +1,9 @@
 //! The code of handlers, from its registration to the end of the runtime.
 //!
-//! Code may hold handles of its own runtime, so the runtime drops the code when it ends: a cycle
-//! would keep both for ever. An event names its handler and not the code, so nothing is counted for
-//! an event. Each core keeps the code of the handlers that have run there, so a core that was left
-//! behind keeps the code that it runs. Tested in `tests/stopping.rs`.
+//! Code may hold handles of its own runtime, so the runtime drops the code at the end; otherwise a
+//! cycle would keep both alive for ever. An event names its handler and not the code, so no
+//! reference is counted for an event. Each core keeps the code of the handlers that have run there,
+//! so a core that was left behind keeps the code that the core runs. Tested in `tests/stopping.rs`.
 
 use rustc_hash::FxHashMap;
 use std::{
@@ -15,10 +15,10 @@ use vermeil_sched::HandlerIndex;
 
 type AnyCode = Arc<dyn Any + Send + Sync>;
 
-/// What runs for an event of type `E`.
+/// The code that runs for an event of type `E`.
 pub(crate) struct Code<E>(Box<dyn Fn(E) + Send + Sync>);
 
-/// The code of all handlers of a runtime. Nothing once it has ended.
+/// The code of all handlers of a runtime; `None` once the runtime has ended.
 pub(crate) struct Codes(Mutex<Option<FxHashMap<u32, AnyCode>>>);
 
 impl Default for Codes {
@@ -57,8 +57,8 @@ impl Codes {
 pub(crate) struct KnownCodes(RefCell<Vec<Option<AnyCode>>>);
 
 impl KnownCodes {
-    /// Runs `f` with the code of `handler`. None when the runtime ended before the handler ran
-    /// here.
+    /// Runs `f` with the code of `handler`. Returns `None` if the runtime ended before the handler
+    /// ran here.
     #[inline]
     pub(crate) fn with<E: 'static, R>(
         &self,

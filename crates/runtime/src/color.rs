@@ -1,6 +1,6 @@
-//! The handle of a color, and what the runtime knows of one beside its events.
+//! The handle of a color, and the scheduler's state of a color beside its events.
 //!
-//! Leaves out what stands before some colors: `door.rs`.
+//! Leaves out bounded and free colors: `door.rs`.
 
 use crate::{door::Door, handler::Handlers, observed::poster, share::Share};
 use std::{
@@ -13,26 +13,26 @@ use std::{
 use vermeil_queue::{ColorId, ColorQueue, Event, Pushed};
 use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Kin, Leader, Placement};
 
-/// A color's queue, as the cores share it.
+/// A color's queue, shared by the cores.
 pub(crate) type Queue = ColorQueue<About>;
 
-/// What every color has, also one that a task has for itself.
+/// The part that every color has, also a color that belongs to a single task.
 pub(crate) type Head = vermeil_queue::Head<About>;
 
 /// The right to run a color of this runtime.
 pub(crate) type Token = vermeil_queue::Token<About>;
 
-/// Where a color may live, or whom it follows.
+/// Where a color may live, or which handler the color follows.
 #[derive(Clone)]
 pub(crate) enum Seat {
     Lives(Placement),
     Follows(Leader),
-    /// As its door says, of which there are few.
+    /// As its door says. Few colors have a door.
     Behind(Arc<Door>),
 }
 
 impl Seat {
-    /// Where it lives or whom it follows, whatever stands before it.
+    /// The placement or the leader, also behind a door.
     #[inline]
     pub(crate) fn inner(&self) -> &Self {
         if let Self::Behind(door) = self { &door.seat } else { self }
@@ -45,31 +45,34 @@ impl Default for Seat {
     }
 }
 
-/// What the scheduler knows of a color. Written by the holder of its token, unless said otherwise; the others read hints. Small:
-/// there are as many as tasks. Cores and handlers have numbers of 16 bits, as on labels.
+/// The scheduler's state of a color. Written by the holder of the token, unless a field says
+/// otherwise; other threads read hints. The struct is small because there are as many as tasks.
+/// Cores and handlers have numbers of 16 bits, as on labels.
 pub(crate) struct About {
     seat: Seat,
-    /// When it was moved last, on the measuring clock; zero if never.
+    /// Time of the last move, on the measuring clock; zero if never moved.
     pub(crate) moved_ns: AtomicU64,
-    /// Its place in its core's ready queue, written under that queue's lock.
+    /// Slot in the core's ready queue, written under that queue's lock.
     pub(crate) slot: AtomicU32,
-    /// Who has called it how often, as [`Calls`] has it. Written by whoever makes its token.
+    /// The calling core and the number of its calls in a row, packed as in [`Calls`]. Written by
+    /// the maker of the token.
     calls: AtomicU32,
-    /// Handler of the event posted last, written by whoever posts: what a move is expected to cost.
+    /// Handler of the last event, written by posters: gives the expected cost of a move.
     handler: AtomicU16,
-    /// Core it ran on last, `NOWHERE` before it ever ran.
+    /// The core of the last run, `NOWHERE` before the first run.
     ran_on: AtomicU16,
-    /// Its events gather: its token waits apart. Written by whoever holds the token; a hint for the others.
+    /// The color gathers events, so its token waits apart. Written by the holder of the token; a
+    /// hint for other threads.
     pub(crate) gathering: AtomicBool,
-    /// Whether something on the color uses a core's driver: [`FREE`], [`COMES`] or [`BOUND`].
+    /// Whether anything on the color uses a core's driver: [`FREE`], [`COMES`] or [`BOUND`].
     driver: AtomicU8,
 }
 
 /// Nothing on the color uses a driver.
 const FREE: u8 = 0;
-/// It goes to the core whose driver something on it uses, and stays there.
+/// The color moves to the core whose driver an event has asked for, and stays there.
 const COMES: u8 = 1;
-/// Something on it uses its core's driver: it stays there.
+/// An event uses its core's driver, so the color stays there.
 const BOUND: u8 = 2;
 
 /// Where a color may go.
@@ -94,8 +97,8 @@ impl About {
         Self::of_task(seat, HandlerIndex(0))
     }
 
-    /// Of a color on which one task lives, whose polls count as `handler`.
-    // Inlined, or what is made here is copied to where it will stand.
+    /// For a color of a single task, whose polls count as `handler`.
+    // Inlined, because otherwise the value is built on the stack and copied to its place.
     #[inline(always)]
     pub(crate) fn of_task(seat: Seat, handler: HandlerIndex) -> Self {
         Self {
@@ -114,7 +117,7 @@ impl About {
         self.seat = new(&self.seat);
     }
 
-    /// What stands before the color.
+    /// The door of the color, if the color has a door.
     #[inline]
     pub(crate) fn door(&self) -> Option<&Arc<Door>> {
         if let Seat::Behind(door) = &self.seat { Some(door) } else { None }
@@ -129,7 +132,7 @@ impl About {
         moves && self.driver.load(Ordering::Relaxed) == FREE
     }
 
-    /// Where the color may go for what it uses.
+    /// Where the color may move, given its placement and its use of a driver.
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
         match self.seat.inner() {
@@ -140,12 +143,12 @@ impl About {
         }
     }
 
-    /// Whether its events need the driver of the core that it is on.
+    /// Whether the color's events need the driver of the color's core.
     pub(crate) fn is_bound(&self) -> bool {
         self.driver.load(Ordering::Relaxed) == BOUND
     }
 
-    /// Where the color may live; nowhere of its own if it follows somebody.
+    /// The color's placement; `None` if the color follows a handler.
     pub(crate) fn lives(&self) -> Option<&Placement> {
         if let Seat::Lives(placement) = &self.seat { Some(placement) } else { None }
     }
@@ -158,7 +161,7 @@ impl About {
         }
     }
 
-    /// Where the color goes if it follows somebody, now that `poster` has made its token.
+    /// The core that a following color moves to, now that `poster` has made the token.
     #[inline]
     fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
         let Seat::Follows(leader) = self.seat.inner() else { return None };
@@ -166,19 +169,20 @@ impl About {
         (!self.is_bound()).then_some(there)
     }
 
-    /// The color's next events need the driver of the core that it is on.
+    /// From now on the color's events need the driver of the color's core.
     pub(crate) fn bind_to_driver(&self) {
         self.driver.store(BOUND, Ordering::Relaxed);
     }
 
-    /// The color goes to the core whose driver it has asked for, and stays there.
+    /// The color moves to the core whose driver an event has asked for, and stays there.
     pub(crate) fn comes_to_driver(&self) {
         if !self.is_bound() {
             self.driver.store(COMES, Ordering::Relaxed);
         }
     }
 
-    /// Core `caller` has made its token while it lived on `home`; how often in a row.
+    /// Core `caller` has made the token while the color lived on `home`. Returns the number of such
+    /// calls in a row.
     #[inline]
     pub(crate) fn called(&self, caller: CoreIndex, home: CoreIndex) -> u32 {
         let before = Calls(self.calls.load(Ordering::Relaxed));
@@ -201,12 +205,12 @@ impl About {
         }
     }
 
-    /// Whether it ever ran.
+    /// Whether the color has ever run.
     pub(crate) fn has_run(&self) -> bool {
         self.ran_on.load(Ordering::Relaxed) != NOWHERE
     }
 
-    /// Notes that the color runs on `core`; gives the core it ran on before, if that was another.
+    /// Records that the color runs on `core`. Returns the previous core if that was another core.
     pub(crate) fn runs_on(&self, core: CoreIndex) -> Option<CoreIndex> {
         let before = self.ran_on.load(Ordering::Relaxed);
         if before == core.0 as u16 {
@@ -220,8 +224,8 @@ impl About {
     }
 }
 
-/// Whom a color is like, as far as a thief weighs it: one that may live anywhere, has never been moved and has one event is like all
-/// such that expect the same handler.
+/// The group of colors that a thief weighs alike: a color that may live anywhere, was never moved
+/// and has one event is like every such color with the same expected handler.
 #[inline]
 pub(crate) fn kin(color: &Head) -> Option<Kin> {
     let about = &color.about;
@@ -230,8 +234,9 @@ pub(crate) fn kin(color: &Head) -> Option<Kin> {
     is_alike.then(|| Kin(about.handler.load(Ordering::Relaxed)))
 }
 
-/// A serial queue of events: what is posted on one color never overlaps and runs in order, unless it is a
-/// [free](crate::Handle::free_color) one. Cheap to clone; a color lives as long as somebody holds it or something is queued on it.
+/// A serial queue of events: events on a color never overlap and run in order, unless the color is
+/// [free](crate::Handle::free_color). Cheap to clone. A color lives as long as a handle exists or
+/// an event is queued.
 #[derive(Clone)]
 pub struct Color {
     pub(crate) queue: Arc<Queue>,
@@ -243,27 +248,28 @@ impl Color {
         Self { queue: ColorQueue::new(core.0, about), shared }
     }
 
-    /// The color's name, unique in the process.
+    /// The color's id, unique in the process.
     pub fn id(&self) -> ColorId {
         self.queue.id()
     }
 
-    /// The core the color is on; a policy may move it.
+    /// The color's current core. A policy may move the color.
     pub fn core(&self) -> CoreIndex {
         CoreIndex(self.queue.core())
     }
 
-    /// Events queued; a hint. What the color's events post to it themselves counts when they have run.
+    /// Number of queued events; a hint. Events that the color's own events post count after these
+    /// have run.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether nothing is queued; a hint.
+    /// Whether no event is queued; a hint.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Queues an event of `handler` and lets the scheduler know.
+    /// Queues an event of `handler` and informs the scheduler.
     pub(crate) fn push(&self, handler: HandlerIndex, event: Event) {
         let worth_ns = self.shared.worth_ns(handler);
         let label = self.shared.label(handler, worth_ns);

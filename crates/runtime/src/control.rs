@@ -1,12 +1,19 @@
-//! Placement of handlers: cores count what their handlers do, one of them asks all, a controller answers with moves.
+//! Placement of handlers: cores count the runs of their handlers, a monitor asks all cores, and a
+//! controller answers with moves.
 //!
-//! A handler with a color of its own, or its group's, is a *unit*; units are numbered as they are registered, and controllers know
-//! nothing else, but for the rules: a unit stands where its color may live, units of one group together. Who follows somebody is none.
-//! The monitor's role goes round the cores. A round is a number: the monitor raises it and wakes everybody; each core compares
-//! it before every activation, answers and goes on, so that no answer waits behind events. Moves are carried out by grouped messages
-//! (`redistribute.rs`), by whoever holds the unit's token, so that a unit is never on two cores.
+//! A handler whose events go to a single color, its own or its group's, is a *unit*. Units are
+//! numbered in the order of registration. Controllers know only the numbers and two rules: a unit
+//! stands where its color may live, and the units of a group stand together. A handler that follows
+//! another handler is no unit.
 //!
-//! The words that cores look at without a lock are argued in `control.md`. Decisions are `vermeil_sched::control`'s. Tested in `tests/control.rs`.
+//! The role of the monitor rotates among the cores. A round is a number: the monitor raises the
+//! number and wakes all cores. Each core compares the number before every activation, answers and
+//! continues, so no answer waits behind events. Grouped messages carry out the moves
+//! (`redistribute.rs`). Only the holder of the unit's token moves the unit, so a unit is never on
+//! two cores.
+//!
+//! `control.md` argues the words that cores read without a lock. The decisions are
+//! `vermeil_sched::control`'s. Tested in `tests/control.rs`.
 
 use crate::{
     Color,
@@ -34,36 +41,37 @@ use vermeil_sched::{
 /// No round is due.
 const NEVER: u64 = u64::MAX;
 
-/// How long after a unit was registered the first round is held, in nanoseconds: others usually follow at once.
+/// Delay of the first round after the registration of a unit, in nanoseconds, because further units
+/// usually follow at once.
 const FIRST_ROUND_NS: u64 = 2_000_000;
 
-/// What is not a unit.
+/// In place of a unit's number: the handler is no unit.
 const NO_UNIT: u32 = u32::MAX;
 
 pub(crate) struct Control {
     state: Mutex<State>,
-    /// By handler, its unit.
+    /// By handler, the handler's unit.
     units: Box<[AtomicU32]>,
-    /// The open or last round; cores answer when they see it raised.
+    /// The open or last round. Cores answer when they see a raised number.
     round: AtomicU64,
-    /// When the next round is to begin, on the measuring clock.
+    /// When the next round begins, on the measuring clock.
     due_ns: AtomicU64,
-    /// The core that begins it.
+    /// The core that begins the next round.
     at: AtomicU32,
 }
 
-/// What a controller has done.
+/// The work of a controller so far.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Lately, in words, oldest first.
+    /// Recent decisions in words, oldest first.
     pub(crate) decisions: Vec<String>,
-    /// Where the units stand.
+    /// The current core of each unit.
     pub(crate) handlers: Vec<(String, CoreIndex)>,
-    /// Time lost to trials, where that is bounded.
+    /// Time lost to trials, if the policy bounds that time.
     pub(crate) regret_ns: Option<u64>,
-    /// What a plan's file says in vain.
+    /// The error of a plan's file.
     pub(crate) unknown: Option<String>,
-    /// Colors sent elsewhere, and the messages it took.
+    /// Colors sent to other cores, and the messages for these moves.
     pub(crate) moves: u64,
     pub(crate) messages: u64,
 }
@@ -71,12 +79,12 @@ pub(crate) struct Report {
 struct State {
     monitor: Monitor,
     controller: Box<dyn Controller>,
-    /// Where units stand as far as moves were asked for.
+    /// The planned place of each unit, including moves that are still under way.
     plan: Plan,
     /// By number.
     units: Vec<Unit>,
     rules: Rules,
-    /// The plan to be kept, if it is one that has to be made anew for each number of units.
+    /// The plan to keep, if the plan must be computed again for each number of units.
     kept: Option<Kept>,
     layout: Layout,
     moves: u64,
@@ -86,7 +94,7 @@ struct State {
 struct Unit {
     color: Color,
     name: String,
-    /// The first unit of this color: itself, unless it is of a group.
+    /// The first unit of this color: the unit itself, or the earliest unit of its group.
     first: HandlerIndex,
 }
 
@@ -136,17 +144,17 @@ impl Control {
         }))
     }
 
-    /// The unit of a handler, if it is one.
+    /// The unit of a handler, if the handler is a unit.
     #[inline]
     pub(crate) fn unit(&self, handler: HandlerIndex) -> Option<HandlerIndex> {
         let unit = self.units[handler.0 as usize].load(Ordering::Relaxed);
         (unit != NO_UNIT).then_some(HandlerIndex(unit))
     }
 
-    /// A handler was registered whose events go to one color: its own, or a group's.
+    /// Registers a handler whose events go to a single color: its own, or a group's.
     pub(crate) fn register(&self, shared: &Shared, handler: HandlerIndex, name: &str, color: &Color) {
         let Some(place) = color.queue.about.lives() else { return };
-        // Posting to another runtime's color is a fault that is told then.
+        // Posting to another runtime's color is an error that the post reports.
         if !std::ptr::eq(shared, &*color.shared) {
             return;
         }
@@ -163,12 +171,12 @@ impl Control {
             state.carry_out(shared, &moves);
         } else if !place.is_fixed() {
             self.due_ns.store(shared.clock.now_ns() + FIRST_ROUND_NS, Ordering::Relaxed);
-            // Whoever has the role may sleep without a timer.
+            // The monitor may sleep without a timer.
             shared.core(self.at.load(Ordering::Relaxed)).unpark();
         }
     }
 
-    /// Nanoseconds until the round that `core` is to begin.
+    /// Nanoseconds until the round that `core` will begin.
     pub(crate) fn until_round_ns(&self, core: CoreIndex, now_ns: u64) -> Option<u64> {
         let due_ns = self.due_ns.load(Ordering::Relaxed);
         (self.at.load(Ordering::Relaxed) == core.0 && due_ns != NEVER).then(|| due_ns.saturating_sub(now_ns))
@@ -199,7 +207,7 @@ impl Control {
         let at = state.monitor.at();
         self.at.store(at.0, Ordering::Relaxed);
         self.due_ns.store(next, Ordering::Relaxed);
-        // It may sleep without knowing of its role.
+        // The next monitor may sleep without knowledge of its role.
         if at != core && next != NEVER && shared.core(at.0).parking.is_asleep() {
             shared.core(at.0).unpark();
         }
@@ -215,7 +223,7 @@ impl Control {
         self.state.lock().expect("nothing panics under this lock").controller = controller;
     }
 
-    /// What there is to say.
+    /// The report for [`Handle::placements`](crate::Handle::placements).
     pub(crate) fn report(&self) -> Report {
         let state = self.state.lock().expect("nothing panics under this lock");
         let name =
@@ -231,14 +239,14 @@ impl Control {
         }
     }
 
-    /// Lets go of the colors, which hold the runtime.
+    /// Drops the colors, because a color keeps the runtime alive.
     pub(crate) fn clear(&self) {
         self.state.lock().expect("nothing panics under this lock").units.clear();
     }
 }
 
 impl State {
-    /// Takes in the next unit: its color lives at `place`, and may be a group's that is known.
+    /// Adds the next unit. Its color lives at `place`, and may belong to a known group.
     fn add(&mut self, name: &str, color: &Color, place: Placement) -> HandlerIndex {
         let unit = HandlerIndex(self.units.len() as u32);
         let known = self.units.iter().find(|known| known.color.id() == color.id());
@@ -258,7 +266,7 @@ impl State {
         self.controller.set_rules(self.rules.clone());
     }
 
-    /// What has opened a socket stays with it.
+    /// A unit that has opened a socket stays with the socket.
     fn note_bound(&mut self) {
         for at in 0..self.units.len() {
             let (unit, color) = (HandlerIndex(at as u32), &self.units[at].color);
@@ -283,7 +291,8 @@ impl State {
         }
     }
 
-    /// The plan of a file: a group goes where its first handler that is named does, what is not named stays.
+    /// The plan of a file: a group moves to the core of its first named handler, and handlers
+    /// without a name in the file stay.
     fn plan_of(&self, file: &PlanFile) -> Plan {
         let mut plan = self.plan.clone();
         let mut decided = BTreeMap::new();
@@ -300,7 +309,7 @@ impl State {
         self.rules.fitted(&plan, &self.layout)
     }
 
-    /// One of the cores that a file names: those that name the same ones take turns.
+    /// Chooses from the cores that a file names: units with the same list take turns.
     fn choose(&self, unit: HandlerIndex, named: &Placement) -> Option<CoreIndex> {
         match named {
             Placement::Any => None,
@@ -317,13 +326,15 @@ impl State {
         let (mut standing, mut due) = (Plan::default(), Vec::new());
         for step in moves {
             let Some(Unit { color, first, .. }) = self.units.get(step.handler.0 as usize) else { continue };
-            // It may have opened a socket since the rules were made; and whatever a controller wants, its place holds.
+            // The color may have opened a socket since the rules were made, and the color's
+            // placement overrides the controller.
             if color.queue.about.is_bound() || !color.queue.about.allows(step.to) {
                 continue;
             }
             self.plan.apply(&[*step]);
             if *first == step.handler {
-                // Before its core is read: what begins or ends to run meanwhile goes by itself.
+                // The wish precedes the read of the core: a color that begins or ends an activation
+                // meanwhile then moves by itself.
                 shared.wish(&color.queue, step.to.0 as u16);
                 standing.put(step.handler, Placement::Core(color.core()));
                 due.push(*step);
@@ -348,16 +359,16 @@ fn read_plan(path: &std::path::Path, cores: usize) -> Result<PlanFile, StartErro
     PlanFile::parse(&text, cores).map_err(|error| refused(error.to_string()))
 }
 
-/// What one core has counted since it last answered, and who posts there.
+/// The counts of a core since its last answer, and the unit that posts there now.
 #[derive(Default)]
 pub(crate) struct Counting {
     pub(crate) window: Window,
-    /// The unit that runs.
+    /// The running unit.
     pub(crate) running: Option<HandlerIndex>,
 }
 
 impl Core {
-    /// Begins a round that is due and answers one that is open.
+    /// Begins a round that is due, and answers an open round.
     #[inline]
     pub(crate) fn attend_control(&self) {
         let Some(control) = &self.shared.control else { return };
@@ -390,7 +401,7 @@ impl Core {
         control.take_answer(&self.shared, self.index, round, answer, now_ns);
     }
 
-    /// A handler's event has run.
+    /// An event of a handler has run.
     #[inline]
     pub(crate) fn count_run(&self, handler: HandlerIndex, sample: Option<Sample>) {
         let Some(control) = &self.shared.control else { return };
@@ -399,7 +410,7 @@ impl Core {
         }
     }
 
-    /// A run of a handler that was counted has missed so many cache lines.
+    /// A counted run of a handler has missed `lines` cache lines.
     pub(crate) fn count_misses(&self, handler: HandlerIndex, cold: Option<Distance>, lines: u64) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
@@ -407,7 +418,7 @@ impl Core {
         }
     }
 
-    /// A handler's event is posted.
+    /// An event of a handler is posted.
     #[inline]
     pub(crate) fn count_post(&self, handler: HandlerIndex) {
         let Some(control) = &self.shared.control else { return };
@@ -418,7 +429,7 @@ impl Core {
         }
     }
 
-    /// A handler's event begins to run.
+    /// An event of a handler begins to run.
     #[inline]
     pub(crate) fn note_running(&self, handler: HandlerIndex) {
         if let Some(control) = &self.shared.control {
@@ -426,7 +437,7 @@ impl Core {
         }
     }
 
-    /// The core was parked for so long.
+    /// The core was parked for `ns` nanoseconds.
     pub(crate) fn count_idle(&self, ns: u64) {
         if self.shared.control.is_some() {
             self.counting.borrow_mut().window.idled(ns);

@@ -1,8 +1,9 @@
-//! A core: one pinned thread with a driver, timers and a ready queue, and its loop.
+//! A core: a pinned thread with a driver, timers and a ready queue, and its loop.
 //!
-//! The loop asks the scheduler what to do next and does it. What belongs to the thread alone lives in `Core`, reached
-//! through a thread-local by the tasks and handlers that run there. Leaves out every decision (`vermeil-sched`) and
-//! every lock-free step (`vermeil-queue`). How a color is run: `core/activation.rs`.
+//! The loop asks the scheduler for the next step and carries out the step. `Core` holds the state
+//! of the thread; the tasks and handlers on the thread reach `Core` through a thread-local. Leaves
+//! out every decision (`vermeil-sched`) and every lock-free step (`vermeil-queue`). The run of a
+//! color: `core/activation.rs`.
 
 mod activation;
 
@@ -30,12 +31,12 @@ use vermeil_io::{CoreBoard, Driver, monotonic_ns};
 use vermeil_queue::{ColorId, Haul, Here};
 use vermeil_sched::{After, CoreIndex, HAUL_MAX, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
 
-/// What a core's thread owns.
+/// The state that only a core's thread accesses.
 pub(crate) struct Core {
     pub(crate) index: CoreIndex,
     pub(crate) home: Home,
     pub(crate) shared: Arc<Shared>,
-    /// What is counted on this core of who takes part in the runtime.
+    /// The lease of this core, which counts the parts in the runtime that were taken here.
     pub(crate) share: Share,
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
@@ -45,49 +46,52 @@ pub(crate) struct Core {
     pub(crate) stamping: Stamping,
     pub(crate) kinds: KnownKinds,
     pub(crate) codes: KnownCodes,
-    /// Something of the driver was made by the event that runs: its color stays here.
+    /// The running event has made an object of the driver, so its color stays here.
     uses_driver: Cell<bool>,
-    /// Where the color that runs may go.
+    /// Where the running color may move.
     pub(crate) reach: RefCell<Reach>,
-    /// The core whose socket the event that runs has asked for: its color goes there.
+    /// The core whose socket the running event has asked for; the color moves there.
     pub(crate) follows: Cell<Option<CoreIndex>>,
-    /// What the event that holds its color holds it for.
+    /// The meeting for which the running event holds its color.
     pub(crate) meeting: RefCell<Option<Arc<Meeting>>>,
-    /// The handler whose event is the first of the color that has just run, and has no slot.
+    /// Handler of the color's first event, which lacks a slot; the color has just run.
     needs_slot: Cell<Option<HandlerIndex>>,
-    /// Where the task that runs wants to go on.
+    /// The color on which the running task wants to continue.
     pub(crate) hop: RefCell<Option<Color>>,
-    /// Somebody has woken it, and it has neither run anything since nor searched.
+    /// Another thread has woken the core, and since then the core has neither run an event nor
+    /// searched.
     pub(crate) called: Cell<bool>,
-    /// Searches since one found something.
+    /// Failed searches since the last success.
     pub(crate) looked_in_vain: Cell<u32>,
     pub(crate) haul: RefCell<Haul<About>>,
-    /// What the activation that runs has woken here, if it is to follow.
+    /// The colors that the running activation has woken here and that may run next.
     pub(crate) succession: Cell<Succession>,
-    /// The last moment the measuring clock was read at.
+    /// The last reading of the measuring clock.
     measured_ns: Cell<u64>,
-    /// How long the last activation took, where that is measured of each.
+    /// Duration of the last activation, if each activation is measured.
     took_ns: Cell<u64>,
-    /// What those took that held back the others since a color was taken from the queue, and whether any of it was timed.
+    /// Time that colors behind the taken color had to wait since the color was taken from the
+    /// queue, and whether a part of that time was measured.
     held_back: Cell<(u64, bool)>,
-    /// The color that ran last, and what the next event runs after.
+    /// The color that ran last, and whether the next event follows an event of the same color.
     ran_last: Cell<Option<ColorId>>,
     after: Cell<After>,
-    /// Whether the events of the last activation were timed, and those of the next are to be in any case.
+    /// Whether the events of the last activation were timed, and whether the events of the next
+    /// must be.
     timed: Cell<bool>,
     times_next: Cell<bool>,
-    /// What ran since the last color was taken up, to be charged to its class.
+    /// Time since the last color was taken up, to charge to that color's class.
     spent_ns: Cell<u64>,
-    /// When the core looked at its I/O last, on the same clock.
+    /// Time of the last look at I/O, on the same clock.
     looked_ns: Cell<u64>,
     pace: Pace,
     epoch: Instant,
-    /// The clock of boards at the epoch.
+    /// The boards' clock at the epoch.
     epoch_board_ns: u64,
     now_ns: Cell<u64>,
     /// A task has noticed that this turn has lasted long enough.
     expired: Cell<bool>,
-    /// A task of the color that runs wants others to run before it goes on.
+    /// A task of the running color lets other colors run before the task continues.
     yields: Cell<bool>,
 }
 
@@ -95,33 +99,38 @@ thread_local! {
     static CORE: Here<Core> = const { Here::nothing() };
 }
 
-/// Longest wait after a driver failed as a whole, before it is tried again.
+/// Longest wait after a failure of the whole driver, before the next attempt.
 const DRIVER_RETRY: Duration = Duration::from_millis(10);
 
-/// The measuring clock's scale is off by less than one part in so many ([`vermeil_io::Clock`]).
+/// The measuring clock's rate is wrong by less than one part in this number
+/// ([`vermeil_io::Clock`]).
 const CLOCK_ERROR_PART: u64 = 16_384;
 
-/// How long a core that has nothing left waits for what the others still cancel, before it looks again.
+/// How long a core without work waits for tasks that other cores still cancel, before the next
+/// look.
 const STOPPING_LOOK: Duration = Duration::from_millis(1);
 
-/// The core whose thread this is. Asked several times for each event: inlined, or its closures cost more than they do.
+/// Runs `f` with the core of this thread. Called several times for each event: inlined, because
+/// otherwise the calls of the closures would cost more than their work.
 #[inline(always)]
 pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
     Here::with(&CORE, |core| core.map(f))
 }
 
-/// As [`current`], if the core is one of that runtime's: indices of another's cores and handlers mean nothing in it.
+/// As [`current`], if the core belongs to that runtime: indices of another runtime's cores and
+/// handlers mean nothing here.
 #[inline(always)]
 pub(crate) fn current_of<R>(shared: &Shared, f: impl FnOnce(&Core) -> R) -> Option<R> {
     current(|core| std::ptr::eq(&*core.shared, shared).then(|| f(core))).flatten()
 }
 
-/// Index of the core whose thread this is, if it is one.
+/// Index of this thread's core, if this thread is a core.
 pub fn core_index() -> Option<CoreIndex> {
     current(|core| core.index)
 }
 
-/// Milliseconds on the runtime's clock, as of this core's last look at it (once per turn: free to ask).
+/// Milliseconds on the runtime's clock at this core's last reading (once per turn, so the call
+/// costs nothing).
 ///
 /// # Panics
 /// Off a core.
@@ -179,13 +188,13 @@ impl Core {
         }
     }
 
-    /// When the core looked at its I/O and timers last, since its start.
+    /// Time of the last look at I/O and timers, since the core's start.
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns.get()
     }
 
-    /// The time, however long the event that runs has taken; counted as [`now_ns`](Self::now_ns) is. Rather late than early: by what
-    /// the measuring clock may be off, as a part of what it has measured.
+    /// The current time on the scale of [`now_ns`](Self::now_ns), also within a long event. The
+    /// result errs to the late side, by the possible error of the measuring clock's rate.
     pub(crate) fn right_now_ns(&self) -> u64 {
         let since_ns = self.shared.clock.now_ns().saturating_sub(self.looked_ns.get());
         self.now_ns() + since_ns + since_ns / CLOCK_ERROR_PART
@@ -202,23 +211,23 @@ impl Core {
     /// Makes this thread the core and runs it until the runtime stops.
     pub(crate) fn run(self) {
         self.read_clocks();
-        // From its first event on: that one may be what it is stuck in.
+        // From the first event on, because the core may be stuck in the first event.
         self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
         Here::during(&CORE, &self, || self.turns());
     }
 
-    /// Shows that the core is alive while it does much at once.
+    /// Shows that the core is alive during a long piece of work.
     fn shows_life(&self) {
         self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
     }
 
-    /// The event that runs has made something that lives on this core's driver.
+    /// The running event has made an object that lives on this core's driver.
     pub(crate) fn note_driver_use(&self) {
         self.uses_driver.set(true);
     }
 
-    /// Has the color that runs go to core `there`, whose socket it asks for, where it may. Whether
-    /// it does.
+    /// Sends the running color to core `there`, whose socket the event asks for, if the color may
+    /// go. Returns whether the color goes.
     pub(crate) fn follow(&self, there: CoreIndex) -> bool {
         let goes = self.reach.borrow().includes(there) && self.shared.sends_colors(self.index, there);
         if goes {
@@ -227,7 +236,7 @@ impl Core {
         goes
     }
 
-    /// Whether what has just run did so.
+    /// Whether the last event has made an object of the driver.
     pub(crate) fn take_driver_use(&self) -> bool {
         self.uses_driver.take()
     }
@@ -241,7 +250,8 @@ impl Core {
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
                 Step::Run { batch, left } => {
                     if self.called.take() {
-                        // Perhaps as a thief, and it does not search now: others may be.
+                        // The core may have been woken as a thief and does not search now, so other
+                        // cores may search.
                         self.shared.lookout(self.index).end_search();
                     }
                     turn.ran(self.run_colors(batch, left));
@@ -269,7 +279,8 @@ impl Core {
                         self.mine().stopped.store(true, Ordering::Release);
                         return;
                     }
-                    // What was cancelled is queued, here or where its color has gone: run it to its end.
+                    // The cancelled tasks are queued here, or wherever their colors have moved: run
+                    // them to the end.
                     let queued = !self.mine().ready.is_empty();
                     self.io(Some(if queued { Duration::ZERO } else { STOPPING_LOOK }));
                     turn.polled();
@@ -283,9 +294,10 @@ impl Core {
         mine.hints.idle();
         let sleep = mine.parking.announce();
         self.shared.asleep.fetch_add(1, Ordering::Relaxed);
-        // Whoever waits for room that has been made since the last look: see the argument in `room.rs`.
+        // Posters that wait for room made since the last look: see the argument in `room.rs`.
         self.attend_line();
-        // Work that came between the last look and the announcement: see the argument in the queue's parking.md.
+        // Work that arrived between the last look and the announcement: see the argument in the
+        // queue's parking.md.
         let work = !mine.ready.is_empty() || self.shared.stopping.load(Ordering::Acquire);
         let timeout = if work {
             Some(Duration::ZERO)
@@ -319,7 +331,7 @@ impl Core {
         Some(Duration::from_nanos(next_ns.saturating_sub(self.now_ns())))
     }
 
-    /// Looks at I/O and timers without waiting.
+    /// Polls I/O and timers without waiting.
     fn look(&self) {
         add(&self.mine().counters.polls, 1);
         self.mine().hints.idle();
@@ -335,7 +347,8 @@ impl Core {
         let completions = match turned {
             Ok(completions) => completions as u64,
             Err(_) => {
-                // Counted, and not retried at full speed: a driver that fails at once must not spin.
+                // Counted, and retried with a pause, because a driver that fails at once must not
+                // spin.
                 add(&self.mine().counters.driver_errors, 1);
                 std::thread::sleep(DRIVER_RETRY);
                 0
@@ -348,7 +361,8 @@ impl Core {
         self.timers.borrow_mut().fire(self.now_ns());
     }
 
-    /// Ends the color's turn, and the core's if it has lasted longer than it should; for tasks that do long work in parts.
+    /// Ends the color's turn, and the core's turn if that has lasted too long. For tasks that do
+    /// long work in parts.
     pub(crate) fn expire_long_turn(&self) {
         self.yields.set(true);
         let lasted = self.epoch.elapsed().saturating_sub(Duration::from_nanos(self.now_ns()));
@@ -361,9 +375,10 @@ impl Core {
         self.expired.set(true);
     }
 
-    /// Notes when this look at I/O and timers is.
+    /// Reads the clocks of a look at I/O and timers.
     fn read_clocks(&self) {
-        // In this order, or what is counted from here would be early by what lies between.
+        // In this order, because otherwise later times would be early by the gap between the two
+        // readings.
         self.measured_ns.set(self.shared.clock.now_ns());
         self.looked_ns.set(self.measured_ns.get());
         self.read_clock();

@@ -1,9 +1,10 @@
-//! What events and moves cost: learned by each core for itself, published for all.
+//! The costs of events and moves: learned by each core, published for all cores.
 //!
-//! A core times some of what it runs (`Learner`) and publishes what it makes of it in a table of atomics (`Published`),
-//! which whoever posts or steals reads; the same of what steals and wakes take (`PublishedMoves`). The estimates are
-//! `vermeil_sched`'s; this file carries them between threads. Two cores that learn different things overwrite each other, and meet
-//! in the middle: each publishes the mean of the two.
+//! A core times some runs (`Learner`) and publishes estimates in a table of atomics (`Published`),
+//! which posters and thieves read. The costs of steals and wake-ups are published in the same way
+//! (`PublishedMoves`). `vermeil_sched` makes the estimates; this file carries them between threads.
+//! If two cores learn different values, each publishes the mean of both values, so the cores meet
+//! in the middle.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
@@ -11,18 +12,19 @@ use vermeil_sched::{
     StayCost, StealCost, Stealing, cost::CostTable,
 };
 
-/// Timed runs of a handler between two publications by one core. The first few are published at once. Guess.
+/// Timed runs of a handler between two publications by the same core. The first few are published
+/// at once. Guess.
 const PUBLISH_EVERY: u32 = 16;
 
-/// What is known about a handler, for everybody.
+/// Published costs of a handler, for all cores.
 pub(crate) struct Published {
-    /// What one event adds to its color's worth.
+    /// The worth that an event adds to its color.
     worth_ns: AtomicU32,
-    /// What a run takes longer after a move, by class of distance.
+    /// Extra time of a run after a move, by class of distance.
     penalty_ns: [AtomicU32; Distance::CLASSES],
-    /// The part of it that was measured or annotated.
+    /// The part of `penalty_ns` that was measured or annotated.
     known_penalty_ns: [AtomicU32; Distance::CLASSES],
-    /// How long a color whose next event is of it stays while others wait.
+    /// How long a color with a next event of this handler stays while others wait.
     stay_ns: AtomicU32,
 }
 
@@ -38,7 +40,7 @@ impl Published {
         published
     }
 
-    /// What is assumed before anything was timed.
+    /// Stores the assumptions from before the first timed run.
     pub(crate) fn start(&self, prior: Prior, stealing: Stealing) {
         let cost = HandlerCost::new(prior);
         self.worth_ns.store(worth(&cost, prior, stealing), Ordering::Relaxed);
@@ -75,7 +77,8 @@ impl Published {
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
             let distance = Distance::of_class(class);
             let mine = clamp(costs.penalty_ns(handler, distance));
-            // A core that has seen no cold run knows a bound only, which must not replace what another core has measured.
+            // A core without a cold run knows only a bound, which must not replace another core's
+            // measurement.
             if cost.has_seen(distance) {
                 meet(penalty_ns, mine);
             } else {
@@ -91,7 +94,8 @@ impl Published {
     }
 }
 
-/// What steals and wakes take, for everybody: whoever wakes a thief has not timed its steals.
+/// Costs of steals and wake-ups, for all cores, because a core that wakes a thief has not timed the
+/// thief's steals.
 pub(crate) struct PublishedMoves {
     /// By class of distance.
     steal_ns: [AtomicU32; Distance::CLASSES],
@@ -119,7 +123,7 @@ impl PublishedMoves {
     }
 }
 
-/// Two cores that learn different things meet in the middle.
+/// Stores the mean, so that two cores with different estimates meet in the middle.
 fn meet(published: &AtomicU32, mine: u32) {
     let theirs = published.load(Ordering::Relaxed);
     if theirs != mine {
@@ -127,7 +131,8 @@ fn meet(published: &AtomicU32, mine: u32) {
     }
 }
 
-/// What an event adds to its color's worth, at least 1 where anything is stolen. Mely's time is the annotated one.
+/// The worth that an event adds to its color, at least 1 if colors are stolen. Mely uses the
+/// annotated time.
 fn worth(cost: &HandlerCost, prior: Prior, stealing: Stealing) -> u32 {
     let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
     let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
@@ -138,7 +143,7 @@ fn clamp(ns: u64) -> u32 {
     u32::try_from(ns).unwrap_or(u32::MAX)
 }
 
-/// What one core has learned.
+/// The estimates of a single core.
 pub(crate) struct Learner {
     stealing: Stealing,
     pub(crate) costs: CostTable,
@@ -167,55 +172,57 @@ impl Learner {
         }
     }
 
-    /// Whether to take a color that only what was learned keeps where it is, over `distance`.
+    /// Whether to take a color over `distance` although learned costs forbid the steal, in order to
+    /// learn.
     pub(crate) fn explores(&mut self, color: &Candidate, distance: Distance, steal_ns: u64) -> bool {
         self.exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
     }
 
-    /// What was spent on such steals so far, in nanoseconds.
+    /// Nanoseconds spent on such steals so far.
     pub(crate) fn explored_ns(&self) -> u64 {
         self.exploration.spent_ns()
     }
 
-    /// A steal over `distance` has taken this core so long for each color.
+    /// Records that a steal over `distance` took this core `each_ns` per color.
     pub(crate) fn stole(&mut self, distance: Distance, each_ns: u64, published: &PublishedMoves) {
         self.moves.observe(distance, each_ns);
         meet(&published.steal_ns[distance.class()], clamp(self.moves.estimate_ns(distance)));
     }
 
-    /// This core was awake so long after it was called.
+    /// Records that this core was awake `after_ns` after the call.
     pub(crate) fn woke(&mut self, after_ns: u64, published: &PublishedMoves) {
         self.moves.observe_wake(after_ns);
         meet(&published.wake_ns, clamp(self.moves.wake_ns()));
     }
 
-    /// What a steal over `distance` takes this core.
+    /// This core's cost of a steal over `distance`.
     pub(crate) fn steal_ns(&self, distance: Distance) -> u64 {
         self.moves.estimate_ns(distance)
     }
 
-    /// Whether to time the activation that comes, which is expected to take `expected_ns`.
+    /// Whether to time the next activation, which is expected to take `expected_ns`.
     pub(crate) fn times(&mut self, expected_ns: u64) -> bool {
         self.sampler.due(expected_ns)
     }
 
-    /// Whether a color whose last run was timed, and whose next event is of `handler`, stays to be measured.
+    /// Whether a color with a timed last run and a next event of `handler` stays for a measurement.
     pub(crate) fn tries_to_stay(&mut self, handler: HandlerIndex) -> bool {
         self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.stay.tries())
     }
 
-    /// What a warm run of a handler is expected to take, in nanoseconds: 0 if none was timed here.
+    /// Expected duration of a warm run of a handler, in nanoseconds; 0 if no run was timed here.
     pub(crate) fn expects_ns(&self, handler: HandlerIndex) -> u64 {
         let known = (handler.0 as usize) < self.costs.len();
         if known { self.costs.estimate_ns(handler) } else { 0 }
     }
 
-    /// A timed run that was taken in has missed so many cache lines; `cold` as in [`Sample`].
+    /// Records that an observed run has missed `lines` cache lines; `cold` as in [`Sample`].
     pub(crate) fn observe_misses(&mut self, handler: HandlerIndex, cold: Option<Distance>, lines: u64) {
         self.costs.observe_misses(handler, cold, lines);
     }
 
-    /// Takes in a timed run that came after what `after` says, and publishes what is worth it.
+    /// Takes in a timed run, where `after` tells the event before, and publishes the estimates at
+    /// intervals.
     pub(crate) fn observe(
         &mut self,
         handler: HandlerIndex,
@@ -242,7 +249,7 @@ impl Learner {
     }
 }
 
-/// How far a color has come since it last ran, if it was elsewhere.
+/// The distance that a color has moved since its last run; `None` if the color did not move.
 pub(crate) fn coldness(
     layout: &vermeil_sched::Layout,
     before: Option<CoreIndex>,

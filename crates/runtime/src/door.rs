@@ -1,8 +1,9 @@
-//! What stands before a color that is not like most: how many events it takes, and whether each goes on to a color of its own.
+//! The door of a color: how many events the color takes, and whether each event gets a new color.
 //!
-//! Most colors have no door, and whoever posts sees that where it looks for the color's place. A *bounded* color takes so many events
-//! that have not begun; who waits for room there is let in one by one (`room.rs`). A *free* color is one to pass
-//! on instead of a real one: it is not run itself. Tested in `tests/free.rs` and `tests/room.rs`.
+//! Most colors have no door; a poster sees that where it reads the color's seat. A *bounded* color
+//! takes a limited number of events that have not begun; waiting posters enter in order
+//! (`room.rs`). A *free* color stands for "no exclusion" in place of a real color and never runs
+//! itself. Tested in `tests/free.rs` and `tests/room.rs`.
 
 use crate::{
     Color,
@@ -16,7 +17,7 @@ use std::{
     task::Waker,
 };
 
-/// The door of one color.
+/// The door of a color.
 pub(crate) struct Door {
     /// Where the color may live, or the colors of its events.
     pub(crate) seat: Seat,
@@ -24,7 +25,7 @@ pub(crate) struct Door {
     bound: Option<Bound>,
 }
 
-/// Events that a color takes.
+/// The bound on events of a color.
 struct Bound {
     most: usize,
     state: Mutex<State>,
@@ -33,7 +34,7 @@ struct Bound {
 #[derive(Default)]
 struct State {
     taken: usize,
-    /// Somebody waits only if all places are taken.
+    /// A poster waits only if all places are taken.
     line: Line,
 }
 
@@ -46,13 +47,13 @@ impl State {
     }
 }
 
-/// One of the places behind a door, given back when its event begins or is dropped.
+/// A place behind a door, given back when its event begins or is dropped.
 pub(crate) struct Taken(Arc<Door>);
 
 impl Drop for Taken {
     fn drop(&mut self) {
         let first = self.0.with(|state| {
-            // The first who waits has the place now.
+            // The place passes to the first waiting poster.
             let first = state.line.let_in();
             state.taken -= usize::from(first.is_none());
             first
@@ -67,7 +68,7 @@ impl Door {
         Seat::Behind(Arc::new(Self { seat, is_free, bound }))
     }
 
-    /// Most events behind it, if it counts them.
+    /// The bound on events behind the door, if the door counts events.
     pub(crate) fn bound(&self) -> Option<usize> {
         self.bound.as_ref().map(|bound| bound.most)
     }
@@ -77,13 +78,13 @@ impl Door {
         f(&mut bound.state.lock().expect("nothing panics under this lock"))
     }
 
-    /// A place behind a door that counts, unless all are taken.
+    /// Takes a place behind a door that counts, unless all places are taken.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
         let most = self.bound();
         self.with(|state| state.take(most)).then(|| Taken(self.clone()))
     }
 
-    /// The place that has been waited for.
+    /// The place that the poster has waited for.
     pub(crate) fn taken(self: &Arc<Self>) -> Taken {
         Taken(self.clone())
     }
@@ -109,15 +110,16 @@ impl Room for &Arc<Door> {
 }
 
 impl Handle {
-    /// A free color, on which nothing excludes anything: every event that is posted there, every task that is spawned there or hops
-    /// there, has a new color of its own. For whatever takes a color and should run in parallel.
+    /// A free color, on which no events exclude each other: every event or task that is posted,
+    /// spawned or hops there gets a new color. For code that takes a color and should run in
+    /// parallel.
     ///
-    /// No state can belong to it: nothing ever runs on the color itself.
+    /// No state can belong to a free color, because nothing ever runs on the color itself.
     pub fn free_color(&self) -> Color {
         self.free_color_at(&Place::Any)
     }
 
-    /// A free color, of whose events each lives where `place` says.
+    /// A free color; each of its events lives where `place` says.
     ///
     /// # Panics
     /// As [`color_at`](Self::color_at).
@@ -127,10 +129,11 @@ impl Handle {
 }
 
 impl Color {
-    /// The color takes at most so many posted events that have not begun, at least 1: beyond that
-    /// [`Handler::post`](crate::Handler::post) gives the event back, and [`post_when_room`](crate::Handler::post_when_room) waits.
-    /// Neither tasks nor meetings ([`Handle::when`]) count. Of a [free](Handle::free_color) color the events on all of its events' colors
-    /// count together.
+    /// Bounds the posted events of the color that have not begun, at least 1. Beyond the bound
+    /// [`Handler::post`](crate::Handler::post) returns the event, and
+    /// [`post_when_room`](crate::Handler::post_when_room) waits. Neither tasks nor meetings
+    /// ([`Handle::when`]) count. For a [free](Handle::free_color) color, the events on all of its
+    /// events' colors count together.
     ///
     /// ```
     /// # let runtime = vermeil::Runtime::builder().build()?;
@@ -140,7 +143,7 @@ impl Color {
     /// ```
     ///
     /// # Panics
-    /// When the color was shared or used before.
+    /// If the color was shared or used before.
     pub fn bounded(mut self, events: usize) -> Self {
         let is_free = self.is_free();
         let queue = Arc::get_mut(&mut self.queue).expect("a color is bounded before it is shared or used");
@@ -148,29 +151,30 @@ impl Color {
         self
     }
 
-    /// Whether everything that is posted there runs beside everything else ([`Handle::free_color`]).
+    /// Whether every event that is posted there runs in parallel to all other events
+    /// ([`Handle::free_color`]).
     pub fn is_free(&self) -> bool {
         self.seat_if_free().is_some()
     }
 
-    /// The color on which one more event or task is to be: itself, or a new one if it is free.
+    /// The color for another event or task: this color, or a new color if this color is free.
     pub(crate) fn for_one(&self) -> Self {
         self.for_one_if_free().unwrap_or_else(|| self.clone())
     }
 
-    /// A new color for one event or task, if this one is free.
+    /// A new color for an event or task, if this color is free.
     pub(crate) fn for_one_if_free(&self) -> Option<Self> {
         let seat = self.seat_if_free()?;
         let core = self.shared.place(seat);
         Some(Self::new(core, About::new(seat.clone()), self.shared.clone()))
     }
 
-    /// Where what is posted here may live, if the color is free.
+    /// Where events posted here may live, if the color is free.
     pub(crate) fn seat_if_free(&self) -> Option<&Seat> {
         self.queue.about.door().filter(|door| door.is_free).map(|door| &door.seat)
     }
 
-    /// The door of a color that is bounded.
+    /// The door of a bounded color.
     pub(crate) fn door_with_bound(&self) -> Option<&Arc<Door>> {
         self.queue.about.door().filter(|door| door.bound.is_some())
     }
@@ -178,7 +182,7 @@ impl Color {
 
 #[cfg(test)]
 impl Color {
-    /// Places taken, and who waits.
+    /// Number of taken places, and number of waiting posters.
     pub(crate) fn crowd(&self) -> (usize, usize) {
         self.door_with_bound().expect("a bounded color").with(|state| (state.taken, state.line.len()))
     }

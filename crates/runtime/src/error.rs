@@ -1,4 +1,4 @@
-//! What can go wrong at the runtime's edges, by whose fault it is.
+//! Errors at the runtime's edges, by the party at fault.
 
 use std::{
     any::Any,
@@ -16,7 +16,7 @@ pub enum StartError {
     /// No cpu was given to run on.
     #[error("no cpu to run on: give at least one")]
     NoCores,
-    /// It was asked for on a core of a runtime, which would be blocked.
+    /// `build` was called on a core of a runtime, and would block that core.
     #[error("a runtime cannot be built on a core of another one: build it on a thread that is no core")]
     OnCore,
     /// A cpu was given more than once.
@@ -27,7 +27,7 @@ pub enum StartError {
         /// The cpu.
         cpu: usize,
     },
-    /// The layout is one of another number of cores.
+    /// The layout describes a different number of cores.
     #[error("the layout describes {described} cores, the runtime has {cores}: describe each cpu given")]
     Layout {
         /// Cores of the runtime.
@@ -35,7 +35,7 @@ pub enum StartError {
         /// Cores of the layout.
         described: usize,
     },
-    /// The file of a plan was refused.
+    /// The file of a plan was rejected.
     #[error(
         "cannot use the plan {path}: {reason}; a plan is round-robin, cache-aware, intermediate-1, intermediate-2, or a \
          file of handlers and their cores"
@@ -43,13 +43,13 @@ pub enum StartError {
     Plan {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         reason: String,
     },
-    /// The bounds of a trial of plans were refused.
+    /// The bounds of a trial of plans were rejected.
     #[error("cannot try plans: {reason}")]
     Trial {
-        /// Which one, and what it may be.
+        /// The rejected bound and its limits.
         reason: String,
     },
     /// The system refused a thread.
@@ -59,9 +59,9 @@ pub enum StartError {
     Thread {
         /// Index of the core.
         core: u32,
-        /// Cpu it was to be pinned to.
+        /// Cpu for the core.
         cpu: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refused to pin a thread.
@@ -69,20 +69,20 @@ pub enum StartError {
     Pin {
         /// Index of the core.
         core: u32,
-        /// Cpu it was to be pinned to.
+        /// Cpu for the core.
         cpu: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A core's thread panicked before it ran; the message went through the panic hook.
+    /// A core's thread panicked before it ran; the panic hook has printed the message.
     #[error("a core panicked while it started: a bug, see the message before this one")]
     Panicked,
-    /// The I/O driver of a core could not be made.
+    /// The I/O driver of a core could not be opened.
     #[error("cannot open the I/O driver of core {core}: {source}")]
     Driver {
         /// Index of the core.
         core: u32,
-        /// What the driver said.
+        /// The driver's error.
         source: IoError,
     },
 }
@@ -91,7 +91,7 @@ pub enum StartError {
 #[derive(Debug, Error, PartialEq, Eq, Clone)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The runtime has as many as it may have.
+    /// The runtime already has the maximum number.
     #[error(
         "a runtime has at most {bound} handlers and kinds of tasks: raise `Limits::handlers`, or register each once and post to it"
     )]
@@ -105,32 +105,32 @@ pub enum RegisterError {
         /// The name in the spec.
         name: String,
     },
-    /// The group of the spec is a free color.
+    /// The spec's group is a free color.
     #[error("a free color excludes nothing: `Exclusion::None` says that")]
     FreeGroup,
 }
 
-/// The event was not posted and comes back: the queue of a core, or of a color that is
-/// [bounded](crate::Color::bounded), is at its bound, or the runtime has ended. Post to a full
-/// queue again later, [wait](crate::Handler::post_when_room), or shed the event.
+/// The event was not posted and is returned: a queue is at its bound, or the runtime has ended. The
+/// queue is a core's, or a [bounded](crate::Color::bounded) color's. Post to a full queue again
+/// later, [wait](crate::Handler::post_when_room), or shed the event.
 #[derive(PartialEq, Eq)]
 pub struct Full<E> {
     /// The event that was not posted.
     pub event: E,
     /// The bound: [`crate::Limits::events_per_core`], or the color's.
     pub bound: usize,
-    /// What took no event.
+    /// Which queue rejected the event.
     pub of: FullOf,
 }
 
-/// What took no event.
+/// Which queue rejected the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullOf {
-    /// That of the core that the color is on.
+    /// The queue of the color's core.
     Core,
-    /// The color's own.
+    /// The color's own queue.
     Color,
-    /// None: the runtime has ended, and takes no event any more.
+    /// No queue: the runtime has ended and takes no more events.
     Ended,
 }
 
@@ -147,17 +147,17 @@ impl<E> fmt::Display for Full<E> {
 
 impl<E> std::error::Error for Full<E> {}
 
-/// What is said of an event that comes after the end.
+/// The message about an event that is posted after the end.
 const NOT_POSTED: &str = "the event was not posted: its runtime has ended";
 
 impl<E> fmt::Debug for Full<E> {
-    /// Whatever the event is, so that `expect` works with any.
+    /// Works for any event type, so that `expect` compiles with every event.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Full").field("bound", &self.bound).field("of", &self.of).finish_non_exhaustive()
     }
 }
 
-/// The runtime has ended, and takes no event any more; it comes back.
+/// The runtime has ended and takes no more events; the event is returned.
 #[derive(Error, PartialEq, Eq)]
 #[error("{NOT_POSTED}")]
 pub struct Ended<E> {
@@ -166,18 +166,18 @@ pub struct Ended<E> {
 }
 
 impl<E> fmt::Debug for Ended<E> {
-    /// As of [`Full`].
+    /// As for [`Full`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ended").finish_non_exhaustive()
     }
 }
 
-/// What was waited for does not come: the runtime has ended.
+/// The wait is in vain, because the runtime has ended.
 #[derive(Debug)]
 pub(crate) struct Stops;
 
-/// The blocking pool takes nothing: its queue is at its bound, [`crate::Limits::blocking_queue`], the system has no thread for it, or its
-/// runtime has stopped.
+/// The blocking pool takes no job: its queue is at its bound, [`crate::Limits::blocking_queue`],
+/// the system has no thread, or the runtime has stopped.
 #[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
 #[error(
     "the blocking pool takes nothing now: its queue is full ({bound} jobs), there are no threads, or its runtime has stopped"
@@ -187,7 +187,7 @@ pub struct BlockingFull {
     pub bound: usize,
 }
 
-/// Something that belongs to a core's driver was used elsewhere.
+/// An object of a core's driver was used on another thread.
 #[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
 #[error(
     "a socket or timer can only be made and used on a core of the runtime, and a socket on the core that made it: have its \
@@ -205,10 +205,10 @@ impl From<OffCore> for io::Error {
 #[derive(Debug, Error, PartialEq, Eq, Clone)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It was cancelled, or the runtime stopped before it ended.
+    /// The task was cancelled, or the runtime stopped before the task ended.
     #[error("the task was cancelled")]
     Cancelled,
-    /// It panicked; the message and its place went through the panic hook as well.
+    /// The task panicked; the panic hook has printed the message and its location.
     #[error("the task panicked: {0}")]
     Panicked(Panic),
 }
@@ -220,7 +220,7 @@ impl TaskError {
     }
 }
 
-/// What a task has panicked with. Cheap to clone; two are equal when their messages are.
+/// The panic of a task. Cheap to clone; two values are equal if their messages are equal.
 #[derive(Clone)]
 pub struct Panic(Arc<Thrown>);
 
@@ -229,7 +229,7 @@ struct Thrown {
     payload: Mutex<Option<Payload>>,
 }
 
-/// As of [`std::panic::catch_unwind`].
+/// As in [`std::panic::catch_unwind`].
 type Payload = Box<dyn Any + Send>;
 
 impl Panic {
@@ -239,12 +239,12 @@ impl Panic {
         Self(Arc::new(Thrown { message, payload: Mutex::new(Some(payload)) }))
     }
 
-    /// The message, unless the task has thrown something that is no text.
+    /// The message, unless the payload is not text.
     pub fn message(&self) -> Option<&str> {
         self.0.message.as_deref()
     }
 
-    /// The payload, once: for [`std::panic::resume_unwind`], or to be downcast.
+    /// The payload, on the first call only: for [`std::panic::resume_unwind`], or for a downcast.
     pub fn take_payload(&self) -> Option<Box<dyn Any + Send>> {
         self.0.payload.lock().expect("nothing panics under this lock").take()
     }

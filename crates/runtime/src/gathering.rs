@@ -1,6 +1,8 @@
-//! Colors whose events gather before they run: where their tokens wait meanwhile, and who lets them go.
+//! Colors that gather events before they run: where their tokens wait meanwhile, and how the wait
+//! ends.
 //!
-//! How many and for how long is the handler's to say (`vermeil_sched::Gather`). Tested in `tests/handler.rs`.
+//! The handler sets the number of events and the longest wait (`vermeil_sched::Gather`). Tested in
+//! `tests/handler.rs`.
 
 use crate::{
     color::{Head, Token},
@@ -11,11 +13,11 @@ use std::{sync::atomic::Ordering, time::Duration};
 use vermeil_sched::Gather;
 
 impl Shared {
-    /// Keeps the token of a color that was empty until its events have gathered.
+    /// Keeps the token of a previously empty color until its events have gathered.
     #[cold]
     pub(crate) fn gather(&self, token: Token, gather: Gather) {
         let color = token.color().clone();
-        // Nobody moves it: this is its token.
+        // The color cannot move, because this is its token.
         let index = color.core();
         let name = color.id().0.get();
         let due_ns = self.clock.now_ns().saturating_add(gather.within_ns);
@@ -31,10 +33,10 @@ impl Shared {
         if let Some(token) = late {
             token.discard();
         } else if gather.is_enough(color.len()) {
-            // What was posted meanwhile may not have seen that it gathers.
+            // An event posted meanwhile may not have seen that the color gathers.
             self.end_gathering(&color);
         } else {
-            // It may sleep for longer.
+            // The core may sleep beyond the due time.
             self.ring(index, color.about.handler());
         }
     }
@@ -47,7 +49,7 @@ impl Shared {
         }
     }
 
-    /// A color has gathered its events, or waited for as long as it may.
+    /// A color has gathered its events, or has waited for the longest time.
     pub(crate) fn gathered(&self, token: Token) {
         token.color().about.gathering.store(false, Ordering::Relaxed);
         self.schedule(token, 0);
@@ -55,7 +57,7 @@ impl Shared {
 }
 
 impl Core {
-    /// Queues what has gathered events for as long as it may.
+    /// Queues colors whose gathering time is over.
     #[inline]
     pub(crate) fn attend_gathering(&self, stopping: bool) {
         if self.shared.handlers.any_gathers() {

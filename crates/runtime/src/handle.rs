@@ -1,13 +1,13 @@
-//! The handle through which a runtime is reached: its colors and its cores.
+//! The handle of a runtime: its colors and its cores.
 //!
-//! Tasks, handlers, keys and counters add what they have to offer in their own files.
+//! The files of tasks, handlers, keys and counters add their own methods.
 
 use crate::{Color, color::Seat, share::Share};
 use vermeil_io::Board;
 use vermeil_sched::{CoreIndex, Placement};
 
-/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: posts are
-/// refused then, and tasks end as cancelled.
+/// Gives access to a runtime from any thread; cheap to clone. A handle may outlive the runtime:
+/// posts are refused then, and tasks end as cancelled.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Share,
@@ -22,7 +22,7 @@ impl Handle {
     /// A new color that lives on `core`.
     ///
     /// # Panics
-    /// When there is no such core.
+    /// If there is no such core.
     #[track_caller]
     pub fn color_on(&self, core: CoreIndex) -> Color {
         self.check_core(core);
@@ -33,8 +33,8 @@ impl Handle {
         self.shared.color(seat)
     }
 
-    /// What each core shows of itself: since when it has not looked at its sockets, by the clock of
-    /// [`monotonic_ns`](crate::monotonic_ns).
+    /// The page on which each core publishes its activity: the time since its last look at its
+    /// sockets, by the clock of [`monotonic_ns`](crate::monotonic_ns).
     pub fn board(&self) -> &Board {
         &self.shared.board
     }
@@ -44,10 +44,10 @@ impl Handle {
         self.shared.indices()
     }
 
-    /// The cpu that a core is pinned to, or would be, by [`Pinning`](crate::Pinning).
+    /// The cpu that a core is pinned to, or would be pinned to: see [`Pinning`](crate::Pinning).
     ///
     /// # Panics
-    /// When there is no such core.
+    /// If there is no such core.
     #[track_caller]
     pub fn cpu(&self, core: CoreIndex) -> usize {
         self.check_core(core);

@@ -1,6 +1,7 @@
-//! Taking up a color and running some of its events: how many, what is timed of them, and whether the color goes on.
+//! Taking up a color and running some of its events: how many, which are timed, and whether the
+//! color continues.
 //!
-//! Leaves out what is learned of it (`costs.rs`) and what an event is. Tested with the loop.
+//! Leaves out learning (`costs.rs`) and the definition of an event. Tested with the loop.
 
 use super::Core;
 use crate::{
@@ -13,17 +14,17 @@ use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_queue::{Activation, Cores, Label, Ran};
 use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, Succession, TURN_NS};
 
-/// What is measured of an activation.
+/// The measurement of an activation.
 #[derive(Clone, Copy)]
 struct Timing {
-    /// The time of each of its events.
+    /// Whether each event is timed.
     events: bool,
-    /// What it is expected to take.
+    /// Expected duration of the activation.
     expected_ns: u64,
 }
 
 impl Core {
-    /// Takes up the color that is next.
+    /// Takes up the next color.
     fn next_color(&self) -> Option<Token> {
         let spent_ns = self.spent_ns.take();
         if !self.shared.divides {
@@ -36,8 +37,8 @@ impl Core {
         })
     }
 
-    /// Takes up the next color, and what follows it, for at most `batch` events, or what its handler says of the `left`; gives how many
-    /// ran.
+    /// Takes up the next color, and its successors, for at most `batch` events, or as many of
+    /// `left` as the color's handler says. Returns the number of events that ran.
     pub(super) fn run_colors(&self, batch: usize, left: usize) -> usize {
         let (mut next, mut all) = (self.next_color(), 0);
         let runs = &self.mine().counters.runs;
@@ -56,14 +57,15 @@ impl Core {
         all
     }
 
-    /// Tells the others how long what was taken from the queue, and all that followed it, held back what waits there.
+    /// Publishes how long the taken color and its successors delayed the colors in the queue.
     fn publish_time(&self) {
         if let (took_ns, true) = self.held_back.take() {
             self.mine().hints.took(took_ns);
         }
     }
 
-    /// Runs at most `batch` events of a color, or as many of `left` as its handler says; gives how many.
+    /// Runs at most `batch` events of a color, or as many of `left` as its handler says. Returns
+    /// the number.
     fn run_color(&self, mut token: Token, batch: usize, left: usize) -> usize {
         let mine = self.mine();
         let handler = token.color().about.handler();
@@ -89,7 +91,8 @@ impl Core {
             }
             all += ran.events;
             if !matches!(next, Activation::Empty) {
-                // It has more itself: it goes on or not as if the other had been queued at once.
+                // The color has events of its own, so the woken color is queued, as if the
+                // succession had never begun.
                 self.close_succession();
             }
             if let Some(handler) = self.needs_slot.take()
@@ -107,8 +110,8 @@ impl Core {
                     token = again;
                 }
                 Activation::Again(again) => {
-                    // A plan may want it elsewhere from now on, where nobody knows of it yet; and what it has posted to itself may be
-                    // worth a thief.
+                    // A plan may want the color elsewhere from now on, and no core knows about the
+                    // color yet. Events that the color posted to itself may also be worth a steal.
                     self.shared.schedule(again, 0);
                     return all;
                 }
@@ -121,20 +124,21 @@ impl Core {
         }
     }
 
-    /// Whether a go that may last until then, if that is bounded, is over.
+    /// Whether a go with the bound `until_ns` is over.
     #[inline]
     fn is_over(&self, until_ns: Option<u64>) -> bool {
         until_ns.is_some_and(|until_ns| self.shared.clock.now_ns() >= until_ns)
     }
 
-    /// Whether a color that has just run may go on without being queued: a plan does not want it elsewhere, and nothing else
-    /// waits here or it stays nevertheless; and its turn has not lasted too long.
+    /// Whether a color that has just run continues without being queued. Conditions: no plan wants
+    /// the color elsewhere, the turn has not lasted too long, and either no other color waits here
+    /// or the color stays nevertheless.
     fn goes_on(&self, token: &Token, stays_since_ns: &mut Option<u64>) -> bool {
         if token.color().is_wanted() {
             return false;
         }
         if self.mine().ready.is_empty() {
-            // It holds nobody back.
+            // The color delays no other color.
             self.publish_time();
             return !self.expired.get();
         }
@@ -146,11 +150,12 @@ impl Core {
         stays
     }
 
-    /// Whether a color that has just run stays although others wait: what it would lose is worth that, or is to be seen.
-    /// `since_ns`: when it would have gone first.
+    /// Whether a color that has just run stays although others wait: the loss from leaving is worth
+    /// the delay, or the loss is to be measured. `since_ns`: the time when the color would first
+    /// have left.
     fn stays(&self, token: &Token, since_ns: &mut Option<u64>) -> bool {
         let shared = &*self.shared;
-        // Where time is divided, or a task says so, it is for the others.
+        // If classes divide the time, or if a task yields, the other colors run.
         if shared.stealing != Stealing::Learned || shared.divides || self.yields.get() {
             return false;
         }
@@ -165,8 +170,8 @@ impl Core {
         now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) < stay_ns
     }
 
-    /// Runs a color, tells the others for how long, learns what its events cost and notes what is to be observed. No event but the
-    /// first begins after `until_ns`.
+    /// Runs a color, publishes the expected duration, learns the costs of the events and records
+    /// the observed events. No event but the first begins after `until_ns`.
     fn activate(&self, token: Token, batch: usize, until_ns: Option<u64>) -> (Ran, Activation<About>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().about.runs_on(self.index);
@@ -195,7 +200,7 @@ impl Core {
                 Begins::InSlot => in_slot.set(true),
                 Begins::NotYet => {
                     self.needs_slot.set(Some(handler));
-                    // It has not run here yet.
+                    // The color has not run here yet.
                     came_from.take().map(|from| color.about.runs_on(from));
                     return ControlFlow::Break(());
                 }
@@ -233,30 +238,31 @@ impl Core {
         ran
     }
 
-    /// Whether the events of the activation that comes are timed: for what is to be learned, or to be observed.
+    /// Whether the events of the next activation are timed, for learning or for observation.
     fn timing(&self, color: &Head, came_from: Option<CoreIndex>) -> Timing {
         let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
         let tries = self.times_next.take();
         let learns = self.learns();
-        // Where nothing is stolen no color is worth anything: the next activation is taken to be like the last one.
+        // Without stealing, colors have no worth, so the next activation is expected to take as
+        // long as the last.
         let expected_ns = if stealing { color.worth_ns() } else { self.took_ns.get() };
         let sampled = (learns || noting.is_on()) && self.learner.borrow_mut().times(expected_ns);
         let events = sampled || noting.is_complete() || learns && came_from.is_some() || tries;
         Timing { events, expected_ns }
     }
 
-    /// Whether something is made of what runs take.
+    /// Whether measured runs are used for stealing or placement.
     fn learns(&self) -> bool {
         self.shared.stealing.is_on() || self.shared.control.is_some()
     }
 
-    /// An event that was timed has run: its run began when the clock was read last.
+    /// A timed event has run; its run began at the last reading of the clock.
     fn timed(&self, color: &Head, label: Label, came_from: Option<CoreIndex>) {
         let shared = &*self.shared;
         let handler = HandlerIndex(label.handler().into());
         let now_ns = shared.clock.now_ns();
         let start_ns = self.measured_ns.replace(now_ns);
-        // Cold by its color's state, or by what it was handed, whichever is farther.
+        // Cold by the color's state or by the event's data, whichever came from farther away.
         let moved = coldness(&shared.layout, came_from, self.index);
         let cold = moved.max(shared.distance_from(label.from(), self.index));
         let mut sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
@@ -277,14 +283,14 @@ impl Core {
                 self.count_misses(handler, cold, lines);
             }
             if asked || misses.is_some() {
-                // What reading took is not the next run's.
+                // The time of reading the counter does not belong to the next run.
                 self.measured_ns.set(shared.clock.now_ns());
             }
         }
         self.note_run(color.id(), label, start_ns, sample, came_from);
     }
 
-    /// What follows every event.
+    /// Bookkeeping after every event.
     #[inline]
     fn after(&self, color: &Head, handler: HandlerIndex) {
         add(&self.mine().handlers[handler.0 as usize].runs, 1);
