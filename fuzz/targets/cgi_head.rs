@@ -1,4 +1,5 @@
-//! What a program writes before its document: read at once or byte by byte, the same answer or the same refusal.
+//! The output of a program before its document: read at once or byte by byte, the same answer or
+//! the same rejection.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Configurations: whatever the bytes, a plan or errors that name a place; never a panic.
+//! Configurations: any bytes give a plan, or errors that name a place; never a panic.
 #![no_main]
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use vermeil_server::config::{Surroundings, parse};
 
 static SURROUNDINGS: LazyLock<Surroundings> = LazyLock::new(|| {
     let mut surroundings = Surroundings::here().expect("this machine has cpus");
-    // No name server is asked.
+    // No name server is queried.
     surroundings.look_up = |_, _| Ok(Vec::new());
     surroundings
 });

@@ -1,7 +1,6 @@
-//! A whole connection: requests that the search invents, each answered by a program that the search
-//! invents too, parsed and relayed as the server does. A client that knows the protocol reads what
-//! comes back: one whole answer for each request, in order, and nothing between them, so that the
-//! answer to the last request is its own.
+//! A whole connection: invented requests, each answered by an invented program, parsed and relayed
+//! as in the server. A client that knows the protocol reads the result: a whole answer for each
+//! request, in order, and nothing in between. Therefore the last request gets the last answer.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,21 +14,21 @@ use vermeil_http::{
     response::{Content, HeadWriter, Persistence},
 };
 
-/// The last request of a connection, and the content that its answer alone has.
+/// The last request of a connection, and the content that only its answer has.
 const LAST: &[u8] = b"GET /last HTTP/1.1\r\nHost: h\r\n\r\n";
 const MARK: &[u8] = b"the last answer";
 
-/// What became of the answer to one request.
+/// The state of the connection after an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// The client has all of it, and the connection goes on.
+    /// The client has the whole answer, and the connection continues.
     Whole { is_head: bool },
-    /// The connection ends with it.
+    /// The connection ends with the answer.
     Ended,
 }
 
-/// Answers `request` with what a program has written, which comes in pieces of `step` bytes. What
-/// the server would answer by itself has no content here.
+/// Answers `request` with the output of a program, which arrives in pieces of `step` bytes. The
+/// server's own answers have no content here.
 fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) -> Sent {
     let is_head = request.method == Method::Head;
     let content = if is_head { Content::Omitted } else { Content::Sent };
@@ -79,7 +78,7 @@ fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) 
     if persistence == Persistence::Close { Sent::Ended } else { Sent::Whole { is_head } }
 }
 
-/// An answer of the server's own.
+/// An answer of the server itself.
 fn own(request: &Request<'_>, out: &mut Vec<u8>, is_head: bool) -> Sent {
     out.extend_from_slice(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n");
     let persistence = if request.keep_alive { Persistence::KeepAlive } else { Persistence::Close };
@@ -87,7 +86,7 @@ fn own(request: &Request<'_>, out: &mut Vec<u8>, is_head: bool) -> Sent {
     if request.keep_alive { Sent::Whole { is_head } } else { Sent::Ended }
 }
 
-/// Reads one answer off `bytes`, as a client does; gives its content and what follows.
+/// Reads an answer from `bytes`, as a client does; returns its content and the remaining bytes.
 fn read_answer(bytes: &[u8], is_head: bool) -> (Vec<u8>, &[u8]) {
     let mut fields = [httparse::EMPTY_HEADER; 256];
     let mut response = httparse::Response::new(&mut fields);

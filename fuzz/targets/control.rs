@@ -1,4 +1,5 @@
-//! Requests to the control socket: any bytes are a request or an unknown one, and bytes behind the line change nothing.
+//! Requests to the control socket: any bytes are a known or an unknown request, and bytes behind
+//! the line change nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

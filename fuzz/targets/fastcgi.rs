@@ -1,10 +1,11 @@
-//! The records of a FastCGI application: cut anywhere, the same bytes on the same streams, and the same end.
+//! The records of a FastCGI application: cut anywhere, the same bytes on the same streams, and the
+//! same end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use vermeil_fastcgi::{Event, RequestId, Response};
 
-/// What came out: both streams, the events beside them, and what was wrong in the end.
+/// The result: both streams, the other events, and the final fault.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     stdout: Vec<u8>,

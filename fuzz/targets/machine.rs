@@ -1,4 +1,4 @@
-//! Descriptions of machines, hwloc's XML and synthetic ones: a machine or an error, never a panic.
+//! Descriptions of machines, as hwloc's XML or synthetic: a machine or an error, never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Paths: nothing that is decoded climbs, and decoding what was encoded gives it back.
+//! Paths: a decoded path never climbs, and decoding an encoded path restores the path.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Ranges: each lies within the file, several do not touch, and together they are no more than the whole.
+//! Ranges: each range lies within the file, several ranges do not touch, and their sum is at most
+//! the file's size.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Recordings of runs: what is read is written as it was read.
+//! Recordings of runs: a recording that is written and parsed again is unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Requests on a connection: however the bytes are cut, the same requests and the same refusals, and whatever is accepted,
-//! httparse reads the same way.
+//! Requests on a connection: wherever the bytes are cut, the requests and rejections are the same,
+//! and httparse reads each accepted request alike.
 #![no_main]
 
 #[path = "../../crates/http/tests/corpus/converse.rs"]

@@ -1,4 +1,5 @@
-//! Messages of a server to keeper and spawner, and back: read or refused, and a profile means the same when it is written again.
+//! Messages of a server to keeper and spawner, and back: parsed or rejected, and a profile that is
+//! written again has the same meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Messages of servers that take over, of a server to its broker and of instances to their supervisor: read or refused.
+//! Messages between servers at a take-over, of a server to its broker, and of instances to their
+//! supervisor: parsed or rejected.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Addresses given to the load injector: read or refused, never a panic.
+//! URLs for the load injector: parsed or rejected, never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -29,7 +29,8 @@ use std::{
 use vermeil_queue::{ColorId, Event, Run};
 use vermeil_sched::{Class, ClassIndex, CoreIndex, Gather, HandlerIndex, Prior, Stealing};
 
-/// A handler's counters on one core, written by that core; or those of all threads that are no cores.
+/// A handler's counters on a core, written by that core; or the counters of all threads that are no
+/// cores.
 #[derive(Default)]
 pub(crate) struct HandlerCounters {
     pub(crate) runs: AtomicU64,
@@ -39,12 +40,12 @@ pub(crate) struct HandlerCounters {
     pub(crate) wakes: AtomicU64,
 }
 
-/// What is known of a runtime's handlers; a handler's index is its position. The first is the polling of tasks
-/// that have no kind of their own.
+/// The registered handlers of a runtime; a handler's index is its position. The first handler
+/// counts the polls of tasks without a kind of their own.
 pub(crate) struct Handlers {
     names: Mutex<Vec<String>>,
     pub(crate) kinds: Kinds,
-    /// Handlers that a program has registered, and may register.
+    /// Number of handlers that a program has registered; at most `bound`.
     registered: AtomicUsize,
     bound: usize,
     priors: Mutex<Vec<Prior>>,
@@ -55,38 +56,40 @@ pub(crate) struct Handlers {
     stealing: Stealing,
 }
 
-/// What the path of an event asks of one handler, together on a line.
+/// The per-handler words that each event reads, together on a cache line.
 struct Rules {
-    /// Most events of a color in one go; zero for the turn's.
+    /// Most events of a color in a go; zero: the turn's limit.
     batch: AtomicUsize,
-    /// The longest that they run in one go; zero for the turn's.
+    /// The longest duration of a go; zero: the turn's limit.
     batch_ns: AtomicU64,
-    /// The core on which it ran last, if that is to be noted: `UNWATCHED` if there is nothing to do when it begins, `NOBODY` if it has
-    /// not run.
+    /// The core of the handler's last run, if another handler follows this handler or if the
+    /// handler has slots. `UNWATCHED` if nothing needs to happen when an event begins, `NOBODY`
+    /// before the first run.
     lead: AtomicU32,
     class: AtomicU8,
-    /// How its colors gather events, if they do.
+    /// How its colors gather events, if they gather.
     gather: OnceLock<Gather>,
-    /// What its events need to run, if only so many do at once. It is watched then.
+    /// The slots of a handler with bounded parallelism. Such a handler is watched.
     slots: OnceLock<Slots>,
-    /// Where its events go, unless they go to the colors that they are posted with.
+    /// The target of the handler's events, unless the events go to the colors that they are posted
+    /// with.
     routes: OnceLock<Box<Routes>>,
 }
 
-/// Where the events of a handler go, or the tasks of a kind.
+/// The target of the events of a handler, or of the tasks of a kind.
 pub(crate) struct Routes {
     pub(crate) lanes: Lanes,
-    /// Where tasks live that have a color for themselves.
+    /// Placement of tasks that have a color for themselves.
     pub(crate) seat: Seat,
 }
 
-/// How an event begins.
+/// The result of an attempt to begin an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     Freely,
-    /// It has a slot, which is to be given back.
+    /// The event has a slot, which must be given back.
     InSlot,
-    /// It does not: it has to wait for a slot.
+    /// The event has no slot, and must wait.
     NotYet,
 }
 
@@ -104,13 +107,13 @@ impl Rules {
     }
 }
 
-/// Handlers that there may be when a program may register `bound`: those, one for tasks, and one for each kind of them; as many
-/// as a label has numbers for.
+/// Number of handlers when a program may register `bound`: those, the handler of tasks, and a
+/// handler for each kind of tasks. At most as many as a label has numbers for.
 pub(crate) fn slots(bound: usize) -> usize {
     (bound + 1 + KINDS_MAX).min(1 << 16)
 }
 
-/// A handler that nobody follows, and that has no slots: its events begin, and that is all.
+/// A handler without followers and without slots: an event begins without further work.
 const UNWATCHED: u32 = NOBODY - 1;
 
 impl Handlers {
@@ -153,8 +156,8 @@ impl Handlers {
         self.names.lock().expect("nothing panics under this lock")[handler.0 as usize].clone()
     }
 
-    /// Most events of a color that run in one go after an event of `handler` was posted on it: `usual`, unless the handler says
-    /// otherwise, and never more than `left`.
+    /// Most events of a color in a go after an event of `handler` was posted there: `usual`, unless
+    /// the handler sets its own limit, and never more than `left`.
     #[inline]
     pub(crate) fn batch(&self, handler: HandlerIndex, usual: usize, left: usize) -> usize {
         match self.rules(handler).batch.load(Ordering::Relaxed) {
@@ -163,7 +166,8 @@ impl Handlers {
         }
     }
 
-    /// How long events of a color run in one go after an event of `handler` was posted on it, if the handler says so.
+    /// Longest go of a color after an event of `handler` was posted there, if the handler sets a
+    /// limit.
     #[inline]
     pub(crate) fn batch_ns(&self, handler: HandlerIndex) -> Option<u64> {
         let batch_ns = self.rules(handler).batch_ns.load(Ordering::Relaxed);
@@ -176,13 +180,13 @@ impl Handlers {
         ClassIndex(self.rules(handler).class.load(Ordering::Relaxed))
     }
 
-    /// How a color gathers events that `handler` posts the first of.
+    /// How a color gathers events if an event of `handler` is the first.
     #[inline]
     pub(crate) fn gather(&self, handler: HandlerIndex) -> Option<Gather> {
         self.rules(handler).gather.get().copied()
     }
 
-    /// Whether any handler's colors gather.
+    /// Whether the colors of any handler gather.
     #[inline]
     pub(crate) fn any_gathers(&self) -> bool {
         self.any_gathers.load(Ordering::Relaxed)
@@ -195,27 +199,28 @@ impl Handlers {
         Ok(ClassIndex(at as u8 + 1))
     }
 
-    /// Where the events of `handler` go, unless they go to the colors that they are posted with.
+    /// The target of the events of `handler`, unless the events go to the colors that they are
+    /// posted with.
     #[inline]
     pub(crate) fn routes(&self, handler: HandlerIndex) -> Option<&Routes> {
         self.rules(handler).routes.get().map(|routes| &**routes)
     }
 
-    /// Said once, before there are any events.
+    /// Set once, before the first event.
     pub(crate) fn route(&self, handler: HandlerIndex, routes: Routes) {
         self.rules(handler).routes.get_or_init(|| Box::new(routes));
     }
 
-    /// Somebody follows `handler`.
+    /// Another handler follows `handler`.
     ///
     /// # Panics
-    /// When there is no such handler.
+    /// If there is no such handler.
     pub(crate) fn lead(&self, handler: HandlerIndex) {
         assert!((handler.0 as usize) < self.names().len(), "only a handler of this runtime can be followed");
         self.watch(handler);
     }
 
-    /// An event of `handler` on `color` begins on `core`, if it may.
+    /// Begins an event of `handler` on `color` and `core`, if the event may begin.
     #[inline]
     pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex, color: ColorId) -> Begins {
         let before = self.rules(handler).lead.load(Ordering::Relaxed);
@@ -236,13 +241,14 @@ impl Handlers {
         if slots.is_some() { Begins::InSlot } else { Begins::Freely }
     }
 
-    /// Only so many events of `handler` run at once from now on. Said once, before there are any.
+    /// At most `most` events of `handler` run at once from now on. Set once, before the first
+    /// event.
     fn bound_runs(&self, handler: HandlerIndex, most: usize) {
         self.rules(handler).slots.get_or_init(|| Slots::new(most));
         self.watch(handler);
     }
 
-    /// The slots of a handler that has some.
+    /// The slots of a handler with bounded parallelism.
     pub(crate) fn slots(&self, handler: HandlerIndex) -> Option<&Slots> {
         self.rules(handler).slots.get()
     }
@@ -251,20 +257,20 @@ impl Handlers {
         self.rules.iter().filter_map(|rules| rules.slots.get())
     }
 
-    /// There is something to do when an event of `handler` begins.
+    /// From now on the begin of an event of `handler` needs work.
     fn watch(&self, handler: HandlerIndex) {
         let lead = &self.rules(handler).lead;
         let _ = lead.compare_exchange(UNWATCHED, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Where a handler that is followed ran last.
+    /// The core of the last run of a followed handler.
     pub(crate) fn ran_on(&self, handler: HandlerIndex) -> Option<CoreIndex> {
         let core = self.rules(handler).lead.load(Ordering::Relaxed);
         (core < UNWATCHED).then_some(CoreIndex(core))
     }
 
     fn register(&self, spec: &Spec) -> Result<HandlerIndex, RegisterError> {
-        // Before anything is changed.
+        // Before any change.
         let class = self.class_of(spec)?;
         if let Exclusion::Group(color) = &spec.exclusion
             && color.is_free()
@@ -279,7 +285,7 @@ impl Handlers {
         Ok(self.add(spec, class))
     }
 
-    /// Kinds of tasks that have a handler each: as many as there are numbers left.
+    /// Number of kinds of tasks with a handler of their own: the numbers that are left.
     pub(crate) fn kinds_max(&self) -> usize {
         self.published.len() - 1 - self.bound
     }
@@ -302,9 +308,9 @@ impl Handlers {
     }
 }
 
-/// Code that runs for each event of type `E` that is posted to it, on the color it is posted with.
-/// Cheap to copy. It keeps nothing of its runtime alive: the code is dropped when the runtime has
-/// ended, and posts are refused from then on.
+/// Code that runs for each posted event of type `E`, on the event's color. Cheap to copy. A handler
+/// keeps nothing of its runtime alive: the runtime drops the code when it ends, and later posts are
+/// refused.
 pub struct Handler<E: 'static> {
     index: HandlerIndex,
     runtime: RuntimeId,
@@ -334,19 +340,20 @@ pub struct HandlerSnapshot {
     pub runs: u64,
     /// Events that panicked.
     pub panics: u64,
-    /// Colors stolen that expected it: the event posted on them last was its.
+    /// Stolen colors whose last event was posted to this handler.
     pub steals: u64,
-    /// Such colors sent to another core, or called there: by a plan, by [`Handle::when`], by whoever posted to them, or since they
-    /// follow another handler.
+    /// Such colors that moved to another core: by a plan, by [`Handle::when`], to the core of a
+    /// poster, or behind a followed handler.
     pub moves: u64,
-    /// Sleeping cores that were woken for such colors, also by threads that are no cores: those they were queued on, and thieves.
+    /// Sleeping cores that were woken for such colors, also by threads that are no cores: cores
+    /// with the color in their queue, and thieves.
     pub wakes: u64,
-    /// Of the events that were observed.
+    /// Times of the observed events.
     pub times: ObservedTimes,
 }
 
 impl Handle {
-    /// Registers what has this spec.
+    /// Registers a handler or a kind with this spec.
     pub(crate) fn register(&self, spec: &Spec) -> Result<(HandlerIndex, Lanes), RegisterError> {
         let handlers = &self.shared.handlers;
         let index = handlers.register(spec)?;
@@ -357,16 +364,16 @@ impl Handle {
         Ok((index, lanes))
     }
 
-    /// Only so many events of what has this spec run at once, if it says so. Said once, before
-    /// there are any.
+    /// Bounds the parallel events of a handler or kind, if its spec has a bound. Set once, before
+    /// the first event.
     pub(crate) fn bound_runs(&self, index: HandlerIndex, spec: &Spec) {
         if let Some(most) = self.most_runs(spec) {
             self.shared.handlers.bound_runs(index, most);
         }
     }
 
-    /// Registers a handler, by its name or with all that is to be said about it. It must not block.
-    /// It stays until the runtime has ended, which drops `run`.
+    /// Registers a handler, by its name or by a full [`Spec`]. The handler must not block. The
+    /// handler stays until the runtime ends, which drops `run`.
     ///
     /// # Panics
     /// Where [`try_handler`](Self::try_handler) fails.
@@ -382,11 +389,11 @@ impl Handle {
     /// As [`handler`](Self::handler), for programs that register as many as their input asks for.
     ///
     /// # Errors
-    /// When the runtime has [`crate::Limits::handlers`] handlers already, or no class of the name
-    /// that the spec has, or the group in it is a [free](Self::free_color) color.
+    /// If the runtime has [`crate::Limits::handlers`] handlers already, if the spec's class does
+    /// not exist, or if the spec's group is a [free](Self::free_color) color.
     ///
     /// # Panics
-    /// When its place names no core or no handler of this runtime.
+    /// If its place names no core or no handler of this runtime.
     #[track_caller]
     pub fn try_handler<E: Send + 'static>(
         &self,
@@ -411,16 +418,16 @@ impl Handle {
 }
 
 impl<E: Send + 'static> Handler<E> {
-    /// Posts `event` on `color`: it runs after everything posted on that color before. A handler with colors of its own
-    /// (see [`crate::Exclusion`]) uses those instead.
+    /// Posts `event` on `color`. The event runs after all events that were posted on that color
+    /// before. A handler with colors of its own (see [`crate::Exclusion`]) uses those instead.
     ///
     /// # Errors
-    /// [`Full`], with the event, when the color's core holds [`crate::Limits::events_per_core`] posted events, or the color as
-    /// many as it is [bounded](Color::bounded) to, or the runtime has ended: [`Full::of`] tells
-    /// which.
+    /// [`Full`], with the event. Three causes: the color's core holds
+    /// [`crate::Limits::events_per_core`] posted events, the color is at its
+    /// [bound](Color::bounded), or the runtime has ended. [`Full::of`] tells which.
     ///
     /// # Panics
-    /// When the color belongs to another runtime.
+    /// If the color belongs to another runtime.
     #[inline]
     #[track_caller]
     pub fn post(&self, color: &Color, event: E) -> Result<(), Full<E>> {
@@ -431,7 +438,8 @@ impl<E: Send + 'static> Handler<E> {
         }
     }
 
-    /// Posts `event` without a color: on the handler's own, or else on [`Handle::default_color`].
+    /// Posts `event` without a color: on the handler's own color, or else on
+    /// [`Handle::default_color`].
     ///
     /// # Errors
     /// As [`post`](Self::post).
@@ -442,7 +450,7 @@ impl<E: Send + 'static> Handler<E> {
         }
     }
 
-    /// The color for an event that is posted without one; none when the runtime has ended.
+    /// The color for an event that is posted without a color; `None` if the runtime has ended.
     fn own_color(&self) -> Option<Color> {
         self.runtime.with(|share| match share.handlers.routes(self.index) {
             Some(routes) => routes.lanes.color(share, None),
@@ -455,8 +463,8 @@ impl<E: Send + 'static> Handler<E> {
         self.index
     }
 
-    /// The one color that the handler's events go to whatever they are posted with, if there is one
-    /// and the runtime has not ended.
+    /// The only color that the handler's events go to, if there is such a color and the runtime has
+    /// not ended.
     pub fn color(&self) -> Option<Color> {
         self.runtime.with(|share| match share.handlers.routes(self.index)?.lanes {
             Lanes::One(_) => self.own_color(),
@@ -464,11 +472,14 @@ impl<E: Send + 'static> Handler<E> {
         })?
     }
 
-    /// As [`post`](Self::post), and waits where there is no room: for the color's if it is [bounded](Color::bounded), then for its core's. Who
-    /// has waited longest comes first, and what others post meanwhile does not come before it. Dropping the future drops the event.
+    /// As [`post`](Self::post), but waits if there is no room: first for room on the color if the
+    /// color is [bounded](Color::bounded), then for room on its core. Waiting posters enter in
+    /// order of arrival, and posts that do not wait cannot overtake them. Dropping the future drops
+    /// the event.
     ///
-    /// The event is posted when the future is polled with room there is: an order among several that wait at once is not kept. A
-    /// place that has come free is kept for one who waits until its future is polled again or dropped.
+    /// The event is posted when the future is polled and room is available, so the order of several
+    /// waiting posters is not kept. Freed room stays reserved for a waiting poster until its future
+    /// is polled again or dropped.
     ///
     /// # Errors
     /// [`Ended`], with the event, when the runtime has ended.
@@ -515,7 +526,7 @@ impl<E: Send + 'static> Handler<E> {
         Ok(())
     }
 
-    /// What the cores share, which are the color's too.
+    /// The shared state of the runtime; handler and color must have the same runtime.
     #[inline]
     #[track_caller]
     fn shared_with<'a>(&self, color: &'a Color) -> &'a Shared {
@@ -540,7 +551,7 @@ impl<E: Send + 'static> Handler<E> {
         Ok(())
     }
 
-    /// Posts on a color that counts its events, or has each go on to a color of its own.
+    /// Posts on a color with a door: a bounded color or a free color.
     #[inline(never)]
     fn post_behind_door(&self, color: &Color, event: E) -> Result<(), Full<E>> {
         let mut taken = None;
@@ -559,7 +570,7 @@ impl<E: Send + 'static> Handler<E> {
         Ok(())
     }
 
-    /// Why there is no place on a core.
+    /// The error for a post that found no room on a core.
     #[cold]
     fn refused(shared: &Shared, event: E) -> Full<E> {
         let of = if shared.ended.load(Ordering::Relaxed) { FullOf::Ended } else { FullOf::Core };
@@ -583,14 +594,14 @@ struct Posted<E: 'static> {
     event: E,
 }
 
-/// One place in a core's bound, given back when the event has run or was dropped.
+/// A place in a core's bound, given back when the event begins or is dropped.
 struct Counted {
     runtime: RuntimeId,
     core: u32,
 }
 
 impl Counted {
-    /// A place on core `core`, if there is one and the runtime has not ended.
+    /// A place on core `core`, if a place is free and the runtime has not ended.
     #[inline]
     fn new(shared: &Shared, core: u32) -> Option<Self> {
         let enters =
@@ -601,13 +612,13 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // Nothing is counted any more once the runtime has ended.
+        // A runtime that has ended counts nothing any more.
         let _ = self.runtime.with(|share| share.leave(self.core));
     }
 }
 
 impl<E: Send + 'static> Run for Posted<E> {
-    // Inlined into the run of an event without a door: that is of most.
+    // Inlined into the run of an event without a door, because most events have no door.
     #[inline(always)]
     fn run(self) {
         let Self { handler, counted, event } = self;
@@ -617,7 +628,7 @@ impl<E: Send + 'static> Run for Posted<E> {
                 core.note_running(handler);
             }
             let run = |code: &(dyn Fn(E) + Send + Sync)| catch_unwind(AssertUnwindSafe(|| code(event)));
-            // The core counts it as well.
+            // The core counts the panic as well.
             if let Some(Err(panic)) = core.codes.with(&core.shared.codes, handler, run) {
                 add(&core.mine().handlers[handler.0 as usize].panics, 1);
                 resume_unwind(panic);
@@ -626,7 +637,7 @@ impl<E: Send + 'static> Run for Posted<E> {
     }
 }
 
-/// An event that has a place behind its color's door.
+/// An event with a place behind its color's door.
 struct Behind<E: 'static> {
     taken: Taken,
     posted: Posted<E>,

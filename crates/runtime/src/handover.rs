@@ -1,7 +1,9 @@
-//! What the runtime's cores add to the hand-over of tokens: what stands in a ready queue, and which colors stay.
+//! The runtime's part in the hand-over of tokens: the entries of a ready queue, and the colors that
+//! stay.
 //!
-//! The steps, and what must be under which lock, are `vermeil_queue::Cores`'s; the order of a queue is `vermeil_sched::Ready`'s. Leaves
-//! out waking (`shared.rs`) and what is stolen (`steal.rs`). Tested in `tests/control.rs` and `tests/steal.rs`.
+//! `vermeil_queue::Cores` has the steps and their locks; `vermeil_sched::Ready` has the order of a
+//! queue. Leaves out waking (`shared.rs`) and stealing (`steal.rs`). Tested in `tests/control.rs`
+//! and `tests/steal.rs`.
 
 use crate::{
     color::{About, Color, Head, Token, kin},
@@ -36,7 +38,7 @@ impl Cores for Shared {
     fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
-        // What stays is like nobody.
+        // A color that stays has no kin.
         let kin = class.and_then(|_| kin(color));
         ready.post(name, entries);
         let (of, now_ns) = match self.divides {
@@ -53,7 +55,7 @@ impl Cores for Shared {
     }
 
     fn remove(&self, ready: &mut Ready<Token>, color: &Head) -> Option<(Token, usize)> {
-        // Read under the lock, where it is written; stale, it names a color that is not there.
+        // Read under the lock that protects the word. A stale slot names a color that is not there.
         let slot = Slot(color.about.slot.load(Ordering::Relaxed));
         let Stolen { token, entries, .. } = ready.remove(slot, color.id().0.get())?;
         Some((token, entries))
@@ -65,16 +67,17 @@ impl Cores for Shared {
 }
 
 impl Shared {
-    /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event
-    /// if it has none. Whoever holds the token does it, so the color is never on two cores. Not for Libasync-SMP's order, in
-    /// which nothing is placed: its entries would stay behind.
+    /// Sends `color` to core `to`: at once if the color waits in a queue, at the end of its
+    /// activation if it runs, and with its next event if it is empty. Only the holder of the token
+    /// moves the color, so the color is never on two cores. Not for Libasync-SMP's order, which
+    /// places nothing: the color's entries would stay behind.
     pub(crate) fn relocate(&self, color: &Color, to: CoreIndex) {
         if let Some((token, entries)) = self.call_away(&color.queue, to.0 as u16) {
             self.schedule(token, entries);
         }
     }
 
-    /// Libasync-SMP's order: one more entry for an event of a color whose token is somewhere.
+    /// For Libasync-SMP's order: adds an entry for an event of a color whose token exists already.
     pub(crate) fn post_entry(&self, color: &Head) {
         let core = self.queue_entry(color);
         self.ring(core, color.about.handler());

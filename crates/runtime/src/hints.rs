@@ -1,7 +1,7 @@
-//! What a core publishes about itself for thieves and for whoever queues something on it.
+//! The state that a core publishes for thieves, and for threads that queue tokens on the core.
 //!
-//! One line per core, written by the core alone (but for what it keeps) with relaxed stores; a reader may see parts of two moments. What is
-//! made of it: `vermeil_sched::Hint`.
+//! Each core has a line. Only the core writes the line, except the kept token, with relaxed stores.
+//! A reader may see words of two moments. The use of the hints: `vermeil_sched::Hint`.
 
 use crate::color::About;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use vermeil_sched::{Hint, Ready};
 /// `running_since_ns` of a core that runs nothing.
 const IDLE: u64 = 0;
 
-/// How much a new activation weighs in the mean: one part in so many. Guess.
+/// Weight of a new activation in the mean: one part in this number. Guess.
 const MEAN_WEIGHT: u64 = 16;
 
 #[derive(Default)]
@@ -19,29 +19,30 @@ pub(crate) struct Hints {
     running_since_ns: AtomicU64,
     expected_ns: AtomicU64,
     activation_ns: AtomicU64,
-    /// What runs next, if nothing is caught: no hint, but on the line that a thief has read already.
+    /// The token that runs next unless a thief takes it. This word is exact, but lies here because
+    /// the thief has read this line already.
     pub(crate) kept: Kept<About>,
 }
 
 impl Hints {
-    /// An activation begins that is expected to take so long.
+    /// An activation begins that is expected to take `expected_ns`.
     pub(crate) fn begin(&self, now_ns: u64, expected_ns: u64) {
         self.running_since_ns.store(now_ns.max(1), Ordering::Relaxed);
         self.expected_ns.store(expected_ns, Ordering::Relaxed);
     }
 
-    /// What was taken from the queue, and all that followed it, took so long.
+    /// A color from the queue took `ns`, with all its successors.
     pub(crate) fn took(&self, ns: u64) {
         let mean = self.activation_ns.load(Ordering::Relaxed);
         self.activation_ns.store((mean * (MEAN_WEIGHT - 1) + ns) / MEAN_WEIGHT, Ordering::Relaxed);
     }
 
-    /// The core runs nothing.
+    /// The core runs no color.
     pub(crate) fn idle(&self) {
         self.running_since_ns.store(IDLE, Ordering::Relaxed);
     }
 
-    /// What this core looks like from elsewhere, given the gauge of its ready queue.
+    /// The core's hint, given the gauge of its ready queue.
     pub(crate) fn hint(&self, gauge: Gauge) -> Hint {
         let since_ns = self.running_since_ns.load(Ordering::Relaxed);
         Hint {
@@ -54,12 +55,13 @@ impl Hints {
     }
 }
 
-/// The length of a ready queue as it is published beside its lock: how many colors wait, and how many of them a thief may take.
+/// The length of a ready queue as published beside its lock: the number of waiting colors, and the
+/// number that a thief may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Gauge(pub(crate) usize);
 
 impl Gauge {
-    /// For `ReadyQueue::new`: zero exactly when the owner would find nothing.
+    /// For `ReadyQueue::new`: zero exactly if the owner would find nothing.
     pub(crate) fn measure<T>(ready: &Ready<T>) -> usize {
         let waiting = ready.len().max(usize::from(ready.has_work()));
         waiting.min(u32::MAX as usize) | ready.stealable() << 32

@@ -1,10 +1,10 @@
-//! A core's address, for what lives on its driver or among its timers: how that is reached, and let
-//! go from elsewhere.
+//! A core's address, for objects on its driver or among its timers: how other threads reach and
+//! release such an object.
 //!
-//! A socket can be used on its own core only, but it is dropped anywhere: with a task that has
-//! hopped, by another thread, by the last owner of an `Arc`. The drop leaves the key in the core's
-//! tray and rings; the core closes what lies there before each look at its I/O. A core that has
-//! ended has closed all that it had. Tested in `tests/letting_go.rs`.
+//! A socket works on its own core only, but any thread may drop it: a task that has hopped, another
+//! thread, the last owner of an `Arc`. The drop leaves the key in the core's tray and wakes the
+//! core. The core closes the objects in its tray before each look at its I/O. A core that has ended
+//! has closed all its objects. Tested in `tests/letting_go.rs`.
 
 use crate::{
     core::{Core, current},
@@ -21,8 +21,8 @@ use std::{
 use vermeil_io::{ListenerKey, SourceKey, StreamKey, Unparker};
 use vermeil_sched::CoreIndex;
 
-/// A core among all that the process ever has: what belongs to a driver or a timer queue is reached
-/// through it, since another runtime has a core of the same index.
+/// Identifies a core among all cores that the process ever has. Objects on a driver or a timer
+/// queue use this address, because another runtime has a core with the same index.
 #[derive(Clone)]
 pub(crate) struct Home(Arc<Tray>);
 
@@ -30,16 +30,16 @@ struct Tray {
     runtime: RuntimeId,
     core: CoreIndex,
     bell: Unparker,
-    /// Something lies there. Written under the lock.
+    /// The tray is not empty. Written under the lock.
     holds: AtomicBool,
-    /// Nothing once the core has ended.
+    /// `None` once the core has ended.
     things: Mutex<Option<Vec<LetGo>>>,
 }
 
-/// What its owner has let go of.
+/// An object that its owner has dropped or closed.
 #[derive(Debug)]
 pub(crate) enum LetGo {
-    /// Stops listening, and is asked for what the kernel had accepted.
+    /// Stops listening; the driver still gives out connections that the kernel had accepted.
     Closed(ListenerKey),
     Listener(ListenerKey),
     Stream(StreamKey),
@@ -74,7 +74,7 @@ impl Home {
         self.0.core
     }
 
-    /// Closes it, from wherever this is.
+    /// Closes an object, from any thread.
     pub(crate) fn let_go(&self, thing: LetGo) {
         let mut left = Some(thing);
         current(|core| {
@@ -99,14 +99,14 @@ impl Home {
         }
     }
 
-    /// What lies in the tray.
+    /// Takes the objects in the tray.
     fn take(&self) -> Vec<LetGo> {
         let mut things = self.0.things.lock().expect("nothing panics under this lock");
         self.0.holds.store(false, Ordering::Relaxed);
         things.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The core has ended: its driver closes all that it has.
+    /// The core has ended: its driver closes all objects.
     pub(crate) fn end(&self) {
         let things = self.0.things.lock().expect("nothing panics under this lock").take();
         drop(things);
@@ -114,19 +114,19 @@ impl Home {
 }
 
 impl Core {
-    /// Closes what others have let go of.
+    /// Closes the objects that other threads have dropped.
     #[inline]
     pub(crate) fn empty_tray(&self) {
         while self.home.0.holds.load(Ordering::Acquire) {
             for thing in self.home.take() {
-                // Nothing of the core is in use between two events.
+                // Between two events no object of the core is in use.
                 let _ = self.close(thing);
             }
         }
     }
 
-    /// Closes a thing of this core; gives it back while its driver, or the timers, wake tasks,
-    /// which may drop the last part of one.
+    /// Closes an object of this core. Returns the object if the driver or the timers are in use:
+    /// both wake tasks, and a task may drop the last reference to an object.
     fn close(&self, thing: LetGo) -> Option<LetGo> {
         if let LetGo::Timer(timer) = &thing {
             return match self.timers.try_borrow_mut() {
@@ -149,21 +149,22 @@ impl Core {
     }
 }
 
-/// That one task at a time waits for something that tells one task only.
+/// Ensures that a single task at a time waits for an event that only a single task is told about.
 #[derive(Debug, Default)]
 pub(crate) struct OneWaiter(AtomicBool);
 
-/// A task waits until this is dropped.
+/// A task waits until this guard is dropped.
 pub(crate) struct Waits<'a>(&'a OneWaiter);
 
 impl OneWaiter {
-    /// A task waits from now on. `what`: what two tasks cannot wait for.
+    /// A task begins to wait. `what`: the resource that two tasks cannot wait for.
     pub(crate) fn take(&self, what: &str) -> io::Result<Waits<'_>> {
-        // Acquire: the task before may have waited on another core.
+        // Acquire: the task before may have waited on another core. Partner: the Release store in
+        // `drop`.
         if self.0.swap(true, Ordering::Acquire) { Err(taken(what)) } else { Ok(Waits(self)) }
     }
 
-    /// Fails while a task waits.
+    /// Fails if a task waits.
     pub(crate) fn check(&self, what: &str) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(taken(what)) } else { Ok(()) }
     }

@@ -1,7 +1,8 @@
-//! Tasks that go on on another color: long work leaves the color, and comes back in its turn.
+//! Tasks that continue on another color: long work leaves the color and returns later.
 //!
-//! The task's state moves with it (`Colored::move_to`), so nothing of the task is ever on two colors. A wake-up that was posted
-//! on the color it left finds it gone and follows. Tested in `tests/model.rs` and `tests/free.rs`.
+//! The task's state moves with the task (`Colored::move_to`), so no part of a task is ever on two
+//! colors. A wake-up that was posted on the old color finds the task gone and follows. Tested in
+//! `tests/model.rs` and `tests/free.rs`.
 
 use crate::{Color, core::current};
 use std::{
@@ -11,12 +12,13 @@ use std::{
 };
 use vermeil_queue::current_color;
 
-/// Goes on with the running task on `color`, at the tail of its queue: what was posted there before runs first. State of the
-/// color that it leaves is closed to it until it hops back. On a [free](crate::Handle::free_color) color it goes on beside everything
-/// else, on a new color each time.
+/// Continues the running task on `color`, at the tail of the color's queue: events posted there
+/// before run first. The task has no access to state of the old color until the task hops back. On
+/// a [free](crate::Handle::free_color) color the task runs in parallel to all other events, on a
+/// new color each time.
 ///
 /// # Panics
-/// Off a core; and when the color belongs to another runtime.
+/// Off a core, or if the color belongs to another runtime.
 #[track_caller]
 pub fn hop(color: &Color) -> impl Future<Output = ()> {
     let at = Location::caller();

@@ -1,23 +1,23 @@
 //! hyper on this runtime: an executor, a timer and a stream, behind the feature `hyper`.
 //!
-//! hyper asks a runtime for the traits of `hyper::rt` and nothing else, so its servers and clients
-//! run unchanged, and so do axum and tonic over them: a connection is a task on a color.
-//! `examples/axum.rs` is a whole server.
-//! HTTP itself stays hyper's. Tested in `tests/hyper.rs`, with hyper's client, curl and h2load on the other end.
+//! hyper needs only the traits of `hyper::rt` from a runtime, so its servers and clients run
+//! unchanged, and so do axum and tonic. A connection is a task on a color. `examples/axum.rs` is a
+//! complete server. Leaves out HTTP, which stays hyper's. Tested in `tests/hyper.rs`, with hyper's
+//! client, curl and h2load as peers.
 //!
-//! # What needs tokio's reactor
+//! # Libraries that need tokio's reactor
 //!
-//! This runtime is not tokio, so whatever calls tokio's reactor panics with "there is no reactor
+//! This runtime is not tokio, so code that calls tokio's reactor panics with "there is no reactor
 //! running": `tokio::time`, `tokio::net`, `tokio::spawn`, and therefore `tower::timeout`,
 //! `tower_http::timeout::TimeoutLayer` and `reqwest`. Two cures:
 //!
 //! - a time limit of this runtime, [`Sleep::limit`](crate::Sleep::limit), around the future of the
 //!   request;
 //! - `async_compat::Compat::new(future)` (crate `async-compat`) around the future of the
-//!   connection, or of the one call that needs tokio: it brings a reactor of its own.
+//!   connection, or around the call that needs tokio: `Compat` brings its own reactor.
 //!
-//! `tokio::sync`, `tokio::select!` and the layers of tower and tower-http that need no time run as
-//! they are.
+//! `tokio::sync`, `tokio::select!` and the layers of tower and tower-http without time limits run
+//! unchanged.
 //!
 //! ```
 //! use hyper::{Request, Response, body::Incoming, server::conn::http2, service::service_fn};

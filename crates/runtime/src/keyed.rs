@@ -1,7 +1,8 @@
-//! Colors by key: one for each user, account, file, for as long as somebody uses it.
+//! Colors by key: a color for each user, account or file, for as long as the key is in use.
 //!
-//! Every key has a color of its own, so that no two keys ever wait for each other by accident. A color that nobody holds and
-//! that has nothing queued is forgotten, and made anew when its key comes back. Tested in `tests/model.rs`.
+//! Every key has its own color, so two keys never wait for each other by accident. The map forgets
+//! a color without handles and queued events, and makes a new color when the key returns. Tested in
+//! `tests/model.rs`.
 
 use crate::{Color, Handle, color::Queue};
 use std::{
@@ -10,16 +11,16 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// Parts of the map, each with its lock. Guess: a few times the cores of most machines.
+/// Number of parts of the map, each with a lock. Guess: a few times the cores of most machines.
 const SHARDS: usize = 64;
 
-/// Entries of a part below which it is not looked through for colors that have ended.
+/// Number of entries below which a part is not swept for ended colors.
 const SWEEP_LEAST: usize = 32;
 
 /// A map from keys to colors. Cheap to clone; a clone is the same map.
 pub struct Keyed<K> {
     handle: Handle,
-    /// Most events queued on each of its colors.
+    /// Bound on events of each new color.
     bound: Option<usize>,
     shards: Arc<[Mutex<Shard<K>>]>,
     hasher: RandomState,
@@ -27,7 +28,7 @@ pub struct Keyed<K> {
 
 struct Shard<K> {
     colors: HashMap<K, Weak<Queue>>,
-    /// Entries at which the shard is looked through next.
+    /// Number of entries at the next sweep.
     sweep_at: usize,
 }
 
@@ -48,13 +49,14 @@ impl Handle {
 }
 
 impl<K: Eq + Hash + Clone> Keyed<K> {
-    /// The colors that it makes from now on take at most so many events each ([`Color::bounded`]); those that a clone makes do not.
+    /// Bounds the events of each color that this map makes from now on ([`Color::bounded`]). Colors
+    /// made through an earlier clone have no bound.
     pub fn bounded(mut self, events: usize) -> Self {
         self.bound = Some(events);
         self
     }
 
-    /// The color of `key`: the same for as long as it is held or has events queued.
+    /// The color of `key`: the same color as long as a handle exists or events are queued.
     pub fn color_of(&self, key: &K) -> Color {
         let shard = self.hasher.hash_one(key) as usize % SHARDS;
         let mut shard = self.shards[shard].lock().expect("nothing panics under this lock");
@@ -68,7 +70,7 @@ impl<K: Eq + Hash + Clone> Keyed<K> {
         color
     }
 
-    /// Keys whose colors have not been forgotten; a hint.
+    /// Number of keys whose colors have not been forgotten; a hint.
     pub fn len(&self) -> usize {
         self.shards
             .iter()
@@ -76,14 +78,14 @@ impl<K: Eq + Hash + Clone> Keyed<K> {
             .sum()
     }
 
-    /// Whether there is none; a hint.
+    /// Whether the map is empty; a hint.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<K: Eq + Hash> Shard<K> {
-    /// Forgets colors that have ended, when they may be half of all: a constant cost per key.
+    /// Forgets ended colors once they may be half of all entries, so the cost per key is constant.
     fn sweep(&mut self) {
         if self.colors.len() >= self.sweep_at {
             self.colors.retain(|_, color| color.strong_count() > 0);

@@ -1,9 +1,10 @@
 //! Kinds of tasks: the polls of each type of future count as a handler of their own.
 //!
-//! What a poll is expected to take decides whether its color is worth a steal, and one mean over an acceptor, a connection
-//! and a compression is true of none of them. The type of a future tells them apart for nothing. The first so many types have
-//! a handler each; the others share the first handler. A program that has more to say of its tasks registers a kind itself
-//! ([`TaskKind`]). Tested below, in `tests/task.rs` and `tests/kind.rs`.
+//! The expected time of a poll decides whether its color is worth a steal. A single mean over an
+//! acceptor, a connection and a compression would describe none of the three. The type of a future
+//! distinguishes tasks at no cost. The first `KINDS_MAX` types have a handler each; further types
+//! share the first handler. A program can also register a kind with its own spec ([`TaskKind`]).
+//! Tested below, in `tests/task.rs` and `tests/kind.rs`.
 
 use crate::{
     Color, Exclusion, Handle, RegisterError, Task,
@@ -23,10 +24,11 @@ use std::{
 };
 use vermeil_sched::{ClassIndex, HandlerIndex};
 
-/// The handler that polls of further types of futures count as.
+/// The handler that counts the polls of further types.
 pub(crate) const TASKS: HandlerIndex = HandlerIndex(0);
 
-/// Types of futures that are told apart, beside the handlers that a program registers. A server has a dozen.
+/// Number of types with a handler, beside the handlers that a program registers. A server has a
+/// dozen.
 pub(crate) const KINDS_MAX: usize = 64;
 
 /// The kinds of one runtime.
@@ -48,11 +50,11 @@ impl Kinds {
     }
 }
 
-/// What a core knows of the kinds, without a lock.
+/// A core's copy of the kinds, which needs no lock.
 pub(crate) type KnownKinds = RefCell<FxHashMap<TypeId, HandlerIndex>>;
 
 impl Shared {
-    /// The handler that polls of futures of this type count as.
+    /// The handler that counts polls of futures of this type.
     pub(crate) fn kind_of<F: 'static>(&self) -> HandlerIndex {
         let ask = || self.handlers.kinds.of::<F>(&self.handlers);
         let known = |core: &Core| *core.kinds.borrow_mut().entry(TypeId::of::<F>()).or_insert_with(ask);
@@ -60,9 +62,9 @@ impl Shared {
     }
 }
 
-/// Tasks of one kind, of which more is said than of others: in which class their colors stand, what a poll costs, beside what it never
-/// runs. Cheap to copy. It keeps nothing of its runtime alive: once that has ended, tasks end as
-/// cancelled.
+/// A registered kind of tasks, with its own spec: for example the class of the tasks' colors, the
+/// cost of a poll, or exclusion. Cheap to copy. A kind keeps nothing of its runtime alive: after
+/// the end of the runtime, tasks end as cancelled.
 #[derive(Clone, Copy)]
 pub struct TaskKind {
     index: HandlerIndex,
@@ -70,12 +72,12 @@ pub struct TaskKind {
 }
 
 impl Handle {
-    /// Registers a kind of tasks, by its name or with all that is to be said about it: each poll counts as a run of it, as of a handler.
-    /// It stays until the runtime has ended.
+    /// Registers a kind of tasks, by its name or by a full [`Spec`]. Each poll counts as a run of
+    /// the kind, as for a handler. The kind stays until the runtime ends.
     ///
     /// # Panics
-    /// Where [`try_kind`](Self::try_kind) fails; and when the spec has tasks
-    /// [gather](Spec::gather), because the waiter of a task waits for each of its polls.
+    /// If [`try_kind`](Self::try_kind) fails. Also if the spec lets tasks [gather](Spec::gather),
+    /// because the waiter of a task waits for each poll.
     #[track_caller]
     pub fn kind(&self, spec: impl Into<Spec>) -> TaskKind {
         self.try_kind(spec).unwrap_or_else(|error| panic!("{error}"))
@@ -87,7 +89,7 @@ impl Handle {
     /// As [`try_handler`](Self::try_handler).
     ///
     /// # Panics
-    /// When the spec has tasks gather, or its place names no core or no handler of this runtime.
+    /// If the spec lets tasks gather, or if its place names no core or no handler of this runtime.
     #[track_caller]
     pub fn try_kind(&self, spec: impl Into<Spec>) -> Result<TaskKind, RegisterError> {
         let spec = spec.into();
@@ -95,7 +97,8 @@ impl Handle {
         let seat = self.seat(&spec.place);
         let (index, mut lanes) = self.register(&spec)?;
         if matches!(spec.exclusion, Exclusion::None) {
-            // A task is on its color for life: however long it waits, it would keep others from a lane.
+            // A task keeps its color for life, so a task that waits would block other tasks of its
+            // lane.
             lanes = Lanes::Fresh(seat.clone());
             self.bound_runs(index, &spec);
         }
@@ -105,8 +108,8 @@ impl Handle {
 }
 
 impl TaskKind {
-    /// Spawns `future` on a new color of its own, which lives where the kind's [place](Spec::place) says; or on the kind's, if it has
-    /// colors of its own (see [`crate::Exclusion`]).
+    /// Spawns `future` on a new color, which lives where the kind's [place](Spec::place) says. A
+    /// kind with colors of its own uses those instead (see [`crate::Exclusion`]).
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
@@ -128,7 +131,7 @@ impl TaskKind {
     /// Spawns `future` on `color`, as [`Handle::spawn_on`] does. A kind with colors of its own uses those instead.
     ///
     /// # Panics
-    /// When the color belongs to another runtime.
+    /// If the color belongs to another runtime.
     #[track_caller]
     pub fn spawn_on<F>(&self, color: &Color, future: F) -> Task<F::Output>
     where
@@ -158,7 +161,8 @@ impl fmt::Debug for TaskKind {
     }
 }
 
-/// A type's name without what it is generic over: for an async block, the function that it stands in.
+/// The name of a type without generic arguments: for an async block, the name of the enclosing
+/// function.
 fn task_name(of_type: &str) -> String {
     let mut name = "task ".to_owned();
     let mut depth = 0u32;

@@ -1,9 +1,10 @@
 //! A colored-event runtime for multicore machines.
 //!
-//! A **color** is a serial queue that owns its events: two events of one color never run at once, and they run in the
-//! order of their posting. Events of different colors run in parallel on pinned **cores**, each with an I/O driver of
-//! its own (io_uring or epoll). An event is either data for a typed **handler** or one poll of a **task**, a future
-//! spawned on a color. State that belongs to a color is a [`Colored`]: no lock, no atomic.
+//! A **color** is a serial queue that owns its events: two events of a color never run at once, and
+//! they run in the order of their posting. Events of different colors run in parallel on pinned
+//! **cores**. Each core has its own I/O driver (io_uring or epoll). An event is either data for a
+//! typed **handler** or a poll of a **task**, a future spawned on a color. State that belongs to a
+//! color is a [`Colored`], which needs no lock and no atomic.
 //!
 //! ```
 //! use vermeil::{Colored, Runtime};
@@ -30,16 +31,20 @@
 //!
 //! # Guarantees
 //!
-//! - Events of one color never overlap, and run in the order of their posting, per producer and causally.
+//! - Events of a color never overlap, and run in the order of their posting, per producer and
+//!   causally.
 //! - There is no order across colors.
 //! - A wake-up during a poll queues the task again at the tail of its color.
-//! - Cancelling a task drops its future on its color. A panic ends its task or its event and nothing else.
-//! - What was posted has run, was cancelled, or is queued; [`Runtime::shutdown`] drains, then says what it cut.
+//! - Cancelling a task drops its future on its color. A panic ends its task or event and nothing
+//!   else.
+//! - A posted event has run, was cancelled, or is queued. [`Runtime::shutdown`] drains the runtime,
+//!   then reports cancelled tasks and dropped events.
 //!
 //! # Bounds
 //!
-//! Each is a field of [`Limits`], [`DriverOptions`] or [`TurnLimits`], with what happens when it is reached; beside them there are
-//! [`CLASSES_MAX`] classes and [`NEAR_MAX`] neighbours of a core. A color has one if it is given one ([`Color::bounded`]), a handler as well
+//! Each bound is a field of [`Limits`], [`DriverOptions`] or [`TurnLimits`], which also says what
+//! happens at the bound. Two further bounds are [`CLASSES_MAX`] classes and [`NEAR_MAX`] neighbours
+//! of a core. A program can also bound a color ([`Color::bounded`]) and a handler
 //! ([`Spec::at_most`]).
 
 mod blocking;

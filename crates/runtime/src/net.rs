@@ -1,9 +1,8 @@
 //! TCP for tasks: listeners and streams on the core's driver.
 //!
-//! A socket belongs to the core that made it and is used by tasks that run there. A task that waits
-//! for a socket of another core goes to that core with its color, where the color may; elsewhere
-//! every call answers with [`OffCore`](crate::OffCore). Dropping a socket closes it, wherever that
-//! is.
+//! A socket belongs to the core that made the socket, and tasks on that core use it. A task that
+//! waits for a socket of another core moves there with its color, if the color may move. Otherwise
+//! every call returns [`OffCore`](crate::OffCore). Dropping a socket closes it, on any thread.
 
 use crate::{
     core::{Core, current},
@@ -25,23 +24,24 @@ use vermeil_io::{
     ConnectOptions, Connecting, Driver, ListenerKey, More, StreamKey, connect_tcp, connect_unix,
 };
 
-/// Runs `f` on the driver of `home`, if this is its thread.
+/// Runs `f` on the driver of `home`, if this thread is that core.
 pub(crate) fn on_driver<R>(home: &Home, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
     let here = |core: &Core| (core.home == *home).then(|| f(&mut core.driver.borrow_mut()));
     current(here).flatten().ok_or(OffCore)
 }
 
-/// Has this core's waits ask the network card for packets, for at most `up_to`, before it sleeps until the card interrupts; zero
-/// ends that. For all that waits on this core; see [`Driver::busy_poll`](vermeil_io::Driver::busy_poll).
+/// Lets this core's waits poll the network card for packets, for at most `up_to`, before the core
+/// sleeps until an interrupt; zero ends the polling. Affects all waits on this core; see
+/// [`Driver::busy_poll`](vermeil_io::Driver::busy_poll).
 ///
 /// # Errors
-/// Off a core, or when the kernel cannot: it takes Linux 6.9.
+/// Off a core, or if the kernel is older than Linux 6.9.
 pub fn busy_poll(up_to: Duration) -> io::Result<()> {
     current(|core| core.driver.borrow_mut().busy_poll(up_to)).ok_or(OffCore)?
 }
 
-/// The core whose driver something new will live on. The color that runs stays there from now on: a driver answers on its
-/// own core only.
+/// The core for a new object of a driver. The running color stays there from now on, because a
+/// driver answers only on its own core.
 pub(crate) fn home() -> Result<Home, OffCore> {
     current(|core| {
         core.note_driver_use();
@@ -50,8 +50,8 @@ pub(crate) fn home() -> Result<Home, OffCore> {
     .ok_or(OffCore)
 }
 
-/// Polls something on the driver of `home`. Elsewhere the color that runs goes there first, where
-/// it may.
+/// Polls an object on the driver of `home`. On another core the running color first moves to
+/// `home`, if the color may move.
 pub(crate) fn poll_on<R>(
     home: &Home,
     context: &mut Context<'_>,
@@ -63,22 +63,22 @@ pub(crate) fn poll_on<R>(
     };
     let goes = |core: &Core| core.shared.id == home.runtime() && core.follow(home.core());
     if current(goes) == Some(true) {
-        // Polled again when the color is there.
+        // Polled again after the move of the color.
         context.waker().wake_by_ref();
         return Poll::Pending;
     }
     Poll::Ready(Err(off.into()))
 }
 
-/// What two tasks cannot wait for at once.
+/// Resources that two tasks cannot wait for at once.
 const CONNECTIONS: &str = "connections of this listener";
 const BYTES: &str = "bytes of this stream";
 const THE_SEND: &str = "the end of a send of this stream";
 
-/// A listening socket, of the core that made it: the color that did stays there from then on. On
-/// other cores [`accept`](Self::accept) brings the color there, where it may go, and the other
-/// calls that may fail do so, with [`OffCore`](crate::OffCore). Dropping it, anywhere, closes it,
-/// and resets the connections that were not accepted.
+/// A listening socket of the core that made it; the making color stays on that core from then on.
+/// On another core [`accept`](Self::accept) moves the color there, if the color may move. Other
+/// fallible calls return [`OffCore`](crate::OffCore). Dropping the listener, on any thread, closes
+/// the socket and resets connections that were not accepted.
 #[derive(Debug)]
 pub struct TcpListener {
     home: Home,
@@ -90,18 +90,18 @@ impl TcpListener {
     /// Takes over a bound, listening, non-blocking socket.
     ///
     /// # Errors
-    /// Off a core, or when the driver refuses the descriptor.
+    /// Off a core, or if the driver refuses the descriptor.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         let home = home()?;
         let key = on_driver(&home, |driver| driver.add_listener(socket))??;
         Ok(Self { home, key, accepts: OneWaiter::default() })
     }
 
-    /// The next connection. One task at a time.
+    /// The next connection. A single task at a time.
     ///
     /// # Errors
-    /// What accept(2) says, one error per failure: out of descriptors, for one. Wait before the
-    /// next call then. `ResourceBusy` while another task waits here.
+    /// The error of accept(2), once per failure: for example, no descriptors are left. Wait before
+    /// the next call then. `ResourceBusy` while another task waits here.
     pub async fn accept(&self) -> io::Result<OwnedFd> {
         let _waits = self.accepts.take(CONNECTIONS)?;
         let key = self.key;
@@ -109,22 +109,22 @@ impl TcpListener {
             .await
     }
 
-    /// Lets `f` look at the descriptor, for options.
+    /// Lends the descriptor to `f`, for options.
     ///
     /// # Errors
-    /// `NotConnected` once it is closed; off its core.
+    /// `NotConnected` after a close; [`OffCore`](crate::OffCore) on another core.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         let looked = on_driver(&self.home, |driver| driver.listener_fd(self.key).map(f))?;
         looked.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Connections that wait to be accepted; none where that is not known.
+    /// Number of connections that wait to be accepted; 0 if unknown.
     pub fn waiting_count(&self) -> usize {
         on_driver(&self.home, |driver| driver.waiting_count(self.key)).unwrap_or(0)
     }
 
-    /// Stops listening. Connections that the kernel has completed are still given by [`accept`](Self::accept), then
-    /// it fails.
+    /// Stops listening. [`accept`](Self::accept) still returns connections that the kernel has
+    /// completed, and then fails.
     pub fn close(&self) {
         self.home.let_go(LetGo::Closed(self.key));
     }
@@ -136,18 +136,18 @@ impl Drop for TcpListener {
     }
 }
 
-/// The first and the longest pause between attempts to enter the full queue of a UNIX listener, which tells nobody when
-/// it has room. Guesses: an accept loop empties its queue in less than the first, a blocked one need not be asked more
-/// often than the last.
+/// The first and the longest pause between attempts to enter the full queue of a UNIX listener,
+/// because the kernel does not report room in the queue. Guesses: an accept loop empties its queue
+/// in less than the first pause, and a blocked loop needs no more frequent attempts than the last.
 const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
 
-/// A connected socket, of the core that made it: the color that did stays there from then on. On
-/// other cores the calls that wait bring the color there, where it may go, and the others fail,
-/// with [`OffCore`](crate::OffCore).
+/// A connected socket of the core that made it; the making color stays on that core from then on.
+/// On another core the calls that wait move the color there, if the color may move. Other calls
+/// return [`OffCore`](crate::OffCore).
 ///
-/// Dropping it, anywhere, closes it. When the kernel has not taken every byte of a
-/// [`send`](Self::send) by then, the connection is reset, so that the peer does not take the bytes
-/// so far for all: await [`sent`](Self::sent) before the drop to have all delivered.
+/// Dropping the stream, on any thread, closes the socket. If the kernel has not taken every byte of
+/// a [`send`](Self::send) by then, the connection is reset, so that the peer does not mistake the
+/// partial data for all data. Await [`sent`](Self::sent) before the drop to deliver all bytes.
 #[derive(Debug)]
 pub struct TcpStream {
     home: Home,
@@ -160,13 +160,13 @@ impl TcpStream {
     /// Takes over a connected, non-blocking socket.
     ///
     /// # Errors
-    /// Off a core, or when the driver refuses the descriptor.
+    /// Off a core, or if the driver refuses the descriptor.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         Self::on(home()?, |driver| driver.add_stream(socket))
     }
 
-    /// As [`new`](Self::new), for a socket on which something has come already, as a rule: what has is received by the first
-    /// [`poll_recv`](Self::poll_recv).
+    /// As [`new`](Self::new), for a socket that has probably received bytes already: the first
+    /// [`poll_recv`](Self::poll_recv) receives those bytes.
     ///
     /// # Errors
     /// As `new`.
@@ -174,16 +174,17 @@ impl TcpStream {
         Self::on(home()?, |driver| driver.resume_stream(socket))
     }
 
-    /// Connects to `addr`. Dropping the future gives up.
+    /// Connects to `addr`. Dropping the future cancels the attempt.
     ///
     /// # Errors
-    /// Off a core; no descriptors or local ports left; or why the other side cannot be reached: `ConnectionRefused`,
-    /// `TimedOut` (after the kernel's own two minutes: use [`Sleep::limit`](crate::Sleep::limit) for less).
+    /// Off a core; if no descriptors or local ports are left; or the reason why the peer cannot be
+    /// reached: `ConnectionRefused`, or `TimedOut` after the kernel's two minutes. Use
+    /// [`Sleep::limit`](crate::Sleep::limit) for a shorter limit.
     pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
         Self::connect_with(addr, &ConnectOptions::default()).await
     }
 
-    /// As [`connect`](Self::connect), from a local address, or with a receive buffer of a certain size.
+    /// As [`connect`](Self::connect), with a local address or a receive buffer size.
     ///
     /// # Errors
     /// As `connect`; `AddrNotAvailable` for a local address that this machine does not have.
@@ -200,7 +201,7 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Of a connection that was made at once.
+    /// For a connection that was made at once.
     fn connected(home: Home, socket: OwnedFd) -> io::Result<Self> {
         Self::on(home, |driver| driver.add_connected(socket))
     }
@@ -210,11 +211,12 @@ impl TcpStream {
         Ok(Self { home, key, reads: OneWaiter::default(), writes: OneWaiter::default() })
     }
 
-    /// Connects to the UNIX socket at `path`. While the queue of its listener is full, asks again every few
-    /// milliseconds, for as long as the future is kept.
+    /// Connects to the UNIX socket at `path`. While the queue of the listener is full, retries
+    /// every few milliseconds until the future is dropped.
     ///
     /// # Errors
-    /// Off a core, or what connect(2) says: `NotFound` or `ConnectionRefused` if nobody listens there.
+    /// Off a core, or the error of connect(2): `NotFound` or `ConnectionRefused` if there is no
+    /// listener.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
         let home = home()?;
         let mut pause = FULL_QUEUE_PAUSE.0;
@@ -229,17 +231,17 @@ impl TcpStream {
         }
     }
 
-    /// Appends what has arrived to `buffer`; waits until something has. `Ok(0)` is the end of the
-    /// stream. One task at a time.
+    /// Appends received bytes to `buffer`; waits until bytes arrive. `Ok(0)` is the end of the
+    /// stream. A single task at a time.
     ///
     /// # Errors
-    /// What recv(2) says; `ResourceBusy` while another task waits here.
+    /// The error of recv(2); `ResourceBusy` while another task waits here.
     pub async fn recv(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let _waits = self.reads.take(BYTES)?;
         poll_fn(|context| self.receive(context, buffer)).await
     }
 
-    /// As [`recv`](Self::recv), for use in a poll function: the task that polled last is woken.
+    /// As [`recv`](Self::recv), for a poll function: the driver wakes the task that polled last.
     ///
     /// # Errors
     /// As `recv`.
@@ -253,21 +255,22 @@ impl TcpStream {
         poll_on(&self.home, context, |driver, context| driver.poll_recv(context, self.key, buffer))
     }
 
-    /// Hands `head` and `body` to the driver, which sends them in this order. One send at a time: the one before must
-    /// have been waited for with [`sent`](Self::sent). A drop before that may reset the connection.
+    /// Hands `head` and `body` to the driver, which sends them in this order. A single send at a
+    /// time: first await [`sent`](Self::sent) for the previous send. A drop before that may reset
+    /// the connection.
     ///
     /// # Errors
-    /// Off its core; `ResourceBusy` when the send before was not waited for. What goes wrong while
-    /// sending is said by `sent`.
+    /// [`OffCore`](crate::OffCore) on another core; `ResourceBusy` if the previous send was not
+    /// awaited. `sent` reports errors of the send.
     pub fn send(&self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
         on_driver(&self.home, |driver| driver.start_send(self.key, head, body, more))?
     }
 
-    /// Waits until the kernel has every byte of the last [`send`](Self::send); gives its `head`
-    /// back, empty. One task at a time.
+    /// Waits until the kernel has taken every byte of the last [`send`](Self::send); returns its
+    /// `head`, empty. A single task at a time.
     ///
     /// # Errors
-    /// What send(2) says; `ResourceBusy` while another task waits here or for
+    /// The error of send(2); `ResourceBusy` while another task waits here or for
     /// [`sendfile`](Self::sendfile).
     pub async fn sent(&self) -> io::Result<Vec<u8>> {
         let _waits = self.writes.take(THE_SEND)?;
@@ -276,12 +279,12 @@ impl TcpStream {
             .await
     }
 
-    /// Sends up to `count` bytes of `file` from `offset`, which it advances, without copying them through this
-    /// process. `Ok(0)`: the file has no byte there. One task at a time.
+    /// Sends up to `count` bytes of `file` from `offset`, without a copy through this process, and
+    /// advances `offset`. `Ok(0)`: the file has no byte there. A single task at a time.
     ///
     /// # Errors
-    /// What sendfile(2) says; `ResourceBusy` when a [`send`](Self::send) was not waited for, or
-    /// while another task waits.
+    /// The error of sendfile(2); `ResourceBusy` if a [`send`](Self::send) was not awaited, or while
+    /// another task waits.
     pub async fn sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
         let _waits = self.writes.take(THE_SEND)?;
         poll_fn(|context| {
@@ -292,11 +295,12 @@ impl TcpStream {
         .await
     }
 
-    /// Gives the socket back, for another core to go on with, if nothing happens on it: `None` says that something has arrived
-    /// or is under way, and the stream is as before. Once it was given back every call answers `NotConnected`.
+    /// Returns the socket, for use on another core, if the connection is idle. `None` means that
+    /// bytes have arrived or a send is under way, and the stream is unchanged. After the release
+    /// every call returns `NotConnected`.
     ///
     /// # Errors
-    /// `NotConnected` if it was given back before; `ResourceBusy` while another task receives.
+    /// `NotConnected` after an earlier release; `ResourceBusy` while another task receives.
     pub async fn release(&self) -> io::Result<Option<OwnedFd>> {
         let _waits = self.reads.take(BYTES)?;
         let key = self.key;
@@ -304,19 +308,19 @@ impl TcpStream {
             .await
     }
 
-    /// Tells the peer that nothing more will be sent.
+    /// Tells the peer that this side will send nothing more.
     ///
     /// # Errors
-    /// What shutdown(2) says; `ResourceBusy` when a [`send`](Self::send) was not waited for; off
-    /// its core.
+    /// The error of shutdown(2); `ResourceBusy` if a [`send`](Self::send) was not awaited;
+    /// [`OffCore`](crate::OffCore) on another core.
     pub fn shutdown_write(&self) -> io::Result<()> {
         on_driver(&self.home, |driver| driver.shutdown_write(self.key))?
     }
 
-    /// Lets `f` look at the descriptor, for addresses and options.
+    /// Lends the descriptor to `f`, for addresses and options.
     ///
     /// # Errors
-    /// Off its core.
+    /// [`OffCore`](crate::OffCore) on another core.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         Ok(on_driver(&self.home, |driver| f(driver.stream_fd(self.key).as_fd()))?)
     }

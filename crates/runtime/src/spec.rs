@@ -1,8 +1,8 @@
-//! What the author of a handler, or of tasks of a kind, says about it: its name, what it may not run beside, where it may run, what it
-//! costs.
+//! An author's description of a handler, or of a kind of tasks: name, exclusion, placement, costs.
 //!
-//! Annotations of cost and penalty are priors: what is measured replaces them, except under Mely's policy, which is built
-//! on them. Leaves out running: `handler.rs`. Tested in `tests/model.rs`.
+//! Annotations of cost and penalty are priors: measurements replace them, except under Mely's
+//! policy, which relies on annotations. Leaves out running: `handler.rs`. Tested in
+//! `tests/model.rs`.
 
 use crate::{
     Color, CoreIndex, Distance,
@@ -17,7 +17,8 @@ use std::{
 };
 use vermeil_sched::{CoreSet, Gather, HandlerIndex, Leader, Placement, Prior};
 
-/// A handler, or a kind of tasks, before it is registered. A `&str` is one that has nothing but a name.
+/// A handler, or a kind of tasks, before the registration. A `&str` converts to a spec with a name
+/// only.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub(crate) name: String,
@@ -31,17 +32,19 @@ pub struct Spec {
     pub(crate) class: Option<String>,
 }
 
-/// What a handler's events never run beside.
+/// The events that a handler's events never run beside.
 #[derive(Clone, Debug, Default)]
 pub enum Exclusion {
-    /// Events of the color that they are posted on.
+    /// Events of the color that the event is posted on.
     #[default]
     Color,
-    /// Each other, whatever color they are posted on: the handler has a color of its own, which plans place.
+    /// All other events of the handler, whatever their color: the handler has its own color, which
+    /// plans place.
     Handler,
-    /// Events of every handler of the group, and those posted on the group's color, which plans place as one.
+    /// Events of every handler of the group, and events posted on the group's color. Plans place
+    /// the group as a unit.
     Group(Color),
-    /// Nothing: every event has a color of its own.
+    /// No events: every event gets a new color.
     None,
 }
 
@@ -53,22 +56,23 @@ pub enum Place {
     Any,
     /// On this core.
     Core(CoreIndex),
-    /// On one of these cores.
+    /// On any of these cores.
     Cores(Vec<CoreIndex>),
-    /// On the cores that share a cache of any level with this one.
+    /// On the cores that share a cache of any level with this core.
     Cache(CoreIndex),
     /// On the cores of memory node `n`, counted in the order of the runtime's cores.
     Node(u32),
-    /// Where the handler ([`crate::Handler::index`]) ran last: what it left in that core's cache is found there. Chosen anew
-    /// whenever an event is posted on the empty color; until it has run all it has, nothing moves it.
+    /// On the core where the handler ([`crate::Handler::index`]) ran last, because the handler's
+    /// data is in that core's cache. Chosen again whenever an event is posted on the empty color. A
+    /// color with events does not move.
     Follow(HandlerIndex),
-    /// Where its events are posted: as [`Self::Follow`], with the poster as the one that is followed. What comes from
-    /// outside the cores stays where the color was last.
+    /// On the core of the poster, chosen as for [`Self::Follow`]. After a post by a thread that is
+    /// no core, the color stays on its last core.
     Producer,
 }
 
 impl Spec {
-    /// A handler of this name: posted with a color, placed by the policy, its costs learned.
+    /// A handler of this name: posted with a color, placed by the policy, with learned costs.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -83,69 +87,78 @@ impl Spec {
         }
     }
 
-    /// How long a run is expected to take, at most 4 s. Measured runs replace it.
+    /// Expected time of a run, at most 4 s. Measurements replace the value.
     pub fn cost(mut self, expected: Duration) -> Self {
         self.prior.cost_ns = u32::try_from(expected.as_nanos()).unwrap_or(u32::MAX);
         self
     }
 
-    /// How many times as long a run may take on another core: 1 for a handler that touches nothing of its own, more for
-    /// large data that lives long. Measured moves replace it.
+    /// The factor by which a run may take longer on another core: 1 for a handler without data of
+    /// its own, more for large data that lives long. Measurements replace the value.
     pub fn penalty(mut self, factor: u32) -> Self {
         self.prior.penalty = factor;
         self
     }
 
-    /// What its events never run beside.
+    /// The events that the handler's events never run beside.
     pub fn exclusion(mut self, exclusion: Exclusion) -> Self {
         self.exclusion = exclusion;
         self
     }
 
-    /// Most of its events that run at once, at least 1, whatever colors they are on: for what bears only so many. With
-    /// [`Exclusion::Color`] a color whose next event comes when so many run waits, the longest wait ending first: its core goes on with
-    /// others, its events keep their order. With [`Exclusion::None`] the handler has so many colors, of which each event takes the
-    /// shortest; each task of a kind has its own, which waits as said. Each other exclusion has one run at a time. Of a task each poll
-    /// counts, and not its waits. As many as there are cores, or more, is no bound. Default: no bound.
+    /// Most of the handler's events that run at once, at least 1, whatever their colors: for a
+    /// resource with limited parallelism. For a task each poll counts, not its waits. A bound of at
+    /// least the number of cores is no bound. Default: no bound.
+    ///
+    /// - [`Exclusion::Color`]: a color whose next event exceeds the bound waits, and the color that
+    ///   has waited longest is next. The core continues with other colors, and the color's events
+    ///   keep their order.
+    /// - [`Exclusion::None`]: a handler has as many colors as the bound, and each event goes to the
+    ///   color with the fewest events. Each task of a kind has its own color, which waits as above.
+    /// - Any other exclusion runs a single event at a time.
     pub fn at_most(mut self, runs: usize) -> Self {
         self.most_runs = NonZeroUsize::new(runs.max(1));
         self
     }
 
-    /// Where it may run, if it has colors of its own: with [`Exclusion::Color`] the events' colors say, with [`Exclusion::Group`]
-    /// the group's. A task that is spawned without a color has one of its own.
+    /// Where the handler may run, if it has colors of its own. With [`Exclusion::Color`] the
+    /// events' colors decide, with [`Exclusion::Group`] the group's color. A task that is spawned
+    /// without a color has its own color.
     pub fn place(mut self, place: Place) -> Self {
         self.place = place;
         self
     }
 
-    /// Most events of a color that run in one go when the last one posted is this handler's, at least 1 and at most what is left of
-    /// the turn ([`crate::TurnLimits::turn_events`]). Default: the turn's [`crate::TurnLimits::batch_events`].
+    /// Most events of a color that run in a go if the last posted event is this handler's, at least
+    /// 1 and at most the rest of the turn ([`crate::TurnLimits::turn_events`]). Default: the turn's
+    /// [`crate::TurnLimits::batch_events`].
     pub fn batch(mut self, events: usize) -> Self {
         self.batch_events = NonZeroUsize::new(events.max(1));
         self
     }
 
-    /// How long events of a color run in one go when the last one posted is this handler's: none begins later, one runs in any case. Goes
-    /// together with [`batch`](Self::batch), whichever ends first. Costs a reading of the clock for each event of a go. Default: as long as the
-    /// turn.
+    /// Longest go of a color if the last posted event is this handler's. No event but the first
+    /// begins after this time. Combined with [`batch`](Self::batch), the earlier limit ends the go.
+    /// Costs a reading of the clock for each event of a go. Default: the rest of the turn.
     pub fn batch_time(mut self, time: Duration) -> Self {
         self.batch_ns = NonZeroU64::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
         self
     }
 
-    /// An empty color that an event of this handler is posted to waits for company: until it has `events`, or an event of
-    /// another handler comes, but no longer than `time`. They run one after the other then, on caches that the first has warmed: as
-    /// many in one go as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) say. Default: nobody waits.
+    /// Makes an empty color wait after an event of this handler is posted there: until the color
+    /// has `events` events, or until an event of another handler arrives, but at most for `time`.
+    /// The events then run in sequence, on caches that the first event has warmed, as many in a go
+    /// as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) allow. Default: no wait.
     pub fn gather(mut self, events: usize, time: Duration) -> Self {
         let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.gather = (events > 1).then_some(Gather { events, within_ns });
         self
     }
 
-    /// The class ([`crate::Builder::classes`]) in whose share of time it runs. A color stands in the class of the handler
-    /// whose event was posted on it last when it is queued, so colors should have handlers of one class; of a task that counts each
-    /// wake-up, as an event of its [kind](Handle::kind). Default: the default class.
+    /// The class ([`crate::Builder::classes`]) whose share of time the handler uses. When a color
+    /// is queued, its class is the class of the handler of its last posted event, so the handlers
+    /// of a color should share a class. For a task each wake-up counts as an event of its
+    /// [kind](Handle::kind). Default: the default class.
     pub fn class(mut self, name: impl Into<String>) -> Self {
         self.class = Some(name.into());
         self
@@ -174,12 +187,13 @@ impl Handle {
     /// A new color that lives where `place` says.
     ///
     /// # Panics
-    /// When it names no core or no handler of this runtime.
+    /// If `place` names no core or no handler of this runtime.
     pub fn color_at(&self, place: &Place) -> Color {
         self.new_color(self.seat(place))
     }
 
-    /// The color of events that nobody gave one: they run one after the other, so a program without colors is right.
+    /// The color of events that are posted without a color. These events run in sequence, so a
+    /// program without colors is correct.
     pub fn default_color(&self) -> Color {
         self.shared.default_color()
     }
@@ -204,7 +218,7 @@ impl Handle {
         }
     }
 
-    /// The colors that a handler with this spec has for itself, and how an event finds one.
+    /// The colors that a handler with this spec owns, and how an event finds a color.
     pub(crate) fn lanes(&self, spec: &Spec) -> Lanes {
         match &spec.exclusion {
             Exclusion::Color => Lanes::Given,
@@ -217,21 +231,23 @@ impl Handle {
         }
     }
 
-    /// Most runs at once of what has this spec, if there are cores for more.
+    /// Most parallel runs of a handler or kind with this spec; `None` if there are no cores for
+    /// more.
     pub(crate) fn most_runs(&self, spec: &Spec) -> Option<usize> {
         spec.most_runs.map(NonZeroUsize::get).filter(|most| *most < self.shared.cores.len())
     }
 }
 
-/// Where a handler's events go. Kept by the runtime, so nothing here keeps the runtime.
+/// The target of a handler's events. The runtime owns the lanes, so a lane must not keep the
+/// runtime alive.
 pub(crate) enum Lanes {
-    /// To the color they are posted with.
+    /// The color that the event is posted with.
     Given,
-    /// All to one.
+    /// A single color for all events.
     One(Arc<Queue>),
-    /// To the shortest of these.
+    /// The shortest of these colors.
     Some(Box<[Arc<Queue>]>),
-    /// To a new one each.
+    /// A new color for each event.
     Fresh(Seat),
 }
 

@@ -1,8 +1,9 @@
-//! A core without work looks for some: whom it asks, what it takes, and how it sleeps so that nothing is left lying.
+//! Stealing: which core an idle core asks, which colors the core takes, and how the core sleeps
+//! without missing work.
 //!
-//! The conditions are `vermeil_sched::Stealing`'s; this file has the hands. A thief never waits for a lock: a victim that is
-//! busy with its own queue is passed over. Leaves out running what was taken. The token's part is the queue's
-//! `handover.rs`; behaviour is tested in `tests/steal.rs`.
+//! The conditions are `vermeil_sched::Stealing`'s; this file carries them out. A thief never waits
+//! for a lock: the thief skips a victim whose queue is in use. Leaves out running the stolen
+//! colors. The hand-over of tokens is the queue's `handover.rs`. Tested in `tests/steal.rs`.
 
 use crate::{
     color::{About, Head, Token, kin},
@@ -16,12 +17,12 @@ use vermeil_sched::{
     CoreIndex, Distance, HAUL_MAX, HandlerIndex, Hint, LINGER_NS, Like, Ready, Stealing, Stolen, WATCH_NS,
 };
 
-/// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
-/// lines to themselves. Guess.
+/// Pause instructions between two looks of a spinning core: some hundred nanoseconds, during which
+/// the other cores use their cache lines undisturbed. Guess.
 const LINGER_PAUSES: usize = 8;
 
 impl Core {
-    /// Looks for something to steal; whether anything was.
+    /// Searches for a color to steal; returns whether a color was stolen.
     pub(crate) fn search(&self) -> bool {
         if !self.shared.something_moves.load(Ordering::Relaxed) {
             return false;
@@ -34,7 +35,8 @@ impl Core {
         self.free_caught();
         let found = self.visit_all() || alone && self.linger();
         lookout.end_search();
-        // What became worth a steal meanwhile woke nobody, since somebody was searching: look once more.
+        // A color that became worth a steal during the search woke no core, because this core was
+        // searching: look once more.
         let found = found || self.anything_stealable() && self.visit_all();
         if found {
             self.call_another();
@@ -43,7 +45,8 @@ impl Core {
         found
     }
 
-    /// Goes on looking where more is likely to come soon; whether anything came, to be stolen or of its own.
+    /// Spins while more work is likely to come soon; returns whether work came, stolen or posted to
+    /// this core.
     fn linger(&self) -> bool {
         let (shared, mine) = (&self.shared, self.mine());
         if !shared.stealing.lingers(self.looked_in_vain.get()) {
@@ -62,8 +65,8 @@ impl Core {
         false
     }
 
-    /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
-    /// finds something; and one that watches, if this one did.
+    /// A victim with colors to steal may have more. So each successful thief wakes another sleeping
+    /// core, and also a core to watch if this core did that before.
     fn call_another(&self) {
         if let Some(thief) = self.shared.nearest_asleep(self.index, |_| true)
             && (self.anything_stealable() || self.anything_unwatched())
@@ -92,7 +95,7 @@ impl Core {
         }
     }
 
-    /// Takes what pays from one victim; whether anything did.
+    /// Steals the colors that pay from a victim; returns whether any color was stolen.
     fn visit(&self, victim: CoreIndex) -> bool {
         let hint = self.shared.hint(victim);
         if hint.stealable == 0 {
@@ -118,8 +121,8 @@ impl Core {
         true
     }
 
-    /// Takes the best colors of `victim` that pay, as many as are due, unless somebody else is at its queue. Gives how many, and their
-    /// worth.
+    /// Steals the best colors of `victim` that pay, up to the due amount, unless another thread
+    /// uses the queue. Returns their number and worth.
     fn take(
         &self,
         victim: CoreIndex,
@@ -129,7 +132,7 @@ impl Core {
     ) -> (u64, u64) {
         let mut learner = self.learner.borrow_mut();
         let shared = &*self.shared;
-        // What goes only to be learned from stands for nobody else.
+        // A color that is stolen only to learn is not typical of other colors.
         let explores = Cell::new(false);
         let mut pays = |token: &Token| {
             let color = token.color();
@@ -146,7 +149,7 @@ impl Core {
                 taking.len() >= HAUL_MAX || worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), worth_ns)
             };
             while let Some(Stolen { token, entries, like }) = ready.steal(&mut pays) {
-                // What was posted to it since it was queued may have changed it.
+                // Posts since the queueing may have changed the color.
                 let color = token.color();
                 let is_typical = !explores.get() && like.map(Like::kin) == kin(color);
                 let (like, each_ns) = (like.filter(|_| is_typical), color.worth_ns());
@@ -164,7 +167,7 @@ impl Core {
                 }
             }
         };
-        // Most of a haul are alike: they are counted together.
+        // Most colors of a batch have the same handler and are counted together.
         let (mut last, mut alike) = (HandlerIndex(0), 0);
         let moved = |color: &Head| {
             color.about.moved_ns.store(now_ns, Ordering::Relaxed);
@@ -179,8 +182,8 @@ impl Core {
         (colors as u64, worth_ns)
     }
 
-    /// How long this core may sleep before it must look at the busy ones: it becomes its node's sentinel, unless another is or
-    /// there is nothing to watch.
+    /// How long this core may sleep before it must look at the busy cores. The core becomes its
+    /// node's watcher, unless another core watches or there is nothing to watch.
     pub(crate) fn sentinel_timeout(&self) -> Option<Duration> {
         let shared = &self.shared;
         let moves = shared.stealing == Stealing::Learned && shared.something_moves.load(Ordering::Relaxed);
@@ -190,20 +193,21 @@ impl Core {
         }
         let now_ns = shared.clock.now_ns();
         let learner = self.learner.borrow();
-        // Those of other nodes too, where nobody watches.
+        // Includes cores of nodes without a watcher.
         let is_mine = |busy: &&CoreIndex| !shared.lookout(**busy).is_watched();
         let looks = shared.layout.neighbours(self.index).iter().filter(is_mine).filter_map(|busy| {
             let steal_ns = learner.steal_ns(shared.layout.distance(*busy, self.index));
             shared.stealing.look_again_ns(&shared.hint(*busy), now_ns, steal_ns, self.looked_in_vain.get())
         });
-        // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
+        // A called core watches once, even if no event runs any more or yet, because another call
+        // would come only later.
         let called_ns = lookout.since_call(now_ns);
         let next_ns =
             looks.min().or_else(|| WATCH_NS.checked_sub(called_ns).filter(|&left_ns| left_ns > 0))?;
         lookout.begin_watch(self.index.0).then_some(Duration::from_nanos(next_ns))
     }
 
-    /// The core is awake: somebody else may watch.
+    /// The core is awake, so another core may watch.
     pub(crate) fn end_watch(&self) {
         self.shared.lookout(self.index).end_watch(self.index.0);
     }

@@ -1,7 +1,8 @@
-//! What an activation has woken on its own core, kept out of the queue to follow it; and put there after all if it is caught.
+//! A color that an activation has woken on its own core is kept out of the queue and runs next. If
+//! the activation takes too long, the color is queued after all.
 //!
-//! The rule is `vermeil_sched::Succession`'s, the place `vermeil_queue::Kept`. Tested in `tests/succession.rs` and, for what is
-//! caught, in `tests/steal.rs`.
+//! The rule is `vermeil_sched::Succession`'s, the storage `vermeil_queue::Kept`. Tested in
+//! `tests/succession.rs`, and for delayed colors in `tests/steal.rs`.
 
 use crate::{
     color::Token,
@@ -11,7 +12,8 @@ use crate::{
 use vermeil_sched::{CoreIndex, Succession, Woken};
 
 impl Shared {
-    /// Core `poster`, if it was one, has made this token: it is queued, or follows what runs there.
+    /// Core `poster`, or another thread if `None`, has made this token: queues the token, or keeps
+    /// it to run next on that core.
     pub(crate) fn woken(&self, token: Token, poster: Option<CoreIndex>) {
         let color = token.color();
         let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_wanted();
@@ -26,7 +28,7 @@ impl Shared {
 }
 
 impl Core {
-    /// Keeps the token that this core has made, if it is the only one of this activation.
+    /// Keeps a token that this core has made, if it is the only token of this activation.
     fn keep_alone(&self, token: &mut Option<Token>) {
         let mut succession = self.succession.get();
         let woken = succession.woken();
@@ -42,12 +44,12 @@ impl Core {
         let moves = self.shared.notes_that_moves(token.color());
         self.mine().hints.kept.keep(token);
         if moves {
-            // This activation may last longer than was expected.
+            // This activation may last longer than expected.
             self.shared.consider_watch(self.index);
         }
     }
 
-    /// Queues what others keep that is caught behind what runs there.
+    /// Queues colors that other cores keep behind an activation that takes too long.
     pub(crate) fn free_caught(&self) {
         for (core, victim) in self.keepers() {
             if Succession::is_caught(&self.shared.hint(victim), self.shared.clock.now_ns())
@@ -58,12 +60,12 @@ impl Core {
         }
     }
 
-    /// Whether something is kept and nobody sees to it that it is not caught.
+    /// Whether a core keeps a color that no watcher would rescue.
     pub(crate) fn anything_unwatched(&self) -> bool {
         self.keepers().any(|(_, keeper)| !self.shared.is_watched(keeper, self.index))
     }
 
-    /// The other cores that keep something.
+    /// The other cores that keep a color.
     fn keepers(&self) -> impl Iterator<Item = (&CoreShared, CoreIndex)> {
         let others = self.shared.layout.neighbours(self.index).iter();
         let others = others.map(|&other| (self.shared.core(other.0), other));
@@ -76,12 +78,12 @@ impl Core {
         }
     }
 
-    /// What the activation that has ended has woken alone.
+    /// The only color that the last activation has woken, if there is exactly one.
     pub(crate) fn take_successor(&self) -> Option<Token> {
         if self.succession.take().end() { self.mine().hints.kept.take() } else { None }
     }
 
-    /// What the running activation has woken, and will wake, is queued.
+    /// Queues the colors that the running activation has woken and will wake.
     pub(crate) fn close_succession(&self) {
         if self.succession.take().end() {
             self.queue_kept();

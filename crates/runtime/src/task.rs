@@ -1,9 +1,10 @@
-//! Tasks: futures that live on a color.
+//! Tasks: futures on a color.
 //!
-//! A task is a repeating event: a wake-up posts "poll me" to its color, so polls of all tasks and runs of all handlers of
-//! a color never overlap, and a wake-up during a poll queues it again at the tail. It is one piece of memory: the event, its color
-//! if that is its own, the future, and the result for whoever waits. Leaves out how it is polled and woken: `body.rs`. Tested
-//! in `tests/task.rs`.
+//! A task is a repeating event: a wake-up posts a poll to the task's color. So polls of all tasks
+//! and runs of all handlers of a color never overlap, and a wake-up during a poll queues the task
+//! again at the tail. A task is a single allocation: the event, the color if the task owns the
+//! color, the future, and the result for the waiter. Leaves out polls and wake-ups: `body.rs`.
+//! Tested in `tests/task.rs`.
 
 use crate::{
     Color,
@@ -24,15 +25,16 @@ use std::{
 use vermeil_queue::{Join, Promise, Repeat, Repeating};
 use vermeil_sched::HandlerIndex;
 
-/// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
+/// A spawned future. Await the task, [`wait`](Task::wait) for it on a thread outside the runtime,
+/// or drop it: the future continues.
 pub struct Task<T> {
-    /// Nothing once the result has been handed on.
+    /// `None` once the result has been returned.
     join: Option<Join<Result<T, TaskError>>>,
 }
 
 impl Handle {
-    /// Spawns `future` on a new color of its own, placed by the policy: beside everything else. More is said of it through
-    /// [`kind`](Self::kind).
+    /// Spawns `future` on a new color, placed by the policy, so the task runs in parallel to all
+    /// others. A [`kind`](Self::kind) gives the task further properties.
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
@@ -41,11 +43,11 @@ impl Handle {
         self.spawn_alone(&Seat::default(), self.shared.kind_of::<F>(), future)
     }
 
-    /// Spawns `future` on `color`: its polls never overlap with anything else on that color. On a
-    /// [free](Self::free_color) color that is as [`spawn`](Self::spawn), where the color may be.
+    /// Spawns `future` on `color`: its polls never overlap with other events of that color. On a
+    /// [free](Self::free_color) color as [`spawn`](Self::spawn), with the placement of that color.
     ///
     /// # Panics
-    /// When the color belongs to another runtime.
+    /// If the color belongs to another runtime.
     #[track_caller]
     pub fn spawn_on<F>(&self, color: &Color, future: F) -> Task<F::Output>
     where
@@ -73,7 +75,7 @@ impl Handle {
         Task::of(task.join())
     }
 
-    /// Spawns a future whose polls count as `handler` on a color of its own.
+    /// Spawns a future whose polls count as `handler` on a new color.
     pub(crate) fn spawn_alone<F>(&self, seat: &Seat, handler: HandlerIndex, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
@@ -89,7 +91,7 @@ impl Handle {
     }
 }
 
-/// Runs `body` to its result, whatever it throws.
+/// Runs `body` and turns a panic into an error.
 pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| TaskError::Panicked(Panic::new(payload)))
 }
@@ -109,24 +111,27 @@ impl<T> Task<T> {
         Self::of(join)
     }
 
-    /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
+    /// Drops the future on its color, soon. The task then ends with [`TaskError::Cancelled`],
+    /// unless it has ended before.
     pub fn cancel(&self) {
         if let Some(join) = &self.join {
             join.cancel();
         }
     }
 
-    /// Has the future polled once more, soon: for whoever changed something that it looks at but cannot wait for.
+    /// Polls the future again, soon: for code that has changed a state that the future reads but
+    /// cannot wait for.
     pub fn wake(&self) {
         if let Some(join) = &self.join {
             join.wake();
         }
     }
 
-    /// Blocks this thread until the task has ended. Not for use on a core: nothing else would run there.
+    /// Blocks this thread until the task has ended. Not for use on a core, because nothing else
+    /// would run there.
     ///
     /// # Errors
-    /// [`TaskError`] if it was cancelled or panicked.
+    /// [`TaskError`] if the task was cancelled or panicked.
     ///
     /// # Panics
     /// On a core's thread.
@@ -167,15 +172,15 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Lets others run before the task goes on: what is queued on its color, the core's other colors and, if that was not done
-/// for a millisecond, its I/O.
+/// Lets other work run before the task continues: the other events of its color, the core's other
+/// colors and, if the last look is more than a millisecond ago, I/O.
 pub async fn yield_now() {
     crate::core::current(crate::core::Core::expire_long_turn);
     go_on_later().await;
 }
 
-/// As [`yield_now`], after the core has looked at its I/O: for a task that brings in work which would otherwise come faster than
-/// what it has begun goes on.
+/// As [`yield_now`], and the core also looks at its I/O. For a task that brings in new work, for
+/// example an acceptor, so that begun work continues before new work arrives.
 pub async fn yield_turn() {
     crate::core::current(crate::core::Core::expire_turn);
     go_on_later().await;

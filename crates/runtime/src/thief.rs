@@ -1,4 +1,5 @@
-//! Whether a sleeping core is woken to steal what another has just queued, or to watch it.
+//! Whether to wake a sleeping core to steal a color that another core has just queued, or to watch
+//! that core.
 //!
 //! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in `tests/steal.rs`.
 
@@ -7,7 +8,8 @@ use std::sync::atomic::Ordering;
 use vermeil_sched::{Candidate, CoreIndex, Distance, HandlerIndex, Hint, Stealing, WATCH_NS};
 
 impl Shared {
-    /// Wakes a sleeping core to look for work, unless another of its node looks already. `handler`: whose work it is, if that is known.
+    /// Wakes a sleeping core to search for work, unless another core of its node searches already.
+    /// `handler`: the handler of the work, if known.
     pub(crate) fn wake_thief(&self, thief: CoreIndex, handler: Option<HandlerIndex>) {
         let lookout = self.lookout(thief);
         if !lookout.begin_search() {
@@ -17,12 +19,12 @@ impl Shared {
             self.count_thief(handler);
             self.core(thief.0).unpark();
         } else {
-            // It woke by itself meanwhile, and need not search.
+            // The core has woken by itself meanwhile, and need not search.
             lookout.end_search();
         }
     }
 
-    /// The nearest neighbour of core `of` that sleeps and `fits`.
+    /// The nearest neighbour of core `of` that sleeps and satisfies `fits`.
     pub(crate) fn nearest_asleep(
         &self,
         of: CoreIndex,
@@ -35,7 +37,7 @@ impl Shared {
         neighbours.find(|&core| self.core(core.0).parking.is_asleep() && fits(core))
     }
 
-    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
+    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if the steal pays.
     pub(crate) fn consider_thief(&self, color: &Head, owner: u32) {
         let owner = CoreIndex(owner);
         if self.lookout(owner).is_searching() {
@@ -53,7 +55,8 @@ impl Shared {
         }
     }
 
-    /// Wakes a sleeping core to watch `owner`, which keeps something that no thief sees, unless somebody watches already.
+    /// Wakes a sleeping core to watch `owner`, which keeps a token that thieves do not see, unless
+    /// a core watches already.
     pub(crate) fn consider_watch(&self, owner: CoreIndex) {
         if !self.lookout(owner).is_watched()
             && let Some(watcher) = self.nearest_asleep(owner, |_| true)
@@ -63,8 +66,9 @@ impl Shared {
         }
     }
 
-    /// Whether `watcher` must be woken to watch `owner`: something waits behind what runs there, too little to be stolen now,
-    /// and nobody would notice if it had to wait for long. At most one call per watch and node.
+    /// Whether `watcher` must be woken to watch `owner`: a color that is not yet worth a steal
+    /// waits behind a running event, and no core would notice a long wait. At most one call per
+    /// watch and node.
     fn needs_sentinel(&self, (owner, hint): (CoreIndex, &Hint), watcher: CoreIndex, now_ns: u64) -> bool {
         self.stealing == Stealing::Learned
             && hint.running_since_ns.is_some()
@@ -72,17 +76,18 @@ impl Shared {
             && self.lookout(watcher).calls_watcher(now_ns, WATCH_NS)
     }
 
-    /// Whether a core watches `owner`: one of its node, or else one of the node of `by`, which watches for nodes that have none.
+    /// Whether a core watches `owner`: a core of its node, or else a core of the node of `by`,
+    /// because watchers also watch nodes without a watcher.
     pub(crate) fn is_watched(&self, owner: CoreIndex, by: CoreIndex) -> bool {
         self.lookout(owner).is_watched() || self.lookout(by).is_watched()
     }
 
-    /// Whether `color` may be taken to `core`.
+    /// Whether `color` may move to `core`.
     pub(crate) fn may_go(&self, color: &Head, core: CoreIndex) -> bool {
         !self.keeps_apart(CoreIndex(color.core()), core) && color.about.may_move() && color.about.allows(core)
     }
 
-    /// `color` as whoever would take it over `distance` weighs it, when its core looks like `owner`.
+    /// The view of `color` for a thief over `distance`, when the color's core has the hint `owner`.
     pub(crate) fn candidate(&self, color: &Head, owner: &Hint, distance: Distance, now_ns: u64) -> Candidate {
         let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
         let published = self.handlers.published(color.about.handler());

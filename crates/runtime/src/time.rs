@@ -18,17 +18,18 @@ use std::{
 #[error("the time limit ran out")]
 pub struct Timeout;
 
-/// Waits until a deadline; the deadline can be moved at any time, later at the cost of a store.
+/// Waits until a deadline. The deadline can be moved at any time; a move to a later time costs a
+/// store.
 ///
-/// To be polled on a core of a runtime.
+/// Poll a sleep on a core of a runtime.
 #[derive(Debug)]
 pub struct Sleep {
     deadline_ns: u64,
-    /// The timer and the core that has it, once the sleep has been waited for.
+    /// The timer and its core, once the sleep was polled.
     timer: Option<(Home, Arc<Timer>)>,
 }
 
-/// Waits for `duration`, counted from now.
+/// Waits for `duration` from now.
 ///
 /// # Panics
 /// Off a core.
@@ -39,11 +40,11 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep
 }
 
-/// Said of a sleep elsewhere.
+/// The message about a sleep off a core.
 const NEEDS_A_CORE: &str = "a sleep is made and polled on a core of a runtime: in a task (`Handle::spawn`)";
 
 impl Sleep {
-    /// A sleep without a deadline: it waits for ever until one is [`set`](Sleep::set).
+    /// A sleep without a deadline: waits for ever until [`set`](Sleep::set) sets a deadline.
     pub const fn unset() -> Self {
         Self { deadline_ns: NEVER, timer: None }
     }
@@ -62,10 +63,10 @@ impl Sleep {
         }
     }
 
-    /// Runs `future` until this deadline. May be used again, with the same deadline or another.
+    /// Runs `future` until this deadline. May be used again, with the same or another deadline.
     ///
     /// # Errors
-    /// [`Timeout`] when the deadline came first.
+    /// [`Timeout`] if the deadline came first.
     pub async fn limit<F: Future>(&mut self, future: F) -> Result<F::Output, Timeout> {
         let mut future = pin!(future);
         poll_fn(|context| match future.as_mut().poll(context) {

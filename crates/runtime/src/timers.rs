@@ -1,8 +1,9 @@
-//! One core's timers: deadlines in order, cheap to move later.
+//! A core's timers: deadlines in order, cheap to move to a later time.
 //!
-//! A timer that is set again and again (a connection's time limit) stays armed where it is and is looked at when it
-//! fires: if its deadline has moved on meanwhile it is armed anew, and its owner is not woken. So moving a deadline
-//! later costs a store. Times are nanoseconds on the runtime's clock, handed in. Tested below on invented time.
+//! A timer that is set repeatedly, for example a connection's time limit, stays armed at its old
+//! time. If the deadline has moved on when the timer fires, the core arms the timer again and does
+//! not wake the owner. So a move to a later deadline costs a store. Times are nanoseconds on the
+//! runtime's clock, passed as arguments. Tested below on invented time.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +14,10 @@ use std::{
     task::Waker,
 };
 
-/// The deadline of a timer that is not set, the place of one that is not armed.
+/// The deadline of a timer that is not set, and the armed time of a timer that is not armed.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// One timer, shared by its owner and the core it was made on. Both run on that core or hold no race: the owner only
+/// A timer, shared by its owner and its core. Both run on that core, or do not race: the owner only
 /// writes `deadline_ns` and `waker`, the core only `armed_ns`.
 #[derive(Debug)]
 pub(crate) struct Timer {
@@ -34,7 +35,8 @@ pub(crate) struct Timers {
 }
 
 impl Timer {
-    /// Moves the deadline; the core notices when the timer fires. A deadline before `armed_ns` needs [`Timers::arm`].
+    /// Moves the deadline; the core notices the move when the timer fires. A deadline before
+    /// `armed_ns` needs [`Timers::arm`].
     pub(crate) fn set_deadline(&self, deadline_ns: u64) {
         self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
@@ -44,7 +46,7 @@ impl Timer {
         self.armed_ns.load(Ordering::Relaxed)
     }
 
-    /// Who is to be woken at the deadline.
+    /// Sets the waker for the deadline.
     pub(crate) fn set_waker(&self, waker: &Waker) {
         let mut held = self.waker.lock().expect("nothing panics under this lock");
         if !held.as_ref().is_some_and(|held| held.will_wake(waker)) {
@@ -52,7 +54,7 @@ impl Timer {
         }
     }
 
-    /// The owner no longer waits: the core drops the timer when it comes to it.
+    /// The owner no longer waits; the core drops the timer when it fires.
     pub(crate) fn abandon(&self) {
         self.set_deadline(NEVER);
         *self.waker.lock().expect("nothing panics under this lock") = None;
@@ -71,7 +73,7 @@ impl Timers {
         })
     }
 
-    /// Arms one of this core's timers at its deadline, wherever it was armed before.
+    /// Arms a timer of this core at its deadline, whether or not the timer was armed before.
     pub(crate) fn arm(&mut self, timer: &Arc<Timer>) {
         self.disarm(timer);
         let at_ns = timer.deadline_ns.load(Ordering::Relaxed);
@@ -79,13 +81,13 @@ impl Timers {
         self.armed.insert((at_ns, timer.serial), timer.clone());
     }
 
-    /// Forgets one of this core's timers.
+    /// Removes a timer of this core.
     pub(crate) fn disarm(&mut self, timer: &Timer) {
         let at_ns = timer.armed_ns.swap(NEVER, Ordering::Relaxed);
         self.armed.remove(&(at_ns, timer.serial));
     }
 
-    /// When the next timer is to be looked at.
+    /// When the core must look at the next timer.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.armed.first_key_value().map(|((at_ns, _), _)| *at_ns)
     }

@@ -1,6 +1,7 @@
-//! Histograms of times: written by one core without a lock, added up by whoever asks.
+//! Histograms of times: a core writes its histograms without a lock, and a reader adds up all
+//! cores.
 //!
-//! Each power of two has eight steps, so what is read off is right to an eighth. Tested below.
+//! Each power of two has eight steps, so a value is exact to an eighth. Tested below.
 
 use std::{
     array,
@@ -10,10 +11,11 @@ use vermeil_sched::Classes;
 
 type Steps = Classes<3>;
 
-/// Counts of a histogram: times up to two to the power of 36 ns, 69 s; longer ones are counted as that.
+/// Number of counts in a histogram: times up to two to the power of 36 ns, 69 s. Longer times count
+/// as the longest.
 const COUNTS: usize = Steps::count(36);
 
-/// A histogram that one core writes.
+/// A histogram that a single core writes.
 pub(crate) struct Counts {
     counts: [AtomicU64; COUNTS],
     sum_ns: AtomicU64,
@@ -26,7 +28,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// One more; for the one thread that writes.
+    /// Adds a time; only for the writing thread.
     pub(crate) fn add(&self, ns: u64) {
         let count = &self.counts[Steps::of(ns).min(COUNTS - 1)];
         crate::shared::add(count, 1);
@@ -41,7 +43,7 @@ impl Counts {
     }
 }
 
-/// A handler's times on one core, some 6 KiB, made when it first has one there.
+/// A handler's times on a core, some 6 KiB, allocated at the first time.
 #[derive(Default)]
 pub(crate) struct Times {
     pub(crate) queue_delay: Counts,
@@ -60,15 +62,15 @@ impl Times {
 /// Times of the events of a handler or of a core that were observed (see [`crate::Builder::observe`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedTimes {
-    /// From an event's posting until it began, to 32 ns.
+    /// From the post of an event to its begin, to 32 ns.
     pub queue_delay: Histogram,
-    /// Runs whose color last ran on the same core, and which came from there.
+    /// Runs whose color last ran on the same core, and whose poster was that core.
     pub warm_run: Histogram,
-    /// Runs whose color, or who posted them, was on another core.
+    /// Runs whose color or poster was on another core.
     pub cold_run: Histogram,
 }
 
-/// Counts of times, right to an eighth.
+/// Counts of times, exact to an eighth.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; COUNTS],
@@ -82,17 +84,17 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// How many times were counted.
+    /// Number of counted times.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their mean; 0 of none.
+    /// Mean time; 0 if empty.
     pub fn mean_ns(&self) -> u64 {
         self.sum_ns.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// The time that this share of them, from 0 to 1, does not exceed; 0 of none.
+    /// The time that this share of the counted times, from 0 to 1, does not exceed; 0 if empty.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -103,7 +105,7 @@ impl Histogram {
         self.counts.iter().position(reached).map_or(0, Steps::upper_ns)
     }
 
-    /// Each class that has any: its longest time, and how many there are. In order of time.
+    /// The longest time and the count of each class that is not empty, in order of time.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let classes = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         classes.map(|(class, count)| (Steps::upper_ns(class), *count))

@@ -1,7 +1,9 @@
-//! Several colors at once: code that runs when it has all of them, beside nothing of any.
+//! Several colors at once: code that runs while it holds all of these colors, so no event of any of
+//! the colors runs meanwhile.
 //!
-//! Each color gets an event that holds it; the one that comes last runs the code and lets all go on. Who waits for whom, and why none does
-//! for ever, is the queue's `meeting.rs`; here is where it takes place. Tested in `tests/meeting.rs`.
+//! Each color gets an event that holds the color. The last of these events runs the code and then
+//! releases all colors. The queue's `meeting.rs` argues that no meeting waits for ever; this file
+//! chooses the core. Tested in `tests/meeting.rs`.
 
 use crate::{
     Color, Task,
@@ -17,16 +19,16 @@ use std::sync::Arc;
 use vermeil_queue::{Event, Held, Promise, Run, Together, hold};
 use vermeil_sched::{CoreIndex, Placement};
 
-/// Colors that are to be had together.
+/// A meeting of several colors.
 pub(crate) type Meeting = vermeil_queue::Meeting<About, Purpose>;
 
-/// What a meeting is for.
+/// The purpose of a meeting.
 pub(crate) struct Purpose {
     body: Box<dyn FnOnce() + Send>,
     counted: Counted,
 }
 
-/// That it is to take place, counted as an event that was posted: a runtime that drains waits for it.
+/// Counts the meeting as a posted event, so a draining runtime waits for the meeting.
 struct Counted {
     core: u32,
     handle: Handle,
@@ -38,7 +40,7 @@ impl Drop for Counted {
     }
 }
 
-/// Cancels what it was made for, unless that has ended before.
+/// Cancels the task of a meeting, unless the task has ended before.
 struct Ends<T: Send + 'static>(Promise<Result<T, TaskError>>);
 
 impl<T: Send + 'static> Drop for Ends<T> {
@@ -48,15 +50,19 @@ impl<T: Send + 'static> Drop for Ends<T> {
 }
 
 impl Handle {
-    /// Runs `body` once on all of these colors at the same time: after everything posted on each before, beside nothing of
-    /// any. State of each of them is reached in it.
+    /// Runs `body` once on all of these colors at the same time: after every event that was posted
+    /// on each color before, and without overlap with other events of these colors. `body` may
+    /// access the state of each color.
     ///
-    /// It runs on a core where each of them may live, whatever the policy. Sockets are used on the core that made them: a socket
-    /// that it makes takes its colors there, unless policy `libasync`, or `ncopy` between nodes, has them stay; and where those have
-    /// sockets on several cores already, those of one can be used. A [free](Handle::free_color) color has nothing to wait for.
+    /// `body` runs on a core where each color may live, whatever the policy. A socket is used on
+    /// the core that made it. A socket that `body` makes moves the colors to that core, unless
+    /// policy `libasync`, or `ncopy` between nodes, forbids the move. If the colors already have
+    /// sockets on several cores, `body` can use the sockets of a single core. A
+    /// [free](Handle::free_color) color never delays a meeting.
     ///
     /// # Panics
-    /// When a color belongs to another runtime, there is none, or no core is allowed to all of them.
+    /// If a color belongs to another runtime, if `colors` is empty, or if no core is allowed for
+    /// all colors.
     #[track_caller]
     pub fn when<T: Send + 'static>(
         &self,
@@ -67,7 +73,8 @@ impl Handle {
         colors.sort_by_key(|color| color.id());
         colors.dedup_by_key(|color| color.id());
         assert!(!colors.is_empty(), "`when` needs a color");
-        // All of it before the first is queued: a color that waits for one that is not, waits for ever.
+        // All checks precede the first post, because a color that waits for a color without a post
+        // would wait for ever.
         assert!(
             colors.iter().all(|color| self.shared.is_of(&color.shared)),
             "a color belongs to another runtime"
@@ -106,7 +113,7 @@ impl Run for Meet {
 }
 
 impl Core {
-    /// A color stands still for the meeting that its last event noted.
+    /// A color waits for the meeting that its last event recorded.
     pub(crate) fn arrived(&self, held: Held<About>) {
         let meeting = self.meeting.borrow_mut().take().expect("who holds a color says what for");
         let Some((colors, purpose)) = meeting.arrive(held) else { return };
@@ -119,7 +126,8 @@ impl Core {
         }
     }
 
-    /// Where all of these may run: where the sockets of most are, and of such cores this one, or else the nearest.
+    /// The core for these colors: an allowed core with the sockets of the most colors, and of such
+    /// cores this core, or else the nearest.
     fn place_of(&self, held: &[Held<About>]) -> CoreIndex {
         let allowed = |core| held.iter().all(|held| held.color().about.allows(core));
         let elsewhere = |core: CoreIndex| {
@@ -145,7 +153,8 @@ impl Core {
         drop(counted);
     }
 
-    /// What has met has made a socket here: the color stays with it, where it may and the policy has it come.
+    /// The meeting has made a socket here: the color stays with the socket, if its placement and
+    /// the policy allow that.
     fn keep_here(&self, color: &Held<About>) {
         let about = &color.color().about;
         let core = CoreIndex(color.color().core());

@@ -1,42 +1,47 @@
-//! What a core is told of itself beside the time: that it lost its cpu in a timed run, and how many cache lines were missed.
+//! A core's measurements beside the time: the loss of its cpu during a timed run, and the number of
+//! missed cache lines.
 //!
-//! The counter of misses is opened when the first round of observation is held, so only where handlers are placed by what they do:
-//! nobody else has a use for it, and each park would cost more. Rounds tell of all misses, timed runs of their own. Where reading
-//! takes a system call, few runs are counted. Leaves out how it is counted (`vermeil_io`: `Counter`) and what is made of it
-//! (`vermeil_sched::cost`). Tested below, and in `tests/witness.rs`.
+//! The counter of misses is opened at the first round of observation, so only if the policy places
+//! handlers by observation. No other policy uses the counter, and the counter makes each park more
+//! expensive. Rounds count all misses, timed runs count their own. If a reading takes a system
+//! call, few runs are counted. Leaves out the counter itself (`vermeil_io`: `Counter`) and the use
+//! of the counts (`vermeil_sched::cost`). Tested below, and in `tests/witness.rs`.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use vermeil_io::{Counted, Counter, Reading, preemptions};
 use vermeil_sched::{Budget, Interruptions};
 
-/// What reading a count by system call takes, in nanoseconds: 1.0 us measured on a virtual machine.
+/// Cost of reading a count by system call, in nanoseconds: 1.0 us measured on a virtual machine.
 const READ_NS: u64 = 1_000;
 
-/// Thousandths of the time that may be spent on reading counts by system call: as much as timing itself may take.
+/// Thousandths of the time that may be spent on reading counts by system call: as much as timing
+/// itself may take.
 const READ_PERMILLE: u32 = 5;
 
-/// The second witness of what runs cost, on its core's thread.
+/// The witness of a core's thread: measures the costs of runs beside the time.
 #[derive(Default)]
 pub(crate) struct Witness {
     interruptions: Cell<Interruptions>,
-    /// Once it was tried; nothing where it cannot be counted.
+    /// Set at the first attempt; `None` inside if misses cannot be counted.
     misses: OnceCell<Option<Misses>>,
 }
 
 struct Misses {
     counter: Counter,
-    /// Whether it was read so when it was opened. From then on a run in which it cannot be is not counted: nobody pays for its calls.
+    /// Whether the counter could be read by an instruction when it was opened. If so, a later run
+    /// in which the instruction fails is not counted, because the budget does not pay for its
+    /// system calls.
     by_instruction: bool,
-    /// When the last round was answered.
+    /// Reading at the last answered round.
     at_round: Cell<Option<Reading>>,
-    /// When the run began that is counted.
+    /// Reading at the begin of the counted run.
     at_start: Cell<Option<Reading>>,
-    /// Pays for system calls, and when it earned last.
+    /// The budget for system calls, and the time of its last income.
     budget: RefCell<(Budget, u64)>,
 }
 
 impl Witness {
-    /// An activation begins whose runs are timed. Whether that took a system call.
+    /// Begins an activation with timed runs; returns whether that took a system call.
     #[inline]
     pub(crate) fn begin(&self, now_ns: u64) -> bool {
         let (mut interruptions, mut called) = (self.interruptions.get(), false);
@@ -48,14 +53,14 @@ impl Witness {
         self.misses.get().and_then(Option::as_ref).is_some_and(|misses| misses.begin(now_ns)) || called
     }
 
-    /// A timed run has ended: the misses of it, if they were counted. The next one of the activation begins.
+    /// Ends a timed run: returns its misses, if counted. The next run of the activation begins.
     #[inline]
     pub(crate) fn missed(&self) -> Option<u64> {
         self.misses.get()?.as_ref()?.missed()
     }
 
-    /// Whether a timed run that has just ended, and was expected to take `expected_ns`, has lost the cpu meanwhile; and whether that took a
-    /// system call.
+    /// Whether a timed run with the expected time `expected_ns`, which has just ended, has lost the
+    /// cpu meanwhile; and whether the check took a system call.
     #[inline]
     pub(crate) fn spoiled(&self, now_ns: u64, run_ns: u64, expected_ns: u64) -> (bool, bool) {
         let (mut interruptions, mut asked) = (self.interruptions.get(), false);
@@ -67,7 +72,8 @@ impl Witness {
         (spoiled, asked)
     }
 
-    /// The misses since the last round, if they were counted. At the first one the counter is opened, and `say` told of it.
+    /// The misses since the last round, if counted. The first call opens the counter and passes its
+    /// description to `say`.
     pub(crate) fn missed_since_round(&self, counted: Counted, say: impl FnOnce(String)) -> Option<u64> {
         let misses = self.misses.get_or_init(|| {
             let counter = Counter::open(counted);
@@ -124,7 +130,8 @@ impl Misses {
 mod tests {
     use super::*;
 
-    /// One that counts page faults, as every machine can; nothing where this thread may not.
+    /// A witness that counts page faults, as every machine can; `None` if this thread may not
+    /// count.
     fn opened() -> Option<Witness> {
         let (witness, mut said) = (Witness::default(), String::new());
         witness.missed_since_round(Counted::PageFaults, |how| said = how);
@@ -136,7 +143,8 @@ mod tests {
         Some(witness)
     }
 
-    /// Touches memory for the first time: 32 faults with the largest pages, 16,384 with the smallest.
+    /// Touches memory for the first time: 32 faults with the largest pages, 16,384 with the
+    /// smallest.
     pub(crate) fn fault() {
         let mut fresh = vec![0u8; 64 << 20];
         fresh.chunks_mut(4096).for_each(|page| page[0] = 1);
@@ -157,7 +165,8 @@ mod tests {
         assert!(witness.missed().is_some(), "two readings in 0.4 ms");
     }
 
-    /// As where others came to need the processor's counter: the page no longer says.
+    /// As if another program has taken the processor's counter, so the counter's page no longer
+    /// allows the instruction.
     #[test]
     fn what_was_read_by_instruction_is_never_read_by_call_in_a_run() {
         let Some(mut witness) = opened() else { return };

@@ -1,4 +1,4 @@
-//! I16: once as much has stood in queues as ever stands there, nothing is allocated to post, to run and to steal.
+//! I16: once the queues have reached their largest size, posts, runs and steals allocate nothing.
 
 use std::{
     hint::spin_loop,
@@ -16,18 +16,18 @@ static COUNTING: dhat::Alloc = dhat::Alloc;
 
 const COLORS: usize = 16;
 
-/// Events of a round: more than one turn has.
+/// Events of a round: more than a turn runs.
 const EVENTS: usize = 320;
 
-/// Rounds of a window, which is watched as a whole: what is told of it in between would be allocated.
+/// Rounds of a window. A window is measured as a whole, because a report in between would allocate.
 const ROUNDS: usize = 20;
 
 const WINDOWS: usize = 12;
 
-/// Of an event and of its round: all events are of one size.
+/// Number of an event and of its round; all events have the same size.
 type Number = (usize, usize);
 
-/// What happened in a window.
+/// The measurements of a window.
 #[derive(Debug)]
 struct Window {
     allocated: u64,
@@ -38,14 +38,15 @@ fn steals(handle: &Handle) -> u64 {
     handle.snapshot().cores.iter().map(|core| core.steals).sum()
 }
 
-/// The two colors of a round, others each time: however the cores have shared them out, two of one core often meet.
+/// The two colors of a round. The pair changes, so two colors of the same core often meet, whatever
+/// the distribution of colors.
 fn busy(round: usize) -> [usize; 2] {
     let apart = 1 + round / COLORS % (COLORS - 1);
     [round % COLORS, (round + apart) % COLORS]
 }
 
-/// Core 0 posts a round of events to two colors, long enough that another core steals one if they are of one core, and the event
-/// that ends last asks for the next round.
+/// Core 0 posts a round of events to two colors, long enough for a steal if both colors are on the
+/// same core. The event that ends last posts the next round.
 fn windows(handle: &Handle) -> Vec<Window> {
     let maker = handle.clone();
     let home = handle.color_on(CoreIndex(0));

@@ -1,7 +1,7 @@
-//! The commands of docs/runtime.md run: each example with the page's own arguments, and small sizes beside them. So do the options
-//! that all of them have.
+//! The commands of docs/runtime.md run: each example with the page's own arguments, and with small
+//! sizes. The options that all examples share are tested too.
 //!
-//! The page's code runs too, as documentation of `vermeil-programs`.
+//! The page's code also runs, as documentation of `vermeil-programs`.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,8 @@ use std::{
 };
 use vermeil::recording::Recording;
 
-/// What makes each program small; a server is not started for ever, but asked for its help.
+/// The arguments that make each program small. A server is only asked for its help, because a
+/// server does not end.
 const SMALL: [(&str, &[&str]); 8] = [
     ("axum", &["--help"]),
     ("sqrt_pipeline", &["--roots", "10", "--events", "10"]),
@@ -83,7 +84,7 @@ fn an_example_leaves_a_recording_and_tells_what_each_handler_did() {
     assert!(said.lines().any(|line| line.ends_with(&format!("  {}", last.handler))), "{said}");
 }
 
-/// They were told as programmers write them: `Error: Plan { path: ..`.
+/// Regression: errors were printed in debug form: `Error: Plan { path: ..`.
 #[test]
 fn an_example_tells_in_words_what_keeps_it_from_starting() {
     let cases = [

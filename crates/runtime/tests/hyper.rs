@@ -1,7 +1,7 @@
-//! hyper's servers and clients on the runtime, in one process and against curl and h2load.
+//! hyper's servers and clients on the runtime, in a single process and against curl and h2load.
 //!
-//! Every case in one process runs on both drivers. The programs of others load `examples/axum.rs`; where they are not
-//! installed, the case says so and is skipped.
+//! Every case in a single process runs on both drivers. Foreign programs load `examples/axum.rs`;
+//! if such a program is not installed, the case says so and is skipped.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -25,7 +25,7 @@ enum Version {
     Http2,
 }
 
-/// A runtime of two cores on each driver that this machine offers.
+/// A runtime of two cores for each driver that this machine offers.
 fn runtimes() -> Vec<Runtime> {
     let build = |choice| {
         let cpu = vermeil_io::current_affinity()[0];
@@ -43,7 +43,8 @@ fn runtimes() -> Vec<Runtime> {
     runtimes
 }
 
-/// Answers with the request's body, doubled, and in a header whether it runs on the connection's color.
+/// Answers with the request's body, doubled. A header tells whether the code runs on the
+/// connection's color.
 async fn double(
     request: Request<Incoming>,
     connection: vermeil::ColorId,
@@ -74,7 +75,7 @@ async fn serve(handle: Handle, socket: OwnedFd, version: Version, streams: fn(&H
                 .await
         }
     };
-    // A client that goes away without a word is an error to hyper and the end of a test here.
+    // A client that closes abruptly is an error for hyper, and the end of a test here.
     drop(served);
 }
 
@@ -101,7 +102,8 @@ fn request(size: usize, fill: u8) -> Request<Full<Bytes>> {
     Request::post("/").header("host", "test").body(body).expect("valid")
 }
 
-/// Whether the answer is the doubled body, and whether it came from the connection's color.
+/// Checks that the answer is the doubled body; returns whether the connection's color sent the
+/// answer.
 async fn check(response: Response<Incoming>, size: usize, fill: u8) -> bool {
     let own = response.headers()["own-color"] == "true";
     let body = response.into_body().collect().await.expect("a whole body").to_bytes();
@@ -110,7 +112,7 @@ async fn check(response: Response<Incoming>, size: usize, fill: u8) -> bool {
     own
 }
 
-/// Asks for bodies from nothing to more than any buffer holds.
+/// Sends bodies from empty to larger than any buffer.
 async fn ask(handle: Handle, addr: SocketAddr, version: Version) -> Vec<bool> {
     let stream = HyperStream::new(TcpStream::connect(addr).await.expect("connected"));
     let color = handle.color_on(vermeil::core_index().expect("on a core"));
@@ -189,7 +191,7 @@ fn a_head_that_does_not_come_ends_by_the_timer() {
     }
 }
 
-/// The example under test; ended when dropped.
+/// The example under test, killed when dropped.
 struct Axum {
     process: Child,
     url: String,
@@ -223,7 +225,7 @@ impl Drop for Axum {
     }
 }
 
-/// What a program says, or nothing where it is not installed.
+/// The output of a program; `None` if the program is not installed.
 fn run(program: &str, args: &[&str]) -> Option<String> {
     match Command::new(program).args(args).output() {
         Ok(output) => Some(String::from_utf8(output.stdout).expect("UTF-8")),

@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` sees every event in a span of its own, and what is logged in it.
+//! A subscriber of `tracing` sees every event in its own span, with the log messages of the event.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,8 @@ use tracing::{
 };
 use vermeil::Runtime;
 
-/// What was seen: the fields of each span by its number, and for each message the span of its thread.
+/// The seen spans and messages: the fields of each span by its number, and for each message the
+/// span of its thread.
 #[derive(Default)]
 struct Seen {
     numbers: AtomicU64,

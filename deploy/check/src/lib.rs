@@ -1,8 +1,10 @@
-//! The manifests for Kubernetes: each object is what the API has, without a key that it does not know, and they fit together.
+//! The manifests for Kubernetes: each object matches the API, has no unknown key, and the objects
+//! fit together.
 //!
-//! The API's types are those of `k8s-openapi`, generated from its published schema. They pass unknown keys over, so what was read
-//! is written again and compared. What agents and coordinator do is tested in
-//! `crates/cli/tests/agents.rs`, what the site's servers are told in `crates/cli/tests/e2e/balancers.rs`.
+//! The API's types come from `k8s-openapi`, which is generated from the published schema. These
+//! types ignore unknown keys, so the test serialises each parsed object again and compares.
+//! `crates/cli/tests/agents.rs` tests agents and coordinator, and
+//! `crates/cli/tests/e2e/balancers.rs` tests the configuration of the site's servers.
 
 #![cfg(test)]
 
@@ -38,7 +40,7 @@ fn object<T: DeserializeOwned + Serialize + Debug>(kind: &str, name: &str) -> T 
     let [object] = objects.iter().filter(is_it).collect::<Vec<_>>()[..] else { panic!("one {kind} {name}") };
     let typed: T =
         serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
-    // Its type says what the API calls it; a key that it does not know is lost.
+    // The type serialises the API's keys, so an unknown key is lost.
     assert_eq!(&serde_json::to_value(&typed).expect("numbers and texts"), object, "{kind} {name}");
     typed
 }
@@ -47,7 +49,7 @@ fn pod(job: &Job) -> PodSpec {
     job.spec.clone().and_then(|spec| spec.template.spec).expect("a job has a pod")
 }
 
-/// What follows this word among the container's arguments.
+/// The argument that follows `word` among the container's arguments.
 fn argument(job: &Job, word: &str) -> String {
     let container = &pod(job).containers[0];
     let words = [container.command.clone(), container.args.clone()].map(Option::unwrap_or_default).concat();

@@ -1,9 +1,10 @@
-//! hyper's executor: which color runs what hyper spawns.
+//! hyper's executor: which color runs a future that hyper spawns.
 
 use crate::{Color, Handle};
 use std::future::Future;
 
-/// Runs the futures that hyper spawns: one for each request of an HTTP/2 server, one for the connection of a client.
+/// Runs the futures that hyper spawns: a future for each request of an HTTP/2 server, and for the
+/// connection of a client.
 #[derive(Clone)]
 pub struct ColorExec {
     handle: Handle,
@@ -17,17 +18,18 @@ enum Target {
 }
 
 impl ColorExec {
-    /// Everything runs on `color`, which usually is the connection's: requests of one connection take turns, may share
-    /// its [`Colored`](crate::Colored) state, and stay in its core's cache.
+    /// Runs all futures on `color`, usually the connection's: requests of a connection take turns,
+    /// may share the color's [`Colored`](crate::Colored) state, and stay in the cache of the
+    /// color's core.
     pub fn on(handle: &Handle, color: &Color) -> Self {
         Self { handle: handle.clone(), target: Target::Same(color.clone()) }
     }
 
-    /// Each future gets a new color, which the policy places: requests of one connection run in
-    /// parallel. A future that owns a socket, as the connection of a client does, goes to the core
-    /// of the socket with its first read or write, and stays there. Policies `libasync` and `ncopy`
-    /// (between nodes) move no color so: take [`on`](Self::on) there, with a color of the core that
-    /// connects.
+    /// Each future gets a new color, which the policy places, so requests of a connection run in
+    /// parallel. A future that owns a socket, for example the connection of a client, moves to the
+    /// core of the socket with its first read or write, and stays there. Policies `libasync` and
+    /// `ncopy` (between nodes) move no such color: use [`on`](Self::on) there, with a color of the
+    /// connecting core.
     pub fn children(handle: &Handle) -> Self {
         Self { handle: handle.clone(), target: Target::Children }
     }
@@ -43,7 +45,7 @@ where
             Target::Same(color) => self.handle.spawn_on(color, future),
             Target::Children => self.handle.spawn(future),
         };
-        // The future tells hyper what hyper wants to know; as a task it runs on unwatched.
+        // The future reports to hyper itself, so the task is detached.
         drop(task);
     }
 }

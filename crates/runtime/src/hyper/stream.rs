@@ -1,8 +1,9 @@
 //! hyper's reads and writes over a [`TcpStream`].
 //!
-//! The driver gives and takes whole buffers, hyper lends slices: received bytes are copied once into hyper's buffer, and
-//! what hyper writes is gathered, head and body together, into one buffer for the driver. A write is accepted before it
-//! is sent, so that with io_uring it leaves in the system call that waits for the next request.
+//! The driver uses whole buffers and hyper lends slices. Received bytes are therefore copied once
+//! into hyper's buffer, and hyper's head and body are gathered into a single buffer for the driver.
+//! A write is accepted before the driver sends it, so with io_uring the bytes leave in the system
+//! call that waits for the next request.
 
 use crate::{More, TcpStream};
 use bytes::Bytes;
@@ -13,36 +14,36 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Most bytes taken in one write; the next write waits until they are sent. A guess: as much as a connection of the
-/// web server lets wait.
+/// Most bytes of a write; the next write waits until these bytes are sent. Guess: equal to the
+/// pending bytes of a connection of the web server.
 const SEND_BYTES_MAX: usize = 64 << 10;
 
 /// A connected socket for hyper.
 ///
-/// Flushing hands bytes to the driver and does not wait for them: an error is told by the next write, and dropping the
-/// stream without shutting it down, which hyper does not do, resets the connection when the kernel
-/// has not taken all of it.
+/// A flush hands bytes to the driver and does not wait, so the next write reports an error of the
+/// send. hyper shuts the stream down before the drop; a drop without shutdown resets the connection
+/// if the kernel has not taken all bytes.
 #[derive(Debug)]
 pub struct HyperStream {
     stream: TcpStream,
-    /// What has arrived, of which the first `read` bytes are hyper's already.
+    /// Received bytes, of which hyper has already read the first `read`.
     received: Vec<u8>,
     read: usize,
 }
 
 impl HyperStream {
-    /// Wraps `stream`; nothing is read or written yet.
+    /// Wraps `stream` without a read or a write.
     pub fn new(stream: TcpStream) -> Self {
         Self { stream, received: Vec::new(), read: 0 }
     }
 
-    /// The stream, with the bytes that were received and not read.
+    /// The stream, with the received bytes that hyper has not read.
     pub fn into_inner(mut self) -> (TcpStream, Vec<u8>) {
         self.received.drain(..self.read);
         (self.stream, self.received)
     }
 
-    /// Waits for the send under way, then has `gather` fill the next.
+    /// Waits for the current send, then lets `gather` fill the next buffer.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -58,7 +59,7 @@ impl HyperStream {
     }
 
     fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
-        // The future keeps nothing: what is under way is known to the driver.
+        // The future has no state, because the driver keeps the state of the send.
         pin!(self.stream.sent()).poll(context)
     }
 }

@@ -1,4 +1,4 @@
-//! hyper's timer over the timers of the core that polls.
+//! hyper's timer, over the timers of the core that polls.
 
 use crate::{Sleep, sleep};
 use std::{
@@ -10,11 +10,11 @@ use std::{
 
 /// hyper's time limits on a core's timers.
 ///
-/// Its functions, and the futures they give, are for a core of a runtime; elsewhere they panic.
+/// The methods and the returned futures must run on a core of a runtime; elsewhere they panic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoreTimer;
 
-/// A [`Sleep`] as hyper wants it.
+/// A [`Sleep`] for hyper.
 struct HyperSleep(Sleep);
 
 impl hyper::rt::Timer for CoreTimer {
@@ -26,7 +26,8 @@ impl hyper::rt::Timer for CoreTimer {
         self.sleep(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Moves the deadline, which costs a store where hyper's own way would make a timer for every request.
+    /// Moves the deadline, which costs a store. hyper's default would make a timer for every
+    /// request.
     fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
             Some(mut own) => own.0.set(deadline.saturating_duration_since(Instant::now())),

@@ -1,4 +1,4 @@
-//! What cores show of themselves.
+//! The board: the published activity of cores.
 
 use super::{eventually, runtime};
 use crate::{CoreIndex, monotonic_ns};

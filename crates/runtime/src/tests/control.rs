@@ -1,4 +1,5 @@
-//! Placement: plans put handlers where they say, moves lose and disturb nothing, controllers see every core.
+//! Placement: plans put handlers on the planned cores, moves lose no event, and controllers see
+//! every core.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
@@ -20,7 +21,8 @@ use vermeil_sched::{
     plan::{Move, Rules},
 };
 
-/// `stages` handlers, each with a color of its own, that hand a number on; the last counts it. What each ran on is noted.
+/// `stages` handlers, each with its own color, that pass a number on; the last handler counts the
+/// numbers. `ran_on` records the cores of each stage.
 struct Pipeline {
     first: Handler<usize>,
     done: Arc<AtomicUsize>,
@@ -31,7 +33,7 @@ fn pipeline(handle: &Handle, stages: usize, work: Duration) -> Pipeline {
     let done = Arc::new(AtomicUsize::new(0));
     let ran_on = Arc::new(Mutex::new(vec![Vec::new(); stages]));
     let mut next: Option<Handler<usize>> = None;
-    // Registered from the last to the first: each needs the one it hands on to.
+    // Registered from last to first, because each stage needs the next stage.
     for stage in (0..stages).rev() {
         let (done, ran_on) = (done.clone(), ran_on.clone());
         next = Some(handle.handler(
@@ -84,7 +86,7 @@ fn a_plan_may_come_from_a_file() {
     assert_eq!(*pipeline.ran_on.lock().unwrap(), [[CoreIndex(3)], [CoreIndex(1)]]);
     assert_eq!(handle.placements().unknown, None);
     runtime.shutdown(PATIENCE);
-    // One of several cores, and what nobody is called.
+    // A choice of several cores, and a name without a handler.
     std::fs::write(&file, "stage-0 = [1, 3]\nstage-1 = [1, 3]\nstaeg-2 = 0\n").expect("a file");
     let runtime = four_cores(Policy::Placed(PlanName::File(file.clone())));
     let handle = runtime.handle();
@@ -102,7 +104,7 @@ fn a_plan_may_come_from_a_file() {
     std::fs::remove_file(file).expect("the file is there");
 }
 
-/// A color that is sent around while events are posted to it from everywhere runs each once, in order.
+/// Moves a color between cores while events are posted there: each event runs once, in order.
 #[test]
 fn a_color_that_is_sent_around_loses_nothing() {
     for policy in [Policy::None, Policy::Mely, Policy::Adaptive] {
@@ -131,7 +133,7 @@ fn a_color_that_is_sent_around_loses_nothing() {
     }
 }
 
-/// A plan sent a color away from the socket that it had opened.
+/// Regression: a plan sent a color away from the socket that the color had opened.
 #[test]
 fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
     let runtime = four_cores(Policy::None);
@@ -160,14 +162,14 @@ fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
     runtime.shutdown(PATIENCE);
 }
 
-/// A handler that notes which cores it runs on, and a second that its group has with it.
+/// A handler that records its cores, alone or in a group.
 struct Wanderer {
     handler: Handler<usize>,
     ran_on: Arc<Mutex<BTreeSet<u32>>>,
 }
 
 impl Wanderer {
-    /// Posts on to `next`, if there is one.
+    /// Posts to `next`, if there is a next handler.
     fn new(handle: &Handle, spec: Spec, next: Option<Handler<usize>>) -> Self {
         let ran_on = Arc::new(Mutex::new(BTreeSet::new()));
         let noted = ran_on.clone();
@@ -206,7 +208,7 @@ fn a_plan_leaves_each_where_it_may_stand_and_groups_together() {
     handlers.iter().for_each(|one| one.handler.send(0).expect("below the bound"));
     eventually("all have run", || handlers.iter().all(|one| !one.ran_on().is_empty()));
     let ran_on: Vec<_> = handlers.iter().map(Wanderer::ran_on).collect();
-    // Four have a choice, the group as one; core 2 is not the pair's.
+    // Four units have a choice, with the group as a single unit. Core 2 is not in the pair.
     assert_eq!([&ran_on[0], &ran_on[1], &ran_on[2], &ran_on[4], &ran_on[5]], [&[0], &[3], &[1], &[1], &[3]]);
     assert!(ran_on[3] == [0] || ran_on[3] == [1], "{ran_on:?}");
     let placed = handle.placements().handlers;
@@ -253,7 +255,7 @@ fn a_group_goes_with_the_first_that_was_registered_and_a_file_that_parts_it_is_t
     std::fs::remove_file(file).expect("the file is there");
 }
 
-/// Wants every unit on the next core in every round, whether it may stand there or not, and keeps what it sees.
+/// Wants every unit on the next core in every round, permitted or not, and keeps its observations.
 #[derive(Debug, Default)]
 struct Restless {
     seen: Arc<Mutex<Vec<Observation>>>,
@@ -288,7 +290,8 @@ impl Controller for Restless {
     }
 }
 
-/// Whatever a controller wants: what has a place stays in it, a group goes as one, and all of them count.
+/// Whatever the controller wants: a placed handler stays in its place, a group moves as a unit, and
+/// all units are counted.
 #[test]
 fn a_controller_moves_what_may_move_and_sees_all() {
     let runtime = four_cores(Policy::Trial);
@@ -300,7 +303,7 @@ fn a_controller_moves_what_may_move_and_sees_all() {
     let group = handle.color();
     let grouped = |name: &str| Spec::new(name).exclusion(Exclusion::Group(group.clone()));
     let pinned = Wanderer::new(&handle, spec("pinned").place(Place::Core(CoreIndex(2))), None);
-    // The core on which it would be next is not its.
+    // The next core in order is not permitted.
     let some = spec("some").place(Place::Cores(vec![CoreIndex(0), CoreIndex(2)]));
     let some = Wanderer::new(&handle, some, Some(pinned.handler));
     let write = Wanderer::new(&handle, grouped("write"), Some(some.handler));
@@ -333,7 +336,7 @@ fn a_controller_moves_what_may_move_and_sees_all() {
     assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
 }
 
-/// Lets a long event end, also when a test fails before.
+/// Lets a long event end, also if a test fails before.
 struct Over(Arc<AtomicBool>);
 
 impl Drop for Over {
@@ -342,8 +345,9 @@ impl Drop for Over {
     }
 }
 
-/// What waits behind a long event goes at once, in one message to the donor and one from there to each receiver; what runs goes when
-/// it ends, and what is empty with its next event.
+/// Colors that wait behind a long event move at once: a message to the donor, and a message from
+/// the donor to each receiver. The running color moves at the end of its event, and an empty color
+/// with its next event.
 #[test]
 fn a_donor_in_a_long_event_gives_what_waits_there() {
     let runtime = four_cores(Policy::Placed(PlanName::RoundRobin));
@@ -391,7 +395,7 @@ fn a_donor_in_a_long_event_gives_what_waits_there() {
     assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
 }
 
-/// All handlers go round the cores every millisecond while events are posted to them from everywhere.
+/// All handlers move to the next core every millisecond while events are posted.
 #[test]
 fn handlers_that_go_round_together_lose_nothing() {
     let runtime = four_cores(Policy::Trial);
@@ -420,7 +424,8 @@ fn handlers_that_go_round_together_lose_nothing() {
     assert_eq!((wrong.load(Ordering::Relaxed), runtime.shutdown(PATIENCE).events_dropped), (0, 0));
 }
 
-/// What has opened a socket has no choice any more: controllers are told.
+/// A handler that has opened a socket has no choice of cores any more, and the controller learns
+/// that.
 #[test]
 fn who_opens_a_socket_is_ruled_to_stay() {
     let runtime = four_cores(Policy::Trial);
@@ -479,7 +484,7 @@ fn a_trial_goes_by_the_options_it_is_given() {
     let runtime = with(TrialOptions::DWELL_NS_MIN).expect("a runtime starts");
     let handle = runtime.handle();
     let _pipeline = pipeline(&handle, 4, Duration::ZERO);
-    // As many take a minute where each plan stands for 2 s, longer than this waits.
+    // With 2 s per plan, as many rounds take a minute, longer than this test waits.
     eventually("rounds are held", || handle.snapshot().cores.iter().all(|core| core.rounds >= 30));
     runtime.shutdown(PATIENCE);
 }

@@ -1,4 +1,4 @@
-//! Free colors: everything that takes one runs beside everything else, where it may be.
+//! Free colors: their events and tasks run in parallel to everything else, on permitted cores.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Runs `on` with a free color and a barrier that as many must reach at once as there are cores.
+/// Runs `on` with a free color and a barrier for as many threads as cores.
 fn at_once(policy: Policy, on: impl Fn(&Handle, &Color, Arc<Barrier>)) {
     let runtime = four_cores(policy);
     let handle = runtime.handle();
@@ -21,7 +21,7 @@ fn at_once(policy: Policy, on: impl Fn(&Handle, &Color, Arc<Barrier>)) {
     assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (0, 0));
 }
 
-/// Were two of them ever to wait for each other, this would not end.
+/// If any two events waited for each other, the test would not end.
 #[test]
 fn events_and_tasks_of_a_free_color_run_at_once() {
     at_once(Policy::None, |handle, free, barrier| {
@@ -97,7 +97,7 @@ fn a_task_leaves_its_color_for_a_free_one_and_comes_back() {
     runtime.shutdown(PATIENCE);
 }
 
-/// It waits for nobody, and keeps to where it may be.
+/// A free color does not delay a meeting, and its placement holds.
 #[test]
 fn a_free_color_meets_at_once() {
     let runtime = four_cores(Policy::Adaptive);

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// Ten threads post to eight colors; each color sees each producer's events in order, and state needs no lock.
+/// Ten threads post to eight colors. Each color sees each producer's events in order, and the state
+/// needs no lock.
 #[test]
 fn events_of_a_color_run_in_order_whoever_posts() {
     const PRODUCERS: usize = 10;
@@ -100,7 +101,8 @@ fn a_panic_ends_its_event_and_nothing_else() {
     assert_eq!(snapshot.cores.iter().map(|core| core.panics).sum::<u64>(), 1);
 }
 
-/// What a handler said was cut to what others run; and however short its time, an event runs in each go.
+/// Regression: a handler's batch was cut to the turn's batch. Even with the shortest time limit, a
+/// go runs an event.
 #[test]
 fn a_batch_is_as_large_and_as_long_as_its_handler_says() {
     let allowed = vermeil_io::current_affinity();
@@ -137,7 +139,8 @@ fn a_batch_is_as_large_and_as_long_as_its_handler_says() {
     }
 }
 
-/// A runtime that drained stopped while an event ran, since only waiting ones counted: what it posted to another core was dropped.
+/// Regression: a draining runtime stopped while an event ran, because only waiting events counted,
+/// and the event's post to another core was dropped.
 #[test]
 fn what_a_running_event_posts_is_waited_for() {
     let runtime = runtime();
@@ -147,7 +150,7 @@ fn what_a_running_event_posts_is_waited_for() {
     let (ran_there, again, to) = (ran.clone(), hop.clone(), colors.clone());
     let handler = handle.handler("hop", move |left: usize| {
         ran_there.fetch_add(1, Ordering::Relaxed);
-        // Long enough for whoever waits to look several times.
+        // Long enough for several looks by the draining thread.
         std::thread::sleep(Duration::from_millis(5));
         if left > 0 {
             again.get().unwrap().post(&to[left % 2], left - 1).unwrap();

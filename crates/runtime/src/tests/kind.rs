@@ -1,4 +1,4 @@
-//! Kinds of tasks that a program registers: what is said of them holds for each poll.
+//! Registered kinds of tasks: the spec holds for each poll.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
@@ -16,7 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tasks with colors of their own and tasks of one color, some of which have hopped: all in the class of their kind.
+/// Tasks with their own colors and tasks of a shared color, some of which have hopped, all run in
+/// the class of their kind.
 #[test]
 fn tasks_of_a_class_have_its_share() {
     let class = |name, shares| Class::new(name).shares(NonZeroU32::new(shares).expect("not zero"));

@@ -1,5 +1,4 @@
-//! Sockets that are dropped somewhere, waited for by two tasks, or used by a task that is
-//! elsewhere.
+//! Sockets that are dropped anywhere, awaited by two tasks, or used by a task on another core.
 
 use super::{PATIENCE, eventually};
 use crate::{
@@ -21,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Two cores on each driver that this machine offers.
+/// Two cores, with each driver that this machine offers.
 fn both_drivers() -> Vec<Runtime> {
     let allowed = vermeil_io::current_affinity();
     let cpus = [allowed[0], *allowed.last().expect("a process has a cpu")];
@@ -53,7 +52,7 @@ async fn connected(address: SocketAddr) -> TcpStream {
     TcpStream::connect(address).await.expect("a connection")
 }
 
-/// A drop off the core of a socket was an error that nothing told, and the socket stayed open.
+/// Regression: a drop off the core of a socket was a silent error, and the socket stayed open.
 #[test]
 fn a_stream_that_is_dropped_anywhere_is_closed() {
     type Way = fn(&Handle, SocketAddr);
@@ -142,7 +141,7 @@ fn listeners_and_sources_that_are_dropped_anywhere_are_closed() {
         let (pipe, source) = std::io::pipe().map(|(reader, writer)| (writer, OwnedFd::from(reader))).unwrap();
         let task = handle.spawn_on(&color, async move {
             let (listener, source) = (TcpListener::new(socket).unwrap(), Source::new(source).unwrap());
-            // Both wait once, so the driver watches them.
+            // Both wait twice, so the driver watches both.
             for _ in 0..2 {
                 let mut limit = sleep(Duration::from_millis(1));
                 limit.limit(listener.accept()).await.expect_err("nothing comes");
@@ -157,7 +156,7 @@ fn listeners_and_sources_that_are_dropped_anywhere_are_closed() {
     }
 }
 
-/// Nothing could take the connections of a listener that was dropped, and they stayed open.
+/// Regression: connections of a dropped listener stayed open, because nothing could accept them.
 #[test]
 fn connections_of_a_dropped_listener_are_closed() {
     for runtime in both_drivers() {
@@ -181,7 +180,7 @@ fn connections_of_a_dropped_listener_are_closed() {
     }
 }
 
-/// A timer that was dropped elsewhere stood with its core until its deadline.
+/// Regression: a timer that was dropped on another core stayed armed until its deadline.
 #[test]
 fn sleeps_that_are_dropped_elsewhere_leave_no_timers() {
     for runtime in both_drivers() {
@@ -212,7 +211,7 @@ fn sleeps_that_are_dropped_elsewhere_leave_no_timers() {
     }
 }
 
-/// The waker of the first was lost, and it waited for ever.
+/// Regression: the waker of the first task was lost, and that task waited for ever.
 #[test]
 fn a_second_task_that_waits_for_the_same_is_refused() {
     for runtime in both_drivers() {
@@ -236,7 +235,7 @@ fn a_second_task_that_waits_for_the_same_is_refused() {
                 handle.spawn_on(&color, async move { source.readable().await });
                 receives
             };
-            // The others are polled first.
+            // The first tasks are polled before this task continues.
             yield_now().await;
             yield_now().await;
             let errors = [
@@ -253,7 +252,7 @@ fn a_second_task_that_waits_for_the_same_is_refused() {
             firsts.await.expect("it ends")
         });
         let mut peer = accepted(&listener);
-        // Not before: a first task that has its byte waits no longer.
+        // Not earlier, because a first task that has received its byte no longer waits.
         is_refused.recv().expect("the second tasks are refused");
         peer.write_all(b"x").unwrap();
         assert_eq!(task.wait(), Ok(1));
@@ -261,7 +260,7 @@ fn a_second_task_that_waits_for_the_same_is_refused() {
     }
 }
 
-/// It panicked.
+/// Regression: the second send panicked.
 #[test]
 fn a_second_send_before_sent_is_an_error() {
     for runtime in both_drivers() {
@@ -285,7 +284,7 @@ fn a_second_send_before_sent_is_an_error() {
     }
 }
 
-/// The peer saw a clean end after a part.
+/// Regression: the peer saw a clean end after partial data.
 #[test]
 fn a_drop_before_all_is_sent_resets_the_connection() {
     for runtime in both_drivers() {
@@ -326,7 +325,8 @@ fn the_end_of_a_runtime_resets_what_is_not_sent() {
     }
 }
 
-/// A task with a socket that was stolen before its first poll got an error for every call.
+/// Regression: a task with a socket that was stolen before its first poll got an error for every
+/// call.
 #[test]
 fn a_task_goes_to_the_socket_that_it_waits_for() {
     for policy in ["none", "mely", "adaptive"] {
@@ -339,7 +339,7 @@ fn a_task_goes_to_the_socket_that_it_waits_for() {
             let stream = handle.spawn_on(&handle.color_on(core), connected(address)).wait().expect("it ends");
             let mut peer = accepted(&listener);
             let counted = visits.clone();
-            // Its color is placed anywhere.
+            // The color of this task may be on any core.
             let task = handle.spawn(async move {
                 let mut got = Vec::new();
                 for _ in 0..3 {

@@ -1,4 +1,5 @@
-//! Code that has several colors at once: what it may touch, where it runs, and that nobody waits for ever.
+//! Meetings: code that holds several colors at once. Which state and which core the code uses, and
+//! that no meeting deadlocks.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{Color, Colored, CoreIndex, Handle, Place, Policy, Source, core_index};
@@ -8,7 +9,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Transfers between accounts, each with a color, while each account is also used alone: money is neither made nor lost.
+/// Transfers between accounts, each with a color, while each account is also used alone: the sum
+/// stays constant.
 #[test]
 fn meetings_have_all_their_colors_and_never_lock_up() {
     const ACCOUNTS: usize = 6;
@@ -115,7 +117,7 @@ fn a_meeting_is_where_each_of_its_colors_may_be() {
     }
 }
 
-/// A color that has opened a socket on its core, which it may leave otherwise.
+/// A color that has opened a socket on its core, and that could move before.
 fn with_socket(handle: &Handle) -> (Color, Arc<Colored<Option<Source>>>) {
     let color = handle.color();
     let kept = Arc::new(Colored::new(color.id(), None));
@@ -151,7 +153,7 @@ fn a_meeting_is_where_the_sockets_of_its_colors_are() {
     }
 }
 
-/// It was found out when some of the colors waited already, for ever.
+/// Regression: the error was found only after some of the colors already waited, for ever.
 #[test]
 fn a_meeting_that_cannot_be_leaves_its_colors_alone() {
     let (runtime, other) = (four_cores(Policy::Adaptive), four_cores(Policy::Adaptive));

@@ -26,10 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest a test waits for what must happen.
+/// Longest wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How many are inside at once, at most, and how many came in all.
+/// The largest number of threads inside at once, and the total number of visits.
 #[derive(Default)]
 pub(crate) struct Inside {
     now: AtomicUsize,
@@ -42,7 +42,7 @@ impl Inside {
         self.stay(std::thread::yield_now);
     }
 
-    /// Stays until so many have been inside at once.
+    /// Stays until `met` threads have been inside at once.
     pub(crate) fn visit_until(&self, met: usize) {
         self.stay(|| eventually("they meet", || self.most.load(Ordering::SeqCst) >= met));
     }
@@ -56,7 +56,7 @@ impl Inside {
     }
 }
 
-/// Two cores, on one cpu if there is only one.
+/// Two cores, on a single cpu if the machine has only one.
 pub(crate) fn runtime() -> Runtime {
     runtime_with(Limits::default())
 }
@@ -71,14 +71,14 @@ pub(crate) fn runtime_with(limits: Limits) -> Runtime {
         .expect("a runtime starts")
 }
 
-/// Four cores, on as many cpus as there are.
+/// Four cores, on as many cpus as the process may use.
 pub(crate) fn four_cores(policy: Policy) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     let cpus = (0..4).map(|core| allowed[core % allowed.len()]);
     Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(policy).build().expect("a runtime starts")
 }
 
-/// One single-core runtime per driver that this machine offers.
+/// A single-core runtime for each driver that this machine offers.
 pub(crate) fn runtimes_of_both_drivers() -> Vec<Runtime> {
     let cpu = vermeil_io::current_affinity()[0];
     let build = |choice| {

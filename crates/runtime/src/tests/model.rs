@@ -109,7 +109,7 @@ fn places_are_kept_whatever_the_policy() {
     }
 }
 
-/// What a leader posts is posted during its run: its followers run on the core on which it ran.
+/// An event of the leader posts during its run, so its followers run on the same core.
 #[test]
 fn who_follows_runs_where_its_leader_ran() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::NCopy] {
@@ -140,7 +140,7 @@ fn who_follows_runs_where_its_leader_ran() {
             eventually("both have run", || ran.load(Ordering::Relaxed) == 3 * round - 1);
             after.send(color.core()).expect("below the bound");
             eventually("all have run", || ran.load(Ordering::Relaxed) == 3 * round);
-            // Only an empty color goes elsewhere.
+            // Only an empty color moves.
             let own = after.color().expect("a handler with a color of its own");
             eventually("the colors are empty", || color_of_producer.is_empty() && own.is_empty());
         }
@@ -149,7 +149,8 @@ fn who_follows_runs_where_its_leader_ran() {
     }
 }
 
-/// Both classes always have more to do than one core can; one may have nine tenths of it, and is always late for its target.
+/// Both classes always have more work than the core can do. The first class has nine tenths of the
+/// time, and always misses its target delay.
 #[test]
 fn classes_divide_a_core_and_starve_nobody() {
     let runtime = |target: Option<Duration>| {
@@ -176,7 +177,7 @@ fn classes_divide_a_core_and_starve_nobody() {
                         std::hint::spin_loop();
                     }
                     ran[at].fetch_add(1, Ordering::Relaxed);
-                    // Refused when the runtime stops.
+                    // Fails when the runtime stops.
                     let _ = own.get().expect("set before anything is posted").post(&color, color.clone());
                 });
                 assert!(posts.set(handler).is_ok());
@@ -232,7 +233,8 @@ fn a_batch_waits_for_its_number_or_its_time() {
     }
 }
 
-/// The cryptography of a connection leaves its color and comes back: state of either is reached on it and nowhere else.
+/// The cryptography of a connection leaves its color and returns. State of either color is reached
+/// only on that color.
 #[test]
 fn a_task_hops_to_another_color_and_back() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync] {

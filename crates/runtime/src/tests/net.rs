@@ -9,7 +9,7 @@ use std::{
 };
 use vermeil_io::{ListenOptions, listen};
 
-/// Answers every byte it receives with the same byte, twice.
+/// Answers each received byte with the same byte, twice.
 async fn double(stream: TcpStream) -> std::io::Result<usize> {
     let (mut buffer, mut total) = (Vec::new(), 0);
     while stream.recv(&mut buffer).await? > 0 {
@@ -22,7 +22,7 @@ async fn double(stream: TcpStream) -> std::io::Result<usize> {
     Ok(total)
 }
 
-/// Serves connections until `count` have ended; gives the bytes they sent.
+/// Serves connections until `count` connections have ended; returns the received bytes.
 fn serve(handle: &Handle, count: usize) -> (SocketAddr, crate::Task<usize>) {
     let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
     let addr = std::net::TcpListener::from(socket.try_clone().unwrap()).local_addr().unwrap();
@@ -70,7 +70,7 @@ fn many_connections_are_served_at_once() {
     }
 }
 
-/// Sends `count` bytes to a doubler and counts what comes back.
+/// Sends `count` bytes to a doubler and counts the bytes of the answer.
 async fn ask(stream: TcpStream, count: usize) -> std::io::Result<usize> {
     stream.send(vec![7; count], Bytes::new(), More::No)?;
     stream.sent().await?;
@@ -94,7 +94,8 @@ fn tasks_connect_to_tasks() {
             assert_eq!(client.wait().unwrap().unwrap(), count * 2000);
         }
         assert_eq!(total.wait(), Ok(55_000));
-        // Closed for sure, which the server's listener is only when its driver comes to it.
+        // Certainly closed, while the server's listener closes only when its driver looks at the
+        // listener.
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let refused = handle
             .spawn(async move { TcpStream::connect(closed).await.map(drop).map_err(|error| error.kind()) });
@@ -102,7 +103,7 @@ fn tasks_connect_to_tasks() {
     }
 }
 
-/// The queue of the listener is full when the second connection is asked for.
+/// The queue of the listener is full when the second client connects.
 #[test]
 fn a_full_unix_queue_is_waited_for() {
     for runtime in runtimes_of_both_drivers() {
@@ -144,7 +145,8 @@ fn a_socket_is_refused_off_its_core() {
     assert!(error.to_string().contains("on a core of the runtime"), "{error}");
 }
 
-/// A stream knew its core by index alone: on the same core of another runtime it reached, and closed, that one's.
+/// Regression: a stream knew its core by index alone. On the same core of another runtime the
+/// stream reached, and closed, that runtime's socket.
 #[test]
 fn a_socket_is_refused_on_the_same_core_of_another_runtime() {
     let pair = || std::os::unix::net::UnixStream::pair().unwrap();

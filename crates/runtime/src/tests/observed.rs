@@ -1,4 +1,4 @@
-//! What is noted of events: histograms, and recordings that name posters.
+//! Observations of events: histograms, and recordings that name posters.
 
 use super::{PATIENCE, eventually};
 use crate::{CoreIndex, Handle, Handler, Observe, Pinning, Runtime, Snapshot, recording::Recording};
@@ -16,8 +16,8 @@ fn runtime(policy: &str, observe: Observe, record: usize) -> Runtime {
         .expect("a runtime starts")
 }
 
-/// An event of `first` on core 0 posts one of `second` on core 1, so many times; gives the handle of the
-/// runtime, which has ended: what its cores noted is there for all to see.
+/// An event of `first` on core 0 posts an event of `second` on core 1, `times` times. Returns the
+/// handle of the runtime, which has ended, so its observations are complete.
 fn relay(runtime: Runtime, times: u64) -> Handle {
     let handle = runtime.handle();
     let (near, far) = (handle.color_on(CoreIndex(0)), handle.color_on(CoreIndex(1)));
@@ -54,7 +54,7 @@ fn everything_is_observed_when_asked_for() {
         let (first, second) = (times("first"), times("second"));
         assert_eq!(first.queue_delay.count(), 500, "{policy}");
         assert_eq!((first.warm_run.count(), first.cold_run.count()), (500, 0), "{policy}");
-        // Handed over by another core: cold wherever its color ran before.
+        // Posted by another core, so the run is cold wherever the color ran before.
         assert_eq!((second.queue_delay.count(), second.warm_run.count()), (500, 0), "{policy}");
         assert_eq!(second.cold_run.count(), 500, "{policy}");
         assert_eq!(snapshot.cores[1].times, *second, "{policy}");

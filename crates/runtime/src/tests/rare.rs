@@ -1,4 +1,4 @@
-//! Steals, moves and wakes are counted once, by whoever does them and for the handler they are done for.
+//! Steals, moves and wakes are counted once, for the acting thread and for the right handler.
 
 use super::{PATIENCE, eventually, four_cores, runtime};
 use crate::{CoreIndex, Handle, HandlerSnapshot, Pinning, Place, Policy, Runtime, Spec};
@@ -129,7 +129,7 @@ fn who_follows_moves_when_its_leader_has() {
         eventually("it has run", || ran.load(Ordering::Relaxed) == round && follower.is_empty());
     }
     runtime.shutdown(PATIENCE);
-    // It was nowhere before it ran.
+    // The first run does not count, because the color was on no core before.
     assert_eq!(of(&handle, "follow").moves, 2);
     assert_eq!(of_cores(&handle, |core| core.moves), [0, 1, 0, 1]);
 }

@@ -1,4 +1,4 @@
-//! Backpressure: bounded colors, full cores, and who waits for room in either.
+//! Backpressure: bounded colors, full cores, and posters that wait for room in either.
 
 use super::{PATIENCE, eventually, four_cores, runtime, runtime_with};
 use crate::{
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A handler that says what it has come to and waits to be let go; what it has begun with.
+/// A handler that reports each begin and waits for its release.
 struct Gate {
     handler: Handler<u32>,
     begun: Receiver<u32>,
@@ -37,13 +37,13 @@ impl Gate {
         Self { handler, begun, release }
     }
 
-    /// Lets go of what runs, and waits for what begins then.
+    /// Releases the running event, and waits for the next begin.
     fn next(&self) -> u32 {
         self.release.send(()).expect("it waits");
         self.begins()
     }
 
-    /// Waits for what begins.
+    /// Waits for an event to begin.
     fn begins(&self) -> u32 {
         self.begun.recv_timeout(PATIENCE).expect("one more begins")
     }
@@ -57,7 +57,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on a thread that is no core's.
+/// Waits for a future on a thread that is no core.
 fn wait_here<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let (mut future, deadline) = (pin!(future), Instant::now() + PATIENCE);
@@ -113,7 +113,8 @@ fn a_full_color_gives_the_event_back_and_keeps_nobody_else() {
     runtime.shutdown(PATIENCE);
 }
 
-/// Tasks that wait for a color of one place, one of which is cancelled, and a plain post that must not pass them.
+/// Tasks wait for a color with a single place. A cancelled task leaves the line, and a plain post
+/// must not overtake the others.
 #[test]
 fn who_waits_longest_is_let_in_first() {
     let runtime = four_cores(Policy::Adaptive);
@@ -165,7 +166,7 @@ fn a_full_core_lets_in_who_waits() {
     eventually("it waits", || waiting(&handle, 0) == 1);
     let second = thread::spawn(move || wait_here(posts.post_when_room(&outside, 5)));
     eventually("it waits, too", || waiting(&handle, 0) == 2);
-    // One that gives up keeps nobody.
+    // A poster that gives up delays no other poster.
     {
         let mut dropped = Box::pin(posts.post_when_room(&color, 6));
         assert!(poll_once(dropped.as_mut()).is_none());
@@ -174,7 +175,7 @@ fn a_full_core_lets_in_who_waits() {
     assert_eq!(waiting(&handle, 0), 2);
     assert_eq!(gate.handler.post(&color, 7).map_err(|full| full.of), Err(FullOf::Core));
     let mut seen: Vec<_> = (0..4).map(|_| gate.next()).collect();
-    // Those let in at once post in any order.
+    // Posters that were let in at once post in any order.
     seen[2..].sort_unstable();
     assert_eq!(seen, [1, 2, 4, 5]);
     gate.release.send(()).expect("it waits");
@@ -184,7 +185,7 @@ fn a_full_core_lets_in_who_waits() {
     runtime.shutdown(PATIENCE);
 }
 
-/// A place goes on to the next when the future that it was kept for is dropped.
+/// If the future with a reserved place is dropped, the place goes to the next poster.
 #[test]
 fn a_place_that_is_not_taken_goes_on() {
     let limits = Limits { events_per_core: 1, ..Limits::default() };
@@ -210,8 +211,8 @@ fn a_place_that_is_not_taken_goes_on() {
     assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
 }
 
-/// Many tasks on four cores, in rooms of very few places, some of whom post without waiting and some of whom give up: whoever waits is
-/// let in, nothing runs twice, and no place is lost.
+/// Many tasks on four cores post to rooms with very few places; some post without waiting and some
+/// give up. Every waiting poster enters, no event runs twice, and no place is lost.
 #[test]
 fn nobody_waits_for_ever_and_no_place_is_lost() {
     const TASKS: usize = 24;
@@ -250,7 +251,7 @@ fn nobody_waits_for_ever_and_no_place_is_lost() {
                             }
                         }
                         1 => {
-                            // Gives up after one look, waiting or let in.
+                            // Gives up after a single look, whether waiting or let in.
                             let mut waits = Box::pin(work.post_when_room(&colors[at], at));
                             if poll_once(waits.as_mut()).is_some() {
                                 posted.fetch_add(1, Ordering::Relaxed);
@@ -284,7 +285,7 @@ fn nobody_waits_for_ever_and_no_place_is_lost() {
     }
 }
 
-/// Tasks that wait are cancelled, and whoever waits elsewhere gets its event back.
+/// Waiting tasks are cancelled, and waiting threads get their events back.
 #[test]
 fn a_runtime_stops_whoever_waits_for_room() {
     let core_full = Limits { events_per_core: 1, ..Limits::default() };
@@ -296,7 +297,8 @@ fn a_runtime_stops_whoever_waits_for_room() {
         gate.handler.post(&color, 0).expect("there is room");
         assert_eq!(gate.begins(), 0);
         gate.handler.post(&color, 1).expect("there is room");
-        // It has its place and is never polled again: those behind it would wait for ever.
+        // The future has its place and is never polled again, so posters behind it would wait for
+        // ever.
         let mut keeps = Box::pin(gate.handler.post_when_room(&color, 2));
         assert!(poll_once(keeps.as_mut()).is_none());
         let (posts, to) = (gate.handler, color.clone());
@@ -375,10 +377,11 @@ fn bounds_go_with_keys_groups_and_free_colors() {
     assert!(grouped.post(&handle.color(), ()).is_err(), "its color is the group's");
     gate.release.send(()).expect("it waits");
 
-    // Else what begins next may be let go in their place.
+    // Otherwise the next gate event may get the release of an earlier event.
     eventually("all have ended", || color.is_empty() && group.is_empty());
 
-    // All of its events' colors are on one core, which is kept busy by one that has begun; two more may wait.
+    // The colors of all its events are on a single core, which a begun event keeps busy. Two more
+    // events may wait.
     let free = handle.free_color_at(&crate::Place::Core(CoreIndex(1))).bounded(2);
     assert!(free.is_free());
     gate.handler.post(&free, 4).expect("there is room");

@@ -1,4 +1,5 @@
-//! Handlers of which only so many events run at once, on whatever colors: how many, in which order, and what waits meanwhile.
+//! Handlers with a bound on parallel events, on any colors: the number, the order, and the colors
+//! that wait meanwhile.
 
 use super::{Inside, PATIENCE, eventually, four_cores, runtime};
 use crate::{
@@ -16,7 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// Two bounded handlers and an unbounded one share colors, which all post: every event runs, in the order of its color.
+/// Two bounded handlers and an unbounded handler share colors. Every event runs, in the order of
+/// its color.
 #[test]
 fn no_more_run_at_once_than_said_and_colors_keep_their_order() {
     const COLORS: usize = 12;
@@ -73,7 +75,7 @@ fn no_more_run_at_once_than_said_and_colors_keep_their_order() {
     }
 }
 
-/// A handler of which one event runs at once and waits to be let go.
+/// A handler with a bound of a single event, which waits for its release.
 fn gate(handle: &Handle) -> (Handler<u32>, Receiver<u32>, Sender<()>) {
     let ((entered, enters), (release, released)) = (channel(), channel());
     let released = Mutex::new(released);
@@ -102,7 +104,7 @@ fn who_waits_longest_is_next_and_its_core_goes_on() {
         for (number, color) in (0..).zip(&near) {
             gate.post(color, number).expect("below the bound");
             note.post(color, number).expect("below the bound");
-            // It has come to wait before the next one does.
+            // Ensures that this event waits before the next event arrives.
             let after = handle.color_on(CoreIndex(0));
             handle.spawn_on(&after, yield_now()).wait().expect("the core goes on");
         }
@@ -120,7 +122,8 @@ fn who_waits_longest_is_next_and_its_core_goes_on() {
     }
 }
 
-/// What waits for a slot keeps a task of its color from ending, and neither keeps the runtime.
+/// An event that waits for a slot blocks a task of its color; neither delays the stop of the
+/// runtime.
 #[test]
 fn a_runtime_stops_whatever_waits_for_a_slot() {
     let runtime = runtime();
@@ -151,8 +154,9 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
     assert_eq!(enters.try_iter().count() + stopped.events_dropped, 6);
 }
 
-/// A core that has nothing left to do stopped while a task that was in its first poll elsewhere had a slot: the next to have it was queued
-/// there, never ran, and the first waited for it for ever.
+/// Regression: an idle core stopped while a task in its first poll on another core had a slot. The
+/// next task with the slot was queued on the stopped core and never ran, so the first core waited
+/// for that task for ever.
 #[test]
 fn a_task_that_has_a_slot_when_the_runtime_stops_ends() {
     let runtime = runtime();
@@ -173,7 +177,8 @@ fn a_task_that_has_a_slot_when_the_runtime_stops_ends() {
     assert!(first.wait().is_err() && second.wait().is_err());
 }
 
-/// Of many that wait, those whose turn comes after their core has ended, and those who never get a slot.
+/// Of many waiting colors, some get the slot after their core has ended, and some never get the
+/// slot.
 #[test]
 fn what_waits_when_nothing_runs_any_more_is_dropped() {
     const WAITING: usize = 2_000;
@@ -206,7 +211,7 @@ fn what_waits_when_nothing_runs_any_more_is_dropped() {
     assert!(colors.iter().all(Color::is_empty));
 }
 
-/// Of a task polls count, not waits: all of them are there, and one is polled at once.
+/// For a task polls count, not waits: all tasks exist, and a single task is polled at a time.
 #[test]
 fn tasks_of_a_bounded_kind_are_polled_one_at_a_time() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync] {
@@ -237,7 +242,7 @@ fn tasks_of_a_bounded_kind_are_polled_one_at_a_time() {
     }
 }
 
-/// They came one after the other, while those before waited for something, and shared a color for life.
+/// Regression: tasks that arrived one by one, while earlier tasks waited, shared a color for life.
 #[test]
 fn as_many_tasks_are_polled_at_once_as_said_whenever_they_came() {
     const MOST: usize = 3;
@@ -265,7 +270,8 @@ fn as_many_tasks_are_polled_at_once_as_said_whenever_they_came() {
     runtime.shutdown(PATIENCE);
 }
 
-/// Zero is one, and as many as there are cores is no bound: nothing is made for each of a huge number.
+/// A bound of zero means one. A bound of at least the number of cores is no bound, so a huge number
+/// allocates nothing.
 #[test]
 fn a_bound_that_makes_no_sense_is_the_next_that_does() {
     let runtime = four_cores(Policy::None);

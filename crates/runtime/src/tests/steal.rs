@@ -1,5 +1,5 @@
-//! Stealing by every policy: everything runs once and in order wherever it goes, what must stay stays, and nothing is
-//! caught behind a long event.
+//! Stealing by every policy: each event runs once and in order on any core, bound colors stay, and
+//! no color stays behind a long event.
 
 use super::{PATIENCE, eventually};
 use crate::{Colored, CoreIndex, Handle, Handler, Pinning, Policy, Runtime, Spec, TcpListener, core_index};
@@ -12,7 +12,7 @@ use std::{
 };
 use vermeil_io::{ListenOptions, listen};
 
-/// Three cores, more than some machines have cpus: the thread of each is preempted anywhere.
+/// Three cores, more than the cpus of some machines, so each core's thread is preempted anywhere.
 fn runtime(policy: Policy) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     let cpus = (0..3).map(|core| allowed[core % allowed.len()]);
@@ -34,7 +34,7 @@ fn steals(handle: &Handle) -> u64 {
     handle.snapshot().cores.iter().map(|core| core.steals).sum()
 }
 
-/// One event on core 0 posts all the work there is; the other cores have to come for it.
+/// An event on core 0 posts all work, so the other cores must steal.
 #[test]
 fn what_one_core_produces_runs_on_all_once_and_in_order() {
     const COLORS: usize = 24;
@@ -71,7 +71,7 @@ fn what_one_core_produces_runs_on_all_once_and_in_order() {
                     work.post(color, (index, number, next.clone())).expect("below the bound");
                 }
             }
-            // Until something was stolen: on a busy machine the others may come late.
+            // Runs until a steal has happened, because other cores may be late on a busy machine.
             let deadline = Instant::now() + PATIENCE;
             while steals(&maker) == 0 && Instant::now() < deadline {
                 std::thread::yield_now();
@@ -86,14 +86,15 @@ fn what_one_core_produces_runs_on_all_once_and_in_order() {
         assert!(spread > 1 && steals(&handle) > 0, "{policy}: {:?}", handle.snapshot());
         let stopped = runtime.shutdown(PATIENCE);
         assert_eq!((stopped.events_dropped, stopped.tasks_cancelled), (0, 0), "{policy}");
-        // Only those of `work` may go.
+        // Only colors of `work` may move.
         let of_handler =
             |handler: &crate::HandlerSnapshot| (handler.name == "work").then_some(handler.steals);
         assert_eq!(handle.snapshot().handlers.iter().find_map(of_handler), Some(steals(&handle)), "{policy}");
     }
 }
 
-/// What is annotated to suffer much from a move goes nevertheless, for a budget that is told.
+/// A color that is annotated with a high penalty is stolen nevertheless, within a budget that is
+/// reported.
 #[test]
 fn what_is_stolen_to_learn_is_told() {
     let runtime = runtime(Policy::Adaptive);
@@ -101,7 +102,7 @@ fn what_is_stolen_to_learn_is_told() {
     assert!(handle.placements().explored.is_zero());
     let wake = handle.handler("wake", |()| ());
     let mut round = 0;
-    // Another handler each time: of this one it is known by then what its moves cost.
+    // A new handler each time, because the costs of the old handler's moves are known by now.
     eventually("something is stolen to learn", || {
         round += 1;
         let annotated = Spec::new(format!("work-{round}")).cost(Duration::from_micros(5)).penalty(20);
@@ -110,7 +111,7 @@ fn what_is_stolen_to_learn_is_told() {
         let made = handle.spawn_on(&handle.color_on(CoreIndex(0)), async move {
             let colors: Vec<_> = (0..20).map(|_| maker.color()).collect();
             colors.iter().for_each(|color| work.post(color, ()).expect("below the bound"));
-            // Thieves look for work when they have run something.
+            // A thief searches after it has run an event.
             for core in [1, 2].map(CoreIndex) {
                 wake.post(&maker.color_on(core), ()).expect("below the bound");
             }
@@ -127,7 +128,7 @@ fn what_is_stolen_to_learn_is_told() {
     assert_eq!(handle.placements().explored, Duration::from_nanos(explored_ns));
 }
 
-/// A color that was placed, or that has a socket, runs where it was put.
+/// A placed color, or a color with a socket, runs only on its core.
 #[test]
 fn what_must_stay_stays() {
     for policy in stealing() {
@@ -160,7 +161,7 @@ fn what_must_stay_stays() {
     }
 }
 
-/// A long event that posts something short and waits for it: only another core can run it.
+/// A long event posts a short event and waits for it, so only another core can run the short event.
 #[test]
 fn nothing_is_caught_behind_a_long_event() {
     let runtime = runtime(Policy::Adaptive);
@@ -189,7 +190,8 @@ fn nothing_is_caught_behind_a_long_event() {
     runtime.shutdown(PATIENCE);
 }
 
-/// Tasks that never run at once with anything on their color, wherever that goes; sleeps and wake-ups follow them.
+/// Tasks never overlap with other events of their color on any core. Sleeps and wake-ups follow the
+/// tasks.
 #[test]
 fn tasks_and_their_timers_follow_their_color() {
     for policy in stealing() {
@@ -221,7 +223,8 @@ fn tasks_and_their_timers_follow_their_color() {
     }
 }
 
-/// A color that one other core calls, and nobody else, goes to live there, though its own core does not sleep.
+/// A color that a single other core calls, and no further core, moves to that core, although the
+/// color's own core does not sleep.
 #[test]
 fn a_color_comes_to_who_calls_it_again_and_again() {
     let runtime = runtime(Policy::Adaptive);
@@ -261,8 +264,8 @@ fn a_color_comes_to_who_calls_it_again_and_again() {
     runtime.shutdown(PATIENCE);
 }
 
-/// A task that waited for another's end, on a core where much waits: it came to its turn behind all of it, though it would have
-/// gone on at once where the other had ended.
+/// Regression: a task waited for another task's end, on a core with a long queue. The task then ran
+/// behind the whole queue, although it could have run at once on the other task's core.
 #[test]
 fn a_task_goes_on_where_its_turn_comes_sooner() {
     const QUEUED: usize = 5_000;
@@ -278,7 +281,7 @@ fn a_task_goes_on_where_its_turn_comes_sooner() {
             }
         })
     };
-    // They steal nothing: they have something to do.
+    // These cores steal nothing, because they have work.
     let busy = [other, third].map(|core| yields_until(core, &over));
     let awaited = yields_until(other, &ends);
     let (maker, begins) = (handle.clone(), begun.clone());

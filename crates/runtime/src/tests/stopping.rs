@@ -1,4 +1,4 @@
-//! Starts that fail, and ends: on a core, with an event that does not return, and what is left of a
+//! Failing starts, and stops: on a core, with an event that does not return, and the state of a
 //! runtime afterwards.
 
 use super::{PATIENCE, eventually, runtime, runtime_with};
@@ -20,14 +20,14 @@ use std::{
 /// No machine has this cpu.
 const NOWHERE: usize = 100_000;
 
-/// Ends a test that would hang.
+/// Fails a test that would hang.
 fn within_patience<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || done.send(f()));
     ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}"))
 }
 
-/// Cores that had started waited for the end of one that never began.
+/// Regression: started cores waited for the end of a core that never began.
 #[test]
 fn a_core_that_cannot_be_pinned_fails_the_build_wherever_it_stands() {
     let cpus = vermeil_io::current_affinity();
@@ -64,7 +64,7 @@ fn a_build_on_a_core_is_refused() {
     );
 }
 
-/// The core waited in `join` for another core, which waited for the first.
+/// Regression: the core waited in `join` for another core, which waited for the first core.
 #[test]
 fn a_runtime_that_ends_on_its_own_core_panics_with_advice_and_ends() {
     type Way = fn(Runtime);
@@ -85,7 +85,7 @@ fn a_runtime_that_ends_on_its_own_core_panics_with_advice_and_ends() {
     }
 }
 
-/// One event that did not return kept the process from ending.
+/// Regression: an event that did not return kept the process from ending.
 #[test]
 fn shutdown_leaves_a_core_behind_whose_event_does_not_return() {
     let runtime = runtime_with(Limits { stop_grace: Duration::from_millis(50), ..Limits::default() });
@@ -104,7 +104,7 @@ fn shutdown_leaves_a_core_behind_whose_event_does_not_return() {
     let [left] = &stopped.cores_left[..] else { panic!("{stopped:?}") };
     assert_eq!((left.core, left.running.as_deref()), (CoreIndex(1), Some("stuck")));
     assert!(left.to_string().contains("\"stuck\" has not returned"), "{left}");
-    // The thread ends by itself when the event returns, and lets go of the runtime.
+    // The thread ends by itself when the event returns, and releases the runtime.
     let shared = Arc::downgrade(&handle.shared.arc());
     drop((handle, stuck));
     goes_on.store(true, Ordering::Release);
@@ -140,7 +140,7 @@ fn posts_are_refused_after_the_end() {
     assert_eq!(kind.spawn_on(&color, async { 1 }).wait(), Err(TaskError::Cancelled));
 }
 
-/// Handlers kept their runtime, and what they had closed over, for the life of the process.
+/// Regression: handlers kept their runtime and their captured state for the life of the process.
 #[test]
 fn a_runtime_with_handlers_is_freed_with_its_last_handle() {
     for policy in ["none", "adaptive", "libasync"] {
@@ -151,7 +151,7 @@ fn a_runtime_with_handlers_is_freed_with_its_last_handle() {
         let exclusions =
             [Exclusion::Color, Exclusion::Handler, Exclusion::Group(group.clone()), Exclusion::None];
         for exclusion in exclusions {
-            // A handle in the code was a cycle.
+            // Regression: a handle in the code was a cycle.
             let (held, inner) = (state.clone(), handle.clone());
             let spec = Spec::new("holds").exclusion(exclusion.clone());
             let handler = handle.handler(spec.at_most(1), move |()| drop((held.clone(), inner.clone())));
@@ -171,8 +171,8 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").expect("/proc is mounted").count()
 }
 
-/// Two hundred runtimes left four hundred descriptors. The other tests of this process open some as
-/// well.
+/// Regression: two hundred runtimes left four hundred descriptors open. The other tests of this
+/// process open some descriptors too.
 #[test]
 fn runtimes_with_handlers_leave_no_descriptors() {
     const RUNTIMES: usize = 200;
@@ -211,7 +211,7 @@ fn a_panicked_task_gives_its_message_and_payload() {
     assert!(thrown.take_payload().is_none());
 }
 
-/// A panic named a line of the runtime instead of the line that was wrong.
+/// Regression: a panic named a line of the runtime instead of the caller's line.
 #[test]
 fn panics_name_the_line_of_the_caller() {
     static PLACES: Mutex<Vec<String>> = Mutex::new(Vec::new());

@@ -1,4 +1,5 @@
-//! What follows what runs: the one color that it has woken, ahead of the queue; several in the order of the queue.
+//! Succession: a single woken color runs next, ahead of the queue; several woken colors run in the
+//! order of the queue.
 
 use super::PATIENCE;
 use crate::{CoreIndex, Handle, Handler, Policy, Runtime, Spec};
@@ -7,13 +8,14 @@ use std::{
     time::Duration,
 };
 
-/// One core, so that the order says it all.
+/// A single core, so that the order is deterministic.
 fn runtime(policy: Policy) -> Runtime {
     let cpu = vermeil_io::current_affinity()[0];
     Runtime::builder().cpus([cpu]).policy(policy).build().expect("a runtime starts")
 }
 
-/// On a core with the events `a` and `c` queued, `a` wakes these; gives the order in which all ran. `a` is said to take `cost`.
+/// On a core with the events `a` and `c` queued, `a` wakes `wakes`; returns the order of all runs.
+/// `a` is annotated with `cost`.
 fn order(policy: Policy, cost: Duration, wakes: &'static [char]) -> String {
     let runtime = runtime(policy);
     let handle = runtime.handle();
@@ -66,7 +68,7 @@ fn several_and_what_a_long_event_wakes_wait_their_turn() {
     assert_eq!(order(Policy::Adaptive, Duration::from_millis(1), &['b']), "acb");
 }
 
-/// Two colors that wake each other for ever: a third one has its turn nevertheless.
+/// Two colors wake each other for ever; a third color still gets its turn.
 #[test]
 fn a_pair_does_not_keep_the_others_waiting() {
     let runtime = runtime(Policy::Adaptive);
@@ -75,7 +77,7 @@ fn a_pair_does_not_keep_the_others_waiting() {
     let again: Arc<OnceLock<Handler<usize>>> = Arc::default();
     let talk = handle.handler("talk", {
         let again = again.clone();
-        // A runtime that ends takes no more.
+        // Fails when the runtime ends.
         move |to: usize| drop(again.get().expect("set before").post(&colors[to], 1 - to))
     });
     assert!(again.set(talk).is_ok(), "set once");

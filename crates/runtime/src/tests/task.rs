@@ -41,7 +41,7 @@ fn before_a_task_goes_on_in_the_next_turn_its_core_has_looked_at_its_io() {
     assert!(task.wait().unwrap() >= 10);
 }
 
-/// Tasks of one color take turns and never overlap; those of another color run beside them.
+/// Tasks of a color take turns and never overlap; tasks of other colors run in parallel.
 #[test]
 fn tasks_of_a_color_share_state_without_locks() {
     let runtime = runtime();
@@ -66,7 +66,8 @@ fn tasks_of_a_color_share_state_without_locks() {
     assert_eq!(handle.spawn_on(&color, async move { sum.with(|sum| *sum) }).wait(), Ok(5000));
 }
 
-/// Both runtimes gave their first color the same name, and state of the one was open to the other, at the same time.
+/// Regression: both runtimes gave their first color the same id, so state of the first color was
+/// accessible on the second, at the same time.
 #[test]
 fn state_of_a_color_is_closed_to_another_runtime() {
     let (mine, other) = (runtime(), runtime());
@@ -163,8 +164,8 @@ fn shutdown_waits_for_tasks_and_then_cancels_them() {
     assert!(on_color.load(Ordering::Acquire), "cancelled on its color, not from outside");
 }
 
-/// A core that stopped while another thread spawned cancelled a task whose place was not noted yet, and then removed
-/// another's, or none, which broke the registry.
+/// Regression: a core that stopped while another thread spawned tasks cancelled a task whose slot
+/// was not recorded yet. The core then removed another task, or no task, which broke the registry.
 #[test]
 fn spawning_while_the_runtime_stops_harms_nothing() {
     for _ in 0..50 {
@@ -188,7 +189,7 @@ fn spawning_while_the_runtime_stops_harms_nothing() {
     }
 }
 
-/// What requeues itself was run for ever and kept the runtime from stopping.
+/// Regression: an event that posts itself again ran for ever and kept the runtime from stopping.
 #[test]
 fn stopping_ends_what_never_pauses() {
     let runtime = runtime();
@@ -218,7 +219,7 @@ async fn kind<const KIND: usize>() -> usize {
     KIND
 }
 
-/// One mean over all polls made every task worth what the longest takes.
+/// Regression: a single mean over all polls gave every task the worth of the longest poll.
 #[test]
 fn each_kind_of_task_counts_for_itself_while_there_are_numbers() {
     let limits = Limits { handlers: usize::from(u16::MAX) - 3, ..Limits::default() };
@@ -231,7 +232,7 @@ fn each_kind_of_task_counts_for_itself_while_there_are_numbers() {
     assert_eq!(handle.spawn(kind::<3>()).wait(), Ok(3));
     assert_eq!(handle.spawn(kind::<4>()).wait(), Ok(4));
     let name = "task vermeil::tests::task::kind";
-    // A run is counted when it is over, which may be after somebody has its result.
+    // A run is counted at its end, perhaps after the waiter has the result.
     eventually("all runs are counted, each for its kind", || {
         let handlers = handle.snapshot().handlers;
         let runs: Vec<_> = handlers.iter().map(|handler| (&*handler.name, handler.runs)).collect();
@@ -246,7 +247,7 @@ fn a_core_that_does_not_exist_is_refused() {
     assert!(crate::Runtime::builder().cpus([]).build().is_err());
 }
 
-/// A handle that outlives its runtime keeps nothing alive that it is given.
+/// A handle that outlives its runtime keeps none of its arguments alive.
 #[test]
 fn what_comes_after_the_end_is_dropped() {
     let runtime = runtime();
@@ -264,7 +265,8 @@ fn what_comes_after_the_end_is_dropped() {
     assert_eq!(handle.snapshot().cores.iter().map(|core| core.queued_events).sum::<usize>(), 0);
 }
 
-/// Stopped with more than a turn of tasks queued that have not been polled yet, and are not any more.
+/// The runtime stops with more than a turn of queued tasks, which have not been polled and never
+/// will be.
 #[test]
 fn what_has_not_begun_is_dropped_on_its_color() {
     const TASKS: usize = 1_000;
@@ -303,7 +305,8 @@ impl Drop for CountOnColor {
     }
 }
 
-/// The result that nobody asked for goes with the task's handle, although a waker keeps the task itself.
+/// A result without a reader is dropped with the task's handle, although a waker keeps the task
+/// itself.
 #[test]
 fn a_result_is_not_kept_by_a_waker() {
     let runtime = runtime();

@@ -1,4 +1,4 @@
-//! Sleeping, time limits, and that an idle core is woken for a new, earlier timer.
+//! Sleeps, time limits, and the wake-up of an idle core for a new, earlier timer.
 
 use super::runtime;
 use crate::{Sleep, Timeout, now_ms, sleep, yield_now};
@@ -45,7 +45,7 @@ fn a_limit_ends_what_takes_too_long_and_can_be_used_again() {
         assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
         limit.set(Duration::from_secs(3600));
         assert_eq!(limit.limit(yield_now()).await, Ok(()), "a spent limit can be set again");
-        // Set far, waited for, then moved close: the armed timer must not hold it back.
+        // Set far, awaited, then moved near: the armed timer must not delay the new deadline.
         assert_eq!(limit.limit(yield_now()).await, Ok(()));
         limit.set(Duration::from_millis(5));
         assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
@@ -53,7 +53,8 @@ fn a_limit_ends_what_takes_too_long_and_can_be_used_again() {
     task.wait().unwrap();
 }
 
-/// What was counted from the core's last look at its timers was over before it began.
+/// Regression: a sleep counted from the core's last look at its timers, so the sleep was over
+/// before it began.
 #[test]
 fn a_sleep_counts_from_now_however_long_its_task_has_run() {
     let runtime = runtime();

@@ -1,4 +1,5 @@
-//! The second witness on real cores: what it says of itself, that interrupted runs teach nothing, and that misses come to the costs.
+//! The witness on real cores: its description, the exclusion of interrupted runs, and the use of
+//! cache misses in the costs.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
@@ -15,7 +16,7 @@ use std::{
 use vermeil_io::{Counted, pin_current_thread, preemptions};
 use vermeil_sched::HandlerIndex;
 
-/// Asks the first core what it has learned.
+/// Runs a question on the first core.
 fn ask<R: Send + 'static>(handle: &Handle, question: impl FnOnce(&Core) -> R + Send + 'static) -> R {
     let asked = async move { current(question).expect("tasks run on cores") };
     handle.spawn_on(&handle.color_at(&Place::Core(CoreIndex(0))), asked).wait().expect("the core answers")
@@ -46,11 +47,12 @@ fn what_is_counted_is_said_where_handlers_are_placed() {
 
 type Asked = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
 
-/// On page faults, which every machine counts if it lets this thread count at all.
+/// Uses page faults, which every machine counts if this thread may count at all.
 #[test]
 fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     let cpu = vermeil_io::current_affinity()[0];
-    // Two cores, or there is nothing to place, and no round; of which one runs all.
+    // Two cores, because a single core has nothing to place and no rounds. One core runs all
+    // events.
     let builder = Runtime::builder()
         .cpus([cpu, cpu])
         .pinning(Pinning::Shared)
@@ -95,8 +97,8 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     runtime.shutdown(PATIENCE);
 }
 
-/// One event in five loses its cpu to a busy thread for some milliseconds: the others take a microsecond, and so do all as
-/// far as is learned.
+/// An event in five loses its cpu to a busy thread for some milliseconds. The other events take a
+/// microsecond, and so do all events in the learned cost.
 #[test]
 fn a_run_that_lost_its_cpu_teaches_nothing() {
     let cpu = vermeil_io::current_affinity()[0];
