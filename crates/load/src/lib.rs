@@ -1,8 +1,10 @@
-//! The load injector: users, not just requests, and an answer that can be trusted.
+//! The load injector: simulates users with sessions, not only requests, and checks that its results
+//! are trustworthy.
 //!
-//! It is the runtime's second application: a user is a task on a color of its own, thousands of them share a core. A run is
-//! a plan ([`SimplePlan`]) and ends in an [`Outcome`]; what happens to single requests is counted by kind ([`Fault`]), never
-//! returned. Never imports the server: what it finds out about HTTP it finds out on the wire.
+//! The injector is the second application of the runtime. A user is a task on a private color, and
+//! thousands of users share a core. A run takes a plan ([`SimplePlan`]) and returns an [`Outcome`].
+//! Results of single requests are counted by kind ([`Fault`]) and never returned. The crate never
+//! imports the server, because the injector must learn about HTTP from the wire only.
 
 pub mod agents;
 pub mod backend;

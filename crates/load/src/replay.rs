@@ -1,9 +1,10 @@
-//! Access logs as load: the same requests in the same order, when they came.
+//! Access logs as load: the same requests in the same order, at their recorded times.
 //!
-//! Reads the common and the combined log format. Their times are whole seconds: requests of one second are spread over it
-//! evenly. Methods, targets and the version HTTP/1.0 are asked for as the log has them, escapes decoded: `\xHH` of Vermeil and
-//! nginx, and the short ones of Apache (`\"`, `\\`, `\t`, …). Content is in no log. What is no whole request line, or cannot be sent
-//! as one, is passed over and counted. Tested here, and against the server's own log in `crates/cli/tests/load.rs`.
+//! Reads the common and the combined log format. Log times are whole seconds, so the requests of a
+//! second are spread evenly over the second. Methods, targets and the version HTTP/1.0 are sent as
+//! logged, with escapes decoded: `\xHH` of Vermeil and nginx, and the short escapes of Apache
+//! (`\"`, `\\`, `\t`, …). A log contains no bodies. Lines without a complete, sendable request line
+//! are skipped and counted. Tested here.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,20 +12,20 @@ use std::time::Duration;
 use crate::pace::Arrivals;
 use crate::plan::Logged;
 
-/// An access log, read.
+/// A parsed access log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// When requests arrive.
+    /// Arrival times of the requests.
     pub arrivals: Arrivals,
-    /// What is asked for: each different request once.
+    /// The distinct requests.
     pub requests: Vec<Logged>,
-    /// Which of them each arrival is.
+    /// For each arrival, the index into `requests`.
     pub order: Vec<u32>,
-    /// Lines that were passed over: no line of a log, or no request that could be sent.
+    /// Number of skipped lines: not in a log format, or without a sendable request.
     pub skipped: usize,
 }
 
-/// Reads a log; `speed` is how many times as fast it is replayed.
+/// Parses a log; `speed` is the replay speed as a multiple of the recorded speed.
 ///
 /// # Errors
 /// No line can be replayed.
@@ -32,7 +33,7 @@ pub fn replay(log: &[u8], speed: f64) -> Result<Replay, String> {
     let lines = || log.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let mut requests: Vec<(i64, Logged)> = lines().filter_map(request).collect();
     let skipped = lines().count() - requests.len();
-    // Servers log when a request ends; lines of one second may stand in any order, and some come late.
+    // Servers log a request at its end, so the lines are not sorted by time.
     requests.sort_by_key(|(second, _)| *second);
     let Some(&(first, _)) = requests.first() else {
         return Err(
@@ -59,7 +60,7 @@ pub fn replay(log: &[u8], speed: f64) -> Result<Replay, String> {
     Ok(Replay { arrivals: Arrivals::Recorded(times.into()), requests: different, order, skipped })
 }
 
-/// Second since 1970 and request of a line, if it can be asked again.
+/// The time in seconds since 1970 and the request of a line, if the request can be sent again.
 fn request(line: &[u8]) -> Option<(i64, Logged)> {
     let (_, rest) = split(line, b" [")?;
     let (time, rest) = split(rest, b"] \"")?;
@@ -74,7 +75,7 @@ fn request(line: &[u8]) -> Option<(i64, Logged)> {
         && method.iter().all(is_token)
         && !target.is_empty()
         && target.iter().all(is_sent)
-        // A field that the server cut ends so.
+        // The server truncated the field.
         && !target.ends_with(b"\\...");
     let status = rest.trim_ascii_start().split(|&byte| byte == b' ').next().and_then(text);
     let logged = Logged {
@@ -90,14 +91,14 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// What stands before and behind the first `mark`.
+/// The bytes before and after the first `mark`.
 fn split<'a>(bytes: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = bytes.windows(mark.len()).position(|window| window == mark)?;
     Some((&bytes[..at], &bytes[at + mark.len()..]))
 }
 
-/// A field up to its closing quote, escapes decoded, and what stands behind it. A backslash that begins no escape stands for
-/// itself.
+/// A field up to the closing quote, with escapes decoded, and the rest of the line. A backslash
+/// that begins no known escape is kept as a backslash.
 fn quoted(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let (mut field, mut rest) = (Vec::new(), bytes);
     loop {
@@ -130,7 +131,7 @@ fn quoted(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// `10/Oct/2000:13:55:36 -0700` as seconds since 1970.
+/// Converts `10/Oct/2000:13:55:36 -0700` to seconds since 1970.
 fn seconds(time: &str) -> Option<i64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -148,7 +149,8 @@ fn seconds(time: &str) -> Option<i64> {
     Some(days(year, month, day) * 86_400 + hour? * 3600 + minute? * 60 + second? - zone_seconds)
 }
 
-/// Days since 1970 of a date of the Gregorian calendar: years begin in March, so that the leap day comes last.
+/// Days from 1970 to a Gregorian date. Years begin in March, so the leap day is the last day of a
+/// year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -204,7 +206,7 @@ mod tests {
         assert!(super::replay(b"nonsense\n", 1.0).is_err());
     }
 
-    /// A quote is logged as its escape, and the four characters of the escape were asked for.
+    /// The log has the escape of a quote; the request had the four characters of the escape.
     #[test]
     fn escapes_are_decoded() {
         let target = |target: &str| read(&format!("GET {target} HTTP/1.1")).map(|(_, target, _)| target);

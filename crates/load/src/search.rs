@@ -1,51 +1,54 @@
-//! The search for the most users that hold a quality: bracketing, bisection with repeats, confirmation.
+//! Searches the largest number of users that holds a quality: bracketing, bisection with repeats,
+//! confirmation.
 //!
-//! Whether so many users hold it is found by a run, and near the most they could be, runs disagree. So a point counts by the
-//! majority of up to three runs, and what is found is run again: its confidence is the exact binomial bound of those runs
-//! (Clopper and Pearson, Biometrika 1934). Pure: a trial is a function. Tested here on knees with planted noise.
+//! A run decides whether a number of users holds. Near the limit, runs disagree. So a point counts
+//! by the majority of up to three runs, and the result is run again. The confidence is the exact
+//! binomial bound of the confirming runs (Clopper and Pearson, Biometrika 1934). Pure: a trial is a
+//! function. Tested here on knees with planted noise.
 
 use crate::report::{SearchResult, TrialResult};
 
-/// How to search.
+/// Options of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchOptions {
     /// Users of the first trial.
     pub from: usize,
-    /// More are not tried.
+    /// Maximum number of users.
     pub users_max: usize,
-    /// The search ends when the bracket is this narrow, as a share of the users.
+    /// The search ends at this width of the bracket, as a share of the users.
     pub precision: f64,
-    /// Runs that the result must hold in.
+    /// Number of confirming runs of the result.
     pub confirmations: u32,
 }
 
 impl Default for SearchOptions {
-    /// From 64 users to a million; to 2 %, about what such runs differ by; confirmed five times, which makes it more likely
-    /// than not, with 95 % confidence, that the next run holds too.
+    /// From 64 users to a million, and to 2 %, about the difference between such runs. Five
+    /// confirmations: the next run also holds more likely than not, with 95 % confidence.
     fn default() -> Self {
         Self { from: 64, users_max: 1_000_000, precision: 0.02, confirmations: 5 }
     }
 }
 
-/// The most runs of one point while bisecting.
+/// Maximum number of runs of a point while bisecting.
 const REPEATS: usize = 3;
-/// Runs in a row that cannot be trusted, after which the search gives up: what they would find is not the server's.
+/// Number of consecutive untrustworthy runs after which the search gives up, because their results
+/// say nothing about the server.
 const DOUBTFUL_MAX: usize = 2;
 
-/// A search and what it has seen.
+/// A search and its trials.
 struct Search<'a, E> {
     options: SearchOptions,
     trial: &'a mut dyn FnMut(usize, u64) -> Result<Option<TrialResult>, E>,
     trials: Vec<TrialResult>,
-    /// Why it ended early.
+    /// Why the search ended early.
     ended: Option<String>,
 }
 
-/// Searches. `trial` runs so many users with the number of the attempt, from which everything random should be drawn;
-/// nothing when somebody has ended it.
+/// Searches. `trial` gets the number of users and of the attempt, from which all random numbers
+/// should be derived. A trial returns `None` if the user has ended the search.
 ///
 /// # Errors
-/// Whatever a trial cannot begin for.
+/// The error of a trial that cannot begin.
 pub fn search<E>(
     options: SearchOptions,
     trial: &mut dyn FnMut(usize, u64) -> Result<Option<TrialResult>, E>,
@@ -74,7 +77,8 @@ fn is_wide(low: usize, high: usize, precision: f64) -> bool {
 }
 
 impl<E> Search<'_, E> {
-    /// Users that hold it, and more that do not: by doubling, or halving. The second is beyond `users_max` if all hold it.
+    /// A number of users that holds, and a larger number that does not, by doubling or halving. The
+    /// second is beyond `users_max` if all hold.
     fn bracket(&mut self) -> Result<(usize, usize), E> {
         let most = self.options.users_max.max(1);
         let mut users = self.options.from.clamp(1, most);
@@ -95,7 +99,7 @@ impl<E> Search<'_, E> {
         }
     }
 
-    /// Whether most of up to `runs` runs hold it; nothing when the search is to end.
+    /// Whether most of up to `runs` runs hold; `None` if the search must end.
     fn holds(&mut self, users: usize, runs: usize) -> Result<Option<bool>, E> {
         let mut counts = [0, 0];
         loop {
@@ -107,7 +111,7 @@ impl<E> Search<'_, E> {
         }
     }
 
-    /// One run that can be trusted.
+    /// The result of one trustworthy run.
     fn once(&mut self, users: usize) -> Result<Option<bool>, E> {
         let mut doubts: Vec<String> = Vec::new();
         for _ in 0..DOUBTFUL_MAX {
@@ -131,8 +135,8 @@ impl<E> Search<'_, E> {
         Ok(None)
     }
 
-    /// Runs the result again until it has held often enough, and lowers it when most runs do not hold. Gives runs held and
-    /// runs made.
+    /// Repeats the result until it has held often enough, and lowers the result if most runs do not
+    /// hold. Returns the numbers of runs that held and of all runs.
     fn confirm(&mut self, low: &mut usize, high: &mut usize) -> Result<(u32, u32), E> {
         let wanted = self.options.confirmations;
         while *low > 0 && self.ended.is_none() && wanted > 0 {
@@ -171,12 +175,13 @@ fn in_words(low: usize, high: usize, most: usize, held: u32, runs: u32) -> Strin
     }
 }
 
-/// The probability that is too low, with 95 % confidence, to hold `held` times of `runs`: the exact one-sided bound.
+/// The largest probability that is too low, with 95 % confidence, to hold `held` times of `runs`:
+/// the exact one-sided bound.
 pub(crate) fn lower_bound(held: u32, runs: u32) -> f64 {
     if held == 0 {
         return 0.0;
     }
-    // The chance of holding so often or more, with probability p each time, grows with p: bisect for 5 %.
+    // The chance to hold at least `held` times grows with the probability p, so bisect for 5 %.
     let chance = |p: f64| -> f64 {
         let mut term = (1.0 - p).powi(runs as i32);
         let mut sum = if held == 0 { term } else { 0.0 };
@@ -204,7 +209,7 @@ mod tests {
     const OPTIONS: SearchOptions =
         SearchOptions { from: 64, users_max: 100_000, precision: 0.02, confirmations: 5 };
 
-    /// Searches where so many users hold it with the probability that `holds` gives.
+    /// Searches, where `holds` gives the probability that a number of users holds.
     fn found(options: SearchOptions, seed: u64, holds: impl Fn(usize) -> f64) -> SearchResult {
         let mut trial = |users: usize, attempt: u64| {
             let held = Random::new(seed, attempt).unit() < holds(users);
@@ -223,7 +228,7 @@ mod tests {
         }
     }
 
-    /// The knee of a real server is a slope: 100 % to 1 % over a tenth of the users.
+    /// The knee of a real server is a slope: from 100 % to 1 % over a tenth of the users.
     #[test]
     fn a_noisy_knee_is_found_in_its_slope() {
         for seed in 0..50 {

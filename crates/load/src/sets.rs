@@ -1,9 +1,10 @@
-//! Sets of addresses, and which of them a new connection goes to.
+//! Sets of addresses, and the choice of a set for a new connection.
 //!
-//! A set is what serves alike: the network cards of a memory node, an instance, a machine. The choice is made for each
-//! connection; *least pending* takes the set with the fewest requests of this injector under way, which balances nodes of
-//! unequal speed (Gaud, Lachaize, Lepers, Muller, Quéma, "Application-Level Optimizations on NUMA Multicore
-//! Architectures: the Apache Case Study"). Tested here.
+//! The addresses of a set are equivalent: the network cards of a memory node, an instance, or a
+//! machine. The injector chooses a set for each connection. *Least pending* takes the set with the
+//! fewest pending requests of this injector, which balances nodes of unequal speed (Gaud, Lachaize,
+//! Lepers, Muller, Quéma, "Application-Level Optimizations on NUMA Multicore Architectures: the
+//! Apache Case Study"). Tested here.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,28 +13,28 @@ use serde::{Deserialize, Serialize};
 
 use crossbeam_utils::CachePadded;
 
-/// How a connection finds its set.
+/// How a connection chooses its set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Choice {
-    /// A user keeps to one set.
+    /// Each user keeps a fixed set.
     Fixed,
-    /// Connections take turns.
+    /// Connections take the sets in turn.
     #[default]
     RoundRobin,
-    /// The set with the fewest requests under way.
+    /// The set with the fewest pending requests.
     LeastPending,
 }
 
-/// Addresses that serve alike.
+/// Equivalent addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Set {
-    /// What results call it.
+    /// Name of the set in the results.
     pub name: String,
-    /// Connections to the set take these in turn; at least one.
+    /// The addresses, at least one. Connections take them in turn.
     pub addrs: Vec<SocketAddr>,
 }
 
-/// The sets of a run, and what is under way to each.
+/// The sets of a run, with the number of pending requests to each.
 #[derive(Debug)]
 pub(crate) struct Sets {
     sets: Vec<Set>,
@@ -54,7 +55,7 @@ impl Sets {
         self.sets.len()
     }
 
-    /// Where the next connection of `user` goes: set and address.
+    /// Chooses the set and the address of the next connection of `user`.
     pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
         let count = self.sets.len();
         let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +64,8 @@ impl Sets {
             Choice::Fixed => user % count,
             Choice::RoundRobin => turn() % count,
             Choice::LeastPending => {
-                // Equals take turns, or the first would get every connection of an idle start.
+                // The scan begins at a rotating set, because otherwise the first set would get
+                // every connection of an idle start.
                 let first = turn();
                 let pending = |set: &usize| self.pending[*set].load(Ordering::Relaxed);
                 (0..count).map(|at| (first + at) % count).min_by_key(pending).unwrap_or(0)
@@ -78,7 +80,7 @@ impl Sets {
         (set, addr)
     }
 
-    /// A request to `set` begins. Counted only where it is asked for.
+    /// Begins a request to `set`. Only `LeastPending` counts requests.
     pub(crate) fn begin(&self, set: usize) -> Under<'_> {
         let pending = (self.choice == Choice::LeastPending).then(|| &*self.pending[set]);
         if let Some(pending) = pending {
@@ -88,7 +90,7 @@ impl Sets {
     }
 }
 
-/// A request under way; ends when dropped.
+/// A pending request; ends on drop.
 pub(crate) struct Under<'a>(Option<&'a AtomicUsize>);
 
 impl Drop for Under<'_> {

@@ -1,6 +1,7 @@
-//! The users of a simple run: one connection each, the same requests over and over.
+//! The users of a simple run: each user repeats the same requests on a connection.
 //!
-//! `lane` is one exchange on a connection, over HTTP/1.1 or HTTP/2. Leaves out pages, sessions and pacing (`session`). Tested through the servers of `tests/`.
+//! `lane` is an exchange on a connection, over HTTP/1.1 or HTTP/2. Pages, sessions and pacing are
+//! in `session`. Tested through the servers of `tests/`.
 
 mod lane;
 
@@ -24,27 +25,27 @@ use crate::trust::Tls;
 use crate::url::Url;
 use crate::wire::{Asked, Repeats, Request, Reuse};
 
-/// Pause after a connection failed, and after as many in a row as it takes. A guess: a refusing server is asked a hundred
-/// times a second and user at first.
+/// First and longest pause after a failed connection; the pause grows with consecutive failures.
+/// Guess: a user asks a refusing server a hundred times a second at first.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Runs `plan` to its end; `watch` may end it before.
+/// Runs `plan` to the end; `watch` may end the run early.
 ///
 /// # Errors
-/// When it cannot begin. What happens to requests is in the [`Outcome`].
+/// The run cannot begin. Failed requests are counted in the [`Outcome`].
 pub fn run_simple(plan: &SimplePlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
     let supply = Users::new(plan)?;
     let sets = plan.ground.sets_of(&plan.urls[0])?;
     Ok(Engine::start(&plan.ground, sets, &supply)?.finish(watch))
 }
 
-/// Finds what would keep `plan` from beginning.
+/// Checks whether `plan` can begin.
 pub(crate) fn check_simple(plan: &SimplePlan) -> Result<(), LoadError> {
     let supply = Users::new(plan)?;
     check(&plan.ground.sets_of(&plan.urls[0])?, &supply, plan.ground.timeout)
 }
 
-/// The users to be, and what they have in common.
+/// Creates the users, and holds their shared parameters.
 struct Users {
     scheme: Arc<Scheme>,
     connections: usize,
@@ -55,35 +56,35 @@ struct Users {
     tls: Option<Tls>,
 }
 
-/// What every user does.
+/// The behavior of every user.
 struct Scheme {
-    /// Requests for each URL, or for each different line of a log.
+    /// Requests for each URL, or for each distinct line of a log.
     batches: Batches,
-    /// What is known of them.
+    /// For each batch, the parameters for reading its answers.
     asked: Vec<Asking>,
     pipeline: u64,
     reuse: Reuse,
     think: Think,
     is_open: bool,
-    /// Which batch each arrival is for, if that was recorded.
+    /// For each arrival of a recorded log, the index of its batch.
     order: Option<Arc<[u32]>>,
     quality: Quality,
 }
 
-/// What reading the answers of a batch needs to know of its requests.
+/// The properties of a batch's requests that the reader of the answers needs.
 #[derive(Clone, Copy, Debug)]
 struct Asking {
     is_head: bool,
     repeats: Repeats,
-    /// The status in the log, which is good, too, when it comes again.
+    /// The logged status, which counts as good if the server repeats it.
     logged: Option<u16>,
 }
 
-/// Requests, one batch for each URL.
+/// Requests, a batch for each URL.
 enum Batches {
-    /// As bytes, behind each other.
+    /// Pipelined requests as consecutive bytes.
     Http1(Vec<Bytes>),
-    /// One of each, to be sent on several streams.
+    /// A single request, to be sent on several streams.
     Http2(Vec<Asked>),
 }
 
@@ -101,7 +102,7 @@ impl Batches {
         })
     }
 
-    /// The requests of a log; content is sent with the methods that have it.
+    /// The requests of a log. Only methods with a body get the plan's content.
     fn of_log(plan: &SimplePlan, logged: &[Logged], host: &str) -> Result<Self, LoadError> {
         let request = |logged: &Logged| -> Result<Request, LoadError> {
             let request = plan.request.clone().method(&logged.method)?;
@@ -242,7 +243,7 @@ struct User {
     scheme: Arc<Scheme>,
     field: Arc<Field>,
     index: usize,
-    /// The connection and its set.
+    /// The connection and the index of its set.
     link: Option<(Spoken, usize)>,
     limit: Sleep,
     random: Random,
@@ -282,7 +283,7 @@ impl User {
         }
     }
 
-    /// When the next batch begins, and of how many requests it is; nothing when the run is over.
+    /// The start of the next batch and its number of requests; `None` if the run is over.
     async fn next_begin(&mut self, last_end: Instant) -> Option<(Begin, u64)> {
         if !self.field.goes_on() {
             return None;
@@ -309,7 +310,8 @@ impl User {
         let count = self.field.tickets(self.scheme.pipeline)?;
         self.field.ledger.here().late.record(late);
         let actual = intended + late;
-        // In a closed loop the request's time begins when it is sent; how late that was is told apart.
+        // In a closed loop the latency of a request begins at its sending; the delay is recorded
+        // separately.
         let intended = if self.scheme.is_open { intended } else { actual };
         Some((Begin { intended, actual }, count))
     }
@@ -330,7 +332,8 @@ impl User {
         }
     }
 
-    /// Sends `count` requests and reads their answers; else why not, and how many are unanswered.
+    /// Sends `count` requests and reads the answers. The error holds the reason and the number of
+    /// unanswered requests.
     async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (Failure, u64)> {
         let batch = self.next_url;
         self.next_url = (batch + 1) % self.scheme.batches.len();
@@ -349,17 +352,20 @@ impl User {
                     Err(Stopped::Failed(failure)) => return Err(failure),
                     // Nothing was sent.
                     Err(Stopped::Idle) => field.ledger.here().reopened += 1,
-                    // The server may have begun with them, so once, and only what may be done twice.
+                    // The server may have begun these requests, so repeat them only once, and only
+                    // if idempotent.
                     Err(Stopped::Crossing) if repeats == Repeats::Once && !has_repeated => {
                         has_repeated = true;
                         let mut tally = field.ledger.here();
                         tally.reopened += 1;
                         tally.repeated += left;
                     }
-                    // HTTP/2 vouches that they were not begun (RFC 9113 section 8.7); HTTP/1.1 leaves it to the method.
+                    // In HTTP/2 the server guarantees that it did not begin the requests (RFC 9113
+                    // section 8.7). In HTTP/1.1 only the method decides.
                     Err(Stopped::Announced) if speaks_http2 || repeats == Repeats::Once => {
                         let mut tally = field.ledger.here();
-                        // A connection that was idle when it was ended is one that had to be made again.
+                        // The server closed an idle connection, so the connection counts as
+                        // reopened.
                         if left == before { tally.reopened += 1 } else { tally.deferred += left }
                     }
                     Err(Stopped::Crossing | Stopped::Announced) => return Err(Fault::Reset.into()),

@@ -1,7 +1,7 @@
-//! Where to send requests: a URL, and the address it stands for.
+//! The target of requests: a URL and its resolved address.
 //!
-//! Only what an injector needs of RFC 3986: scheme, authority, path and query. Names are looked up once, before a run,
-//! so that no run measures a resolver. Tested here.
+//! Covers only the parts of RFC 3986 that an injector needs: scheme, authority, path and query.
+//! Names are resolved once before a run, so that the run does not measure a resolver. Tested here.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a URL says about the wire.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scheme {
     /// Plain TCP.
@@ -20,42 +20,42 @@ pub enum Scheme {
     Https,
 }
 
-/// A URL of a server.
+/// The URL of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Url {
     /// Plain or TLS.
     pub scheme: Scheme,
     /// Name or address, without brackets.
     pub host: String,
-    /// The port, given or the scheme's.
+    /// The given port, or the default port of the scheme.
     pub port: u16,
     /// Path and query, as sent; begins with `/`.
     pub target: String,
 }
 
-/// Why a text is no URL that can be loaded, or leads nowhere.
+/// Why a text is not a loadable URL, or the URL has no address.
 #[derive(Debug, thiserror::Error)]
 pub enum UrlError {
-    /// The text has another form.
+    /// The text is malformed.
     #[error("{text:?} is no URL that can be loaded: {why}; write one such as http://127.0.0.1:8080/page")]
     Form {
-        /// What was written.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// The host cannot be looked up.
+    /// The resolver failed.
     #[error("{host}: the name cannot be resolved: {source}; write an address instead")]
     Resolve {
-        /// The name.
+        /// The host name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
     /// The host has no address.
     #[error("{host}: the name has no address; write an address instead")]
     NoAddress {
-        /// The name.
+        /// The host name.
         host: String,
     },
 }
@@ -104,7 +104,7 @@ fn authority_parts(authority: &str, default_port: u16) -> Result<(String, u16), 
 }
 
 impl Url {
-    /// Host and port as `Host:` has them: the scheme's own port is left out.
+    /// Host and port as in the `Host` field: without the default port of the scheme.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.scheme, self.port) {
@@ -113,11 +113,12 @@ impl Url {
         }
     }
 
-    /// Looks the host up. Of several addresses the first counts that takes a connection, and the first of all where none does:
-    /// `localhost` has two on most machines, and a server often listens on one.
+    /// Resolves the host. Among several addresses, the first that accepts a connection is used, or
+    /// the first of all if none does, because `localhost` has two addresses on most machines and a
+    /// server often listens on one.
     ///
     /// # Errors
-    /// There is none.
+    /// The host has no address.
     pub fn resolve(&self) -> Result<SocketAddr, UrlError> {
         let host = || self.host.clone();
         let found = (self.host.as_str(), self.port)
@@ -127,10 +128,12 @@ impl Url {
     }
 }
 
-/// Longest wait for a connection before the next address is tried. RFC 8305 section 5 allows up to 2 s between attempts.
+/// Longest wait for a connection before the next address is tried. RFC 8305 section 5 allows up to
+/// 2 s between attempts.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// The first of `addrs` that takes a connection, or the first. One alone is not asked.
+/// The first of `addrs` that accepts a connection, or the first of all. A single address is not
+/// tried.
 fn first_that_answers(addrs: &[SocketAddr]) -> Option<SocketAddr> {
     let answers = |addr: &&SocketAddr| TcpStream::connect_timeout(addr, ATTEMPT).is_ok();
     match addrs {
@@ -190,12 +193,13 @@ mod tests {
         assert_eq!(url.resolve().unwrap().to_string(), "127.0.0.1:81");
     }
 
-    /// localhost is ::1 first on many machines, and a server listens on 127.0.0.1: every request was refused.
+    /// Regression: localhost resolved to ::1 first and the server listened on 127.0.0.1, so every
+    /// request was refused.
     #[test]
     fn an_address_that_refuses_gives_way_to_the_next() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        // tcpmux: nothing listens there.
+        // The port of tcpmux, on which no process listens.
         let silent = SocketAddr::from(([127, 0, 0, 1], 1));
         assert_eq!(first_that_answers(&[silent, addr]), Some(addr));
         assert_eq!(first_that_answers(&[addr, silent]), Some(addr));

@@ -1,7 +1,8 @@
-//! An agent: waits for a coordinator, does its jobs, tells what it counts.
+//! An agent: waits for a coordinator, runs its jobs, and reports counts.
 //!
-//! One coordinator at a time. A coordinator that is gone ends the run. Whoever reaches an agent can have it load anything:
-//! it has to listen where only its coordinator gets to. Tested in `tests/agents`.
+//! An agent serves one coordinator at a time. If the coordinator disconnects, the run ends. Any
+//! client that reaches an agent can make the agent load any target, so an agent must listen where
+//! only the coordinator has access. Tested in `tests/agents`.
 
 use std::io::{self, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -17,45 +18,45 @@ use crate::job::Job;
 use crate::measure::Tally;
 use crate::run::Progress;
 
-/// Longest time that a coordinator may need to take a message. Then it is gone.
+/// Longest time for sending a message. After this time the coordinator counts as gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How an agent runs.
+/// Options of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// Cpus to run on, a core each. Empty: all that the process may use.
     pub cpus: Vec<usize>,
     /// The I/O driver.
     pub io: IoChoice,
-    /// Whether it ends with its first coordinator.
+    /// Whether the agent exits after the first coordinator.
     pub coordinators: Coordinators,
 }
 
-/// How many coordinators an agent waits for.
+/// How many coordinators an agent serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinators {
-    /// One after the other, for ever.
+    /// Any number, one after the other.
     Any,
     /// One.
     One,
 }
 
-/// Does what coordinators say that connect to `listener`; `tell` gets a line about each.
+/// Serves the coordinators that connect to `listener`; `tell` gets a line about each.
 ///
 /// # Errors
-/// Nobody can connect any more. What is wrong with one coordinator is told.
+/// No further coordinator can connect. Errors of a single coordinator are passed to `tell`.
 pub fn serve(listener: &TcpListener, options: &AgentOptions, mut tell: impl FnMut(&str)) -> io::Result<()> {
     loop {
         let (stream, from) = match listener.accept() {
             Ok(accepted) => accepted,
-            // Who was gone again before we looked.
+            // The peer disconnected before the accept.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => return Err(error),
         };
         tell(&format!("coordinator {from}"));
         match attend(stream, options) {
             Ok(Served::Coordinator(jobs)) => tell(&format!("coordinator {from} is done: {jobs} runs")),
-            // Somebody looks whether there is an agent.
+            // The peer only checked whether an agent listens.
             Ok(Served::Nobody) => continue,
             Err(error) => tell(&format!("coordinator {from} is lost: {error}")),
         }
@@ -65,11 +66,11 @@ pub fn serve(listener: &TcpListener, options: &AgentOptions, mut tell: impl FnMu
     }
 }
 
-/// Who it was.
+/// The kind of peer that was served.
 enum Served {
-    /// One that said what to do, so many times.
+    /// A coordinator, with the number of its runs.
     Coordinator(u64),
-    /// Somebody who said nothing.
+    /// A peer that sent no greeting.
     Nobody,
 }
 
@@ -118,14 +119,15 @@ fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<Served> {
                 }
                 None => Reply::Refused("there is no job to start".to_owned()),
             },
-            // The run that it was for has ended by itself.
+            // A stop for a run that has already ended.
             Order::Stop => continue,
         };
         wire::write(&mut stream, &reply)?;
     }
 }
 
-/// Reads orders on a thread of its own, so that a run hears them; the end of the connection ends them.
+/// Reads orders on a separate thread, so that a stop reaches a run in progress. The thread ends
+/// with the connection.
 fn listen(stream: TcpStream) -> Receiver<io::Result<Order>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -140,7 +142,7 @@ fn listen(stream: TcpStream) -> Receiver<io::Result<Order>> {
     receiver
 }
 
-/// Runs `job`, telling each interval; gives what to say at its end.
+/// Runs `job` and reports each interval; returns the final reply.
 fn run(job: &Job, stream: &mut TcpStream, orders: &Receiver<io::Result<Order>>) -> io::Result<Reply> {
     let mut lost = None;
     let mut watch = |progress: Progress<'_>| {

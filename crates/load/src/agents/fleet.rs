@@ -1,7 +1,7 @@
-//! The coordinator's side: agents that are connected, the division of a job, the common start, who is lost.
+//! The coordinator's side: connected agents, division of a job, common start, lost agents.
 //!
-//! Agents need no common clock: each is told how long after the message it has to begin, less half of its shortest round trip.
-//! Tested in `tests/agents`.
+//! Agents need no common clock. Each agent is told the delay from the message to the start, reduced
+//! by half of the agent's shortest round trip. Tested in `tests/agents`.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader};
@@ -16,18 +16,21 @@ use crate::error::LoadError;
 use crate::job::Job;
 use crate::run::{Outcome, Progress, Watch};
 
-/// Between the order to start and the start: enough for agents to start their cores. A guess, some fifty times what that takes.
+/// Time from the start order to the start, in which agents start their cores. Guess: about fifty
+/// times the need.
 const LEAD: Duration = Duration::from_millis(500);
-/// An agent that says nothing for so long, where it has something to say every half second, is lost.
+/// An agent that sends nothing for this time is lost. An agent sends a message every half second.
 const SILENCE: Duration = Duration::from_secs(10);
-/// An agent that is not ready after so long is lost: it looks up a name and makes a handshake.
+/// An agent that is not ready after this time is lost. To get ready, an agent resolves a name and
+/// makes a handshake.
 const PREPARATION: Duration = Duration::from_secs(30);
-/// Round trips that are measured; the shortest counts.
+/// Number of measured round trips; the shortest counts.
 const PINGS: u64 = 5;
-/// Longest wait for one address of an agent before the next one, or the name again, is asked: it may have been another's whose
-/// machine is gone. The first packet is sent again after 1 s and after 3 s.
+/// Longest wait for a connection to an address before the next address is tried, or the name is
+/// resolved again, because the address may be stale. TCP resends the first packet after 1 s and
+/// after 3 s.
 const ATTEMPT: Duration = Duration::from_secs(4);
-/// Between attempts to reach an agent.
+/// Time between attempts to reach an agent.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Agents that are connected to this coordinator.
@@ -37,7 +40,7 @@ pub struct Fleet {
     replies: Receiver<(usize, Said)>,
 }
 
-/// What is read from an agent, or how reading ended.
+/// A message from an agent, or the reason for the end of the connection.
 type Said = Result<Reply, String>;
 
 #[derive(Debug)]
@@ -45,9 +48,9 @@ struct Agent {
     name: String,
     stream: TcpStream,
     heard: Instant,
-    /// What it said while another was asked.
+    /// Messages that arrived while the coordinator waited for another agent.
     inbox: VecDeque<Reply>,
-    /// What happened to it.
+    /// Why the agent is lost.
     lost: Option<String>,
 }
 
@@ -62,7 +65,7 @@ impl Agent {
         self.lost.get_or_insert_with(|| why.to_owned());
     }
 
-    /// What happened to it, with its name.
+    /// The agent's name and the reason for its loss.
     fn loss(&self) -> Option<String> {
         Some(format!("{}: {}", self.name, self.lost.as_ref()?))
     }
@@ -73,10 +76,11 @@ impl Agent {
 }
 
 impl Fleet {
-    /// Connects to agents (`NAME:PORT`), for up to `patience` to each that is not there yet.
+    /// Connects to agents (`NAME:PORT`), and waits up to `patience` for each agent to start.
     ///
     /// # Errors
-    /// One cannot be reached, is none or of another version, has no port, or is named twice.
+    /// A target cannot be reached, is not an agent, has another version, has no port, or is named
+    /// twice.
     pub fn connect(names: &[String], patience: Duration) -> Result<Self, LoadError> {
         check_names(names)?;
         let deadline = Instant::now() + patience;
@@ -105,10 +109,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Runs `job` on the agents, each with its part of it; `watch` may end it before.
+    /// Runs a part of `job` on each agent; `watch` may end the run early.
     ///
     /// # Errors
-    /// It cannot begin: an agent refuses it, or none is left.
+    /// The run cannot begin: an agent refuses the job, or no agent is left.
     pub fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
         let chosen = self.chosen(job.users())?;
         for (index, &place) in chosen.iter().enumerate() {
@@ -128,7 +132,7 @@ impl Fleet {
         Ok(outcome)
     }
 
-    /// The agents that take part: those that are left, no more than there are users.
+    /// The agents of a run: the remaining agents, at most one for each user.
     fn chosen(&self, users: usize) -> Result<Vec<usize>, LoadError> {
         let left = (0..self.agents.len()).filter(|&place| self.agents[place].lost.is_none());
         let chosen: Vec<_> = left.take(users).collect();
@@ -139,7 +143,7 @@ impl Fleet {
         }
     }
 
-    /// Tells all when to begin, at one moment of this machine's clock.
+    /// Sends the start order to all, for a common moment of this machine's clock.
     fn start(&mut self, chosen: &[usize]) -> Result<(), LoadError> {
         let mut ways = Vec::new();
         for &place in chosen {
@@ -163,7 +167,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Collects what agents count until all have ended or are lost.
+    /// Merges the counts of the agents until all have ended or are lost.
     fn follow(&mut self, job: &Job, chosen: &[usize], watch: &mut dyn Watch) -> Result<Sum, LoadError> {
         let phases = job.ground().phases;
         let (mut sum, mut is_stopping) = (Sum::new(self.agents.len()), false);
@@ -190,7 +194,7 @@ impl Fleet {
         }
     }
 
-    /// Waits for a message, and for those that say nothing.
+    /// Waits for a message, and marks silent agents as lost.
     fn hear(&mut self, sum: &mut Sum, running: &[usize]) -> Result<(), LoadError> {
         match self.replies.recv_timeout(RETRY) {
             Ok((place, said)) => {
@@ -212,7 +216,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits for what the agent at `place` says next; what others say meanwhile is kept.
+    /// Waits for the next message of the agent at `place`; messages of other agents go to their
+    /// inboxes.
     fn expect(&mut self, place: usize, patience: Duration) -> Result<Reply, LoadError> {
         let deadline = Instant::now() + patience;
         loop {
@@ -240,7 +245,7 @@ impl Fleet {
     }
 }
 
-/// Finds names that have another form, and who is named twice: an agent makes one part of a load.
+/// Rejects malformed names and duplicates, because an agent runs a single part of a load.
 fn check_names(names: &[String]) -> Result<(), LoadError> {
     for (index, name) in names.iter().enumerate() {
         let wrong = |why: &str| Err(LoadError::Plan(format!("--agents {name}: {why}")));
@@ -255,7 +260,8 @@ fn check_names(names: &[String]) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Connects to `name`, again and again until `deadline`: it may just be starting, and so may its name.
+/// Connects to `name`, repeatedly until `deadline`, because the agent or its name may just be
+/// starting.
 fn reach(name: &str, deadline: Instant) -> io::Result<TcpStream> {
     loop {
         let attempt = || -> io::Result<TcpStream> {
@@ -279,7 +285,7 @@ fn reach(name: &str, deadline: Instant) -> io::Result<TcpStream> {
     }
 }
 
-/// Reads what an agent says, on a thread of its own; the end of the connection ends it.
+/// Reads the messages of an agent on a separate thread, which ends with the connection.
 fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, Said)>) {
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);
@@ -303,7 +309,7 @@ fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, Said)>) {
 impl Drop for Fleet {
     fn drop(&mut self) {
         for agent in &self.agents {
-            // Its reader has a handle of its own, which would keep the connection open.
+            // The reader's cloned handle would keep the connection open.
             let _gone = agent.stream.shutdown(std::net::Shutdown::Both);
         }
     }

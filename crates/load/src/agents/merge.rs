@@ -1,6 +1,7 @@
-//! Adding up what agents tell: interval by interval, then the whole.
+//! Merges the counts of agents: first each interval, then the whole run.
 //!
-//! The k-th intervals of all agents are of the same time, since they begin together and divide it alike. Tested here.
+//! The k-th intervals of all agents cover the same time, because agents begin together and divide
+//! the run alike. Tested here.
 
 use std::time::Duration;
 
@@ -8,20 +9,20 @@ use super::wire::Counted;
 use crate::measure::Tally;
 use crate::run::{Interval, Outcome, Phase};
 
-/// What all agents together have counted.
+/// The merged counts of all agents.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     slots: Vec<Slot>,
-    /// Everything counted in the window, up to the slots that are complete.
+    /// Total of the window, up to the last complete interval.
     pub(super) total: Tally,
     pub(super) intervals: Vec<Interval>,
-    /// Intervals that each agent has told, by its place.
+    /// Number of reported intervals of each agent.
     told: Vec<usize>,
-    /// What each agent said at its end.
+    /// Final outcome of each agent.
     ends: Vec<Option<Outcome>>,
 }
 
-/// An interval in the making.
+/// An incomplete interval.
 #[derive(Debug)]
 struct Slot {
     begins: Duration,
@@ -32,12 +33,12 @@ struct Slot {
 }
 
 impl Sum {
-    /// Nothing yet, of so many agents.
+    /// Empty counts for `agents` agents.
     pub(super) fn new(agents: usize) -> Self {
         Self { told: vec![0; agents], ends: (0..agents).map(|_| None).collect(), ..Self::default() }
     }
 
-    /// Adds what an agent has counted.
+    /// Adds an interval of an agent.
     pub(super) fn add(&mut self, agent: usize, counted: &Counted) {
         let place = self.told[agent];
         self.told[agent] += 1;
@@ -57,17 +58,18 @@ impl Sum {
         }
     }
 
-    /// An agent has ended its run.
+    /// Records that an agent has ended its run.
     pub(super) fn end(&mut self, agent: usize, outcome: Outcome) {
         self.ends[agent] = Some(outcome);
     }
 
-    /// Whether an agent has.
+    /// Whether an agent has ended its run.
     pub(super) fn has_ended(&self, agent: usize) -> bool {
         self.ends[agent].is_some()
     }
 
-    /// The next interval that all who are `running` have told, with what was counted in it.
+    /// Completes the next interval, if all `running` agents have reported it, and returns its
+    /// counts.
     pub(super) fn next(&mut self, running: impl Iterator<Item = usize>) -> Option<Tally> {
         let place = self.intervals.len();
         let slot = self.slots.get_mut(place)?;
@@ -92,7 +94,8 @@ impl Sum {
         Some(tally)
     }
 
-    /// The outcome of all; `planned` is how long the window was to be, `lost` are the agents that did not end.
+    /// The merged outcome; `planned` is the planned length of the window, `lost` names the agents
+    /// that did not end.
     pub(super) fn finish(mut self, planned: Duration, users: usize, lost: Vec<String>) -> Outcome {
         while self.next(std::iter::empty()).is_some() {}
         let ends = || self.ends.iter().flatten();

@@ -1,7 +1,7 @@
-//! What coordinator and agents say to each other: a line of JSON for each message.
+//! Messages between coordinator and agents: a line of JSON each.
 //!
-//! Both sides must be of one version: plans are told in full, and what one side does not know must not be passed over.
-//! Tested here and in `tests/agents`.
+//! Both sides must have the same version, because plans are sent in full and no side may ignore an
+//! unknown field. Tested here and in `tests/agents`.
 
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
@@ -13,54 +13,54 @@ use crate::job::Job;
 use crate::measure::Tally;
 use crate::run::{Outcome, Phase};
 
-/// Changes with every change of what follows.
+/// Changes with every change of the messages below.
 pub(super) const VERSION: u32 = 4;
-/// Longest line. A plan with a million recorded arrivals has some 40 MB.
+/// Maximum length of a line. A plan with a million recorded arrivals has about 40 MB.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What a coordinator says.
+/// A message of the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// First of all: its version.
+    /// The first message: the coordinator's version.
     Hello { version: u32 },
-    /// What to do; it is not begun yet.
+    /// The job; the run does not begin yet.
     Job(Box<Job>),
-    /// To be answered at once, with the same number.
+    /// The agent answers at once with the same number.
     Ping(u64),
-    /// Begin the job so much later than this arrives.
+    /// Begin the job this long after the arrival of the message.
     Start { after: Duration },
     /// End the run.
     Stop,
 }
 
-/// What an agent says.
+/// A message of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// Its version, and on how many cores it runs.
+    /// The agent's version and number of cores.
     Hello { version: u32, cores: usize },
-    /// The job can be begun.
+    /// The job can begin.
     Ready,
-    /// The job, or something else, cannot be done.
+    /// The job or another order cannot be carried out.
     Refused(String),
-    /// To a ping.
+    /// Answer to a ping.
     Pong(u64),
-    /// What was counted in an interval.
+    /// The counts of an interval.
     Counted(Box<Counted>),
-    /// The run has ended; what was counted has been told before.
+    /// The run has ended; all intervals were sent before.
     Done(Box<Outcome>),
 }
 
-/// What one agent counted in one interval.
+/// The counts of an agent in an interval.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Counted {
-    /// From the start of the run to the beginning of the interval.
+    /// Time from the start of the run to the start of the interval.
     pub(super) begins: Duration,
-    /// How long it lasted.
+    /// Length of the interval.
     pub(super) lasts: Duration,
     pub(super) phase: Phase,
-    /// Users there at its end.
+    /// Number of users at the end of the interval.
     pub(super) users: usize,
     pub(super) tally: Tally,
 }
@@ -73,7 +73,7 @@ pub(super) fn write(stream: &mut impl Write, message: &impl Serialize) -> io::Re
     stream.flush()
 }
 
-/// Receives a message; nothing when the other side has closed.
+/// Receives a message; `None` if the other side has closed the connection.
 pub(super) fn read<T: DeserializeOwned>(stream: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let count = io::Read::take(&mut *stream, LINE_BYTES_MAX).read_until(b'\n', &mut line)?;

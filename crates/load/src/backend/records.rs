@@ -1,18 +1,19 @@
-//! The answers of the back end: records that follow from command and arguments.
+//! The answers of the back end: records derived from command and arguments.
 //!
-//! Numbers of records are those of the support site: 30 languages, 10 systems, 20 downloads in a list. Tested here.
+//! The numbers of records are those of the support site: 30 languages, 10 systems, 20 downloads in
+//! a list. Tested here.
 
 use std::fmt::Write as _;
 
 use crate::random::Random;
 
-/// Words that records are made of.
+/// Words of the records.
 const WORDS: [&str; 16] = [
     "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "iris", "juniper", "karst",
     "lagoon", "meadow", "north", "ochre", "prairie",
 ];
 
-/// The body of the answer to a path with its query.
+/// The body of the answer to a path with a query.
 pub(super) fn answer(target: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let argument = |name: &str| {

@@ -1,4 +1,5 @@
-//! Serving the back end: one listening socket per core, a task per connection, an answer after a drawn delay.
+//! Serves the back end: a listening socket per core, a task per connection, an answer after a
+//! random delay.
 //!
 //! Tested here, over sockets.
 
@@ -19,27 +20,27 @@ use crate::error::LoadError;
 use crate::pace::Think;
 use crate::random::Random;
 
-/// Connections that the kernel queues: what `net.core.somaxconn` allows by default since Linux 5.4.
+/// Length of the accept queue: the default of `net.core.somaxconn` since Linux 5.4.
 const BACKLOG: i32 = 4096;
-/// Pause after accepting failed for want of descriptors. A guess.
+/// Pause after an accept failed for lack of descriptors. Guess.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// How to be a back end.
+/// Options of a back end.
 #[derive(Clone, Debug)]
 pub struct BackendOptions {
-    /// Where to listen.
+    /// Address to listen on.
     pub addr: SocketAddr,
     /// Cpus to run on, a core each. Empty: all that the process may use.
     pub cpus: Vec<usize>,
     /// The I/O driver.
     pub io: IoChoice,
-    /// How long every answer takes.
+    /// Delay of every answer.
     pub delay: Think,
-    /// What delays are drawn from.
+    /// Seed of the random delays.
     pub seed: u64,
 }
 
-/// A running back end; ends when dropped.
+/// A running back end; stops on drop.
 pub struct Backend {
     addr: SocketAddr,
     answers: Arc<AtomicU64>,
@@ -47,10 +48,10 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// Starts.
+    /// Starts the back end.
     ///
     /// # Errors
-    /// The address cannot be listened at, or the cores do not start.
+    /// The address cannot be bound, or the cores do not start.
     pub fn start(options: &BackendOptions) -> Result<Self, LoadError> {
         let refused = |error: io::Error| {
             LoadError::Plan(format!(
@@ -67,11 +68,13 @@ impl Backend {
         let handle = runtime.handle();
         let answers = Arc::new(AtomicU64::new(0));
         let mut addr = options.addr;
-        // Another server that shares its address would go unnoticed, and get half of the connections.
+        // Without this check a server that shares the address would go unnoticed, and get half of
+        // the connections.
         drop(bound(addr).map_err(refused)?);
         for core in handle.cores() {
             let socket = listening(addr).map_err(refused)?;
-            // The first takes a free port if none was said; the others share it.
+            // The first socket takes a free port if the address has none; the other sockets share
+            // the port.
             addr = SocketAddr::try_from(
                 rustix::net::getsockname(&socket).map_err(|error| refused(error.into()))?,
             )
@@ -88,23 +91,23 @@ impl Backend {
         Ok(Self { addr, answers, runtime })
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Answers given so far.
+    /// Number of answers so far.
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Ends, open connections included.
+    /// Stops the back end and closes open connections.
     pub fn stop(self) {
         drop(self.runtime);
     }
 }
 
-/// A socket for `addr`, which is told to share it before it is bound, if at all.
+/// An unbound socket for `addr`. SO_REUSEPORT must be set before the bind.
 fn unbound(addr: SocketAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -113,14 +116,14 @@ fn unbound(addr: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket that has `addr` for itself.
+/// A socket with exclusive use of `addr`.
 fn bound(addr: SocketAddr) -> io::Result<OwnedFd> {
     let socket = unbound(addr)?;
     bind(&socket, &addr)?;
     Ok(socket)
 }
 
-/// A socket that listens at `addr`, which it shares with those of the other cores.
+/// A socket that listens on `addr` and shares the address with the other cores' sockets.
 fn listening(addr: SocketAddr) -> io::Result<OwnedFd> {
     let socket = unbound(addr)?;
     sockopt::set_socket_reuseport(&socket, true)?;
@@ -140,7 +143,8 @@ struct Server {
 }
 
 async fn accept(server: Server, socket: OwnedFd) {
-    // On a core, with a socket of its own, this cannot fail but for want of memory: then there is no back end.
+    // On a core, with a private socket, this fails only for lack of memory; the back end then does
+    // not start.
     let Ok(listener) = TcpListener::new(socket) else { return };
     let mut connections = 0;
     loop {
@@ -155,7 +159,7 @@ async fn accept(server: Server, socket: OwnedFd) {
     }
 }
 
-/// Serves one connection. How it ends is the client's business.
+/// Serves a connection until the client closes it or an error occurs.
 async fn serve(server: Server, stream: TcpStream, mut random: Random) {
     let limits = Limits { requests_per_connection: u32::MAX, ..Limits::default() };
     let (mut conversation, mut received) = (Conversation::new(), Vec::new());
@@ -226,7 +230,8 @@ mod tests {
         }
     }
 
-    /// Cores share their address; a second back end shared it too, and got some of the connections.
+    /// Regression: cores share their address, and a second back end shared it too and got some of
+    /// the connections.
     #[test]
     fn an_address_in_use_is_refused() {
         let backend = Backend::start(&at("127.0.0.1:0".parse().unwrap())).unwrap();
