@@ -13,6 +13,8 @@ mod placement;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -95,6 +97,7 @@ impl Reproduction {
             json!({
                 "name": figure.name, "document": figure.document, "ours": figure.ours, "kind": figure.kind.name(),
                 "least": bound(figure.band.0), "most": bound(figure.band.1), "holds": figure.holds(),
+                "can_fail": figure.can_fail(),
             })
         };
         let figures: Vec<Value> = findings.figures.iter().map(figure).collect();
@@ -142,8 +145,59 @@ impl Figure {
         (self.band.0..=self.band.1).contains(&self.ours)
     }
 
+    /// Whether any result could lie outside of the band. A band from 0 to 100 or more holds every
+    /// percentage, so such a figure proves nothing. A lower bound between -100 and 0 belongs to a
+    /// difference, which can fall below the bound.
+    pub fn can_fail(&self) -> bool {
+        let (least, most) = self.band;
+        let holds_least = least == 0.0 || least <= -100.0;
+        !(holds_least && most >= 100.0)
+    }
+
     fn mark(&self) -> &'static str {
-        if self.holds() { "" } else { "  outside" }
+        match (self.holds(), self.can_fail()) {
+            (false, _) => "  outside",
+            (true, false) => "  cannot fail",
+            (true, true) => "",
+        }
+    }
+}
+
+/// How many figures of each sort there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All figures.
+    pub all: usize,
+    /// A parameter was chosen for them.
+    pub fitted: usize,
+    /// They follow from the rest.
+    pub predicted: usize,
+    /// Their bands hold every possible result.
+    pub cannot_fail: usize,
+    /// They lie outside of their bands.
+    pub outside: usize,
+}
+
+impl Counts {
+    /// Adds the figures of one reproduction.
+    pub fn add(&mut self, findings: &Findings) {
+        let count = |is: fn(&Figure) -> bool| findings.figures.iter().filter(|figure| is(figure)).count();
+        self.all += findings.figures.len();
+        self.fitted += count(|figure| figure.kind == Kind::Fitted);
+        self.predicted += count(|figure| figure.kind == Kind::Predicted);
+        self.cannot_fail += count(|figure| !figure.can_fail());
+        self.outside += count(|figure| !figure.holds());
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { all, fitted, predicted, cannot_fail, outside } = self;
+        write!(
+            f,
+            "{all} figures: {fitted} fitted, {predicted} predicted; {cannot_fail} cannot fail, because their bands hold every \
+             possible result; {outside} outside of their bands"
+        )
     }
 }
 

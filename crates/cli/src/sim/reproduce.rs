@@ -4,7 +4,7 @@ use super::given::Wrong;
 use crate::{Exit, print};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use vermeil_sim::reproduce::{Effort, Figure, Reproduction, reproduction, reproductions};
+use vermeil_sim::reproduce::{Counts, Effort, Reproduction, reproduction, reproductions};
 
 /// Run published experiments again: the documents' figures, ours, the difference, what was fitted and what is predicted.
 ///
@@ -54,19 +54,20 @@ impl ReproduceArgs {
         };
         let effort = if self.quick { Effort::Quick } else { Effort::Full };
         let bar = bar(chosen.len());
-        let (mut texts, mut values, mut outside) = (Vec::new(), Vec::new(), 0);
+        let (mut texts, mut values, mut counts) = (Vec::new(), Vec::new(), Counts::default());
         for one in &chosen {
             bar.set_message(one.name);
             let findings = one.run(effort)?;
-            outside += findings.figures.iter().filter(|figure| !Figure::holds(figure)).count();
+            counts.add(&findings);
             values.push(one.to_json(&findings));
             texts.push(one.report(&findings));
             bar.inc(1);
         }
         bar.finish_and_clear();
+        texts.push(format!("{counts}\n"));
         let text =
             if self.json { format!("{:#}\n", serde_json::Value::from(values)) } else { texts.join("\n") };
-        Ok((text, outside))
+        Ok((text, counts.outside))
     }
 }
 

@@ -51,3 +51,16 @@ fn packets_classified_by_the_card() {
 fn an_unknown_name_is_answered_with_the_known_ones() {
     assert!(reproduction("x").err().unwrap().to_string().contains("mely-sfs, mely-web"));
 }
+
+/// Regression: 173 of 255 figures had bands that hold every result, and the page said that every figure is checked.
+#[test]
+fn figures_that_cannot_fail_are_counted() {
+    let mut findings = Findings::new();
+    findings.add("percentage", 50.0, 40.0, Kind::Predicted, (0.0, 100.0));
+    findings.add("bounded", 50.0, 70.0, Kind::Fitted, (45.0, 55.0));
+    findings.add_modelled("any", 3.0, (0.0, f64::INFINITY));
+    let mut counts = Counts::default();
+    counts.add(&findings);
+    assert_eq!(counts, Counts { all: 3, fitted: 1, predicted: 1, cannot_fail: 2, outside: 1 });
+    assert!(counts.to_string().contains("2 cannot fail"));
+}
