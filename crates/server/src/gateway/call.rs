@@ -1,7 +1,8 @@
-//! A request that may be for a program, from its route to whatever becomes of it.
+//! A request that may be for a program, from its route to its answer.
 //!
-//! What programs there are is asked here; running one is theirs. What comes back, a redirect, a file or a failure, is
-//! the same for all of them and becomes an answer here.
+//! This file asks which programs exist; the modules `php` and `cgi` run them. All programs have the
+//! same kinds of results (a redirect, a file, a failure), and this file turns each result into an
+//! answer.
 
 use super::{
     Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName, SendRoot,
@@ -35,29 +36,31 @@ use vermeil_http::{
 };
 use vermeil_spawn::{Channel, Revisions};
 
-/// What programs may be asked, as far as it has names: all but what would have the server echo, or relay (RFC 9110 §9.3.8, §9.3.6).
+/// The methods that programs may be asked by name: all except TRACE and CONNECT, because the server
+/// would have to echo or to relay (RFC 9110 §9.3.8, §9.3.6).
 const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
-/// What all cores share about programs.
+/// The state of programs that all cores share.
 pub(crate) struct Shared {
     pub(crate) spools: Arc<Spools>,
     pub(crate) errors: Arc<ErrorSink>,
-    /// What answers now. Cores have copies, which a reload changes with their hosts.
+    /// The present configuration of programs. Each core has a copy, which a reload replaces
+    /// together with the core's hosts.
     answering: Mutex<Answering>,
-    /// Those of our own.
+    /// The pools that this server starts itself.
     pub(crate) pools: Pools,
-    /// The server's first, as long as it is in force.
+    /// The supervisor of the server's first pool, while that pool is in force.
     pub(crate) supervisor: Mutex<Option<Supervisor>>,
-    /// From the start, or from the reload on that brings the first program.
+    /// Set at the start, or by the reload that brings the first program.
     cgi: OnceLock<Arc<Cgi>>,
-    /// Of the keeper, if it can read anew what programs there may be.
+    /// The line to the keeper, if the keeper can read the list of allowed programs again.
     pub(crate) revisions: Option<Mutex<Revisions>>,
     /// The cache of all files.
     pub(crate) store: Arc<Store>,
 }
 
 impl Shared {
-    /// Programs of a server whose files are kept in `store`.
+    /// Programs of a server whose `store` caches its files.
     pub(crate) fn new(
         spool_folder: PathBuf,
         store: &Arc<Store>,
@@ -79,7 +82,7 @@ impl Shared {
     }
 }
 
-/// What runs programs, from the server's start to its end.
+/// The parts that run programs, from the server's start to the server's end.
 pub(crate) struct RunsPrograms {
     pub(crate) pools: Pools,
     pub(crate) supervisor: Option<Supervisor>,
@@ -87,19 +90,19 @@ pub(crate) struct RunsPrograms {
     pub(crate) revisions: Option<Mutex<Revisions>>,
 }
 
-/// What answers, as a configuration says.
+/// The programs that one configuration asks for.
 #[derive(Clone)]
 pub(crate) struct Answering {
     pub(crate) options: GatewayOptions,
-    /// The server's.
+    /// The server's PHP.
     pub(crate) php: Option<Arc<Php>>,
-    /// Of hosts.
+    /// The PHP pools of hosts.
     pub(crate) pools: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
     pub(crate) send_sites: SendSites,
 }
 
 impl Answering {
-    /// The PHP of a host that says so.
+    /// The PHP that serves a host with this setting.
     pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
         match host {
             HostPhp::Off => None,
@@ -110,40 +113,40 @@ impl Answering {
 }
 
 impl Shared {
-    /// CGI, if any host has programs or had some.
+    /// CGI, if any host has or had programs.
     pub(crate) fn cgi(&self) -> Option<&Arc<Cgi>> {
         self.cgi.get()
     }
 
-    /// CGI from now on, if there was none.
+    /// Sets CGI, if there was none.
     pub(crate) fn begin_cgi(&self, cgi: &Arc<Cgi>) {
         self.cgi.get_or_init(|| cgi.clone());
     }
 
-    /// What answers now.
+    /// The present configuration of programs.
     pub(crate) fn answering(&self) -> Answering {
         self.answering.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// From now on this answers; gives what did before.
+    /// Replaces the configuration of programs. Returns the old configuration.
     pub(crate) fn set_answering(&self, answering: Answering) -> Answering {
         std::mem::replace(&mut self.answering.lock().expect("nothing panics under this lock"), answering)
     }
 }
 
-/// Programs, as one core has them.
+/// The state of programs on one core.
 pub(crate) struct Programs {
     pub(crate) shared: Arc<Shared>,
-    /// As its hosts say.
+    /// The configuration of programs that belongs to the core's hosts.
     pub(crate) answering: Arc<Answering>,
-    /// Connections to PHP that are kept.
+    /// Idle connections to PHP.
     pub(crate) idle: Idle,
-    /// Nothing where there can be no CGI.
+    /// `None` if there can be no CGI.
     pub(crate) spawning: Option<Spawning>,
 }
 
 impl Programs {
-    /// `channel`: this core's own to the spawner, if there is CGI.
+    /// `channel` is this core's own channel to the spawner, if there is CGI.
     pub(crate) fn new(shared: Arc<Shared>, channel: Option<Channel>, notices: Arc<Notices>) -> Self {
         Self {
             answering: Arc::new(shared.answering()),
@@ -156,21 +159,22 @@ impl Programs {
 
 /// A request that may be for a program.
 ///
-/// It may outlast its configuration: a slow upload does, and so does a request that waits for its turn. So what that says of
-/// it is held here.
+/// A call may outlast its configuration, for example during a slow upload or while the request
+/// waits for its turn. So the call holds the parts of the configuration that concern it.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) host: Met,
     pub(crate) answering: Arc<Answering>,
     pub(super) reason: Reason,
-    /// The program that is to run, decoded, where the path of the request is not its own: an index page.
+    /// The program to run, decoded. Set for an index page, because the request's path does not name
+    /// the program.
     pub(crate) script: Option<Arc<[u8]>>,
     pub(crate) content: Collected,
     pub(crate) name: RequestName,
 }
 
 impl Call {
-    /// Nothing if no program can be concerned.
+    /// Returns `None` if no program can be concerned.
     #[inline]
     pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
         local.programs.as_ref()?;
@@ -183,7 +187,7 @@ impl Call {
         Self::new(local, host, request, reason)
     }
 
-    /// The call for a path that a route gives to CGI.
+    /// The call for a path that a route assigns to CGI.
     pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
         Self::new(local, host, request, Reason::Cgi)
     }
@@ -203,7 +207,7 @@ impl Call {
         Self { reason: Reason::Cgi, script: Some(script), ..self.clone() }
     }
 
-    /// Nothing if there are no programs.
+    /// Returns `None` if there are no programs.
     fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Option<Self> {
         let answering = local.programs.as_ref()?.answering.clone();
         let content = match request.body {
@@ -217,22 +221,23 @@ impl Call {
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(crate) enum Outcome {
-    /// This, as for any file.
+    /// An answer, as for any file.
     Answer(Answer),
-    /// It is to be answered as this request, its head in full.
+    /// An internal redirect: the complete head of the request to answer instead.
     Redirected(Vec<u8>),
 }
 
-/// Gives the answer to `request`, whatever it is.
+/// Answers `request`.
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
     head: Head,
     call: &Call,
 ) -> Result<Outcome, Ended> {
-    // Who waits for leave to send gets a file's answer instead, and may or may not send its content then.
+    // A client that waits for 100 Continue gets a file's answer instead, and may or may not send
+    // its content after that answer. So the connection closes.
     let file_head = match call.content {
         Collected::Awaits => Head { persistence: Persistence::Close, ..head },
         Collected::Nothing | Collected::Follows => head,
@@ -254,7 +259,7 @@ pub(crate) async fn answer(
     }
     let program = match route::find(connection, request, file_head, call).await? {
         Route::Program(program) => program,
-        // The content is still to be read.
+        // The content is not read yet.
         Route::File(answer @ Answer::Slow(slow::What::Program(_))) => return Ok(Outcome::Answer(answer)),
         Route::File(answer) => {
             connection.settle(file_head.persistence);
@@ -266,7 +271,7 @@ pub(crate) async fn answer(
     of_program.outcome(connection, result).await
 }
 
-/// What became of a program's request.
+/// Turns the result of a program's request into an answer.
 struct OfProgram<'a> {
     kind: Kind,
     request: &'a Request<'a>,
@@ -309,7 +314,7 @@ impl OfProgram<'_> {
         }
     }
 
-    /// The folders out of which the program may have files sent.
+    /// The folders from which the program may have files sent.
     fn send_roots(&self) -> &[SendRoot] {
         let (of_host, of_all) = (&self.call.host.host().rules.sends, &self.call.answering.options.sends);
         match self.kind {
@@ -318,7 +323,7 @@ impl OfProgram<'_> {
         }
     }
 
-    /// Where such a folder is to be named.
+    /// The option or key that names such a folder.
     fn send_cure(&self) -> &'static str {
         let rules = self.call.host.host().rules;
         match (self.kind, said()) {
@@ -392,7 +397,7 @@ impl OfProgram<'_> {
         Outcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
     }
 
-    /// Says what was wrong, and what the client got.
+    /// Logs the failure and the client's result.
     fn say_failure(&self, failure: &Failure, got: &dyn Display) {
         match failure.limit_key(self.kind, said()) {
             Some(key) => self.say(
@@ -404,8 +409,8 @@ impl OfProgram<'_> {
         }
     }
 
-    /// Says what happened and what came of it, with the kind of program, the name of the request,
-    /// its host and its line.
+    /// Logs an event and its consequence, with the kind of program, the request's name, its host
+    /// and its request line.
     fn say(&self, notice: NoticeKind, what: &dyn Display, got: &dyn Display) {
         let Self { kind, request, call: Call { name, host, .. }, .. } = self;
         let program = match kind {
@@ -423,7 +428,8 @@ impl OfProgram<'_> {
     }
 }
 
-/// Where this server's bounds are said: only one with a configuration can have it read anew.
+/// Whether this server's bounds are set by options or by keys. Only a server with a configuration
+/// file has revisions.
 fn said() -> Said {
     let is_configured = local::with(|local| {
         local.programs.as_ref().is_some_and(|programs| programs.shared.revisions.is_some())
@@ -431,7 +437,7 @@ fn said() -> Said {
     if is_configured { Said::Key } else { Said::Option }
 }
 
-/// Says that programs redirect in a circle; `request` is the last of them.
+/// Logs that programs redirect in a circle. `request` is the last of the redirected requests.
 pub(crate) fn say_too_many_redirects(request: &Request<'_>, head: Head, call: &Call) {
     let kind = if call.reason == Reason::Cgi { Kind::Cgi } else { Kind::Php };
     let of_program = OfProgram { kind, request, head, call };
@@ -443,7 +449,7 @@ fn redirected(request: &Request<'_>, location: &[u8]) -> Result<Vec<u8>, BadHead
     let mut head = Vec::with_capacity(512);
     redirect::write_request(request, location, &mut head)?;
     let limits = local::with(|local| local.server.limits.clone());
-    // It must be what a client could have sent.
+    // The new request must be valid as if a client had sent it.
     match vermeil_http::parse(&head, &limits) {
         vermeil_http::Parsed::Complete { .. } => Ok(head),
         _ => Err(BadHead::Location),

@@ -1,8 +1,9 @@
-//! A request's content, collected before a program hears of it, and read again for the program.
+//! Collects a request's content before the program starts, and reads the content again for the
+//! program.
 //!
-//! Up to a bound for the request, and one for all requests, it stays in memory; beyond, all of it
-//! goes to a file. So programs know its length, a client that sends slowly holds nothing but
-//! memory, and that only while it keeps to a least rate; and a failed attempt can be repeated.
+//! Content stays in memory up to a bound per request and a bound for all requests. Longer content
+//! goes to a file as a whole. So programs know the content's length, and a failed attempt can be
+//! repeated. A slow client occupies only memory, and only while the client keeps to a minimum rate.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::{
@@ -18,7 +19,7 @@ use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::response::CONTINUE;
 
-/// Bytes read from a file at once. Guess: what a program's socket takes at once.
+/// Bytes read from a file at once. Guess: the amount that a program's socket takes at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The content of a request.
@@ -26,13 +27,13 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(crate) enum Content {
     /// There is none.
     None,
-    /// With its part of the memory that all requests have.
+    /// The bytes, with their share of the memory for all requests.
     Memory(Bytes, #[expect(dead_code, reason = "held until it is dropped")] Held),
     Spooled(Arc<Spool>),
 }
 
 impl Content {
-    /// Its length, if there is content.
+    /// The length, if there is content.
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -42,14 +43,14 @@ impl Content {
     }
 }
 
-/// What the request says about its content.
+/// The request's announcement of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collected {
     /// There is none.
     Nothing,
-    /// It follows.
+    /// The content follows.
     Follows,
-    /// It follows, once the client has been told to go on.
+    /// The content follows after 100 Continue.
     Awaits,
 }
 
@@ -103,14 +104,16 @@ pub(crate) async fn collect(
     }
 }
 
-/// How long a client that has sent `bytes` in the time `taken` may take for the next ones: `timeout`, or what is left of the
-/// time that so many bytes have. A large upload goes on for as long as it is steady, and a byte now and then holds nobody.
+/// How long a client that has sent `bytes` in the time `taken` may take for the next bytes. The
+/// result is `timeout`, or the rest of the time that so many bytes have, if that is shorter. A
+/// steady large upload continues. A client that sends a byte now and then cannot hold its
+/// connection.
 fn patience(timeout: Duration, taken: Duration, bytes: u64) -> Duration {
     let whole = timeout.saturating_add(Duration::from_secs_f64(bytes as f64 / CONTENT_RATE_MIN as f64));
     timeout.min(whole.saturating_sub(taken))
 }
 
-/// Appends `piece`, to a new file if there is none, where waiting is allowed.
+/// Appends `piece` on a thread that may block. Makes a new file if there is none.
 async fn appended(spool: Option<Spool>, piece: Vec<u8>, spools: &Arc<Spools>) -> Result<Spool, Failure> {
     let spools = spools.clone();
     let append = move || {
@@ -162,7 +165,7 @@ async fn read(spool: &Arc<Spool>, offset: u64, left: u64) -> io::Result<Bytes> {
     let mut piece = vec![0; length];
     let count = match vermeil_io::read_nowait(spool.file.as_fd(), &mut piece, offset) {
         Ok(count) => count,
-        // Written a moment ago, and gone from memory already; or a file system that cannot tell.
+        // The kernel has already evicted the data, or the file system cannot tell.
         Err(_) => {
             let spool = spool.clone();
             let read = move || {

@@ -1,7 +1,8 @@
-//! What programs write to their error output: lines on standard error, each with its request.
+//! The error output of programs: lines on standard error, each with its request.
 //!
-//! `vermeil: php 5f2a9c…: PHP Warning:  …`. A program may write without end, so a line has a longest length, and all
-//! programs together have a pace; what is beyond it is counted and told. Tested below.
+//! `vermeil: php 5f2a9c…: PHP Warning:  …`. A program may write without end. So each line has a
+//! maximum length, and all programs together have a maximum rate. Excess lines are counted, and the
+//! count is logged. Tested below.
 
 use crate::log::{NoticeKind, Notices};
 use std::fmt::Write as _;
@@ -11,19 +12,21 @@ use std::sync::{
 };
 use std::time::Instant;
 
-/// Longest line, in bytes; more is cut. PHP cuts its own at 1,024 (`log_errors_max_len`), file name and time not
-/// counted.
+/// Longest line, in bytes; the rest is cut. PHP cuts its own lines at 1,024 bytes
+/// (`log_errors_max_len`), without file name and time.
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Lines said within a second, all programs together. Guess: more than a person reads, less than a disk fills with.
+/// Lines logged per second, of all programs together. Guess: more than a person reads, less than
+/// fills a disk.
 const LINES_PER_SECOND: u64 = 100;
 
-/// Where the error output of all programs of a server goes, and its pace.
+/// The destination of the error output of all programs of a server, with the rate limit.
 #[derive(Debug)]
 pub(crate) struct ErrorSink {
     notices: Arc<Notices>,
     origin: Instant,
-    /// The second that `lines` are of, and how many were said in it: high and low half.
+    /// The present second in the high half, and the number of lines logged in that second in the
+    /// low half.
     spent: AtomicU64,
     unsaid: AtomicU64,
 }
@@ -34,14 +37,14 @@ impl ErrorSink {
         Arc::new(Self { notices, origin: Instant::now(), spent, unsaid })
     }
 
-    /// Whether one more line may be said now; gives how many were left out before it.
+    /// Takes the permit for one more line. Returns the number of lines left out before this line.
     fn take(&self, second: u64) -> Option<u64> {
         let spend = |spent: u64| match (spent >> 32 == second, spent & u64::from(u32::MAX)) {
             (false, _) => Some(second << 32 | 1),
             (true, lines) if lines < LINES_PER_SECOND => Some(spent + 1),
             (true, _) => None,
         };
-        // Relaxed: counts, which publish nothing.
+        // Relaxed, because the counts publish no other data.
         match self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend) {
             Ok(_) => Some(self.unsaid.swap(0, Ordering::Relaxed)),
             Err(_) => {
@@ -68,12 +71,13 @@ impl ErrorSink {
     }
 }
 
-/// The name of one request in notices, and what its program is told as `UNIQUE_ID`.
+/// The name of one request in notices. The program gets the name as `UNIQUE_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestName(pub(crate) u64);
 
 impl RequestName {
-    /// In hexadecimal digits. By hand: each request to a program is told, and `format!` costs a hundredth of its time.
+    /// In hexadecimal digits. Not by `format!`, because every request to a program needs the digits
+    /// and `format!` costs a hundredth of the request's time.
     pub(crate) fn digits(self) -> [u8; 16] {
         std::array::from_fn(|at| b"0123456789abcdef"[(self.0 >> (60 - 4 * at)) as usize % 16])
     }
@@ -85,14 +89,14 @@ impl std::fmt::Display for RequestName {
     }
 }
 
-/// The error output of a program, said line by line; what is left of a line when it is dropped.
+/// The error output of a program, logged line by line. Dropping this value logs an unfinished line.
 #[derive(Debug)]
 pub(crate) struct ErrorLines {
     sink: Arc<ErrorSink>,
     program: &'static str,
-    /// Nothing for what the program says outside of any request.
+    /// `None` for output that belongs to no request.
     request: Option<RequestName>,
-    /// Begun and not ended.
+    /// The unfinished line.
     line: Vec<u8>,
 }
 
@@ -101,12 +105,12 @@ impl ErrorLines {
         Self { sink, program, request: Some(request), line: Vec::new() }
     }
 
-    /// Of no request in particular.
+    /// For output that belongs to no request.
     pub(crate) fn of_program(sink: Arc<ErrorSink>, program: &'static str) -> Self {
         Self { sink, program, request: None, line: Vec::new() }
     }
 
-    /// Takes what came.
+    /// Takes more output.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, ended) = match piece.strip_suffix(b"\n") {

@@ -1,4 +1,4 @@
-//! How relaying can fail, whose fault it is, and which answer that comes to.
+//! The ways in which relaying can fail, the party at fault, and the resulting answer.
 
 use super::program::Trouble;
 use crate::{answer::Sent, connection::Lost};
@@ -7,14 +7,14 @@ use thiserror::Error;
 use vermeil_http::{Rejection, Status, gateway::BadHead};
 use vermeil_spawn::{End, SpawnError};
 
-/// Which kind of program was asked.
+/// The kind of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Cgi,
     Php,
 }
 
-/// Where bounds are said.
+/// Where bounds are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// By options of a command line.
@@ -26,7 +26,7 @@ pub(super) enum Said {
 /// Why a request was not answered by its program.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
-    /// The client has gone, or was cut.
+    /// The client has closed the connection, or was disconnected.
     #[error("the client has gone")]
     Client(Lost),
     /// The client's content cannot be read.
@@ -38,43 +38,43 @@ pub(crate) enum Failure {
     /// There is no room for the client's content.
     #[error("there is no room for the content: {0}")]
     Spool(std::io::Error),
-    /// All programs are busy, and as many requests wait as may.
+    /// All programs are busy, and the queue of requests is full.
     #[error("{0} requests wait for it already (raise the bound of the queue, or the number of programs)")]
     QueueFull(usize),
-    /// Its host has no pool.
+    /// The host has no pool.
     #[error("there is no pool for it")]
     NoPool,
     /// No program became free in time.
     #[error("none was free within {} s", .0.as_secs_f64())]
     QueueLate(Duration),
-    /// No connection.
+    /// The server could not connect to the program.
     #[error("it cannot be reached: {0}")]
     Connect(std::io::Error),
     /// No connection in time.
     #[error("it took no connection within {} s, which no key changes: it is overloaded, or hangs", .0.as_secs_f64())]
     ConnectLate(Duration),
-    /// No descriptors for it.
+    /// No descriptors are left for the program's pipes.
     #[error("it cannot be connected to: {0} (raise the limit of open files?)")]
     Pipes(std::io::Error),
-    /// It was not started.
+    /// The spawner did not start the program.
     #[error("{0}")]
     Start(SpawnError),
-    /// It ended early, and how.
+    /// The program ended before its answer, in this way.
     #[error("it ended with {} before its answer did", Ending(*.0))]
     Exited(End),
-    /// It failed.
+    /// The exchange with the program failed.
     #[error("{0}")]
     Program(#[from] Trouble),
-    /// It does not begin to run.
+    /// The program did not start in time.
     #[error("it was not started within {} s, which no key changes: the machine is overloaded", .0.as_secs_f64())]
     StartLate(Duration),
-    /// Neither did it send anything nor take anything.
+    /// The program neither sent nor read anything for this time.
     #[error("it was silent for {} s", .0.as_secs_f64())]
     Silent(Duration),
-    /// It ran for all the time it may.
+    /// The program reached its time limit.
     #[error("it ran for longer than {} s", .0.as_secs_f64())]
     Late(Duration),
-    /// It answered, but not like a program.
+    /// The head of the program's answer is invalid.
     #[error("{}", .0.reason())]
     BadHead(#[from] BadHead),
 }
@@ -99,7 +99,7 @@ impl From<Lost> for Failure {
 }
 
 impl Failure {
-    /// The status of the answer, if the client is there to get one.
+    /// The status of the answer. `None` if the client has gone.
     pub(crate) fn status(&self) -> Option<Status> {
         Some(match self {
             Self::Client(_) => return None,
@@ -121,7 +121,7 @@ impl Failure {
         })
     }
 
-    /// What changes the limit that was reached, if it was one that can be changed.
+    /// The option or key of the limit that was reached, if the limit is configurable.
     pub(super) fn limit_key(&self, kind: Kind, said: Said) -> Option<&'static str> {
         Some(match (self, kind, said) {
             (Self::QueueLate(_), Kind::Php, Said::Option) => "--php-queue-timeout, or more --php-children",
@@ -146,12 +146,12 @@ impl Failure {
         })
     }
 
-    /// Whether the client's content was not read to its end, so that its connection cannot go on.
+    /// Whether part of the client's content was left unread, so that the connection must close.
     pub(crate) fn leaves_content(&self) -> bool {
         matches!(self, Self::Content(_) | Self::ContentLate | Self::Spool(_) | Self::NoPool)
     }
 
-    /// Whether whoever runs the server can do something about it.
+    /// Whether the operator of the server can correct the fault.
     pub(crate) fn concerns_operator(&self) -> bool {
         !matches!(self, Self::Client(_) | Self::Content(_) | Self::ContentLate)
     }
@@ -161,9 +161,10 @@ impl Failure {
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) failure: Failure,
-    /// Whether the program had said nothing: if so, another may be asked.
+    /// Whether the program had sent nothing. If so, the request may go to another program.
     pub(crate) was_silent: bool,
-    /// What the client had got, if it had got anything: its connection cannot go on then.
+    /// The part of the answer that the client has received, if any. The connection cannot continue
+    /// after a part.
     pub(crate) sent: Option<Sent>,
 }
 
@@ -173,11 +174,11 @@ impl From<Failure> for Broken {
     }
 }
 
-/// The end of a connection amid an answer.
+/// The end of a connection during an answer.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) lost: Lost,
-    /// What the log says, if the answer had begun.
+    /// The log's record, if the answer had begun.
     pub(crate) sent: Option<Sent>,
 }
 
@@ -191,7 +192,7 @@ impl From<Lost> for Ended {
 mod tests {
     use super::*;
 
-    /// They said that it took too long, whatever had.
+    /// Regression: the messages said that a limit was exceeded without naming the limit.
     #[test]
     fn each_limit_is_told_by_its_name_with_what_changes_it() {
         let time = Duration::from_millis(1500);

@@ -1,4 +1,4 @@
-//! Programs that answer requests: what PHP, CGI and whatever comes after them share.
+//! Programs that answer requests: the parts that PHP and CGI share.
 //!
 //! ```text
 //! answer ─▶ route: which program? ─▶ collect: the content, in memory or spooled ─▶ (a program is found: `php`)
@@ -6,10 +6,11 @@
 //!                                             └─ redirected here, or to a file ─▶ answer
 //! ```
 //!
-//! A request's content is collected before a program hears of it, so that a slow client never holds one; its answer is
-//! streamed, so that a slow client holds one no longer than the answer's end. What a program is, is behind
-//! `program::Reader` and `program::Writer`: two streams of bytes. Leaves out starting programs, and choosing one.
-//! Tested through the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
+//! The gateway collects a request's content before the program starts, so a slow client does not
+//! occupy a program during the upload. The gateway streams the answer, so a slow client occupies a
+//! program at most until the answer ends. `program::Reader` and `program::Writer` hide the kind of
+//! program behind two streams of bytes. Leaves out starting and choosing programs. Tested through
+//! the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
 
 mod call;
 mod collect;

@@ -1,47 +1,53 @@
-//! What relaying to programs can be told: bounds and times, each with its default and what happens there.
+//! Options of relaying to programs: bounds and timeouts, each with its default and the effect of
+//! reaching the bound.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 use vermeil_http::gateway::HeadLimits;
 
-/// Content of a request kept in memory, in bytes; more is spooled. Default 64 KiB, four times nginx's
-/// `client_body_buffer_size`: most forms, no upload.
+/// Content of one request kept in memory, in bytes. Longer content is spooled. Default 64 KiB, four
+/// times nginx's `client_body_buffer_size`, because that holds most forms and no upload.
 pub const CONTENT_MEMORY_BYTES: usize = 64 * 1024;
 
-/// Content of all requests that is kept in memory at once, in bytes, in one instance. Beyond it
-/// content is spooled, however short. Default 16 MiB: 256 requests with [`CONTENT_MEMORY_BYTES`]
-/// each, and a quarter of a small machine's cgroup.
+/// Content of all requests kept in memory at once, in bytes, in one instance. Beyond this bound
+/// even short content is spooled. Default 16 MiB: 256 requests with [`CONTENT_MEMORY_BYTES`] each,
+/// and a quarter of a small machine's cgroup.
 pub const CONTENT_MEMORY_BYTES_MAX: u64 = 16 << 20;
 
 /// Longest content of a request to a program, in bytes. Default 64 MiB. Guess: a photograph or a document, not a film.
 pub const CONTENT_BYTES: u64 = 64 << 20;
 
-/// Bytes spooled at once, all requests together. Default 4 GiB. Guess: what a temporary folder can spare.
+/// Bytes spooled at once, for all requests together. Default 4 GiB. Guess: an amount that a
+/// temporary folder can spare.
 pub const SPOOL_BYTES: u64 = 4 << 30;
 
-/// Bytes of a request's content that a client must send each second, once the time for a body is over; it has that time
-/// for each next byte too. Default 500, Apache httpd's `MinRate`: less than the slowest telephone line, and with the default
-/// of [`CONTENT_BYTES`] a connection is held for a day and a half at most.
+/// Minimum rate of a request's content, in bytes per second, once the time for a body is over. The
+/// client also has that time for each next byte. Default 500, Apache httpd's `MinRate`: less than
+/// the slowest telephone line. With the default of [`CONTENT_BYTES`], a client can hold a
+/// connection for a day and a half at most.
 pub const CONTENT_RATE_MIN: u64 = 500;
 
-/// Everything about programs that does not depend on what they are.
+/// The options that are the same for every kind of program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
-    /// Longest content of a request, in bytes; beyond: 413. See [`CONTENT_BYTES`].
+    /// Longest content of a request, in bytes. Longer content gets 413. See [`CONTENT_BYTES`].
     pub content_bytes: u64,
-    /// Content kept in memory, in bytes for each request; more goes to a file. See [`CONTENT_MEMORY_BYTES`].
+    /// Content kept in memory, in bytes per request. Longer content goes to a file. See
+    /// [`CONTENT_MEMORY_BYTES`].
     pub content_memory_bytes: usize,
-    /// Content kept in memory, in bytes, all requests together; more goes to files. See
+    /// Content kept in memory, in bytes, for all requests together. The rest goes to files. See
     /// [`CONTENT_MEMORY_BYTES_MAX`].
     pub content_memory_bytes_max: u64,
-    /// Bytes in such files, all requests together; beyond: 503. See [`SPOOL_BYTES`].
+    /// Bytes in such files, for all requests together. Beyond this bound the answer is 503. See
+    /// [`SPOOL_BYTES`].
     pub spool_bytes: u64,
     /// The folder of such files. Default: `TMPDIR`, or `/var/tmp`, or `/tmp`.
     pub spool_folder: Option<PathBuf>,
-    /// Bounds of what a program writes before its content; beyond: 502.
+    /// Bounds of a program's response head. A longer head gets 502.
     pub head: HeadLimits,
-    /// How long things may take.
+    /// Timeouts.
     pub timeouts: GatewayTimeouts,
-    /// The folders out of which programs may have files sent, by `X-Sendfile` and `X-Accel-Redirect`. Default: none.
+    /// The folders from which programs may have files sent, by `X-Sendfile` and `X-Accel-Redirect`.
+    /// Default: none.
     pub sends: Sends,
 }
 
@@ -60,15 +66,16 @@ impl Default for GatewayOptions {
     }
 }
 
-/// How long a program, and the way to it, may take.
+/// Timeouts of a program and of the connection to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayTimeouts {
-    /// For a program to be free. Then: 503. Default 30 s: who waits longer has left.
+    /// For a program to become free; then 503. Default 30 s, because a client that waits longer has
+    /// usually left.
     pub queue: Duration,
-    /// For a connection to a program. Then: 502. Default 5 s, some restarts of a pool.
+    /// For a connection to a program; then 502. Default 5 s, enough for some restarts of a pool.
     pub connect: Duration,
-    /// Without a byte from the program, or taken by it. Then: 504, or cut if the answer has begun. Default 60 s, as
-    /// nginx's `fastcgi_read_timeout`.
+    /// Without a byte sent or read by the program. Then the answer is 504, or is cut if the answer
+    /// has begun. Default 60 s, as nginx's `fastcgi_read_timeout`.
     pub answer: Duration,
 }
 
@@ -82,7 +89,7 @@ impl Default for GatewayTimeouts {
     }
 }
 
-/// What the programs of a server may have sent, where their host does not say otherwise.
+/// The folders for all programs of a server, unless the host has its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sends {
     /// PHP.
@@ -91,7 +98,7 @@ pub struct Sends {
     pub cgi: Vec<SendRoot>,
 }
 
-/// What the programs of one host may have sent. Nothing: as of all.
+/// The folders for the programs of one host. `None`: the folders of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostSends {
     /// PHP.
@@ -100,11 +107,11 @@ pub struct HostSends {
     pub cgi: Option<Vec<SendRoot>>,
 }
 
-/// A folder out of which programs may have files sent. As text: `DIR` or `PREFIX=DIR`.
+/// A folder from which programs may have files sent. As text: `DIR` or `PREFIX=DIR`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SendRoot {
-    /// Paths that begin so, in whole segments, name files in it by `X-Accel-Redirect`. Nothing: only `X-Sendfile` does,
-    /// by their absolute path.
+    /// `X-Accel-Redirect` paths with this prefix, in whole segments, name files in the folder.
+    /// Without a prefix, only `X-Sendfile` names files here, by absolute path.
     pub prefix: Option<String>,
     /// The folder.
     pub folder: PathBuf,

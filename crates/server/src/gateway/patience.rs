@@ -1,33 +1,36 @@
-//! Not to be in a program's way while it writes an answer.
+//! Avoids preempting a program while the program writes an answer.
 //!
-//! What a program writes wakes the core that holds back its answer for what follows. If the program runs on that core's cpu, the core
-//! takes it away, finds one more part, and gives it back: each time both pay for a change of address spaces. So as long as it holds
-//! something back it does not: it runs when the program stops, or has used up its slice. For what else wakes it meanwhile that is
-//! late, so a core that sends files as well does not wait. Leaves out how long answers are held back
-//! (`relay.rs`). Tested below, and through the binary (`crates/cli/tests/e2e/php/application.rs`).
+//! Each write of a program wakes the core that gathers its answer. If the program runs on that
+//! core's cpu, the core preempts the program, finds one more part, and yields the cpu again. Each
+//! time both pay for a switch of address spaces. So a core does not preempt while it gathers an
+//! answer: the core runs when the program blocks or has used up its time slice. Other events of the
+//! core are late meanwhile, so a core that also sends files does not wait. Leaves out how long
+//! answers are gathered (`relay.rs`). Tested below, and through the binary
+//! (`crates/cli/tests/e2e/php/application.rs`).
 
 use crate::{local, log::NoticeKind};
 use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
 
-/// For how long a core must not have sent anything of a file before it waits for programs, in milliseconds. Guess: longer than the pauses
-/// between the files of a page, so that only the first of them may come late.
+/// How long a core must have sent no file before the core waits for programs, in milliseconds.
+/// Guess: longer than the pauses between the files of a page, so only the first file may be late.
 const QUIET_MS: u64 = 100;
 
 thread_local! {
     static CORE: Core = const { Core::new() };
 }
 
-/// What a core knows of its manners. Destructors have it even when nothing else of the core is left.
+/// The state of one core. A thread-local that needs no destructor, so that destructors can use it
+/// when the rest of the core is gone.
 struct Core {
-    /// How many exchanges hold something back.
+    /// Number of exchanges that gather output.
     holding: Cell<usize>,
-    /// When it last sent something of a file.
+    /// When the core last sent part of a file.
     file_ms: Cell<u64>,
-    /// Whether it lets programs go on.
+    /// Whether the core currently lets programs continue.
     waits: Cell<bool>,
-    /// The kernel has refused: it is not asked again.
+    /// The kernel has refused, so the core does not ask again.
     refused: Cell<bool>,
 }
 
@@ -45,7 +48,7 @@ impl Core {
         self.holding.set(self.holding.get() + 1);
         let is_quiet = now_ms.saturating_sub(self.file_ms.get()) >= QUIET_MS;
         let is_due = is_quiet && !self.waits.get() && !self.refused.get();
-        // Whatever else it is in, somebody has chosen for it.
+        // Another scheduling class was chosen by the operator, so it stays.
         if is_due && preempts_when_woken() == Some(true) {
             preempt_when_woken(false).inspect_err(|_| self.refused.set(true))?;
             self.waits.set(true);
@@ -67,26 +70,26 @@ impl Core {
 
     fn stop_waiting(&self) {
         if self.waits.replace(false) && preempts_when_woken() == Some(false) {
-            // Leaving this class takes no right.
+            // Leaving this class needs no privilege.
             let _ = preempt_when_woken(true);
         }
     }
 }
 
-/// Says that this core sends something of a file.
+/// Records that this core sends part of a file.
 #[inline]
 pub(crate) fn note_file() {
     CORE.with(|core| core.note_file(now_ms()));
 }
 
-/// From the first time that something was not there at once, until it is dropped, this core lets programs go on.
+/// From the first pending poll until this value is dropped, the core lets programs continue.
 #[derive(Default)]
 pub(super) struct Patience {
     began: bool,
 }
 
 impl Patience {
-    /// What `future` gives.
+    /// Awaits `future` and returns its output.
     pub(super) async fn while_pending<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -124,10 +127,10 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Long after anything was sent.
+    /// Long after the last file.
     const LATER: u64 = 1000 + QUIET_MS;
 
-    /// On a thread of its own that takes the cpu when it is woken, as long as nobody says otherwise.
+    /// Runs the test on its own thread, which initially preempts when woken.
     fn on_a_core(test: impl FnOnce(&Core) + Send + 'static) {
         let core = || {
             preempt_when_woken(true).unwrap();

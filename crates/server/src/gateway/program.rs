@@ -1,6 +1,8 @@
-//! A program as the relay sees it: bytes go in, bytes come out, both may have to wait, and either may fail.
+//! A program as the relay sees it: two streams of bytes. Each stream may have to wait, and each may
+//! fail.
 //!
-//! Both halves are used at once: a program may answer before it has read what it was sent.
+//! The relay uses both halves at once, because a program may answer before it has read all its
+//! content.
 
 use bytes::Bytes;
 use std::io;
@@ -9,10 +11,10 @@ use vermeil_fastcgi::{Fault, ProtocolStatus};
 
 use super::{ErrorLines, Written};
 
-/// What goes to a program.
+/// The stream to a program.
 pub(crate) trait Writer {
-    /// Hands a piece of content over, once the program's side has taken what came before. `last` says that nothing
-    /// follows: the program is told so. An empty last piece is only the end.
+    /// Writes a piece of content, once the program's side has taken the previous piece. With `last`
+    /// the writer tells the program that nothing follows. An empty last piece only marks the end.
     fn write(&mut self, piece: Bytes, last: Last) -> impl Future<Output = Result<(), Trouble>> + Send;
 }
 
@@ -23,42 +25,43 @@ pub(crate) enum Last {
     No,
 }
 
-/// What comes from a program.
+/// The stream from a program.
 pub(crate) trait Reader {
-    /// Appends what the program has written to `output`, and its error output to `errors`; waits until there is
-    /// something. Dropping the future loses nothing.
+    /// Appends the program's output to `output` and its error output to `errors`. Waits until there
+    /// is some. Dropping the future loses nothing.
     fn read(
         &mut self,
         output: &mut Written,
         errors: &mut ErrorLines,
     ) -> impl Future<Output = Result<Read, Trouble>> + Send;
 
-    /// Whether what was read ends amid something that the program has begun to write, so that more is about to come.
+    /// Whether the output ends inside a record that the program has begun to write, so that more
+    /// output is about to come.
     fn is_amid(&self) -> bool;
 }
 
-/// What reading came to.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Something was read, of either output.
+    /// Some output or error output was read.
     Some,
-    /// That was all; some may have come with it.
+    /// The stream has ended. The last read may also have brought output.
     End,
 }
 
-/// Why a program cannot be spoken to, or not any more.
+/// Why the exchange with a program failed.
 #[derive(Debug, Error)]
 pub(crate) enum Trouble {
-    /// Its connection failed.
+    /// The connection failed.
     #[error("its connection failed: {0}")]
     Connection(#[from] io::Error),
-    /// It ended before its answer did.
+    /// The program ended before its answer was complete.
     #[error("it ended before its answer did")]
     Ended,
-    /// What it sent is not the protocol.
+    /// The program violated the protocol.
     #[error("{0}")]
     Protocol(#[from] Fault),
-    /// It did not take the request.
+    /// The program refused the request.
     #[error("it refused the request: {0:?}")]
     Refused(ProtocolStatus),
 }

@@ -1,10 +1,14 @@
-//! One exchange with a program: its content goes in while its answer comes out, and the client gets it as it comes.
+//! One exchange with a program: the content goes in while the answer comes out, and the client gets
+//! the answer as it arrives.
 //!
-//! What a program writes is held for a moment, or until it is a piece, since a send costs more than reading; an answer that is
-//! known whole by then gets a length. Amid something that the program has begun to write the moment is not over. The end of an
-//! answer is never held, nor is anything where the program says so. A piece is sent before the next one is
-//! read, so a client that takes slowly slows the program down, not the memory up. While the program is
-//! silent the client is watched: when it goes, so does the answer.
+//! The relay holds output for a moment, or until it has a full piece, because a send costs more
+//! than a read. An answer that ends within the moment gets a length. Inside a record that the
+//! program has begun to write, the relay waits longer. The relay never holds the end of an answer,
+//! and never holds output if the program forbids buffering.
+//!
+//! The relay sends a piece before it reads the next piece. So a slow client slows the program down
+//! instead of filling memory. While the program is silent the relay watches the client. If the
+//! client goes, the exchange ends.
 
 use super::{
     Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble,
@@ -34,19 +38,20 @@ use vermeil_http::{
     response::{Content as Sends, HeadWriter, Persistence},
 };
 
-/// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
+/// Bytes of output gathered before a send. Guess: a socket's first window, as for ready answers.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// How long the first part of an answer waits for what follows, and each other part at most, counted from when the part before was sent; a piece
-/// and the end do not wait. PHP writes a page of DokuWiki in four parts, within
-/// so long where other children share its cpu; sent together they cost the server 0.87 of what they cost in 2.3 sends (bench `php`). Twice as long gains
-/// nothing more, and a person notices five times as long.
+/// How long the first part of an answer waits for more output. For each later part, the maximum,
+/// counted from the previous send. A full piece and the end do not wait. PHP writes a page of
+/// DokuWiki in four parts within this time, even where other children share its cpu. Sent together,
+/// the parts cost the server 0.87 of the cost of 2.3 sends (bench `php`). Twice the time gains
+/// nothing more, and a person notices five times the time.
 const HOLD: Duration = Duration::from_millis(20);
 
-/// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.
+/// Bytes of output discarded after an answer that needs no content, for example a redirect's page.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
 
-/// What an exchange needs to know.
+/// The parameters of an exchange.
 pub(crate) struct Exchange<'a> {
     pub(crate) head: Head,
     pub(crate) content: &'a Content,
@@ -54,22 +59,22 @@ pub(crate) struct Exchange<'a> {
     pub(crate) timeouts: GatewayTimeouts,
 }
 
-/// How an exchange ended for the client.
+/// The result of an exchange for the client.
 #[derive(Debug)]
 pub(crate) enum Relayed {
-    /// It has the answer, or is sent the rest of it next, so that the program need not wait for a client that takes slowly.
+    /// The client has the answer, or gets `rest` next. The program need not wait for a slow client.
     Sent {
         sent: Sent,
-        /// What of the answer goes behind its connection's output.
+        /// The rest of the answer, to be sent after the connection's output.
         rest: Bytes,
-        /// What becomes of its connection.
+        /// Whether the connection stays open.
         persistence: Persistence,
     },
-    /// It is to get the answer to a GET of this path.
+    /// The client gets the answer to a GET of this path.
     LocalRedirect(Vec<u8>),
-    /// It is to get this path's content, under this head.
+    /// The client gets the content of this path, under this head.
     AccelRedirect(ResponseHead, Vec<u8>),
-    /// It is to get this file, under this head.
+    /// The client gets this file, under this head.
     SendFile(ResponseHead, Vec<u8>),
 }
 
@@ -102,7 +107,8 @@ pub(crate) async fn relay(
         let mut pumping = pin!(pump.run());
         let mut fed = false;
         poll_fn(|context| {
-            // A program may stop reading and still answer; if it does not, reading says so.
+            // A program may stop reading and still answer. If the program does not answer, the read
+            // reports the failure.
             fed = fed || feeding.as_mut().poll(context).is_ready();
             pumping.as_mut().poll(context)
         })
@@ -113,7 +119,7 @@ pub(crate) async fn relay(
     result.map_err(|failure| Broken { failure, was_silent: !heard, sent })
 }
 
-/// Gives the program its content.
+/// Writes the content to the program.
 async fn feed(writer: &mut impl Writer, content: &Content, fed_bytes: &AtomicU64) -> Result<(), Trouble> {
     let mut pieces = ContentReader::new(content);
     loop {
@@ -128,7 +134,7 @@ async fn feed(writer: &mut impl Writer, content: &Content, fed_bytes: &AtomicU64
     }
 }
 
-/// The way from the program to the client.
+/// Moves output from the program to the client.
 struct Pump<'a, R> {
     connection: &'a mut Connection,
     exchange: &'a Exchange<'a>,
@@ -136,16 +142,16 @@ struct Pump<'a, R> {
     errors: &'a mut ErrorLines,
     fed_bytes: &'a AtomicU64,
     limit: Sleep,
-    /// Read and not handed on.
+    /// Output that was read and not sent.
     output: Written,
-    /// Whether the program has said its last.
+    /// Whether the program's output has ended.
     ended: bool,
-    /// What went wrong behind output that is still to be handed on.
+    /// A failure after output that is still to be sent.
     failed: Option<Failure>,
-    /// Whether it has said anything.
+    /// Whether the program has sent anything.
     heard: bool,
     sent: Option<Sent>,
-    /// Whether it has written more than it announced.
+    /// Whether the program has written more than its Content-Length.
     has_excess: bool,
 }
 
@@ -170,13 +176,13 @@ impl<R: Reader> Pump<'_, R> {
         }
     }
 
-    /// Waits for more output, as long as the client is there, the program is not late, and it has not ended.
+    /// Waits for more output, until the program ends, the timeout expires or the client goes.
     async fn read(&mut self) -> Result<(), Failure> {
         if self.ended {
             return Ok(());
         }
         if let Some(failure) = self.failed.take() {
-            // The client has, as far as it is there, what came before.
+            // First the client gets the output before the failure, if the client is still there.
             self.connection.sent().await?;
             return Err(failure);
         }
@@ -193,7 +199,7 @@ impl<R: Reader> Pump<'_, R> {
             limit.set(self.exchange.timeouts.answer);
             match limit.limit(watched.as_mut()).await {
                 Ok(read) => break read?,
-                // It is late if it takes nothing either.
+                // The program is late only if it has also read nothing meanwhile.
                 Err(_) if fed == fed_bytes.load(Ordering::Relaxed) => {
                     return Err(Failure::Silent(self.exchange.timeouts.answer));
                 }
@@ -205,7 +211,8 @@ impl<R: Reader> Pump<'_, R> {
         Ok(())
     }
 
-    /// Reads what is there already, what is about to come, and what else comes until `hold` is over, until there is `enough`.
+    /// Reads the available output, and more output until `hold` expires or there is `enough`. An
+    /// unfinished record is read to its end in any case.
     async fn gather(&mut self, hold: &mut Sleep, enough: usize) {
         let mut patience = Patience::default();
         while !self.ended && self.failed.is_none() && self.output.len() < enough {
@@ -213,7 +220,7 @@ impl<R: Reader> Pump<'_, R> {
             let read = match patience.while_pending(hold.limit(self.read())).await {
                 Ok(read) => read,
                 Err(_) if self.reader.is_amid() => {
-                    // Nobody knows for how long.
+                    // The wait for the rest of the record has no bound, so the core preempts again.
                     drop(mem::take(&mut patience));
                     self.read().await
                 }
@@ -227,7 +234,8 @@ impl<R: Reader> Pump<'_, R> {
         let Head { version, content, .. } = self.exchange.head;
         let moment = if head.is_unbuffered { Duration::ZERO } else { HOLD };
         let mut hold = sleep(moment);
-        // Without content the head is all of the answer, and what becomes of the program does not matter.
+        // Without content the head is the whole answer, so the rest of the program's output does
+        // not matter.
         if content == Sends::Sent && head.has_content() {
             self.gather(&mut hold, enough(&head, 0)).await;
         }
@@ -250,12 +258,13 @@ impl<R: Reader> Pump<'_, R> {
             if self.ended {
                 break;
             }
-            // Waits for the piece before this one, so one is with the client while the next is read.
+            // Waits for the previous piece, so the client receives one piece while the relay reads
+            // the next.
             self.connection.flush(mem::take(&mut long), More::No).await?;
             hold.set(moment);
             self.note(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
-                // It was killed behind its answer, of which the client has all.
+                // The program was killed after its answer, and the client has the whole answer.
                 Err(Failure::Program(Trouble::Ended)) if body.is_complete() => break,
                 read => read?,
             }
@@ -278,8 +287,8 @@ impl<R: Reader> Pump<'_, R> {
         self.connection.note(sent);
     }
 
-    /// Takes what was read as a piece of content, the last one with the content's end: what is short into the connection's
-    /// output; gives what goes behind that.
+    /// Turns the output into a piece of content. The last piece includes the content's end. A short
+    /// piece goes into the connection's output. Returns the part to send after that output.
     fn take_piece(&mut self, body: &mut Body) -> Bytes {
         let Self { output, connection, ended, .. } = self;
         let out = &mut connection.output;
@@ -311,7 +320,7 @@ impl<R: Reader> Pump<'_, R> {
         });
     }
 
-    /// Lets the program finish, without its content; then `relayed`.
+    /// Reads the program's output to the end, discards it, and returns `relayed`.
     async fn drop_rest(&mut self, relayed: Relayed) -> Result<Relayed, Failure> {
         let mut dropped = 0;
         while !self.ended {
@@ -326,8 +335,8 @@ impl<R: Reader> Pump<'_, R> {
     }
 }
 
-/// Bytes of output for which nothing else is waited: a piece, or all that is to come behind those that were sent, if the program
-/// announced it.
+/// Bytes of output that are sent without further waiting: a full piece, or the rest of an announced
+/// length.
 fn enough(head: &ResponseHead, sent: u64) -> usize {
     let left = head.content_length.map_or(u64::MAX, |announced| announced.saturating_sub(sent));
     usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES)

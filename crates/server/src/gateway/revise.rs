@@ -1,8 +1,10 @@
-//! The programs of another configuration, for a server that runs: got ready so that it can be refused as a whole, then taken.
+//! Prepares the programs of a new configuration for a running server, so that the server can refuse
+//! the configuration as a whole. Then puts the programs into service.
 //!
-//! The server cannot say what may be started: the keeper reads the configuration itself, by [`reviser`], and the server
-//! finds among what was read what it needs. Leaves out reading and swapping the rest (`reload.rs`). Tested through the
-//! binary (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
+//! The server cannot decide which programs may be started. The keeper reads the configuration
+//! itself (`reviser`), and the server finds its programs in the keeper's list. Leaves out reading
+//! and swapping the rest (`reload.rs`). Tested through the binary
+//! (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
 use super::{Answering, GatewayOptions, Grounds, Shared, sendfile::SendSites};
 use crate::{
@@ -16,13 +18,13 @@ use crate::{
 use std::sync::Arc;
 use vermeil_spawn::Reviser;
 
-/// Programs cannot be had as another configuration asks for them.
+/// The programs of a new configuration cannot be provided.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReviseError {
-    /// Nobody could start them.
+    /// There is no spawner to start the programs.
     #[error("the new configuration has programs, and there is no spawner to start them; restart the server")]
     NoSpawner,
-    /// Programs that could reach more than they may.
+    /// Programs would have access to more than is allowed.
     #[error("{0}")]
     Exposed(String),
     /// CGI.
@@ -31,18 +33,19 @@ pub(crate) enum ReviseError {
     /// PHP.
     #[error(transparent)]
     Php(#[from] PhpError),
-    /// A folder that files may be sent from.
+    /// A folder for sending files.
     #[error(transparent)]
     SendRoot(#[from] SiteError),
 }
 
-/// How the keeper reads anew what programs there may be; nothing for a server without a file. What `[cgi]` says of all hosts
-/// stays as it was at the start, if there were programs then.
+/// Returns the function by which the keeper reads the list of allowed programs again. `None` for a
+/// server without a configuration file. The part of `[cgi]` that concerns all hosts stays as at the
+/// start, if there were programs then.
 pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Reviser> {
     let file = options.file.clone()?;
     let of_all = cgi::is_wanted(options).then(|| options.cgi.clone());
     let grounds = grounds.clone();
-    // The keeper may run on the cpus of its instance alone, and has nothing to say of them.
+    // The keeper may run only on its instance's cpus and decides nothing about cpus.
     let given = Given::Instances(options.instances.clone());
     Some(Box::new(move || {
         let around = Surroundings::here().map_err(|error| error.to_string())?;
@@ -54,20 +57,20 @@ pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Revis
     }))
 }
 
-/// The programs of a new configuration, which nobody asks for yet.
+/// The prepared programs of a new configuration. No core uses them yet.
 pub(crate) struct Revision {
     options: GatewayOptions,
     send_sites: SendSites,
     php: Revised,
-    /// With its sites.
+    /// CGI, with its sites.
     cgi: Option<(Arc<Cgi>, cgi::Sites)>,
 }
 
 impl Shared {
-    /// Makes ready what `new` asks for, where there was what `old` did.
+    /// Prepares the programs that `new` asks for, for a server that runs with `old`.
     ///
     /// # Errors
-    /// Something cannot be had. Nothing has changed.
+    /// A program cannot be provided. Nothing has changed.
     pub(crate) fn revise(&self, old: &ServeOptions, new: &ServeOptions) -> Result<Revision, ReviseError> {
         let revisions = self.revisions.as_ref().ok_or(ReviseError::NoSpawner)?;
         if let Some(why) = privileges::exposure(new) {
@@ -88,7 +91,7 @@ impl Shared {
         Ok(Revision { options: new.gateway.clone(), send_sites, php, cgi })
     }
 
-    /// Has the new programs ready for whoever asks; gives what each core is to answer by.
+    /// Makes the new programs available. Returns the configuration that each core is to use.
     pub(crate) fn begin(&self, revision: &mut Revision) -> Answering {
         if let Some((cgi, sites)) = &revision.cgi {
             cgi.add(sites);
@@ -98,7 +101,8 @@ impl Shared {
         revision.answering()
     }
 
-    /// Lets go of what only the configuration before had, now that no core asks for it.
+    /// Releases the parts that only the old configuration used, because no core uses the old
+    /// configuration any more.
     pub(crate) fn end_old(&self, revision: Revision) {
         let before = self.set_answering(revision.answering());
         let Revision { php, cgi, .. } = revision;

@@ -1,8 +1,9 @@
-//! Which requests are for programs, and for which file.
+//! Decides which requests are for programs, and finds the program's file.
 //!
-//! [`may_concern`] is asked for every request where programs are served at all, and looks at the path's bytes alone.
-//! [`find`] then asks the file cache, as if the program were a file to be sent: it must be a regular file below the
-//! root, reached by allowed links, and no dotfile. The text of a program is never sent (`files/programs.rs`).
+//! [`may_concern`] looks only at the path's bytes, because it runs for every request on hosts with
+//! programs. [`find`] then asks the file cache as for a file to be sent. The program must be a
+//! regular file below the root, reached by allowed links, and no dotfile. The server never sends
+//! the text of a program (`files/programs.rs`).
 
 use super::Call;
 use crate::{
@@ -26,29 +27,29 @@ use vermeil_http::{
 /// Why a request may be for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// A segment of its path is named like one.
+    /// A segment of the path is named like a program.
     Name,
-    /// A route says so; it is CGI's.
+    /// A route assigns the path to CGI.
     Cgi,
-    /// It asks something of a folder that only a program can do.
+    /// The request's method on a folder needs a program.
     Folder,
     /// The index page of its folder is a PHP program.
     Index,
 }
 
-/// A program that was found: paths below the root, decoded.
+/// A program that was found. The paths are relative to the root, and decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// Of its file; starts with a slash.
+    /// The path of the program's file. Starts with a slash.
     pub(crate) script: Vec<u8>,
-    /// What follows it in the request; empty, or starts with a slash.
+    /// The rest of the request's path. Empty, or starts with a slash.
     pub(crate) path_info: Vec<u8>,
 }
 
-/// What a request came to.
+/// The target of a request.
 pub(crate) enum Route {
     Program(Program),
-    /// The answer is that of a file, or why there is none.
+    /// The answer of a file, or an error.
     File(Answer),
 }
 
@@ -76,7 +77,7 @@ fn names_program_encoded(path: &[u8]) -> bool {
     path::decode_for_program(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
 }
 
-/// Finds what `request` is for.
+/// Finds the target of `request`.
 pub(crate) async fn find(
     connection: &mut Connection,
     request: &Request<'_>,
@@ -120,7 +121,8 @@ fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
     Route::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
 }
 
-/// The open folder of a host; else why it cannot be served, or nothing if it has none.
+/// The open folder of a host. Otherwise the reason why the folder cannot be served, or `None` if
+/// the host has no folder.
 async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
     let found = local::with(|local| match local.hosts.find_met(host) {
         Found::Open => ControlFlow::Break(Ok(local.hosts.site().clone())),
@@ -140,7 +142,7 @@ async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site
     })
 }
 
-/// A look for the program of one request.
+/// The search for the program of one request.
 struct Search<'a> {
     connection: &'a mut Connection,
     site: Arc<Site>,
@@ -159,7 +161,8 @@ impl Search<'_> {
                 return Ok(Route::Program(Program { script, path_info }));
             }
             if cut.path_info.is_empty() {
-                // What was found is what is answered: looking again could find a file, and send a program's text.
+                // Answers with this result. A second lookup could find a file, and would then send
+                // a program's text.
                 return Ok(self.as_file(handle));
             }
         }
@@ -197,7 +200,7 @@ impl Search<'_> {
         look_up(self.connection, &self.site, &encoded(decoded)).await
     }
 
-    /// What the files say to the request's own path.
+    /// The file cache's result for the request's own path.
     async fn of_path(&mut self) -> Result<Route, Lost> {
         let handle = look_up(self.connection, &self.site, self.request.target.path).await?;
         Ok(self.as_file(handle))
@@ -218,15 +221,15 @@ fn is_program(handle: &Result<Handle, Status>) -> bool {
     matches!(handle, Ok(handle) if matches!(handle.outcome(), Outcome::Program { .. }))
 }
 
-/// A decoded path as it would stand in a request.
+/// Encodes a path as in a request.
 pub(super) fn encoded(path: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(path.len());
     path::percent_encode_path(path, &mut encoded);
     encoded
 }
 
-/// What a path of `site`, as it would stand in a request, resolves to; a status if it names nothing, or nobody has time
-/// to look.
+/// Looks up an encoded path of `site`. Returns a status if the path names nothing, or if the
+/// blocking threads are overloaded.
 pub(super) async fn look_up(
     connection: &mut Connection,
     site: &Arc<Site>,

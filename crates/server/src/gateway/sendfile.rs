@@ -1,8 +1,9 @@
-//! Files that programs have sent: `X-Sendfile` by their path in the file system, `X-Accel-Redirect` by a path under
-//! which a folder is known.
+//! Files that programs have sent: by `X-Sendfile` with a path in the file system, and by
+//! `X-Accel-Redirect` with a path below a configured prefix.
 //!
-//! They come out of folders that were allowed for it, through the file cache, with ranges and conditions as any file.
-//! The program's own fields go with them, but for those that describe the file. Tested below and through the binary.
+//! The files come from allowed folders through the file cache, with ranges and conditions as for
+//! any file. The program's own fields are added, except for fields that describe the file. Tested
+//! below and through the binary.
 
 use super::{
     GatewayOptions, HostSends, SendRoot, Sends,
@@ -29,16 +30,17 @@ use vermeil_http::{
 };
 use vermeil_io::CacheOnly;
 
-/// The folders out of which any program may have files sent, open. Those that a reload keeps stay open, with what is cached
-/// of them.
+/// The open folders from which programs may have files sent. A folder that a reload keeps stays
+/// open, with its cache entries.
 #[derive(Clone, Default)]
 pub(crate) struct SendSites(Arc<HashMap<SendRoot, Arc<SendSite>>>);
 
 impl SendSites {
-    /// Opens what `options` and `hosts` name in the cache of all files, but for what is open `before`.
+    /// Opens the folders of `options` and `hosts` in the cache of all files. Reuses folders that
+    /// are open in `before`.
     ///
     /// # Errors
-    /// One of them cannot be served.
+    /// A folder cannot be served.
     pub(crate) fn open(
         options: &GatewayOptions,
         hosts: &Hosts,
@@ -61,7 +63,7 @@ impl SendSites {
     }
 }
 
-/// All folders that are named, each once.
+/// All configured folders, without duplicates.
 pub(crate) fn send_roots<'o>(
     options: &'o GatewayOptions,
     hosts: &'o Hosts,
@@ -72,10 +74,10 @@ pub(crate) fn send_roots<'o>(
     php.iter().chain(cgi).chain(of_hosts).filter(move |root| seen.insert(*root))
 }
 
-/// A folder out of which files are sent.
+/// A folder from which files are sent.
 pub(crate) struct SendSite {
     prefix: Option<Vec<u8>>,
-    /// Absolute, without a slash at its end.
+    /// The absolute path, without a slash at the end.
     folder: Vec<u8>,
     site: Arc<Site>,
 }
@@ -96,8 +98,9 @@ impl SendSite {
     }
 }
 
-/// The programs of all hosts that may lie in `folder`: by their names, and by their places where these are in it. A folder
-/// inside such a place was named for sending all the same, so it holds files.
+/// The programs of all hosts that may lie in `folder`: by their names, and by their folders where
+/// these are in `folder`. If `folder` lies inside a program folder, it was configured for sending
+/// all the same, so it holds files.
 fn programs_in(folder: &Path, hosts: &Hosts) -> Programs {
     let mut parts = Vec::new();
     for host in hosts.iter().map(|id| hosts.host(id)) {
@@ -127,17 +130,17 @@ fn trimmed(folder: &Path) -> Vec<u8> {
     bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec()
 }
 
-/// What a program named.
+/// The file that a program named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named<'a> {
-    /// A path, as it would stand in a request.
+    /// An encoded path, as in a request.
     Path(&'a [u8]),
     /// An absolute path in the file system.
     File(&'a [u8]),
 }
 
 impl Named<'_> {
-    /// Where it is among `roots`, and its path there, encoded.
+    /// The folder of the file among `roots`, and the encoded path within.
     fn find<'s>(
         self,
         mut roots: impl Iterator<Item = &'s SendSite>,
@@ -164,17 +167,17 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// Why what a program named is not sent.
+/// Why a file is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is no path.
+    /// The name is not a valid path.
     NoPath(PathError),
-    /// It is in no folder that was allowed for it.
+    /// The file is in no allowed folder.
     Elsewhere,
 }
 
 impl Refusal {
-    /// The reason, for whoever runs the server; `cure` is where such a folder is named.
+    /// The reason, for the operator. `cure` is the option or key that names such a folder.
     pub(crate) fn said(self, named: Named<'_>, cure: &str) -> String {
         match self {
             Self::NoPath(PathError::NotAbsolute) => format!("{named} does not begin with a slash"),
@@ -192,20 +195,20 @@ impl Refusal {
     }
 }
 
-/// The answer that sends what a program named.
+/// The answer that sends a file.
 pub(crate) struct Sending {
     pub(crate) answer: Answer,
     pub(crate) status: Status,
-    /// Why it is not the file.
+    /// Why the answer is not the file.
     pub(crate) why: Option<&'static str>,
 }
 
-/// What of `path` follows `start`, in whole segments; starts with a slash.
+/// The part of `path` after `start`, in whole segments. Starts with a slash.
 fn below<'p>(start: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     path.strip_prefix(start).filter(|rest| rest.starts_with(b"/"))
 }
 
-/// The answer that sends what a program named, or why nothing is sent.
+/// Makes the answer that sends a file. Returns the refusal if nothing is sent.
 pub(crate) async fn send(
     connection: &mut Connection,
     request: &Request<'_>,
@@ -222,7 +225,7 @@ pub(crate) async fn send(
     let mut file_answer = Vec::new();
     let sending = local::with(|local| match handle {
         Ok(handle) if matches!(handle.outcome(), Outcome::File(_)) => {
-            // The program has taken the method, and asks for the file.
+            // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };
             let asked = Request { method, body: Framing::None, ..request.clone() };
             let answer = answer::resolved(local, &asked, &handle, head, &mut file_answer);
@@ -245,7 +248,7 @@ pub(crate) async fn send(
     Ok(Ok(sending))
 }
 
-/// Fields by which a head describes the file itself, or this server: the program's are left out.
+/// Fields that describe the file itself, or this server. The program's values are left out.
 const OF_FILE: [&[u8]; 7] = [
     b"accept-ranges",
     b"content-encoding",
@@ -256,7 +259,8 @@ const OF_FILE: [&[u8]; 7] = [
     b"location",
 ];
 
-/// Appends `answer`, a file's head with whatever follows it, with `lines` of a program among its fields.
+/// Appends `answer` (a file's head and the bytes after it) with a program's `lines` added to its
+/// fields.
 fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 2);
     let (head, rest) = answer.split_at(end);
@@ -267,7 +271,7 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
         each(lines).filter(is_for_client).for_each(|line| out.extend_from_slice(line));
         return out.extend_from_slice(rest);
     }
-    // Of several ranges the type is that of their frame; what was not modified has none.
+    // With several ranges the type is that of the multipart body. A 304 answer has no type.
     let names_type = |line: &&[u8]| name(line).eq_ignore_ascii_case(b"content-type");
     let is_framed =
         each(head).any(|line| line.to_ascii_lowercase().starts_with(b"content-type: multipart/byteranges"));
@@ -288,15 +292,15 @@ fn is_of_file(line: &[u8]) -> bool {
     OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field))
 }
 
-/// Whether a field is about the content that a program meant to send, or how long that may be kept:
-/// an error has another.
+/// Whether a field describes the program's content or its cache lifetime. An error answer has
+/// different content.
 fn is_of_content(name: &[u8]) -> bool {
     let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
     let kept: [&[u8]; 4] = [b"age", b"cache-control", b"expires", b"pragma"];
     starts || kept.into_iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// Lines, with their ends.
+/// The lines, with their line ends.
 fn each(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.split_inclusive(|&byte| byte == b'\n')
 }
@@ -370,12 +374,12 @@ mod tests {
         assert_eq!(by_path("/files/a%20b?c"), Some((1, "/a%20b".into())));
         assert_eq!(by_path("/files/../files/x"), Some((1, "/x".into())));
         assert_eq!((by_path("/filesystem/x"), by_path("/x"), by_path("files/x")), (None, None, None));
-        // It was said that it is in no such folder.
+        // Regression: the message said that the file is in no such folder.
         let refused = Named::Path(b"/files/90%.txt");
         let why =
             refused.find(roots.iter()).map(drop).expect_err("a broken escape").said(refused, "--php-send");
         assert!(why.starts_with("X-Accel-Redirect: /files/90%.txt has a % without two"), "{why}");
-        // What climbs is stopped by the folder itself, as for any request.
+        // The folder itself refuses paths that climb, as for any request.
         assert_eq!(in_folder("one/../two/x"), Some((0, "/../two/x".into())));
     }
 }

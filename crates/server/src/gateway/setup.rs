@@ -1,5 +1,5 @@
-//! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started
-//! when it has given them up, ended with it.
+//! The life of programs: prepared while the process has one thread and all its privileges, started
+//! after the process has dropped privileges, and stopped with the server.
 
 use super::{
     Answering, Grounds, RunsPrograms, Shared, Workspace, revise::reviser, sendfile::SendSites, spool::Spools,
@@ -32,9 +32,9 @@ pub enum SetupError {
         "cannot make a private folder in {folder}: {source}; name another with the environment variable {variable}"
     )]
     Workspace {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// The variable that names it.
+        /// The environment variable that names the folder.
         variable: &'static str,
         /// What the system said.
         source: io::Error,
@@ -42,7 +42,7 @@ pub enum SetupError {
     /// The folder for request bodies.
     #[error("cannot keep request bodies in {folder}: {source}; name another folder by spool_folder in [php]")]
     Spool {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -50,7 +50,7 @@ pub enum SetupError {
     /// The spawner.
     #[error(transparent)]
     Spawner(#[from] vermeil_spawn::StartError),
-    /// The way to change what programs there may be.
+    /// The line for changing the list of allowed programs.
     #[error("cannot keep a line to the spawner's keeper: {0}; raise the limit of open files?")]
     Revisions(io::Error),
     /// CGI.
@@ -59,40 +59,41 @@ pub enum SetupError {
     /// PHP.
     #[error(transparent)]
     Php(#[from] PhpError),
-    /// A folder that files may be sent from.
+    /// A folder for sending files.
     #[error(transparent)]
     SendRoot(#[from] SiteError),
 }
 
-/// Programs, prepared.
+/// Prepared programs.
 pub(crate) struct Setup {
     php: Option<PhpOptions>,
     own: Option<(Prepared, Channel)>,
-    /// The pools that hosts have for themselves.
+    /// The pools of single hosts.
     pools: Vec<(Wanted, ProfileId)>,
-    /// By which pools are started, those that a reload may bring included.
+    /// The channel that starts pools, including pools that a reload brings.
     pools_channel: Option<Channel>,
     cgi: Option<Arc<Cgi>>,
-    /// By which a reload may bring programs.
+    /// The line by which a reload may bring programs.
     revisions: Option<Revisions>,
-    /// Of CGI, one for each core.
+    /// The channels of CGI, one per core.
     channels: Vec<Channel>,
-    /// Of the spawner, if there is one.
+    /// The keeper of the spawner, if there is one.
     keeper: Option<Keeper>,
     workspace: Workspace,
     grounds: Grounds,
     spool: PathBuf,
 }
 
-/// The private folder of a server, as [`Setup::make_room`] makes it.
+/// The private folder of a server, made by [`Setup::make_room`].
 pub(crate) struct Room(Option<Workspace>);
 
 impl Setup {
-    /// Makes the private folder that `options` need, for the server's user. To be called before the rights of the superuser
-    /// are given up, because only the superuser may write in the folder of a service.
+    /// Makes the private folder for `options`, owned by the server's user. Call this function
+    /// before the process drops the superuser's privileges, because only the superuser may write in
+    /// the folder of a service.
     ///
     /// # Errors
-    /// It cannot be made, and programs need it.
+    /// The folder cannot be made, and programs need it.
     pub(crate) fn make_room(options: &ServeOptions) -> Result<Room, SetupError> {
         if !has_programs(options) && options.file.is_none() {
             return Ok(Room(None));
@@ -107,17 +108,17 @@ impl Setup {
         match made {
             Ok(workspace) => Ok(Room(Some(workspace))),
             Err(source) if has_programs(options) => Err(SetupError::Workspace { folder, variable, source }),
-            // It is for programs that a reload may bring.
+            // Only programs of a later reload would need the folder.
             Err(_) => Ok(Room(None)),
         }
     }
 
-    /// Prepares what `options` ask for, and a spawner for the programs that a reload may bring. To be called before the
-    /// process has other threads.
+    /// Prepares the programs of `options`, and a spawner for programs that a reload may bring. Call
+    /// this function while the process has one thread.
     pub(crate) fn prepare(options: &ServeOptions, room: Room) -> Result<Option<Self>, SetupError> {
         let Some(workspace) = room.0 else { return Ok(None) };
         match Self::prepare_now(options, workspace) {
-            // It is for programs that a reload may bring.
+            // Only programs of a later reload would need the spawner.
             Err(_) if !has_programs(options) => Ok(None),
             prepared => prepared.map(Some),
         }
@@ -130,7 +131,7 @@ impl Setup {
         let own_php = php.as_ref().filter(|php| php.is_ours());
         let reviser = reviser(options, &grounds);
         let is_revisable = reviser.is_some();
-        // Pools of hosts are asked for by a file only.
+        // Only a configuration file can ask for pools of hosts.
         if own_php.is_none() && !cgi::is_wanted(options) && !is_revisable {
             let (own, pools, pools_channel, cgi, revisions) = (None, Vec::new(), None, None, None);
             let (channels, keeper) = (Vec::new(), None);
@@ -199,7 +200,7 @@ impl Setup {
         prepared.collect()
     }
 
-    /// What must not be given up.
+    /// The access that the sandbox must keep.
     pub(crate) fn rights(&self) -> Rights<'_> {
         let connect_port = match self.php.as_ref().map(|php| &php.source) {
             Some(PhpSource::Tcp(addr)) => Some(addr.port()),
@@ -213,12 +214,12 @@ impl Setup {
         self.workspace.remove_by(remover);
     }
 
-    /// The process that starts programs, if there is one.
+    /// The process id of the keeper, if there is one.
     pub(crate) fn keeper(&self) -> Option<u32> {
         self.keeper.as_ref().map(Keeper::pid)
     }
 
-    /// Starts them, and waits until they can be used.
+    /// Starts the programs, and waits until they are usable.
     pub(crate) fn start(
         self,
         options: &ServeOptions,
@@ -239,7 +240,7 @@ impl Setup {
             grounds,
             spool,
         } = self;
-        // As the user that the server is now.
+        // Tested as the user that the server is now.
         Spools::try_out(&spool).map_err(|source| SetupError::Spool { folder: spool.clone(), source })?;
         let cores = options.cpus.len();
         let (php, supervisor) = match (php, own) {
@@ -269,17 +270,17 @@ pub(crate) fn has_programs(options: &ServeOptions) -> bool {
     options.php.is_some() || cgi::is_wanted(options) || options.hosts.pools().next().is_some()
 }
 
-/// Programs that run.
+/// Running programs.
 pub(crate) struct RunningPrograms {
     pub(crate) shared: Arc<Shared>,
-    /// Of CGI, for the cores to take.
+    /// The channels of CGI, which the cores take.
     pub(crate) channels: Vec<Channel>,
     keeper: Option<Keeper>,
     workspace: Workspace,
 }
 
 impl RunningPrograms {
-    /// What they did, in words, for the end.
+    /// A summary of the programs' work, logged at the end.
     pub(crate) fn describe(&self) -> Option<String> {
         let Answering { php, pools, .. } = self.shared.answering();
         let present = php.iter().chain(pools.values()).map(|php| php.snapshot());
@@ -300,7 +301,8 @@ impl RunningPrograms {
         ))
     }
 
-    /// Ends them: nobody starts anything again, then everything that runs, then what it left behind.
+    /// Stops all programs in this order: first the supervisor, so no program restarts; then the
+    /// running programs; then their files.
     pub(crate) fn stop(self) {
         let Self { shared, channels: _, keeper, workspace } = self;
         drop(shared.supervisor.lock().expect("nothing panics under this lock").take());

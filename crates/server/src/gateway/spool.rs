@@ -1,8 +1,8 @@
-//! Content that is too long for memory: a file without a name, and a bound on all of them; and the
-//! bound on all content in memory.
+//! Content that is too long for memory, in a file without a name. Bounds the total of all files,
+//! and the total of content in memory.
 //!
-//! The file is made with `O_TMPFILE`, so nothing is left behind whatever happens. Writing may wait for a disk, so its
-//! caller runs it where waiting is allowed.
+//! The file is opened with `O_TMPFILE`, so a crash leaves no file behind. A write may block on the
+//! disk, so the caller runs writes on a thread that may block.
 
 use super::GatewayOptions;
 use rustix::{
@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-/// Where the requests of a server spool, and how many bytes all of them may have there at once.
+/// The spool folder of a server, and the bound on the bytes of all spooled requests.
 #[derive(Debug)]
 pub(crate) struct Spools {
     folder: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Spools {
     held: AtomicU64,
 }
 
-/// What one request holds of the memory for content; dropping it gives that back.
+/// One request's share of the memory for content. Dropping this value returns the share.
 #[derive(Debug)]
 pub(crate) struct Held {
     spools: Arc<Spools>,
@@ -38,11 +38,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Holds `bytes` in all, if all requests together stay within `max`; says whether they do.
+    /// Raises the request's share to `bytes` if all requests together stay within `max`. Returns
+    /// whether they do.
     pub(super) fn hold(&mut self, bytes: usize, max: u64) -> bool {
         let bytes = bytes as u64;
         let more = bytes.saturating_sub(self.bytes);
-        // Relaxed: a count, which publishes nothing.
+        // Relaxed, because the count publishes no other data.
         let add = |held: u64| held.checked_add(more).filter(|&sum| sum <= max);
         let fits =
             more == 0 || self.spools.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
@@ -52,7 +53,7 @@ impl Held {
         fits
     }
 
-    /// Gives all of it back.
+    /// Returns the whole share.
     pub(super) fn release(&mut self) {
         self.spools.held.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = 0;
@@ -70,13 +71,13 @@ impl Spools {
         Arc::new(Self { folder, used: AtomicU64::new(0), max, held: AtomicU64::new(0) })
     }
 
-    /// Nothing of the memory for content, for a request that begins.
+    /// An empty share of the memory, for a new request.
     pub(super) fn memory(self: &Arc<Self>) -> Held {
         Held { spools: self.clone(), bytes: 0 }
     }
 
-    /// The folder that `options` say, or the first for large temporary files where one can be made. Never the folder of a service
-    /// in `/run`, because that is memory.
+    /// The configured folder, or the first standard folder for large temporary files in which a
+    /// file can be made. Never a service's folder in `/run`, because that is memory.
     pub(crate) fn folder(options: &GatewayOptions) -> PathBuf {
         if let Some(folder) = &options.spool_folder {
             return folder.clone();
@@ -87,17 +88,17 @@ impl Spools {
         named.unwrap_or_else(|| found.unwrap_or(&usual[0]).clone())
     }
 
-    /// Makes a file in `folder`, and lets it go.
+    /// Makes a file in `folder`, and drops it.
     ///
     /// # Errors
-    /// What the file system says; not every one has files without a name.
+    /// The error of the file system, because not every file system supports files without a name.
     pub(crate) fn try_out(folder: &Path) -> io::Result<()> {
         nameless(folder).map(drop)
     }
 
     fn take(&self, bytes: u64) -> bool {
         let add = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.max);
-        // Relaxed: a count, which publishes nothing.
+        // Relaxed, because the count publishes no other data.
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 }
@@ -111,18 +112,18 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// An empty one.
+    /// Makes an empty file.
     ///
     /// # Errors
-    /// What the file system says; not every one has files without a name.
+    /// The error of the file system, because not every file system supports files without a name.
     pub(super) fn create(spools: Arc<Spools>) -> io::Result<Self> {
         Ok(Self { file: nameless(&spools.folder)?, bytes: 0, spools })
     }
 
-    /// Appends `piece`; may wait.
+    /// Appends `piece`. May block.
     ///
     /// # Errors
-    /// The bound is reached (`StorageFull`), or what the file system says.
+    /// The bound is reached (`StorageFull`), or the file system's error.
     pub(super) fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         if !self.spools.take(piece.len() as u64) {
             return Err(Errno::NOSPC.into());
@@ -131,22 +132,22 @@ impl Spool {
         self.file.write_all(piece)
     }
 
-    /// The same file for a program, which reads it from wherever it is told to.
+    /// Opens the same file again for a program, which then has its own read position.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// No descriptors are left.
     pub(crate) fn reopen(&self) -> io::Result<OwnedFd> {
         self.file.try_clone().map(OwnedFd::from)
     }
 
-    /// Bytes in it.
+    /// Length of the content.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 fn nameless(folder: &Path) -> io::Result<File> {
-    // `EXCL`: it never gets a name.
+    // `EXCL`: the file can never get a name.
     let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     Ok(openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?.into())
 }

@@ -1,4 +1,5 @@
-//! The server's private folder: what pools of our own need. Made at the start, removed at the end.
+//! The server's private folder, which the server's own pools need. Made at the start, removed at
+//! the end.
 //!
 //! ```text
 //! vermeil-1a2b…/          0711: its name cannot be guessed, and others may pass through
@@ -6,12 +7,13 @@
 //! └─ configurations/      0711: what php-fpm reads
 //! ```
 //!
-//! Everything in it belongs to the process that makes it, until [`Workspace::give_away`] gives all of it to the server's user
-//! at once. So the superuser never changes anything where that user could have put a link. Only the server's user reaches the
-//! sockets; a pool is handed its listening socket and needs no path to it.
+//! The process that makes the folder owns everything in it, until [`Workspace::give_away`] gives
+//! all of it to the server's user at once. So the superuser never changes a file where that user
+//! could have put a link. Only the server's user reaches the sockets. A pool inherits its listening
+//! socket and needs no path to it.
 //!
-//! A server that is killed leaves the folder behind. So each server holds a lock on its folder for as long as it lives, and a server that
-//! starts removes the folders of its own user on which there is none. Tested below, and through the binary
+//! A killed server leaves its folder behind. So each server locks its folder for its lifetime, and
+//! a starting server removes unlocked folders of its own user. Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/operation.rs`).
 
 use crate::{removal::Remover, voice::say};
@@ -41,24 +43,24 @@ use vermeil_io::output::{Owner, Place, make_folder};
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
-    /// What removes the folder once this process may not.
+    /// Removes the folder once this process no longer may.
     remover: Option<Remover>,
-    /// The folder, locked; the kernel lets go of it when the process ends, however that happens.
+    /// The locked folder. The kernel releases the lock when the process ends in any way.
     folder: OwnedFd,
-    /// Folders in it.
+    /// The subfolders.
     within: [OwnedFd; 2],
-    /// The user that the server becomes, if that is another.
+    /// The user that the server becomes, if that is a different user.
     server: Option<Owner>,
 }
 
-/// Where a private folder is made, and the variable of the environment that says so.
+/// The parent of the private folder, and the environment variable that names the parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parent {
     pub(crate) folder: PathBuf,
     pub(crate) variable: &'static str,
 }
 
-/// Where a private folder is, and who starts programs. The keeper has a copy.
+/// The path of a private folder, and the user that starts programs. The keeper has a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Grounds {
     path: PathBuf,
@@ -66,14 +68,15 @@ pub(crate) struct Grounds {
 }
 
 impl Workspace {
-    /// Makes one below `parent`, for a server that becomes `server`.
+    /// Makes a folder below `parent`, for a server that becomes `server`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub(crate) fn create(parent: &Path, server: Option<Owner>) -> io::Result<Self> {
         remove_left_over(parent, server);
         let name = format!("{PREFIX}{:016x}", RandomState::new().hash_one(0));
-        // It has no name that others look for until it is locked.
+        // Until the folder is locked, its name does not match the pattern that other servers
+        // remove.
         let path = parent.join(&name);
         let (named, unlocked) = (Place::find(&path)?, Place::find(&parent.join(format!(".{name}")))?);
         let folder = unlocked.make_folder(0o711, None)?;
@@ -96,11 +99,11 @@ impl Workspace {
         Ok([make("pools", 0o700)?, make("configurations", 0o711)?])
     }
 
-    /// Gives it, with all that is in it, to the user that the server becomes. Nothing may be made in it afterwards but by
-    /// that user.
+    /// Gives the folder and its content to the user that the server becomes. Afterwards only that
+    /// user may make files in the folder.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub(crate) fn give_away(&self) -> io::Result<()> {
         let Some(Owner { uid, gid }) = self.server.filter(|_| geteuid().is_root()) else { return Ok(()) };
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
@@ -116,11 +119,12 @@ impl Workspace {
         Ok(fchown(&self.folder, uid, gid)?)
     }
 
-    /// Where temporary files of services belong, or else of all programs.
+    /// The folder for temporary files of services, or of all programs.
     pub(crate) fn parent() -> Parent {
-        // A service manager names one folder, such as systemd with `RuntimeDirectory=`.
+        // A service manager names a folder, for example systemd with `RuntimeDirectory=`.
         let runtime = env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
-        // An instance that is not the superuser's may not write there, and programs of other users have to pass through.
+        // An unprivileged instance may not have write access, and programs of other users must be
+        // able to pass through.
         let is_fit = |path: &PathBuf| {
             let is_writable = access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok();
             path.is_absolute() && path.is_dir() && is_writable && (!geteuid().is_root() || all_may_pass(path))
@@ -140,7 +144,7 @@ impl Workspace {
         self.remover = Some(remover);
     }
 
-    /// Where it is, for programs that this process, as it is now, starts.
+    /// The location of the folder, for programs that this process starts with its present user.
     pub(crate) fn grounds(&self) -> Grounds {
         Grounds { path: self.path.clone(), starter: geteuid().as_raw() }
     }
@@ -151,7 +155,7 @@ impl Grounds {
         &self.path
     }
 
-    /// Whether the superuser starts the programs, who can start them as others.
+    /// Whether the superuser starts the programs, so that programs can run as other users.
     pub(crate) fn have_all_users(&self) -> bool {
         self.starter == 0
     }
@@ -167,7 +171,7 @@ impl Grounds {
     }
 }
 
-/// How the names of private folders begin; sixteen digits follow.
+/// The prefix of private folders' names. Sixteen digits follow.
 const PREFIX: &str = "vermeil-";
 
 fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -181,7 +185,8 @@ fn all_may_pass(path: &Path) -> bool {
     path.ancestors().all(may_pass)
 }
 
-/// Removes the folders in `parent` that servers of our user, or of the user that we will be, have left behind.
+/// Removes the folders in `parent` that killed servers of this user, or of the future user, have
+/// left behind.
 fn remove_left_over(parent: &Path, server: Option<Owner>) {
     let ours = geteuid().as_raw();
     let removed = fs::read_dir(parent).into_iter().flatten().flatten().filter(|entry| {
@@ -190,7 +195,8 @@ fn remove_left_over(parent: &Path, server: Option<Owner>) {
             entry.file_name().to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|digits| {
                 digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
             });
-        // Held until it is removed, so that two who start at once do not both.
+        // Keeps the lock until the folder is removed, so that two starting servers do not both
+        // remove it.
         let Some(folder) = is_named.then(|| open_folder(&path).ok()).flatten() else { return false };
         let Ok(found) = fstat(&folder) else { return false };
         let is_ours = found.st_uid == ours || server.is_some_and(|server| found.st_uid == server.uid);
@@ -215,7 +221,7 @@ impl Drop for Workspace {
     fn drop(&mut self) {
         match &self.remover {
             Some(remover) => remover.remove(),
-            // What cannot be removed is in a folder for temporary files.
+            // A failure leaves only a folder among temporary files.
             None => drop(fs::remove_dir_all(self.path())),
         }
     }

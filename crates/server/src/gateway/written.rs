@@ -1,7 +1,8 @@
-//! What a program has written and nobody has handed on yet.
+//! Output of a program that is not sent yet.
 //!
-//! Long output is moved as little as may be: a reader gives the memory it came into, what is before the output included, a head that was
-//! read is skipped, not taken out, and what is short is set aside, so that long output behind it is not appended to it. Tested below.
+//! This type copies long output as rarely as possible. A reader hands over its buffer, including
+//! the bytes before the output. A parsed head is skipped, not removed. Short output is set aside,
+//! so that long output after it need not be appended to it. Tested below.
 
 use crate::answer::COPY_BYTES_MAX;
 use bytes::Bytes;
@@ -10,16 +11,16 @@ use std::mem;
 /// Output of a program, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Output that was set aside.
+    /// Short output that was set aside.
     aside: Vec<u8>,
-    /// What came behind it.
+    /// Later output.
     bytes: Vec<u8>,
-    /// Where of that what is not handed on begins.
+    /// Where the unsent part of `bytes` begins.
     start: usize,
 }
 
 impl Written {
-    /// What was not set aside.
+    /// The output that was not set aside.
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -28,23 +29,24 @@ impl Written {
         self.aside.len() + self.as_slice().len()
     }
 
-    /// Whether memory can be taken over.
+    /// Whether a buffer can be taken over.
     pub(crate) fn has_none_behind(&self) -> bool {
         self.as_slice().is_empty()
     }
 
-    /// Where more of it is appended.
+    /// The buffer to which a reader appends.
     pub(crate) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Takes over memory whose bytes from `start` on are output; to be called while there is none but what was set aside.
+    /// Takes over a buffer whose bytes from `start` on are output. Call this function only while
+    /// all earlier output is set aside.
     pub(crate) fn take_over(&mut self, bytes: Vec<u8>, start: usize) {
         debug_assert!(self.has_none_behind(), "output must not be lost");
         (self.bytes, self.start) = (bytes, start);
     }
 
-    /// Sets aside what is there, if all together is short.
+    /// Sets the output aside if its total is short.
     pub(crate) fn set_aside(&mut self) {
         if self.len() <= COPY_BYTES_MAX {
             self.aside.extend_from_slice(&self.bytes[self.start..]);
@@ -53,7 +55,7 @@ impl Written {
         }
     }
 
-    /// The first `count` bytes are done with; to be called before any are set aside.
+    /// Removes the first `count` bytes. Call this function before any output is set aside.
     pub(crate) fn skip(&mut self, count: usize) {
         self.start += count;
     }
@@ -64,8 +66,8 @@ impl Written {
         self.start = 0;
     }
 
-    /// All of it, cut to `bytes_max`, with `behind` behind it: what was set aside and what is short into `out`; gives what goes
-    /// behind that.
+    /// Takes all output, cut to `bytes_max`, followed by `behind`. Output that was set aside and
+    /// short output go into `out`. Returns the rest, to be sent after `out`.
     pub(crate) fn take(&mut self, bytes_max: usize, out: &mut Vec<u8>, behind: &[&[u8]]) -> Bytes {
         let aside = &self.aside[..self.aside.len().min(bytes_max)];
         out.extend_from_slice(aside);
@@ -88,7 +90,7 @@ impl Written {
 mod tests {
     use super::*;
 
-    /// What goes into the connection's output, and what behind it.
+    /// The bytes for the connection's output, and the bytes to send after it.
     fn taken(written: &mut Written, bytes_max: usize) -> (Vec<u8>, Bytes) {
         let mut out = Vec::new();
         let rest = written.take(bytes_max, &mut out, &[b"\r\n", b"0"]);
