@@ -126,13 +126,14 @@ impl Local {
     ) {
         let Some(peer) = peer else { return };
         let seconds = self.clock.date(now_ms()).seconds();
-        let (referer, user_agent) = match request {
-            Some(request) => (request.referer, request.user_agent),
+        let [host, referer, user_agent] = match request {
+            Some(request) => [request.host, request.referer, request.user_agent],
             None => refused_fields(received),
         };
         self.log.record(&Record {
             peer,
             unix_seconds: seconds.unsigned_abs(),
+            host,
             request_line: request_line(received),
             status: sent.status,
             body_bytes: sent.body_bytes,
@@ -164,15 +165,15 @@ impl Local {
     }
 }
 
-/// `Referer` and `User-Agent` of a refused request or of input that is no request, as far as
+/// `Host`, `Referer` and `User-Agent` of a refused request or of input that is no request, as far as
 /// received.
 #[cold]
-fn refused_fields(received: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+fn refused_fields(received: &[u8]) -> [Option<&[u8]>; 3] {
     let first = |known: &[u8]| {
         let mut lines = FieldLines::of_refused(received);
         lines.find(|(name, _)| name.eq_ignore_ascii_case(known)).map(|(_, value)| value)
     };
-    (first(b"referer"), first(b"user-agent"))
+    [&b"host"[..], b"referer", b"user-agent"].map(first)
 }
 
 /// The first line of the received bytes.

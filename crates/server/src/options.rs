@@ -12,7 +12,7 @@ use crate::{
     gateway::GatewayOptions,
     handover::TakeOver,
     hosts::Hosts,
-    log::LogTarget,
+    log::{LogFormat, LogTarget},
     php::{PhpOptions, PoolsOptions},
     privileges::User,
 };
@@ -70,6 +70,8 @@ pub struct ServeOptions {
     pub io: IoChoice,
     /// The target of the access log.
     pub log: LogTarget,
+    /// The form of the access log's lines.
+    pub log_format: LogFormat,
     /// How much of the served files is kept in memory.
     pub store: StoreOptions,
     /// Host folders that are open at once. At the bound the server closes the least recently used

@@ -288,11 +288,11 @@ impl Running {
             sites.open(&folder, CacheOnly::No)?;
         }
         let old = &present.options;
-        let log = match options.log == old.log {
+        let log = match (&options.log, options.log_format) == (&old.log, old.log_format) {
             true => None,
             false => {
                 let (opener, cores) = (self.broker.opener(), old.cpus.len());
-                Some(Log::start_by(opener, &options.log, cores, self.notices.clone())?)
+                Some(Log::start_by(opener, &options.log, options.log_format, cores, self.notices.clone())?)
             }
         };
         let hosts = &options.hosts;

@@ -239,7 +239,13 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let balancing = Arc::new(balancing);
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
-    let log = Log::start_by(broker.opener(), &options.log, options.cpus.len(), notices.clone())?;
+    let log = Log::start_by(
+        broker.opener(),
+        &options.log,
+        options.log_format,
+        options.cpus.len(),
+        notices.clone(),
+    )?;
     let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
     let watch = watch.start(&broker);
     let runtime = launch(&options, balancing.board())?;

@@ -14,6 +14,7 @@ use vermeil_server::config::{Placement, Surroundings};
 use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_server::gateway::{GatewayOptions, HostSends};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
+use vermeil_server::log::LogFormat;
 use vermeil_server::php::PoolsOptions;
 use vermeil_server::{
     BusyPoll, ClientBound, IoChoice, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of,
@@ -67,6 +68,7 @@ impl ServeArgs {
             busy_poll: self.busy_poll.into(),
             io: self.io.into(),
             log: self.log,
+            log_format: LogFormat::Combined,
             limits,
             timeouts: self.timeouts.into(),
             connections_max: self.limits.connections_max,

@@ -18,7 +18,7 @@ use crate::{
     files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
     gateway::{self, GatewayTimeouts},
     hosts::Unknown,
-    log::LogTarget,
+    log::{LogFormat, LogTarget},
     php,
 };
 use std::path::PathBuf;
@@ -52,6 +52,9 @@ table! {
         busy_poll: BusyPoll = BusyPoll::Off,
         /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
         log: LogTarget = LogTarget::Stdout,
+        /// The form of its lines. `combined`: the combined format of NCSA and Apache. `vhost_combined`: the same behind `HOST:PORT`, as
+        /// the client asked for them. `json`: one object per line. Without it: `combined` with one host, `vhost_combined` with several.
+        log_format: Option<LogFormat> = None,
         /// The user, or `"USER:GROUP"`, that all processes of the server become once ports are bound, and the log and the control
         /// socket are opened. For a server that the superuser starts; without it, it stays the superuser, with a warning.
         user: Option<At<String>> = None,
@@ -444,5 +447,6 @@ words! {
     ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect,
         "status" => ActionWord::Status, "ready" => ActionWord::Ready;
     Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
+    LogFormat: "combined" => LogFormat::Combined, "vhost_combined" => LogFormat::VhostCombined, "json" => LogFormat::Json;
     LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

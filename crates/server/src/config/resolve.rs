@@ -20,7 +20,7 @@ use crate::{
     files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
     gateway::GatewayOptions,
     hosts::{Action, Builder, HostId, Hosts, Name, Network, Route, Rules, Taken, Template, Unknown},
-    log::LogTarget,
+    log::{LogFormat, LogTarget},
     php,
 };
 use std::{
@@ -92,6 +92,9 @@ pub(super) fn resolve(
     }
     problems.append(&mut found.0);
     let (hosts, cache) = (hosts?, &document.cache);
+    let several_hosts = hosts.iter().len() > 1;
+    let by_default = if several_hosts { LogFormat::VhostCombined } else { LogFormat::Combined };
+    let log_format = document.log_format.unwrap_or(by_default);
     let mut limits = Limits::from(document.limits.clone());
     if hosts.have_php() || hosts.have_cgi() {
         // Whose content it is, is known only after its head: what is not a program's is thrown away.
@@ -123,6 +126,7 @@ pub(super) fn resolve(
             LogTarget::File(path) => LogTarget::File(folder.join(path)),
             other => other,
         },
+        log_format,
         store: StoreOptions {
             content_bytes_max: cache.bytes.bytes,
             // The default gives way to a small cache; what was written was checked.

@@ -5,7 +5,7 @@ use crate::{
     IoChoice, ServeOptions, Timeouts,
     files::{FollowSymlinks, Listing},
     hosts::{Action, Hosts, Unknown},
-    log::LogTarget,
+    log::{LogFormat, LogTarget},
     options::keys_that_differ,
 };
 use std::{io, net::SocketAddr, time::Duration};
@@ -136,6 +136,14 @@ fn relative_paths_begin_at_the_folder_of_the_file() {
     let options = load("log = \"logs/access.log\"\n[[host]]\nroot = \"www\"\n");
     assert_eq!(options.log, LogTarget::File("/etc/vermeil/logs/access.log".into()));
     assert_eq!(root_of(&options.hosts, "x"), Some("/etc/vermeil/www"));
+}
+
+#[test]
+fn log_has_the_host_where_there_are_several() {
+    let two = "[[host]]\nroot = \"www\"\n[[host]]\nnames = [\"b.example\"]\nroot = \"www\"\n";
+    assert_eq!(load("[[host]]\nroot = \"www\"\n").log_format, LogFormat::Combined);
+    assert_eq!(load(two).log_format, LogFormat::VhostCombined);
+    assert_eq!(load(&format!("log_format = \"json\"\n{two}")).log_format, LogFormat::Json);
 }
 
 #[test]

@@ -80,7 +80,8 @@ impl CoreLog {
             self.link = None;
             return;
         }
-        encode(&mut link.bytes, record);
+        let host = record.host.filter(|_| link.shared.format.has_host());
+        encode(&mut link.bytes, &Record { host, ..*record });
         link.records += 1;
     }
 
@@ -177,13 +178,14 @@ impl Drop for CoreLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Patience;
+    use super::super::{LogFormat, Patience};
     use super::*;
     use std::net::Ipv4Addr;
 
     const RECORD: Record<'_> = Record {
         peer: std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
         unix_seconds: 0,
+        host: None,
         request_line: b"GET / HTTP/1.1",
         status: 200,
         body_bytes: 0,
@@ -193,7 +195,7 @@ mod tests {
 
     fn core(batches_waiting: usize) -> (CoreLog, Receiver<Message>) {
         let (messages, inbox) = mpsc::sync_channel(batches_waiting);
-        (CoreLog::new(messages, Shared::new(Patience::USUAL)), inbox)
+        (CoreLog::new(messages, Shared::new(Patience::USUAL, LogFormat::Combined)), inbox)
     }
 
     fn hand_over_one(core: &mut CoreLog) {

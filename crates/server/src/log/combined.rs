@@ -1,4 +1,4 @@
-//! One line of the access log, in the combined form of NCSA and Apache:
+//! One line of the access log, in the combined form of NCSA and Apache, and the host in front of it:
 //!
 //! ```text
 //! addr - - [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.1" 200 2326 "referer" "agent"
@@ -20,6 +20,8 @@ use std::io::Write;
 const CUT_MARK: &[u8] = br"\...";
 /// Stands for what was not sent.
 const DASH: Kept<'_> = Kept { bytes: b"-", cut: false };
+/// The port of a host without one: the default of http (RFC 9110, section 4.2.1).
+const DEFAULT_PORT: &[u8] = b":80";
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -36,6 +38,31 @@ pub(super) struct LineWriter {
 impl LineWriter {
     pub(super) fn new() -> Self {
         Self { seconds: 0, time: time_text(0) }
+    }
+
+    /// Appends `HOST:PORT ` to `out`. The field has no quotes, so spaces are escaped too.
+    pub(super) fn write_host(out: &mut Vec<u8>, host: Option<Kept<'_>>) {
+        let host = host.filter(|host| !host.bytes.is_empty()).unwrap_or(DASH);
+        for (index, word) in host.bytes.split(|&byte| byte == b' ').enumerate() {
+            if index > 0 {
+                out.extend_from_slice(br"\x20");
+            }
+            escape(out, Kept { bytes: word, cut: false });
+        }
+        // The colons of an IPv6 address stand within brackets.
+        let behind_address = host.bytes.rsplit(|&byte| byte == b']').next().unwrap_or_default();
+        if !behind_address.contains(&b':') {
+            out.extend_from_slice(DEFAULT_PORT);
+        }
+        out.push(b' ');
+    }
+
+    /// `2000-10-10T13:55:36Z` (RFC 3339).
+    pub(super) fn time_rfc3339(unix_seconds: u64) -> String {
+        let seconds = unix_seconds.min(SECONDS_MAX);
+        let (year, month, day) = civil_date(seconds / SECONDS_PER_DAY);
+        let (hour, minute, second) = time_of_day(seconds);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 
     /// Appends the line of `record` to `out`, line end included.
@@ -100,10 +127,15 @@ fn escape(out: &mut Vec<u8>, field: Kept<'_>) {
 /// `10/Oct/2000:13:55:36 +0000`. `seconds` since 1970-01-01 UTC, at most [`SECONDS_MAX`].
 fn time_text(seconds: u64) -> String {
     let (year, month, day) = civil_date(seconds / SECONDS_PER_DAY);
-    let of_day = seconds % SECONDS_PER_DAY;
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let (hour, minute, second) = time_of_day(seconds);
     let month = MONTHS[month - 1];
     format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
+}
+
+/// Hour, minute and second.
+fn time_of_day(seconds: u64) -> (u64, u64, u64) {
+    let of_day = seconds % SECONDS_PER_DAY;
+    (of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
 /// Year, month from 1 and day from 1 of a day counted from 1970-01-01, in the Gregorian calendar.

@@ -15,6 +15,7 @@
 
 mod batch;
 mod combined;
+mod format;
 mod notices;
 mod record;
 mod sink;
@@ -36,8 +37,9 @@ use std::time::{Duration, Instant};
 use vermeil_spawn::user_name;
 
 pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
+pub use format::LogFormat;
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
-pub use record::{LINE_BYTES_MAX, REFERER_BYTES_MAX, Record, USER_AGENT_BYTES_MAX};
+pub use record::{HOST_BYTES_MAX, LINE_BYTES_MAX, REFERER_BYTES_MAX, Record, USER_AGENT_BYTES_MAX};
 
 use batch::Message;
 pub(crate) use sink::{Opener, open_log_file};
@@ -153,16 +155,18 @@ struct Shared {
     /// Set by [`Log::close`], never cleared.
     closing: AtomicBool,
     patience: Patience,
+    format: LogFormat,
 }
 
 impl Shared {
-    fn new(patience: Patience) -> Arc<Self> {
+    fn new(patience: Patience, format: LogFormat) -> Arc<Self> {
         Arc::new(Self {
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             reopen: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             patience,
+            format,
         })
     }
 
@@ -221,37 +225,40 @@ impl Log {
     /// # Errors
     /// The file cannot be opened (a FIFO nobody reads yet is no error: it is tried again), or no thread can be started.
     pub fn start(target: &LogTarget, cores: usize, notices: Arc<Notices>) -> Result<Self, LogError> {
-        Self::start_with(target, cores, notices, (Patience::USUAL, Opener::default()))
+        Self::start_by(Opener::default(), target, LogFormat::Combined, cores, notices)
     }
 
     /// As [`start`](Self::start), for a process that may not open the file itself.
     pub(crate) fn start_by(
         opener: Opener,
         target: &LogTarget,
+        format: LogFormat,
         cores: usize,
         notices: Arc<Notices>,
     ) -> Result<Self, LogError> {
-        Self::start_with(target, cores, notices, (Patience::USUAL, opener))
+        let shared = Shared::new(Patience::USUAL, format);
+        Self::start_with(target, cores, notices, shared, opener)
     }
 
     fn start_with(
         target: &LogTarget,
         cores: usize,
         notices: Arc<Notices>,
-        (patience, opener): (Patience, Opener),
+        shared: Arc<Shared>,
+        opener: Opener,
     ) -> Result<Self, LogError> {
         match target {
-            LogTarget::Off => Ok(Self { thread: None, shared: Shared::new(patience), notices }),
+            LogTarget::Off => Ok(Self { thread: None, shared, notices }),
             LogTarget::Stdout => {
                 let sink = Sink::stdout().map_err(LogError::Stdout)?;
-                Self::start_sink(sink, cores, notices, patience)
+                Self::start_sink(sink, cores, notices, shared)
             }
             LogTarget::File(path) => {
                 let sink = Sink::file(path, opener).map_err(|source| LogError::Open {
                     path: path.clone(),
                     source: with_owner(path, source),
                 })?;
-                Self::start_sink(sink, cores, notices, patience)
+                Self::start_sink(sink, cores, notices, shared)
             }
         }
     }
@@ -260,9 +267,8 @@ impl Log {
         sink: Sink,
         cores: usize,
         notices: Arc<Notices>,
-        patience: Patience,
+        shared: Arc<Shared>,
     ) -> Result<Self, LogError> {
-        let shared = Shared::new(patience);
         let (messages, inbox) = mpsc::sync_channel(cores.max(1) * BATCHES_WAITING_PER_CORE);
         let writer = Writer::new(sink, inbox, shared.clone(), notices.clone());
         let handle = thread::Builder::new()

@@ -6,6 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
+pub const HOST_BYTES_MAX: usize = 253 + 6;
 /// Bytes kept of a request line. Guess: half of the longest line accepted by default; longer ones are seldom people.
 pub const LINE_BYTES_MAX: usize = 4096;
 /// Bytes kept of a `Referer`. Guess: what browsers send across sites is an origin; 1 KiB holds nearly every full URL.
@@ -15,9 +17,9 @@ pub const USER_AGENT_BYTES_MAX: usize = 512;
 
 /// The most bytes one record takes in a batch.
 pub(super) const RECORD_BYTES_MAX: usize =
-    HEAD_BYTES + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
+    HEAD_BYTES + HOST_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
 
-const HEAD_BYTES: usize = 41;
+const HEAD_BYTES: usize = 43;
 /// Marks a field that was not sent.
 const ABSENT: u16 = u16::MAX;
 /// Set in a length whose field was longer than its bound.
@@ -30,6 +32,8 @@ pub struct Record<'a> {
     pub peer: IpAddr,
     /// When the answer was finished or given up: seconds since 1970-01-01 UTC.
     pub unix_seconds: u64,
+    /// The host that the client asked for, perhaps with a port, if sent.
+    pub host: Option<&'a [u8]>,
     /// Method, target and version as received, without line end; empty if none was received.
     pub request_line: &'a [u8],
     /// The answer's status.
@@ -56,6 +60,7 @@ pub(super) struct KeptRecord<'a> {
     pub(super) unix_seconds: u64,
     pub(super) status: u16,
     pub(super) body_bytes: u64,
+    pub(super) host: Option<Kept<'a>>,
     pub(super) request_line: Kept<'a>,
     pub(super) referer: Option<Kept<'a>>,
     pub(super) user_agent: Option<Kept<'a>>,
@@ -73,8 +78,9 @@ fn keep_if_sent(field: Option<&[u8]>, bytes_max: usize) -> (&[u8], u16) {
     field.map_or((&[], ABSENT), |field| keep(field, bytes_max))
 }
 
-/// Appends `record` to `batch`: a fixed head, then the three fields. At most [`RECORD_BYTES_MAX`] bytes.
+/// Appends `record` to `batch`: a fixed head, then the four fields. At most [`RECORD_BYTES_MAX`] bytes.
 pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
+    let (host, host_len) = keep_if_sent(record.host, HOST_BYTES_MAX);
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
     let (referer, referer_len) = keep_if_sent(record.referer, REFERER_BYTES_MAX);
     let (agent, agent_len) = keep_if_sent(record.user_agent, USER_AGENT_BYTES_MAX);
@@ -95,7 +101,9 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
     head[35..37].copy_from_slice(&line_len.to_ne_bytes());
     head[37..39].copy_from_slice(&referer_len.to_ne_bytes());
     head[39..41].copy_from_slice(&agent_len.to_ne_bytes());
+    head[41..43].copy_from_slice(&host_len.to_ne_bytes());
     batch.extend_from_slice(&head);
+    batch.extend_from_slice(host);
     batch.extend_from_slice(line);
     batch.extend_from_slice(referer);
     batch.extend_from_slice(agent);
@@ -115,6 +123,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         4 => IpAddr::V4(Ipv4Addr::new(address[0], address[1], address[2], address[3])),
         _ => IpAddr::V6(Ipv6Addr::from(address)),
     };
+    let (host, rest) = take(rest, u16::from_ne_bytes(part(head, 41)));
     let (request_line, rest) = take(rest, u16::from_ne_bytes(part(head, 35)));
     let (referer, rest) = take(rest, u16::from_ne_bytes(part(head, 37)));
     let (user_agent, rest) = take(rest, u16::from_ne_bytes(part(head, 39)));
@@ -123,6 +132,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         unix_seconds: u64::from_ne_bytes(part(head, 17)),
         status: u16::from_ne_bytes(part(head, 33)),
         body_bytes: u64::from_ne_bytes(part(head, 25)),
+        host,
         request_line: request_line.unwrap_or(Kept { bytes: &[], cut: false }),
         referer,
         user_agent,
@@ -160,12 +170,13 @@ mod tests {
             unix_seconds: u64,
             status: u16,
             body_bytes: u64,
+            host in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * HOST_BYTES_MAX)),
             line in proptest::collection::vec(any::<u8>(), 0..2 * LINE_BYTES_MAX),
             referer in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * REFERER_BYTES_MAX)),
             agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
         ) {
             let record = Record {
-                peer, unix_seconds, request_line: &line, status, body_bytes,
+                peer, unix_seconds, host: host.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),
             };
             let mut batch = Vec::new();
@@ -177,6 +188,7 @@ mod tests {
             prop_assert_eq!(rest, &batch[one..]);
             prop_assert_eq!(decoded, KeptRecord {
                 peer: peer.to_canonical(), unix_seconds, status, body_bytes,
+                host: host.as_deref().map(|field| kept(field, HOST_BYTES_MAX)),
                 request_line: kept(&line, LINE_BYTES_MAX),
                 referer: referer.as_deref().map(|field| kept(field, REFERER_BYTES_MAX)),
                 user_agent: agent.as_deref().map(|field| kept(field, USER_AGENT_BYTES_MAX)),

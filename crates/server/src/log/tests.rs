@@ -31,7 +31,8 @@ impl World {
             &LogTarget::File(path.to_owned()),
             1,
             self.notices.clone(),
-            (IMPATIENT, Opener::default()),
+            Shared::new(IMPATIENT, LogFormat::Combined),
+            Opener::default(),
         )
         .unwrap()
     }
@@ -53,6 +54,7 @@ fn record(core: &mut CoreLog, target: &str) {
     core.record(&Record {
         peer: "127.0.0.1".parse().unwrap(),
         unix_seconds: 971_186_136,
+        host: None,
         request_line: format!("GET /{target} HTTP/1.1").as_bytes(),
         status: 200,
         body_bytes: 5,
@@ -339,7 +341,8 @@ fn a_closed_standard_output_ends_the_log_and_says_so_once() {
     let world = World::new();
     let (reader, ours) = std::io::pipe().unwrap();
     let sink = Sink::inherited(ours.into()).unwrap();
-    let log = Log::start_sink(sink, 1, world.notices.clone(), IMPATIENT).unwrap();
+    let log =
+        Log::start_sink(sink, 1, world.notices.clone(), Shared::new(IMPATIENT, LogFormat::Combined)).unwrap();
     drop(reader);
     let mut core = log.core();
     let end = Instant::now() + DEADLINE;
@@ -357,8 +360,13 @@ fn a_standard_output_that_is_not_read_is_not_made_non_blocking_and_does_not_hold
     let world = World::new();
     let (_silent_reader, ours) = std::io::pipe().unwrap();
     let shared_end = ours.try_clone().unwrap();
-    let log =
-        Log::start_sink(Sink::inherited(ours.into()).unwrap(), 1, world.notices.clone(), IMPATIENT).unwrap();
+    let log = Log::start_sink(
+        Sink::inherited(ours.into()).unwrap(),
+        1,
+        world.notices.clone(),
+        Shared::new(IMPATIENT, LogFormat::Combined),
+    )
+    .unwrap();
     let mut core = log.core();
     while log.counts().dropped == 0 {
         record(&mut core, "x");

@@ -7,7 +7,7 @@
 //! Leaves out descriptors (`sink.rs`) and the line format (`combined.rs`). Tested in `tests.rs`.
 
 use super::batch::{BATCH_BYTES, Batch, Message};
-use super::combined::LineWriter;
+use super::format::Formatter;
 use super::record::decode;
 use super::sink::{Progress, Sink};
 use super::{NoticeKind, Notices, Shared};
@@ -34,7 +34,7 @@ pub(super) struct Writer {
     inbox: Receiver<Message>,
     shared: Arc<Shared>,
     notices: Arc<Notices>,
-    lines: LineWriter,
+    lines: Formatter,
     text: Vec<u8>,
     move_checked: Instant,
     /// Whether the last write failed: said once, and once more when it works again.
@@ -57,9 +57,9 @@ impl Writer {
         Self {
             sink,
             inbox,
+            lines: Formatter::new(shared.format),
             shared,
             notices,
-            lines: LineWriter::new(),
             text: Vec::with_capacity(2 * BATCH_BYTES),
             move_checked: Instant::now(),
             in_trouble: false,

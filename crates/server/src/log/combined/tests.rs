@@ -17,6 +17,7 @@ fn example<'a>() -> Record<'a> {
     Record {
         peer: "127.0.0.1".parse().unwrap(),
         unix_seconds: 971_186_136,
+        host: None,
         request_line: b"GET /apache_pb.gif HTTP/1.0",
         status: 200,
         body_bytes: 2326,
@@ -39,6 +40,7 @@ fn what_was_not_sent_is_a_dash() {
     let nothing = Record {
         peer: "2001:db8::7".parse().unwrap(),
         unix_seconds: 0,
+        host: None,
         request_line: b"",
         status: 408,
         body_bytes: 0,
@@ -197,7 +199,7 @@ proptest! {
     ) {
         let line = line(&Record {
             peer, unix_seconds, status, body_bytes,
-            request_line: &request, referer: Some(&referer), user_agent: Some(agent.as_bytes()),
+            host: None, request_line: &request, referer: Some(&referer), user_agent: Some(agent.as_bytes()),
         });
         prop_assert_eq!(line.bytes().filter(|&byte| byte == b'\n').count(), 1);
         let agent = &agent.as_bytes()[..agent.len().min(super::super::USER_AGENT_BYTES_MAX)];

@@ -1,0 +1,151 @@
+//! The formats of access-log lines, and the writer of each.
+//!
+//! Leaves out the combined form itself (`combined.rs`). Tested in `combined/tests.rs` and below.
+
+use super::combined::LineWriter;
+use super::record::{Kept, KeptRecord};
+use serde::Serialize;
+use std::{borrow::Cow, net::IpAddr};
+
+/// The form of a line of the access log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// The combined format of NCSA and Apache.
+    #[default]
+    Combined,
+    /// The combined format behind `HOST:PORT `, as in Apache's `vhost_combined`. Host and port are
+    /// the ones that the client asked for.
+    VhostCombined,
+    /// One JSON object for each line.
+    Json,
+}
+
+impl LogFormat {
+    /// Whether lines have the host of the request.
+    pub(super) fn has_host(self) -> bool {
+        self != Self::Combined
+    }
+}
+
+/// Writes lines in one format.
+#[derive(Debug)]
+pub(super) struct Formatter {
+    format: LogFormat,
+    combined: LineWriter,
+}
+
+impl Formatter {
+    pub(super) fn new(format: LogFormat) -> Self {
+        Self { format, combined: LineWriter::new() }
+    }
+
+    /// Appends the line of `record` to `out`, line end included.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, record: &KeptRecord<'_>) {
+        match self.format {
+            LogFormat::Combined => self.combined.write(out, record),
+            LogFormat::VhostCombined => {
+                LineWriter::write_host(out, record.host);
+                self.combined.write(out, record);
+            }
+            LogFormat::Json => Self::write_json(out, record),
+        }
+    }
+
+    fn write_json(out: &mut Vec<u8>, record: &KeptRecord<'_>) {
+        let line = JsonLine {
+            time: LineWriter::time_rfc3339(record.unix_seconds),
+            client: record.peer,
+            host: record.host.map(text),
+            request: text(record.request_line),
+            status: record.status,
+            body_bytes: record.body_bytes,
+            referer: record.referer.map(text),
+            user_agent: record.user_agent.map(text),
+        };
+        serde_json::to_writer(&mut *out, &line).expect("a vector takes every byte");
+        out.push(b'\n');
+    }
+}
+
+/// A line of the JSON format. Fields that the client did not send are null.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    /// When the response ended, RFC 3339, UTC.
+    time: String,
+    client: IpAddr,
+    host: Option<Cow<'a, str>>,
+    /// Method, target and version.
+    request: Cow<'a, str>,
+    status: u16,
+    body_bytes: u64,
+    referer: Option<Cow<'a, str>>,
+    user_agent: Option<Cow<'a, str>>,
+}
+
+/// A field as text. Bytes that are no UTF-8 become U+FFFD, because JSON has no other bytes. A field
+/// that was cut at its bound ends in an ellipsis.
+fn text(field: Kept<'_>) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(field.bytes);
+    if field.cut { Cow::Owned(format!("{text}…")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Record, decode, encode};
+    use super::*;
+
+    fn line(format: LogFormat, host: Option<&[u8]>) -> String {
+        let record = Record {
+            peer: "192.0.2.1".parse().unwrap(),
+            unix_seconds: 971_186_136,
+            host,
+            request_line: b"GET /\"\xc3\xa9\xff HTTP/1.1",
+            status: 200,
+            body_bytes: 7,
+            referer: None,
+            user_agent: Some(b"a\nb"),
+        };
+        let mut batch = Vec::new();
+        encode(&mut batch, &record);
+        let mut out = Vec::new();
+        Formatter::new(format).write(&mut out, &decode(&batch).unwrap().0);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn vhost_line_begins_with_host_and_port() {
+        let begins = |host, start: &str| {
+            let line = line(LogFormat::VhostCombined, host);
+            assert!(
+                line.starts_with(&format!("{start} 192.0.2.1 - - [10/Oct/2000:13:55:36 +0000] \"GET ")),
+                "{line}"
+            );
+        };
+        begins(Some(b"b.example"), "b.example:80");
+        begins(Some(b"b.example:8080"), "b.example:8080");
+        begins(Some(b"[2001:db8::1]"), "[2001:db8::1]:80");
+        begins(Some(b"[2001:db8::1]:81"), "[2001:db8::1]:81");
+        begins(None, "-:80");
+        begins(Some(b""), "-:80");
+    }
+
+    #[test]
+    fn host_forges_neither_fields_nor_lines() {
+        let line = line(LogFormat::VhostCombined, Some(b"a b\n\"c"));
+        assert!(line.starts_with(r"a\x20b\x0A\x22c:80 192.0.2.1 "), "{line}");
+        assert_eq!(line.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn json_line_is_one_object() {
+        let line = line(LogFormat::Json, Some(b"b.example"));
+        assert_eq!(line.matches('\n').count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let expected = serde_json::json!({
+            "time": "2000-10-10T13:55:36Z", "client": "192.0.2.1", "host": "b.example",
+            "request": "GET /\"é\u{fffd} HTTP/1.1", "status": 200, "body_bytes": 7,
+            "referer": null, "user_agent": "a\nb",
+        });
+        assert_eq!(value, expected);
+    }
+}
