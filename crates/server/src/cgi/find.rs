@@ -1,8 +1,8 @@
-//! Which file of a path is the program, and what is left for it as `PATH_INFO`.
+//! Finds the file of a path that is the program, and the rest of the path for `PATH_INFO`.
 //!
-//! Names are looked up one by one below the folder of the site, links not followed, until one is a file. What it would
-//! be run with, and whether it may, is judged again by the spawner. A name that begins with a dot is never a program.
-//! Tested below.
+//! The search looks up the path's names one by one below the site's folder, without following
+//! links, until a name is a file. The spawner checks again which program would run and whether it
+//! may. A name that begins with a dot is never a program. Tested below.
 
 use crate::{files::ends_with, gateway::Program};
 use rustix::{
@@ -11,21 +11,22 @@ use rustix::{
 };
 use std::{fs::File, os::fd::AsFd as _, sync::Arc};
 
-/// What a path came to.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     Found(Program),
-    /// There is none.
+    /// There is no program.
     Nothing,
-    /// Not all of it is in the kernel's caches: look where waiting is allowed.
+    /// Part of the path is not in the kernel's caches, so the caller must repeat the lookup on a
+    /// thread that may block.
     MustWait,
     /// This part of the path is a symbolic link.
     Link(Vec<u8>),
-    /// The system does not let us look.
+    /// The system refuses the lookup.
     Refused(Errno),
 }
 
-/// Whether looking may wait for a disk.
+/// Whether the lookup may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Yes,
@@ -38,20 +39,22 @@ pub(crate) struct Look {
     pub(crate) root: Arc<File>,
     /// Decoded, without dot segments and empty segments; starts with a slash.
     pub(crate) path: Vec<u8>,
-    /// How much of it may be the names of a program and its folders: behind that, slashes were
-    /// encoded.
+    /// Length of the part that may name the program and its folders. Slashes after this part were
+    /// percent-encoded.
     pub(crate) names_max: usize,
-    /// How the program's name ends, if that is what makes it one. In any case of letters.
+    /// The suffix that makes a name a program, if the route has one. Compared without regard to
+    /// case.
     pub(crate) suffix: Option<Box<str>>,
 }
 
 impl Look {
-    /// Looks for the first file on the way.
+    /// Looks for the first file of the path.
     pub(crate) fn now(&self, wait: Wait) -> Looked {
         self.whole().unwrap_or_else(|| self.on_the_way(wait))
     }
 
-    /// The program, if it is what the whole path names, as it nearly always is: then all on the way are folders.
+    /// The program, if the whole path names it. That is nearly always so, and then all names before
+    /// it are folders.
     fn whole(&self) -> Option<Looked> {
         let has_hidden = self.path.windows(2).any(|pair| pair == b"/.");
         let name = self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();

@@ -5,10 +5,11 @@
 //!                                                                └─▶ gateway::relay: head checked, content out
 //! ```
 //!
-//! Reading order: [`CgiOptions`], `start` (what the spawner is told), `find`, `run`, `turns` (whose program may run),
-//! `spawning` (one core's line to the spawner), `pipes`. What CGI shares with PHP is in `gateway`. Leaves out the
-//! arguments of "indexed" queries (RFC 3875 §4.4): they let a client choose a program's options (CVE-2012-1823).
-//! Tested with real programs through the binary (`crates/cli/tests/e2e/cgi.rs`); pure parts beside their files.
+//! Reading order: [`CgiOptions`], `start` (the profiles for the spawner), `find`, `run`, `turns`
+//! (which program may run next), `spawning` (one core's channel to the spawner), `pipes`. The parts
+//! shared with PHP are in `gateway`. Leaves out the arguments of "indexed" queries (RFC 3875 §4.4),
+//! because with those a client chooses a program's options (CVE-2012-1823). Tested with real
+//! programs through the binary (`crates/cli/tests/e2e/cgi.rs`); pure parts beside their files.
 
 mod find;
 mod nph;
@@ -48,16 +49,16 @@ use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
 use vermeil_spawn::ProfileId;
 
-/// CGI, as all cores share it.
+/// The state of CGI that all cores share.
 #[derive(Debug)]
 pub(crate) struct Cgi {
     options: CgiOptions,
     turns: Arc<Turns>,
-    /// Those of the configuration; while it is changed, of the one before too.
+    /// The sites of the configuration. During a reload, also the sites of the old configuration.
     sites: RwLock<Sites>,
     /// The number of the next site.
     numbers: AtomicUsize,
-    /// Requests whose program was found, and of these those that failed.
+    /// Requests whose program was found, and the failed requests among them.
     requests: AtomicU64,
     failed: AtomicU64,
     /// `/dev/null`, for programs without content.
@@ -65,7 +66,7 @@ pub(crate) struct Cgi {
 }
 
 impl Cgi {
-    /// Programs that run now, how many may, and requests that wait.
+    /// Running programs, their maximum, and waiting requests.
     pub(crate) fn now(&self) -> (usize, usize, usize) {
         let (running, waiting) = self.turns.now();
         (running, self.options.bounds.running_max, waiting)
@@ -73,7 +74,7 @@ impl Cgi {
 }
 
 impl Cgi {
-    /// Requests whose program was found, and those of them that failed.
+    /// Requests whose program was found, and the failed requests among them.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.requests.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
@@ -84,37 +85,38 @@ impl Cgi {
         self.failed.fetch_add(is_failure.into(), Ordering::Relaxed);
     }
 
-    /// Nothing if its configuration is not in force any more.
+    /// Returns `None` if the site's configuration is no longer in force.
     fn site(&self, key: &SiteKey) -> Option<Arc<CgiSite>> {
         self.sites.read().expect("nothing panics under this lock").get(key).cloned()
     }
 }
 
-/// What hosts that share a site have in common: the folder, absolute, and what its programs run within.
+/// The key of a site: the absolute path of the folder, and the options of its programs. Hosts with
+/// the same key share a site.
 pub(crate) type SiteKey = (Box<[u8]>, Option<Arc<HostPrograms>>);
 
 /// A folder whose programs may run.
 #[derive(Debug)]
 pub(crate) struct CgiSite {
-    /// Absolute, without a slash at its end.
+    /// The absolute path, without a slash at the end.
     root: Box<[u8]>,
     folder: Arc<File>,
     profile: ProfileId,
     number: HostNumber,
-    /// What is another than for all.
+    /// The options that differ from the options for all hosts.
     programs: Arc<HostPrograms>,
 }
 
-/// What a request for a program came to.
+/// The result of a request for a program.
 pub(crate) enum Answered {
-    /// There is no program, or it may not be asked; and the reason, if it is one for whoever runs
-    /// the server.
+    /// There is no program, or the request may not use it. The reason is set if it concerns the
+    /// operator.
     No(Status, Option<String>),
-    /// It was asked.
+    /// The program was asked.
     Yes(Result<Relayed, Broken>),
 }
 
-/// Has `request` answered by the program its path names.
+/// Answers `request` by the program that its path names.
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
@@ -134,7 +136,7 @@ pub(crate) async fn answer(
         let look = Look { root: site.folder.clone(), path, names_max, suffix };
         looked = match look.now(Wait::No) {
             Looked::MustWait => {
-                // Earlier answers of a pipeline need not wait.
+                // Sends earlier answers of the pipeline first, so they need not wait.
                 connection.flush(Bytes::new(), More::No).await?;
                 match blocking(move || look.now(Wait::Yes)).await {
                     Ok(looked) => looked,
@@ -164,7 +166,7 @@ pub(crate) async fn answer(
         }
         Looked::MustWait => return Ok(Answered::No(Status::ServiceUnavailable, None)),
     };
-    // Behind the look: a program that is not there takes no method.
+    // This check follows the lookup, because a missing program is a 404 for every method.
     if matches!(request.method, Method::Trace | Method::Connect) {
         return Ok(Answered::No(Status::MethodNotAllowed, None));
     }
@@ -174,12 +176,12 @@ pub(crate) async fn answer(
     Ok(Answered::Yes(result))
 }
 
-/// What is known of a request before anything is looked up.
+/// The parts of a request that are known before any lookup.
 struct Asked {
     cgi: Arc<Cgi>,
     shared: Arc<Shared>,
     site: SiteKey,
-    /// The first that names a program counts.
+    /// The first candidate that names a program counts.
     candidates: Vec<Candidate>,
 }
 
@@ -187,20 +189,21 @@ struct Asked {
 struct Candidate {
     /// Decoded.
     path: Vec<u8>,
-    /// The names of a program and its folders end before here.
+    /// The names of the program and its folders end before this offset.
     names_max: usize,
-    /// Of the route that gives the path to CGI.
+    /// The suffix of the route that assigns the path to CGI.
     suffix: Option<Box<str>>,
 }
 
 impl Candidate {
-    /// Nothing if no route gives `path` to CGI.
+    /// Returns `None` if no route assigns `path` to CGI.
     fn of(path: Vec<u8>, names_max: usize, rules: &Rules) -> Option<Self> {
         let route = rules.routes.iter().find(|route| route.matches(&path))?;
         (route.action == Action::Cgi).then(|| Self { suffix: route.suffix.clone(), names_max, path })
     }
 
-    /// For a request of `path`: the path itself, and the index pages of the folder that it may name.
+    /// The candidates of `path`: the path itself, and the index pages of the folder that the path
+    /// may name.
     fn all(path: &[u8], names_max: usize, rules: &Rules) -> Vec<Self> {
         let is_folder = path.ends_with(b"/") && names_max == path.len();
         let indexes = rules.files.index_names.iter().filter(|_| is_folder);

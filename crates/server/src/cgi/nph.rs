@@ -1,8 +1,9 @@
-//! Programs that write their whole answer themselves (RFC 3875 §5): it goes to the client as it is.
+//! Programs that write their whole answer themselves (RFC 3875 §5). The answer goes to the client
+//! unchanged.
 //!
-//! Nobody knows where such an answer ends but the program, so the connection closes behind it. Only where that is
-//! allowed: such a program can say anything in the server's name. Tested through the binary
-//! (`crates/cli/tests/e2e/cgi.rs`).
+//! Only the program knows where such an answer ends, so the connection closes after the answer.
+//! This feature is off by default, because such a program can write anything in the server's name.
+//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::pipes::Output;
 use crate::{
@@ -15,18 +16,18 @@ use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 use vermeil::{More, Sleep};
 use vermeil_http::{gateway::BadHead, response::Persistence};
 
-/// How the names of such programs begin.
+/// The prefix of such programs' names.
 const PREFIX: &[u8] = b"nph-";
 
-/// Bytes of the answer that are looked at for its status: `HTTP/1.1 200`.
+/// Bytes of the answer that are searched for its status: `HTTP/1.1 200`.
 const STATUS_LINE_BYTES: usize = 12;
 
-/// Whether `script`, a path, names one.
+/// Whether the path `script` names such a program.
 pub(crate) fn is_one(script: &[u8]) -> bool {
     script.rsplit(|&byte| byte == b'/').next().is_some_and(|name| name.starts_with(PREFIX))
 }
 
-/// Hands everything the program writes to the client.
+/// Sends all output of the program to the client.
 pub(crate) async fn relay(
     connection: &mut Connection,
     output: &mut Output,
@@ -66,7 +67,8 @@ pub(crate) async fn relay(
     Ok(Relayed::Sent { sent, rest: Bytes::new(), persistence: Persistence::Close })
 }
 
-/// Waits for output, as long as the client is there and the program is not late; appends nothing at its end.
+/// Waits for output until the timeout expires or the client goes. Appends nothing at the end of the
+/// output.
 async fn read(
     connection: &mut Connection,
     output: &mut Output,
@@ -86,7 +88,7 @@ async fn read(
     limit.limit(watched).await.unwrap_or(Err(Failure::Silent(patience)))
 }
 
-/// The status an answer begins with, for the log; 200 if it does not begin like one.
+/// The status of an answer, for the log. 200 if the answer has no status line.
 fn status(start: &[u8]) -> u16 {
     let code = start.get(9..12).and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
     code.filter(|code| start.starts_with(b"HTTP/1.") && (100..600).contains(code)).unwrap_or(200)

@@ -1,12 +1,12 @@
-//! What CGI can be told: who programs run as, within what, and how many of them.
+//! Options of CGI: the user of programs, their confinement, and their number.
 
 pub use super::turns::ProgramBounds;
 use crate::privileges::User;
 use std::{path::PathBuf, time::Duration};
 pub use vermeil_spawn::{Cgroup, Confinement, Identity, NewPrivileges, ResourceLimits, UserError};
 
-/// Programs that run at once, of all hosts. Guess: a program takes some megabytes and a share of a core; beyond some
-/// dozens on a core they only make each other wait.
+/// Programs that run at once, of all hosts. Guess: a program takes some megabytes and a share of a
+/// core. Beyond some dozens per core, programs only delay each other.
 pub const RUNNING_MAX: usize = 256;
 
 /// Programs that run at once, of one host. Guess: half of a small machine's.
@@ -18,46 +18,48 @@ pub const HOST_WAITING_MAX: usize = 256;
 /// How long a program may run. Apache's `Timeout` was 300 s for decades, and programs came to rely on it.
 pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Everything about CGI but which paths it is for, which routes say.
+/// All options of CGI, except the paths, because routes have those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgiOptions {
-    /// Who programs run as; as the server itself if nothing is said, which is refused to the superuser.
+    /// The user of programs. Default: the server's user, which is refused if that is the superuser.
     pub identity: Option<Identity>,
     /// Bounds of each process.
     pub limits: ResourceLimits,
     /// Whether programs may gain privileges by executing others. Default: no.
     pub new_privileges: NewPrivileges,
-    /// The part of the file system that programs reach, if it is bounded. Default: it is not.
+    /// The part of the file system that programs can access. Default: not restricted.
     pub confinement: Option<Confinement>,
-    /// Permissions that files made by programs lack. Default 0o022.
+    /// Permissions that files of programs lack. Default 0o022.
     pub umask: u32,
-    /// How many programs run, and how many requests wait. Beyond: 503.
+    /// How many programs run, and how many requests wait. Further requests get 503.
     pub bounds: ProgramBounds,
-    /// How long a program may run, whatever it does. Then its process group is killed: 504, or cut if the answer has
-    /// begun.
+    /// How long a program may run in any case. Then the server kills its process group. The client
+    /// gets 504, or a cut answer if the answer has begun.
     pub time_limit: Duration,
-    /// Whether programs whose names begin with `nph-` write the whole answer themselves.
+    /// Whether programs named `nph-…` write the whole answer themselves.
     pub nph: Nph,
 }
 
-/// What the programs of one host run as and within, where it is not as [`CgiOptions`] say.
+/// Options of one host's programs that differ from [`CgiOptions`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPrograms {
-    /// Who they run as.
+    /// The user of the programs.
     pub user: Option<User>,
-    /// The folder that they run in, below the host's; empty: the host's itself. Default: the one that each stands in.
+    /// The working directory, below the host's folder; empty: the host's folder itself. Default:
+    /// each program's own folder.
     pub directory: Option<PathBuf>,
-    /// Added to their environment, as names and values.
+    /// Variables added to the environment, as names and values.
     pub environment: Vec<(String, String)>,
-    /// Bounds of each process; where there is none, that of all hosts.
+    /// Bounds of each process. An unset bound is the bound of all hosts.
     pub limits: ResourceLimits,
-    /// The cgroup that they are born in.
+    /// The cgroup in which the programs are started.
     pub cgroup: Option<Cgroup>,
-    /// Whether they may gain privileges by executing others.
+    /// Whether programs may gain privileges by executing others.
     pub new_privileges: NewPrivileges,
-    /// The part of the file system that they reach, besides the host's folder, if it is bounded.
+    /// The part of the file system that programs can access besides the host's folder, if access is
+    /// restricted.
     pub confinement: Option<Confinement>,
-    /// How long one may run.
+    /// How long a program may run.
     pub time_limit: Option<Duration>,
 }
 
@@ -76,13 +78,13 @@ impl Default for HostPrograms {
     }
 }
 
-/// Programs that write the status line and all fields themselves (RFC 3875 §5).
+/// Whether programs may write the status line and all fields themselves (RFC 3875 §5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nph {
-    /// They are run as any other, and their status line makes a bad answer.
+    /// Such programs run like any other program, and their status line is an invalid answer.
     #[default]
     Refused,
-    /// What they write goes to the client as it is, and the connection closes behind it.
+    /// Their output goes to the client unchanged, and the connection closes after the output.
     Allowed,
 }
 

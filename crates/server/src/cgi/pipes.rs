@@ -1,7 +1,8 @@
-//! What a program reads and writes: its content as a file, its output and error output through pipes.
+//! A program's descriptors: content as a file, output and error output as pipes.
 //!
-//! Content is collected before (`gateway`), so it stands in a file, and a program that does not read it holds nobody up.
-//! Output comes through pipes that only this core reads, so it waits for nothing but the program.
+//! The gateway has already collected the content (`gateway`). So the content is in a file, and a
+//! program that does not read its content blocks nothing. Only this core reads the pipes, so output
+//! waits only for the program.
 
 use crate::gateway::{Content, ErrorLines, Last, Trouble, Writer};
 use bytes::Bytes;
@@ -21,30 +22,30 @@ use std::{
 use vermeil::Source;
 use vermeil_spawn::Stdio;
 
-/// Room that is made for output: what a pipe holds by default.
+/// Buffer space for output: the default size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The least room there must be for another read. Most answers leave more, and their end needs none. Guess: so that
-/// reading what a pipe holds takes four reads at most.
+/// Minimum buffer space for another read. Most answers leave more, and reading their end needs
+/// none. Guess: reading a full pipe takes four reads at most.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
 
-/// Bytes of an error output that are read at once: as a rule it says nothing, or a line.
+/// Bytes of error output that are read at once, because error output is usually empty or one line.
 const ERROR_BYTES: usize = 4096;
 
-/// Our ends of a program's pipes.
+/// The server's ends of a program's pipes.
 pub(crate) struct Output {
     stdout: Pipe,
-    /// Nothing once it has ended.
+    /// `None` once the error output has ended.
     stderr: Option<Pipe>,
 }
 
-/// The end of a pipe that is read.
+/// The read end of a pipe.
 struct Pipe {
     end: OwnedFd,
     source: Source,
 }
 
-/// Makes a program's descriptors for `content`, and our ends of them. `null` is `/dev/null`.
+/// Makes a program's descriptors for `content`, and the server's ends. `null` is `/dev/null`.
 pub(crate) fn open(content: &Content, null: &File) -> io::Result<(Stdio, Output)> {
     let stdin = match content {
         Content::None => null.try_clone()?.into(),
@@ -60,7 +61,7 @@ pub(crate) fn open(content: &Content, null: &File) -> io::Result<(Stdio, Output)
     Ok((Stdio { stdin, stdout, stderr }, Output { stdout: our_stdout, stderr: Some(our_stderr) }))
 }
 
-/// A file of these bytes that has no name, to be read from its start.
+/// A file without a name that holds these bytes, to be read from the start.
 fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("content", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
@@ -68,7 +69,7 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The end that is written, which blocks as programs expect, and ours, which does not.
+/// Returns the write end, which blocks as programs expect, and the nonblocking read end.
 fn pipe() -> io::Result<(OwnedFd, Pipe)> {
     let (end, written) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&end, OFlags::NONBLOCK)?;
@@ -77,7 +78,8 @@ fn pipe() -> io::Result<(OwnedFd, Pipe)> {
 }
 
 impl Pipe {
-    /// Appends what is there to `into`; nothing at its end, `WouldBlock` if there is none yet.
+    /// Appends available output to `into`. Returns 0 at the end, and `WouldBlock` if there is no
+    /// output yet.
     fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         if into.spare_capacity_mut().len() < ROOM_BYTES_MIN {
             into.reserve(READ_BYTES);
@@ -87,14 +89,14 @@ impl Pipe {
         Ok(read?)
     }
 
-    /// As [`Pipe::read`], for what is looked at at once.
+    /// Like [`Pipe::read`], into a small buffer.
     fn read_some(&self, into: &mut [u8; ERROR_BYTES]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.end, &mut into[..]))?)
     }
 }
 
 impl Output {
-    /// Takes what is there of the error output; says whether that was anything.
+    /// Reads available error output. Returns whether there was any.
     fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
         let mut took = false;
         let mut said = [0; ERROR_BYTES];
@@ -112,7 +114,7 @@ impl Output {
         Ok(took)
     }
 
-    /// Waits until either pipe has something, or has ended.
+    /// Waits until either pipe is readable or has ended.
     async fn readable(&self) -> io::Result<()> {
         let mut stdout = pin!(self.stdout.source.readable());
         let Some(stderr) = &self.stderr else { return stdout.await };
@@ -124,7 +126,7 @@ impl Output {
         .await
     }
 
-    /// Waits for output, and appends it; nothing at its end. Dropping the future loses nothing.
+    /// Waits for output and appends it. Returns 0 at the end. Dropping the future loses nothing.
     pub(crate) async fn read(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> io::Result<usize> {
         loop {
             match self.stdout.read(output) {
@@ -142,7 +144,7 @@ impl Output {
     }
 }
 
-/// The content was handed over before the program ran.
+/// A writer for content that the program already has.
 pub(crate) struct AllWritten;
 
 impl Writer for AllWritten {

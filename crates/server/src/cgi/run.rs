@@ -1,7 +1,8 @@
-//! One request to a CGI program: its content, its turn, its process, its exchange.
+//! One request to a CGI program: its content, its turn, its process and its exchange.
 //!
-//! A program is killed with its process group when its client goes, when it is late, and when its answer is bad: what it
-//! would still do is for nobody. One that has been answered may go on within its time. Tested through the binary
+//! The server kills a program and its process group when the client goes, when a timeout expires,
+//! or when the answer is invalid, because further work of the program would be useless. After a
+//! complete answer the program may continue within its time limit. Tested through the binary
 //! (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::{
@@ -28,14 +29,14 @@ use vermeil_http::{
 };
 use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest};
 
-/// Where programs look for other programs.
+/// The default search path of programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// How long a program's end is waited for, once its output has ended: as a rule the two come within a millisecond. A
-/// program that closes its output and goes on is taken for one that has answered.
+/// How long the server waits for a program's end after the end of its output. Usually both come
+/// within a millisecond. A program that closes its output and continues counts as having answered.
 const END_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a request is run with.
+/// The context of a request.
 pub(crate) struct Run<'a> {
     pub(crate) cgi: &'a Arc<Cgi>,
     pub(crate) shared: &'a Arc<Shared>,
@@ -47,7 +48,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Has the request answered by its program.
+    /// Answers the request by its program.
     pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
         let options = &self.call.answering.options;
         let content = collect(connection, self.call.content, options, &self.shared.spools).await?;
@@ -56,12 +57,13 @@ impl Run<'_> {
         let (process, mut output) = self.start(&content, &link, turn)?;
         if self.is_nph() {
             connection.note_raw();
-            // What it writes is not looked at, and there is no answer once some of it was sent.
+            // The relay does not parse this output. After a part is sent, no error answer is
+            // possible, so wait for the start first.
             started(connection, &process, options.timeouts.connect).await?;
         }
         let mut errors = ErrorLines::new(self.shared.errors.clone(), "cgi", self.call.name);
         let result = self.exchange(connection, &process, &mut output, &mut errors).await;
-        // Whatever it still says is said behind what it has said.
+        // Logs the rest of the error output before any later output of the program.
         drop(errors);
         match result {
             Ok(relayed) => {
@@ -80,11 +82,11 @@ impl Run<'_> {
         self.site.programs.time_limit.unwrap_or(self.cgi.options.time_limit)
     }
 
-    /// Waits for a turn, as long as the client does and it is not late.
+    /// Waits for a turn, until the timeout expires or the client goes.
     async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<Turn, Failure> {
         let mut waiting = self.cgi.turns.ask(self.site.number);
         let full = |full: super::turns::WaitingFull| Failure::QueueFull(full.waiting);
-        // As a rule there is a turn at once, and no limit is needed.
+        // Usually there is a turn at once, and no timer is needed.
         let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
         if let Poll::Ready(turn) = first {
             return turn.map_err(full);
@@ -158,7 +160,7 @@ impl Run<'_> {
         }
         let exchange = Exchange {
             head: self.head,
-            // The program has it already.
+            // The program has its content already.
             content: &Content::None,
             head_limits: options.head,
             timeouts: options.timeouts,
@@ -168,11 +170,12 @@ impl Run<'_> {
     }
 }
 
-/// Output that is complete only if the program was not killed: a part must not be taken for the whole.
+/// Output of a program. A killed program's output is incomplete, so it must not pass for a whole
+/// answer.
 struct Answer<'a> {
     output: &'a mut Output,
     process: &'a Process,
-    /// Begins when the output has ended.
+    /// Set when the output has ended.
     end: Option<Sleep>,
 }
 
@@ -193,13 +196,13 @@ impl Reader for Answer<'_> {
         }
     }
 
-    /// A pipe does not tell.
+    /// A pipe has no record boundaries.
     fn is_amid(&self) -> bool {
         false
     }
 }
 
-/// Waits until the program runs, as long as the client does.
+/// Waits until the program runs, the timeout expires or the client goes.
 async fn started(connection: &mut Connection, process: &Process, patience: Duration) -> Result<(), Failure> {
     let mut starting = pin!(process.started());
     let watched = poll_fn(|context| {
@@ -213,8 +216,8 @@ async fn started(connection: &mut Connection, process: &Process, patience: Durat
     limit.limit(watched).await.unwrap_or(Err(Failure::StartLate(patience)))
 }
 
-/// The failure with its reason, if the program's end is one: output that stops short says little. Of one that was never
-/// started, because its spawner died, the next spawner tells.
+/// Replaces the failure by the program's way of ending, because a truncated output explains little.
+/// If the spawner died before it started the program, the reason comes from the next spawner.
 async fn explained(
     mut broken: Broken,
     process: &Process,
@@ -237,7 +240,7 @@ async fn explained(
             end @ (End::Code(_) | End::Signal(_)) => broken.failure = Failure::Exited(end),
         },
         Ok(None) => broken.failure = Failure::Start(process.failure()),
-        // It goes on without its output.
+        // The program continues without its output.
         Err(_) => {}
     }
     broken

@@ -1,8 +1,8 @@
-//! Programs as one core asks for them: the channel to the spawner, and who waits for what on it.
+//! One core's programs: the channel to the spawner, and the tasks that wait for its events.
 //!
-//! A program that nobody waits for any more is killed, unless it was let go; its turn is free when it has ended, not when
-//! it was answered. Leaves out what a program is started with. Tested through the binary
-//! (`crates/cli/tests/e2e/cgi.rs`).
+//! When its task drops a program, the program is killed unless it was let go. A program holds its
+//! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
+//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::turns::Turn;
 use crate::{
@@ -18,18 +18,18 @@ use std::{
 use vermeil::Source;
 use vermeil_spawn::{Channel, Event, Exit, JobId, Request, SpawnError, Stdio};
 
-/// One core's way to the spawner.
+/// One core's connection to the spawner.
 pub(crate) struct Spawning {
     channel: Channel,
     slots: HashMap<JobId, Slot>,
     notices: Arc<Notices>,
 }
 
-/// A program that was asked for.
+/// A requested program.
 struct Slot {
     state: State,
     waker: Option<Waker>,
-    /// Whether somebody waits for it or uses what it writes.
+    /// Whether a task waits for the program or uses its output.
     is_awaited: bool,
     _turn: Turn,
 }
@@ -38,7 +38,7 @@ enum State {
     Asked,
     Running,
     Ended(Exit),
-    /// Until it was asked why.
+    /// The error is `None` once a task has taken it.
     Failed(Option<SpawnError>),
 }
 
@@ -47,12 +47,12 @@ impl Spawning {
         Self { channel, slots: HashMap::new(), notices }
     }
 
-    /// What [`watch`] waits on.
+    /// The channel on which [`watch`] waits.
     pub(crate) fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Asks for a program.
+    /// Requests a program.
     fn ask(&mut self, request: Request, stdio: Stdio, turn: Turn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
         let slot = Slot { state: State::Asked, waker: None, is_awaited: true, _turn: turn };
@@ -60,7 +60,7 @@ impl Spawning {
         Ok(job)
     }
 
-    /// Takes what the spawner says.
+    /// Handles the spawner's events.
     fn take_events(&mut self) {
         loop {
             match self.channel.receive() {
@@ -102,7 +102,7 @@ impl Spawning {
         }
     }
 
-    /// Nobody waits for `job` any more; `kill` says whether it has to end.
+    /// The task of `job` has gone. `fate` says whether the program must end.
     fn leave(&mut self, job: JobId, fate: Fate) {
         let Some(slot) = self.slots.get_mut(&job) else { return };
         match (&slot.state, fate) {
@@ -113,21 +113,21 @@ impl Spawning {
             (State::Asked | State::Running, Fate::Kill) => {
                 slot.is_awaited = false;
                 self.channel.kill(job);
-                // It may have been withdrawn, which is said at once.
+                // The request may have been withdrawn, which is reported at once.
                 self.take_events();
             }
         }
     }
 }
 
-/// What becomes of a program that nobody waits for.
+/// The treatment of a program without a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Kill,
     LetGo,
 }
 
-/// Takes what the spawner says on this core, as long as there is one.
+/// Handles the spawner's events on this core until the spawner is gone.
 pub(crate) async fn watch(readiness: Source) {
     while readiness.readable().await.is_ok() {
         let is_gone = with(|spawning| {
@@ -147,19 +147,20 @@ fn with<R>(f: impl FnOnce(&mut Spawning) -> R) -> R {
     })
 }
 
-/// A program that was asked for. Dropped, it is killed with its process group.
+/// A requested program. Dropping this value kills the program and its process group.
 pub(crate) struct Program {
     job: JobId,
     fate: Fate,
 }
 
 impl Program {
-    /// Asks for a program; `turn` is given back when it has ended.
+    /// Requests a program. The slot holds `turn` until the program has ended.
     pub(crate) fn ask(request: Request, stdio: Stdio, turn: Turn) -> Result<Self, SpawnError> {
         with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: Fate::Kill })
     }
 
-    /// Waits until it runs. To be asked only of a program whose start is told.
+    /// Waits until the program runs. Call this function only if the request asks for the start
+    /// event.
     pub(crate) async fn started(&self) -> Result<(), SpawnError> {
         self.when(|state| match state {
             State::Asked => None,
@@ -169,7 +170,7 @@ impl Program {
         .await
     }
 
-    /// Why it will never be known how it ended.
+    /// Why the program's exit status is unknown.
     pub(crate) fn failure(&self) -> SpawnError {
         with(|spawning| match spawning.slots.get_mut(&self.job).map(|slot| &mut slot.state) {
             Some(State::Failed(error)) => why(error),
@@ -177,7 +178,7 @@ impl Program {
         })
     }
 
-    /// Waits until it has ended; nothing if that will never be known.
+    /// Waits until the program has ended. Returns `None` if its exit status will never be known.
     pub(crate) async fn ended(&self) -> Option<Exit> {
         self.when(|state| match state {
             State::Asked | State::Running => None,
@@ -187,7 +188,7 @@ impl Program {
         .await
     }
 
-    /// It goes on by itself, within its time.
+    /// Lets the program continue within its time limit.
     pub(crate) fn let_go(mut self) {
         self.fate = Fate::LetGo;
     }

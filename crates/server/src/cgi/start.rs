@@ -1,9 +1,10 @@
-//! What the spawner is told: which folders have programs, and who those run as.
+//! Prepares the spawner's profiles: the folders with programs, and the users of those programs.
 //!
-//! Each folder that has programs gets a profile of its own, before the server listens to anybody. For a reload the keeper
-//! reads the configuration itself (`gateway/revise.rs`), and the server finds its profiles among what was read: it cannot say
-//! what may be started. Sites are added before the hosts that have them are served, and forgotten after the last has
-//! gone. Leaves out starting the spawner (`gateway/setup.rs`). Tested through the binary
+//! Each folder with programs gets its own profile before the server listens. On a reload the keeper
+//! reads the configuration itself (`gateway/revise.rs`), and the server looks its profiles up in
+//! the keeper's list, because the server must not decide which programs may be started. A site is
+//! added before its hosts are served, and removed after the last of its hosts is gone. Leaves out
+//! starting the spawner (`gateway/setup.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/host_cgi.rs`).
 
 use super::{
@@ -29,22 +30,22 @@ use std::{
 use thiserror::Error;
 use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile, ProfileId, Rereading};
 
-/// Folders with programs, by what tells them apart.
+/// Folders with programs, by their keys.
 pub(crate) type Sites = HashMap<SiteKey, Arc<CgiSite>>;
 
 /// Programs cannot be run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CgiError {
-    /// It may not run them.
+    /// The server may not run the programs.
     #[error(transparent)]
     Define(#[from] DefineError),
     /// A folder or `/dev/null`.
     #[error("cannot open {path} for CGI: {source}")]
     Open {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -54,22 +55,22 @@ pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
     !sites_of(&options.hosts).is_empty()
 }
 
-/// Who the programs of `hosts` run as, and within what, once for each way to run them.
+/// The profiles of the programs of `hosts`: the user and the confinement, one profile per site.
 pub(crate) fn profiles(of_all: &CgiOptions, hosts: &Hosts) -> impl Iterator<Item = Profile> {
     sites_of(hosts).into_iter().map(|key| profile(of_all, &key))
 }
 
-/// What was said to the keeper of CGI, before there is a spawner.
+/// CGI as prepared by the keeper, before the spawner starts.
 pub(crate) struct PreparedCgi {
     options: CgiOptions,
     sites: Sites,
     null: File,
 }
 
-/// Says to the keeper what programs there will be.
+/// Defines the profiles of all programs.
 ///
 /// # Errors
-/// When they cannot be run as they should.
+/// The programs cannot run as configured.
 pub(crate) fn prepare(
     options: &ServeOptions,
     preparation: &mut Preparation,
@@ -84,7 +85,7 @@ pub(crate) fn prepare(
 }
 
 impl PreparedCgi {
-    /// As all cores share it.
+    /// Makes the state that all cores share.
     pub(crate) fn share(self) -> Arc<Cgi> {
         let Self { options, sites, null } = self;
         Arc::new(Cgi {
@@ -100,19 +101,16 @@ impl PreparedCgi {
 }
 
 impl Cgi {
-    /// For a server that had no programs when it started: without sites yet.
-    ///
-    /// # Errors
-    /// `/dev/null` cannot be opened.
+    /// For a server that started without programs. Has no sites yet.
     pub(crate) fn first(options: &CgiOptions) -> Result<Arc<Self>, CgiError> {
         let null = open(Path::new("/dev/null"))?;
         Ok(PreparedCgi { options: options.clone(), sites: Sites::new(), null }.share())
     }
 
-    /// The sites of a new configuration, none of which is served yet.
+    /// The sites of a new configuration. The server does not use the new sites yet.
     ///
     /// # Errors
-    /// One of them cannot be had. Nothing has changed.
+    /// A site cannot be provided. Nothing has changed.
     pub(crate) fn revise(&self, hosts: &Hosts, rereading: &mut Rereading<'_>) -> Result<Sites, CgiError> {
         let keys = sites_of(hosts);
         let (mut sites, new): (Sites, Vec<SiteKey>) = {
@@ -129,19 +127,19 @@ impl Cgi {
         Ok(sites)
     }
 
-    /// Serves these sites too.
+    /// Adds these sites.
     pub(crate) fn add(&self, sites: &Sites) {
         let mut present = self.sites.write().expect("nothing panics under this lock");
         present.extend(sites.iter().map(|(key, site)| (key.clone(), site.clone())));
     }
 
-    /// Forgets all other sites.
+    /// Removes all other sites.
     pub(crate) fn keep_only(&self, sites: Sites) {
         *self.sites.write().expect("nothing panics under this lock") = sites;
     }
 }
 
-/// The folders that have programs, each once for every way to run them.
+/// The sites of `hosts`. A folder appears once for each set of options.
 fn sites_of(hosts: &Hosts) -> HashSet<SiteKey> {
     let has_programs = |id| {
         let host = hosts.host(id);
@@ -156,7 +154,7 @@ fn sites_of(hosts: &Hosts) -> HashSet<SiteKey> {
     hosts.iter().filter_map(has_programs).collect()
 }
 
-/// Who the programs of a site run as, and within what.
+/// The profile of a site's programs: user and confinement.
 fn profile(of_all: &CgiOptions, (root, programs): &SiteKey) -> Profile {
     let path = Path::new(OsStr::from_bytes(root));
     let programs = programs.clone().unwrap_or_default();
@@ -166,7 +164,7 @@ fn profile(of_all: &CgiOptions, (root, programs): &SiteKey) -> Profile {
         NewPrivileges::Refused => of_all.new_privileges,
     };
     let confinement = programs.confinement.clone().map(|mut confinement| {
-        // Or it could not even be executed.
+        // Without read access the program could not be executed.
         confinement.read.push(path.to_owned());
         confinement
     });

@@ -1,9 +1,10 @@
-//! Whose program may run: a bound for all, a bound for each host, and a bounded queue for each host in front of them.
+//! Decides which host's program may run next: a bound for all hosts, a bound per host, and a
+//! bounded queue per host.
 //!
-//! Hosts that wait are served in turn, whoever has how many requests waiting; within a host requests are served in order.
-//! So a host that is flooded fills its own bound and its own queue and delays others by one program at most. Shared by
-//! all cores: a program costs a thousand times what the lock does. Pure but for that and wakers.
-//! Tested in `turns/tests.rs`.
+//! Waiting hosts take turns, however many requests each has. Within a host, requests run in order.
+//! So a flooded host fills its own bound and its own queue, and delays other hosts by one program
+//! at most. All cores share one lock, because a program costs a thousand times as much as the lock.
+//! Pure except for the lock and wakers. Tested in `turns/tests.rs`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +15,7 @@ use std::{
 #[cfg(test)]
 mod tests;
 
-/// How many programs run, and how many requests wait for that.
+/// The bounds on running programs and waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramBounds {
     /// Programs that run at once, of all hosts.
@@ -25,11 +26,11 @@ pub struct ProgramBounds {
     pub host_waiting_max: usize,
 }
 
-/// A host, by a number of the caller's choice.
+/// A host, by a number that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostNumber(pub(crate) usize);
 
-/// What all cores share.
+/// The state that all cores share.
 #[derive(Debug)]
 pub(crate) struct Turns {
     bounds: ProgramBounds,
@@ -39,9 +40,9 @@ pub(crate) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// Hosts that run or wait; no others.
+    /// Only hosts with running programs or waiting requests.
     hosts: HashMap<HostNumber, HostState>,
-    /// Hosts that wait, the next one first.
+    /// Hosts with waiting requests, in the order of their turns.
     rotation: VecDeque<HostNumber>,
     tickets: u64,
 }
@@ -50,7 +51,7 @@ struct State {
 struct HostState {
     running: usize,
     waiting: VecDeque<Ticket>,
-    /// Turns that were given and not yet taken.
+    /// Turns that were granted and not yet taken.
     granted: Vec<u64>,
 }
 
@@ -60,10 +61,10 @@ struct Ticket {
     waker: Waker,
 }
 
-/// As many requests of the host wait as may.
+/// The host's queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitingFull {
-    /// How many.
+    /// The number of waiting requests.
     pub(crate) waiting: usize,
 }
 
@@ -72,12 +73,12 @@ impl Turns {
         Arc::new(Self { bounds, state: Mutex::default() })
     }
 
-    /// A request of `host` asks for its turn; await it with [`Waiting::poll`].
+    /// Asks for a turn for a request of `host`. Await the turn with [`Waiting::poll`].
     pub(crate) fn ask(self: &Arc<Self>, host: HostNumber) -> Waiting {
         Waiting { turns: self.clone(), host, ticket: None }
     }
 
-    /// Programs that run now, and requests that wait.
+    /// Running programs and waiting requests.
     pub(crate) fn now(&self) -> (usize, usize) {
         let state = self.lock();
         (state.running, state.hosts.values().map(|host| host.waiting.len()).sum())
@@ -89,7 +90,7 @@ impl Turns {
 }
 
 impl State {
-    /// Gives turns as long as there are any, to one host after the other.
+    /// Grants free turns, to one host after the other.
     fn dispatch(&mut self, bounds: ProgramBounds) {
         let mut passed = 0;
         while self.running < bounds.running_max && passed < self.rotation.len() {
@@ -112,7 +113,7 @@ impl State {
         }
     }
 
-    /// A program of `host` has ended, or its turn was not used.
+    /// A program of the host has ended, or its turn was not used.
     fn end(&mut self, number: HostNumber, bounds: ProgramBounds) {
         self.running -= 1;
         self.hosts.get_mut(&number).expect("it runs").running -= 1;
@@ -127,7 +128,7 @@ impl State {
     }
 }
 
-/// A request that waits for its turn. Dropped before, it leaves the queue.
+/// A request that waits for its turn. Dropping this value leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     turns: Arc<Turns>,
@@ -136,7 +137,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Ready with the turn, or because too many wait.
+    /// Ready with the turn, or with an error if the queue is full.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Turn, WaitingFull>> {
         let turns = self.turns.clone();
         let mut state = turns.lock();
@@ -156,7 +157,8 @@ impl Waiting {
         let bounds = self.turns.bounds;
         let all_full = state.running >= bounds.running_max;
         let host = state.hosts.entry(self.host).or_default();
-        // Whoever waits already goes first; of other hosts only those wait that may not run, unless all is full.
+        // Requests that already wait go first. Other hosts' requests wait only for their own bound,
+        // unless the bound of all hosts is reached.
         if host.waiting.is_empty() && host.running < bounds.host_running_max && !all_full {
             host.running += 1;
             state.running += 1;
@@ -201,7 +203,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The right to run one program. Dropped when that has ended.
+/// The permit to run one program. Dropping this value ends the turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Arc<Turns>,

@@ -13,7 +13,8 @@ pub const CONTENT_MEMORY_BYTES: usize = 64 * 1024;
 /// and a quarter of a small machine's cgroup.
 pub const CONTENT_MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// Longest content of a request to a program, in bytes. Default 64 MiB. Guess: a photograph or a document, not a film.
+/// Longest content of a request to a program, in bytes. Default 64 MiB. Guess: enough for a
+/// photograph or a document, not for a film.
 pub const CONTENT_BYTES: u64 = 64 << 20;
 
 /// Bytes spooled at once, for all requests together. Default 4 GiB. Guess: an amount that a

@@ -122,7 +122,7 @@ proptest! {
                 Step::Leave(place) if !queue.is_empty() => drop(queue.remove(place % queue.len())),
                 Step::End(_) | Step::Leave(_) => {}
             }
-            // Everybody looks, in the order of asking.
+            // Polls every request, in the order of asking.
             let mut held_back = [false; 5];
             let mut still = Vec::new();
             for (host, mut waiting) in queue {
@@ -141,7 +141,7 @@ proptest! {
             let of = |host| running.iter().filter(|(of, _)| *of == host).count();
             prop_assert!(running.len() <= BOUNDS.running_max);
             prop_assert!((0..5).all(|host| of(host) <= BOUNDS.host_running_max));
-            // Nobody waits who could run.
+            // No request waits that could run.
             let all_full = running.len() == BOUNDS.running_max;
             let could_run = |host: usize| !all_full && of(host) < BOUNDS.host_running_max;
             prop_assert!(!queue.iter().any(|(host, _)| could_run(*host)));
