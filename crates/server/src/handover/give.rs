@@ -1,4 +1,4 @@
-//! The old server's side: it hands over what it listens on, and goes on until the other one serves.
+//! The old server's side: hands over its listening sockets, and serves until the new server does.
 
 use super::{Address, Handed, Serves};
 use crate::{listen::Listening, messages::Messages};
@@ -13,17 +13,18 @@ use std::{
 };
 use vermeil_spawn::socket;
 
-/// How long a message may take that has begun to come. Guess: it is sent at once, unless by somebody else's program.
+/// Longest time for the rest of a message that has begun to arrive. Guess: our own binary sends a
+/// message at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All that a server listens on.
+/// All listening sockets of a server.
 pub(crate) struct Handing {
     pub(crate) listening: Vec<Listening>,
-    /// For agent checks.
+    /// Sockets for agent checks.
     pub(crate) agent: Vec<Listening>,
 }
 
-/// A process that is taking over.
+/// A process that is taking over from this server.
 pub(crate) struct Taker {
     messages: Messages,
     pid: u32,
@@ -36,10 +37,10 @@ impl AsFd for Taker {
 }
 
 impl Taker {
-    /// Hands over to process `pid`, which has asked for it on the control socket at `path`.
+    /// Hands the sockets over to process `pid`, which asked on the control socket at `path`.
     ///
     /// # Errors
-    /// It does not listen.
+    /// The other process does not read from its connection.
     pub(crate) fn begin(
         client: &UnixStream,
         pid: u32,
@@ -61,22 +62,23 @@ impl Taker {
         Ok(Self { messages, pid })
     }
 
-    /// Its number.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// To be called when there is something to hear: whether it serves, and if so, whether it has the control socket.
+    /// Call when the link is readable. Returns `None` unless the other process serves; otherwise
+    /// whether that process has the control socket.
     pub(crate) fn serves(&mut self) -> Option<HasControl> {
         let Serves { has_control } = self.messages.receive(Some(Instant::now() + PATIENCE)).ok()??.0;
         Some(if has_control { HasControl::Yes } else { HasControl::No })
     }
 }
 
-/// What comes with the descriptor of the link: a stream carries none without a byte.
+/// Sent with the link's descriptor, because a stream passes no descriptor without a byte.
 pub(super) const LINK: &[u8] = b"+";
 
-/// Whether a process that took over answers the same control socket.
+/// Whether the process that took over answers the same control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HasControl {
     Yes,

@@ -1,18 +1,24 @@
-//! One server takes over from another: a new binary, or other cores, without a connection lost.
+//! Takeover: a new server process (a new binary, or other cores) replaces a running one without
+//! losing a connection.
 //!
-//! The new one asks over the old one's control socket, which only its owner can open, and is given one end of a socket pair.
-//! Over that come the listening sockets themselves, those for agent checks and the control socket, as descriptors. Both
-//! have them from then on, so there is no moment at which nobody listens: who stands in a queue is taken by whichever comes
-//! first, and handshakes that are under way end in the same sockets. Once the new one serves it says so, and the old one lets
-//! go: it finishes its requests, closes its idle connections, and ends. If the new one ends before that, for whatever reason,
-//! the old one has changed nothing. While it waits it takes no other configuration.
+//! The new server asks on the old server's control socket, which only the owner can open, and
+//! receives one end of a socket pair. The listening sockets, the agent-check sockets and the
+//! control socket follow as descriptors.
 //!
-//! What is chosen in the kernel changes at the end (`balance/changeover.rs`): which cpu a socket prefers, and by which program.
-//! With fewer cores than the old server had, each core accepts from several of its sockets; with more, the last ones get new
-//! ones. Those that are too many stay until a restart: to close a socket resets the handshakes that are under way in it, and to
-//! refuse new ones first, until they are over, has clients wait for the second after which they try again.
+//! From then on both servers hold the sockets, so some process listens at every moment. Whichever
+//! server accepts first takes a queued connection, and handshakes under way complete in the same
+//! sockets. The new server reports when it serves. Then the old server finishes its requests,
+//! closes its idle connections and ends. If the new server ends earlier, for any reason, the old
+//! server has changed nothing. While the old server waits, it refuses to reload.
 //!
-//! Reading order: `take` (the new server), `give` (the old one). Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
+//! The kernel's socket selection changes last (`balance/changeover.rs`): the cpu that each socket
+//! prefers, and the selecting program. With fewer cores than before, each core accepts from several
+//! of the old sockets; with more, the last cores get new sockets. Surplus sockets stay open until a
+//! restart, because closing a socket resets the handshakes under way in it. Refusing new handshakes
+//! first is no better, because those clients wait a second before they retry.
+//!
+//! Reading order: `take` (the new server), `give` (the old server). Tested through the binary
+//! (`crates/cli/tests/e2e/handover.rs`).
 
 mod give;
 mod take;
@@ -25,16 +31,16 @@ use crate::listen::Listening;
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, path::PathBuf};
 
-/// What is handed over. Descriptors: the control socket, and those of all addresses. Other versions may leave out nothing of
-/// this, and may add to it.
+/// The handover message. Descriptors: the control socket, then the sockets of all addresses. Other
+/// versions may add fields but must not omit any.
 #[derive(Serialize, Deserialize)]
 struct Handed {
-    /// Of the server that hands over.
+    /// Process id of the old server.
     pid: u32,
-    /// Where its control socket is.
+    /// Path of the old server's control socket.
     control: PathBuf,
     listening: Vec<Address>,
-    /// For agent checks.
+    /// Sockets for agent checks.
     agent: Vec<Address>,
 }
 
@@ -53,10 +59,10 @@ impl Address {
     }
 }
 
-/// What the server that takes over says once it serves.
+/// Sent by the new server once it serves.
 #[derive(Serialize, Deserialize)]
 struct Serves {
-    /// Whether it answers the control socket of the other from now on.
+    /// Whether the new server answers the old server's control socket from now on.
     has_control: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The new server's side: it takes what it has a use for, and says when it serves.
+//! The new server's side: takes the sockets that it needs, and reports when it serves.
 
 use super::{Address, Handed, Serves};
 use crate::{
@@ -23,58 +23,60 @@ use std::{
 };
 use vermeil_topology::CpuId;
 
-/// How long the old server may take to hand over, and to let go. Guess: it asks each of its cores, which answer between two
-/// events.
+/// Time limit for the old server to hand over, and to let go. Guess: the old server asks each core,
+/// and a core answers between two events.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// From whom a server takes over when it starts.
+/// The server to take over from at start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TakeOver {
-    /// From nobody: addresses that others have are refused.
+    /// No takeover: an address that another server has is refused.
     #[default]
     Never,
-    /// From the server that has its control socket where this one is to have it; by default, the only server of this user.
+    /// The server whose control socket has the path configured here; by default, the only server of
+    /// this user.
     SameControl,
-    /// From the server whose control socket this is.
+    /// The server with this control socket.
     At(PathBuf),
 }
 
-/// How to name the server to take over from, whether or not there is a configuration file.
+/// How to name the server to take over from, with or without a configuration file.
 const CURE: &str = "--take-over=PATH";
 
 /// A server could not take over.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeOverError {
-    /// It cannot be asked.
+    /// The old server cannot be asked.
     #[error("--take-over: {}", .0.with_cure(CURE))]
     Client(#[from] ClientError),
-    /// It refuses.
+    /// The old server refuses.
     #[error("--take-over: the server that runs refuses: {0}")]
     Refused(String),
-    /// What it hands over makes no sense.
+    /// The handover message makes no sense.
     #[error(
         "--take-over: what the server that runs hands over is not understood ({0}); stop it and start this one"
     )]
     Strange(io::Error),
 }
 
-/// What was taken over, until it is used.
+/// Sockets taken over and not used yet.
 #[derive(Default)]
 pub(crate) struct Inherited {
-    /// The server it is from; nothing if there is none.
+    /// The link to the old server, and its process id; `None` without a takeover.
     from: Option<(Messages, u32)>,
     control: Option<(PathBuf, OwnedFd)>,
     listening: Vec<Listening>,
     agent: Vec<Listening>,
-    /// Addresses as they were asked for, whose sockets were used.
+    /// Addresses, as configured, whose sockets are in use here.
     taken: Vec<SocketAddr>,
 }
 
 impl Inherited {
-    /// What `options` ask to be taken over. Where no server runs there is nothing to take, which is said.
+    /// Takes over as `options` demand. If no server runs, there is nothing to take, and a message
+    /// says so.
     ///
     /// # Errors
-    /// One runs and cannot be taken over, or several do.
+    /// A server runs and cannot be taken over, or several servers run.
     pub(crate) fn of(options: &ServeOptions) -> Result<Self, TakeOverError> {
         let place = match (&options.take_over, &options.control) {
             (TakeOver::Never, _) => return Ok(Self::default()),
@@ -111,19 +113,19 @@ impl Inherited {
         Ok(Self { from, control, listening, agent, taken: Vec::new() })
     }
 
-    /// The ports on which it listens.
+    /// The ports on which the old server listens.
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.listening.iter().map(|listening| listening.addr.port()).collect()
     }
 
-    /// Its sockets for an address; none if it has none.
+    /// The old server's sockets for an address; empty if there are none.
     pub(crate) fn take(&mut self, asked: SocketAddr) -> Vec<OwnedFd> {
         let sockets = take_from(&mut self.listening, asked);
         self.taken.extend((!sockets.is_empty()).then_some(asked));
         sockets
     }
 
-    /// Prepares what is to change in the kernel for those addresses of `listening` that were taken over.
+    /// Prepares the kernel changes for the addresses of `listening` that were taken over.
     ///
     /// # Errors
     /// Out of descriptors.
@@ -136,12 +138,12 @@ impl Inherited {
         taken.map(|listening| Changeover::prepare(balancing, listening)).collect()
     }
 
-    /// Its socket for agent checks at an address.
+    /// The old server's socket for agent checks at an address.
     pub(crate) fn take_agent(&mut self, asked: SocketAddr) -> Option<OwnedFd> {
         take_from(&mut self.agent, asked).into_iter().next()
     }
 
-    /// Its control socket, if it is at `path`.
+    /// The old server's control socket, if its path is `path`.
     pub(crate) fn take_control(&mut self, path: &Path) -> Option<UnixListener> {
         let file = |path: &Path| fs::symlink_metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let is_there =
@@ -149,7 +151,8 @@ impl Inherited {
         self.control.take_if(is_there).map(|(_, socket)| socket.into())
     }
 
-    /// Whether this server, which is about to take over, has been told to stop; then the other one goes on, which is said.
+    /// Whether this server was told to stop before the takeover. Then the old server goes on, and a
+    /// message says so.
     pub(crate) fn is_called_off(&self, signals: &mut Signals) -> bool {
         let Some((_, pid)) = &self.from else { return false };
         let is_called_off = signals::ask_to_stop(signals);
@@ -159,7 +162,8 @@ impl Inherited {
         is_called_off
     }
 
-    /// This server serves: has the other let go, waits until it has, and changes what was prepared.
+    /// Call once this server serves. Makes the old server let go, waits for it, and carries out the
+    /// prepared changes.
     pub(crate) fn finish(self, changeovers: Vec<Changeover>, balancing: &Balancing, cpus: &[CpuId]) {
         self.have_it_let_go();
         changeovers.into_iter().for_each(|changeover| changeover.carry_out(balancing, cpus));
@@ -184,7 +188,7 @@ impl Inherited {
     }
 }
 
-/// The sockets of an address as it was asked for, or as it is bound.
+/// The sockets of an address, given as configured or as bound.
 fn take_from(all: &mut Vec<Listening>, asked: SocketAddr) -> Vec<OwnedFd> {
     let found = all.iter().position(|has| has.asked == asked || has.addr == asked);
     found.map(|at| all.remove(at).sockets).unwrap_or_default()

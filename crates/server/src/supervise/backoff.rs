@@ -1,26 +1,27 @@
-//! How long to wait before an instance that ended is started again. Pure; tested below.
+//! The pause before an ended instance is started again. Pure; tested below.
 
 use std::time::Duration;
 
-/// An instance that lived so long was sound: what ended it is over. Guess: what fails at the start fails at once.
+/// An instance that lived this long was sound, so its fault counts as over. Guess: a fault of the
+/// start shows at once.
 const SOUND_LIFE: Duration = Duration::from_secs(10);
 
 /// The first pause. The first restart has none.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause. Guess: a machine does not notice one start in ten seconds, and an operator who has mended the cause
-/// waits no longer than that.
+/// The longest pause. Guess: one start in ten seconds is a negligible load, and an operator who has
+/// mended the cause waits no longer than that.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// The pauses of one instance.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
-    /// Short lives in a row.
+    /// Consecutive short lives.
     short_lives: u32,
 }
 
 impl BackOff {
-    /// An instance has ended after `lived`; how long to wait.
+    /// Returns the pause after an instance that lived for `lived`.
     pub(super) fn pause_after(&mut self, lived: Duration) -> Duration {
         if lived >= SOUND_LIFE {
             self.short_lives = 0;

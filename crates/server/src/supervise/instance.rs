@@ -1,8 +1,9 @@
-//! The instance's side: it is given its place, its sockets and its configuration, and obeys.
+//! The instance's side: receives its place, sockets and configuration, then carries out the
+//! supervisor's orders.
 //!
-//! Its standard input is the link to the supervisor. Its cpus and its memory are the instance's from its first moment, since
-//! it was started from there (`place.rs`). Without supervisor it drains and ends. Tested through the binary
-//! (`crates/cli/tests/e2e/instances.rs`).
+//! Standard input is the link to the supervisor. The process has its cpus and memory from the first
+//! moment, because a thread with that affinity starts it (`place.rs`). Without a supervisor the
+//! instance drains and ends. Tested through the binary (`crates/cli/tests/e2e/instances.rs`).
 
 use super::link::{Answer, Assignment, Link, Order, text_of_descriptor};
 use super::place::take_place;
@@ -32,10 +33,11 @@ use std::{
 use vermeil::Board;
 use vermeil_topology::{CpuId, Instance};
 
-/// Longest reason of a refusal that is passed on, in bytes. Guess: more is not read, and a message has its bound.
+/// Longest reason of a refusal, in bytes; the rest is cut. Guess: operators read no more, and
+/// messages have a size limit.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
-/// What this process was assigned by its supervisor.
+/// The assignment of this process by its supervisor.
 #[derive(Debug)]
 pub struct Assigned {
     link: Link,
@@ -47,10 +49,11 @@ pub struct Assigned {
 }
 
 impl Assigned {
-    /// Takes this process's place from its supervisor, whose link is standard input. To be called first of all.
+    /// Receives the assignment from the supervisor, whose link is standard input. Call before
+    /// anything else.
     ///
     /// # Errors
-    /// Standard input is no such link.
+    /// Standard input is not such a link.
     pub fn receive() -> io::Result<Self> {
         let socket = io::stdin().as_fd().try_clone_to_owned()?;
         let mut link = Link::new(socket);
@@ -60,7 +63,7 @@ impl Assigned {
         };
         dup2_stdin(openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)?;
         speak_as_instance(assignment.number);
-        // Else `ps` shows the link it was started by, `exe`. It cannot fail.
+        // Otherwise `ps` shows `exe`, the name of the link that started this process. Cannot fail.
         let _ = set_name(c"vermeil");
         let memory = take_place(&assignment.instance);
         let mut descriptors = descriptors.into_iter();
@@ -72,7 +75,7 @@ impl Assigned {
         Ok(Self { link, assignment, text, board, listening, memory })
     }
 
-    /// Its cpus and nodes.
+    /// Cpus and nodes of this instance.
     pub fn instance(&self) -> &Instance {
         &self.assignment.instance
     }
@@ -82,25 +85,25 @@ impl Assigned {
         self.text.as_deref()
     }
 
-    /// The addresses that are listened on, as they were asked for.
+    /// The listening addresses, as configured.
     pub(crate) fn listen(&self) -> Vec<SocketAddr> {
         self.assignment.listening.iter().map(|(asked, _)| *asked).collect()
     }
 
-    /// Its sockets, and what is left to do of balancing.
+    /// Sockets of this instance, and the remaining steps of balancing.
     pub(crate) fn sockets(&mut self, cpus: &[CpuId]) -> (Balancing, Vec<Listening>) {
         let balancing = Balancing::of_instance(cpus, self.assignment.neighbours, self.board.take());
         (balancing, std::mem::take(&mut self.listening))
     }
 
-    /// What there is to say of its place.
+    /// Describes the place of this instance for the log.
     pub(crate) fn describe(&self) -> String {
         let cpus: vermeil_topology::CpuSet = self.assignment.instance.cpus.iter().copied().collect();
         let cores = cores_in_words(self.assignment.instance.cpus.len());
         format!("pid {}, {cores} (cpus {cpus}), {}", std::process::id(), self.memory)
     }
 
-    /// Says that it serves, and obeys from now on.
+    /// Reports that the instance serves, and carries out orders from now on.
     ///
     /// # Errors
     /// The supervisor is gone, or no thread can be started.
@@ -127,7 +130,7 @@ fn board(assignment: &Assignment, memory: &OwnedFd) -> io::Result<Board> {
     Ok(board.part(first..first + assignment.instance.cpus.len()))
 }
 
-/// Sockets as they came, so many of each address.
+/// Groups the sockets by address, in the order of arrival.
 fn by_address(
     listening: impl Iterator<Item = ((SocketAddr, SocketAddr), usize)>,
     sockets: Vec<OwnedFd>,
@@ -142,7 +145,7 @@ fn by_address(
         .collect()
 }
 
-/// What carries orders out.
+/// Carries out orders.
 struct Obedience {
     instance: Instance,
     running: Arc<Running>,
@@ -206,7 +209,7 @@ impl Obedience {
         self.running.prepare_given(options, added).map_err(|error| error.to_string())
     }
 
-    /// The supervisor is gone: nobody would restart or reload this instance, or know of it.
+    /// The supervisor is gone. The instance stops, because no process would restart or reload it.
     fn end(&self) {
         signals::be_orphaned();
         if !self.running.server().is_draining() {

@@ -1,8 +1,9 @@
-//! What the supervisor and an instance say to each other: orders and answers, one at a time, with the sockets and the
-//! configuration as descriptors.
+//! Messages between supervisor and instance: orders and answers, one at a time, with the sockets
+//! and the configuration as descriptors.
 //!
-//! Both ends are one binary, so there are no versions. An answer repeats its order's number: one that came too late is
-//! passed over. Leaves out what is done (`member.rs`, `instance.rs`) and how messages travel (`messages.rs`). Tested below.
+//! Both ends are the same binary, so the protocol has no versions. An answer repeats the number of
+//! its order, so that a late answer is skipped. Execution (`member.rs`, `instance.rs`) and
+//! transport (`messages.rs`) live elsewhere. Tested below.
 
 use crate::{balance::Neighbours, messages::Messages, status::InstanceStatus};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -19,67 +20,67 @@ use std::{
 };
 use vermeil_topology::Instance;
 
-/// What the supervisor says.
+/// An order of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Serve. Descriptors: the text of the configuration, the board, the sockets by address and core.
     Start(Assignment),
-    /// Make another configuration ready. Descriptors: its text, the sockets of the addresses that are added.
+    /// Prepare another configuration. Descriptors: its text, and the sockets of added addresses.
     Prepare {
-        /// All addresses, as they are asked for.
+        /// All addresses, as configured.
         listen: Vec<SocketAddr>,
-        /// Those that are new, and as they are bound.
+        /// Added addresses, as configured and as bound.
         added: Vec<(SocketAddr, SocketAddr)>,
     },
-    /// Take the configuration that is ready.
+    /// Switch to the prepared configuration.
     Take,
-    /// Forget it.
+    /// Drop the prepared configuration.
     Forget,
-    /// Say what is done.
+    /// Report the status.
     Status,
-    /// Say what part of its weight it should be given.
+    /// Report the share of the full weight that balancers should give to this instance.
     Weight,
-    /// Another server has taken over: when it stops, balancers need not be told.
+    /// Another server has taken over, so balancers need no message when this server stops.
     HandedOver,
 }
 
-/// Everything that an instance cannot find out by itself.
+/// Everything that an instance cannot find out alone.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Assignment {
-    /// Its number.
+    /// Number of the instance.
     pub(super) number: u32,
-    /// Its cpus and nodes.
+    /// Cpus and nodes of the instance.
     pub(super) instance: Instance,
-    /// Its first core, among those of all instances.
+    /// First core of the instance, among the cores of all instances.
     pub(super) first_core: usize,
-    /// All cores of all instances.
+    /// Number of cores of all instances.
     pub(super) cores: usize,
     pub(super) neighbours: Neighbours,
-    /// Addresses as they were asked for and as they are bound.
+    /// Addresses as configured and as bound.
     pub(super) listening: Vec<(SocketAddr, SocketAddr)>,
-    /// Of each address, how many sockets are this instance's.
+    /// For each address, the number of sockets of this instance.
     pub(super) sockets: Vec<usize>,
-    /// Whether there is the text of a configuration.
+    /// Whether the text of a configuration comes along.
     pub(super) has_text: bool,
-    /// Whether there is a board.
+    /// Whether a board comes along.
     pub(super) has_board: bool,
 }
 
-/// What an instance says.
+/// An answer of an instance.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// It serves.
+    /// The instance serves.
     Started,
-    /// Another configuration is ready.
+    /// Another configuration is prepared.
     Prepared,
-    /// It is not, and why.
+    /// The order is refused, for this reason.
     Refused(String),
-    /// It was taken; what there is to say.
+    /// The configuration is in force; lines for the log.
     Taken(Vec<String>),
     Forgotten,
     Noted,
     Status(Box<InstanceStatus>),
-    /// In hundredths.
+    /// Share of the full weight, in hundredths.
     Weight(u32),
 }
 
@@ -90,15 +91,15 @@ struct Numbered<B> {
     body: B,
 }
 
-/// One end.
+/// One end of the link.
 #[derive(Debug)]
 pub(super) struct Link {
     messages: Messages,
-    /// Of the order that was given or taken last.
+    /// Number of the last order, given or received.
     number: u64,
 }
 
-/// Two ends.
+/// Both ends of a link.
 pub(super) fn pair() -> io::Result<(Link, OwnedFd)> {
     let (messages, theirs) = Messages::pair()?;
     Ok((Link { messages, number: 0 }, theirs))
@@ -131,7 +132,7 @@ impl Link {
         }
     }
 
-    /// Waits for an order; nothing when the other end is closed.
+    /// Waits for an order. `None` once the other end is closed.
     pub(super) fn next_order(&mut self) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
         let received = self.messages.receive::<Numbered<Order>>(None)?;
         Ok(received.map(|(Numbered { number, body }, descriptors)| {
@@ -140,20 +141,21 @@ impl Link {
         }))
     }
 
-    /// Answers the order that was taken last.
+    /// Answers the last order received.
     pub(super) fn answer(&mut self, answer: &Answer) -> io::Result<()> {
         self.messages.send(&Numbered { number: self.number, body: answer }, &[])
     }
 }
 
-/// A text of any length as a descriptor.
+/// Writes a text of any length to a memory file.
 pub(super) fn text_to_descriptor(text: &str) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("vermeil.toml", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
     Ok(file.into())
 }
 
-/// The text that such a descriptor holds, which others may be reading too.
+/// Reads the text of such a descriptor. Other processes may read the same file, so the offset stays
+/// unused.
 pub(super) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
     let file = File::from(descriptor);
     let mut text = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
@@ -183,7 +185,7 @@ mod tests {
             let text = text_of_descriptor(descriptors.next().unwrap()).unwrap();
             let addrs = descriptors.map(|fd| TcpListener::from(fd).local_addr().unwrap());
             assert_eq!((text.len(), addrs.collect::<Vec<_>>()), (300_000, vec![listen[0]; 150]));
-            // What was asked before is nobody's any more.
+            // A late answer to an earlier order is skipped.
             link.number -= 1;
             link.answer(&Answer::Forgotten).unwrap();
             link.number += 1;

@@ -1,7 +1,8 @@
-//! One instance as the supervisor has it: its process, its link, and how often it was started again.
+//! One instance as the supervisor sees it: process, link and number of restarts.
 //!
-//! Owns starting a process and waiting for its end without ever signalling a number that is somebody else's by now. Leaves
-//! out when it is started (`supervisor.rs`). Tested through the binary (`crates/cli/tests/e2e/instances.rs`).
+//! Starts the process and waits for its end. Never signals a process id after the wait, because the
+//! kernel may have reused the id. `supervisor.rs` decides when to start. Tested through the binary
+//! (`crates/cli/tests/e2e/instances.rs`).
 
 use super::link::{self, Answer, Link, Order};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -16,20 +17,20 @@ use std::{
 };
 use vermeil_topology::Instance;
 
-/// What an instance is started as, in front of the arguments of its supervisor.
+/// The subcommand of an instance, in front of the supervisor's own arguments.
 pub const INSTANCE_COMMAND: &str = "instance";
 
-/// How long an instance may take from its start to its first connection. Guess: PHP's pool takes a second, and a hundred
-/// thousand hosts another.
+/// Longest time from the start of an instance to its first connection. Guess: PHP's pool takes a
+/// second, and a hundred thousand hosts take another.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long an instance that has hung up may take to end. Guess: a line of text and an exit.
+/// Longest time from an instance's hang-up to its end. Guess: the process prints a line and exits.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two looks whether it has: nobody waits for it meanwhile.
+/// Interval of checks for that end. Nothing else waits meanwhile.
 const END_LOOK: Duration = Duration::from_millis(5);
 
-/// Between two looks whether nobody else asks an instance.
+/// Interval of checks whether the link is free.
 const LINK_LOOK: Duration = Duration::from_millis(5);
 
 /// One instance.
@@ -37,16 +38,16 @@ const LINK_LOOK: Duration = Duration::from_millis(5);
 pub(super) struct Member {
     pub(super) number: u32,
     pub(super) instance: Instance,
-    /// Its first core among those of all instances.
+    /// First core of the instance, among the cores of all instances.
     pub(super) first_core: usize,
     life: Mutex<Life>,
 }
 
 #[derive(Debug, Default)]
 struct Life {
-    /// While there is a process.
+    /// `Some` while there is a process.
     process: Option<Pid>,
-    /// While it serves.
+    /// `Some` while the instance serves.
     link: Option<Arc<Mutex<Link>>>,
     starts: u64,
 }
@@ -60,20 +61,20 @@ impl Member {
         self.life.lock().expect("nothing panics under this lock")
     }
 
-    /// How often it was started again.
+    /// Number of restarts.
     pub(super) fn restarts(&self) -> u64 {
         self.life().starts.saturating_sub(1)
     }
 
-    /// Whether it serves.
+    /// Whether the instance serves.
     pub(super) fn serves(&self) -> bool {
         self.life().link.is_some()
     }
 
-    /// Starts its process with these arguments, gives it its order, and waits until it serves.
+    /// Starts the process with these arguments, sends `order`, and waits until the instance serves.
     ///
     /// # Errors
-    /// It could not be started, or it ended instead: then there is none.
+    /// The process could not be started, or ended early. No process is left.
     pub(super) fn start(
         &self,
         arguments: &[OsString],
@@ -82,10 +83,10 @@ impl Member {
     ) -> Result<Child, StartFailure> {
         let (mut link, theirs) = link::pair().map_err(StartFailure::Cannot)?;
         let mut command = Command::new("/proc/self/exe");
-        // A group of its own: what a terminal signals is for the supervisor to pass on.
+        // A process group of its own, because the supervisor passes the terminal's signals on.
         command.arg0("vermeil").arg(INSTANCE_COMMAND).args(arguments).process_group(0);
         let mut child = command.stdin(Stdio::from(theirs)).spawn().map_err(StartFailure::Cannot)?;
-        // It holds the instance's end of the link.
+        // `command` holds the instance's end of the link.
         drop(command);
         {
             let mut life = self.life();
@@ -106,7 +107,7 @@ impl Member {
         }
     }
 
-    /// Waits for the end of its process.
+    /// Waits for the end of the process.
     pub(super) fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(error) = waitid(WaitId::Pid(pid_of(child)), options) {
@@ -114,18 +115,19 @@ impl Member {
                 return Err(error.into());
             }
         }
-        // Its number is free only after the wait below, and nobody knows it then.
+        // The process id stays reserved until the wait below. Clear it first, so that no thread
+        // signals a reused id.
         let mut life = self.life();
         (life.process, life.link) = (None, None);
         child.wait()
     }
 
-    /// Signals its process, if there is one, which it gives.
+    /// Signals the process, if there is one, and returns its id.
     pub(super) fn signal(&self, signal: Signal) -> Option<Pid> {
-        // Under the lock: its number may be somebody else's once it was waited for.
+        // Under the lock, because the id may be reused after the wait.
         let life = self.life();
         let pid = life.process?;
-        // It may have ended, and is waited for by somebody.
+        // Fails for a process that has ended and awaits its `wait`.
         let _ = kill_process(pid, signal);
         Some(pid)
     }
@@ -133,7 +135,7 @@ impl Member {
     /// Gives an order and waits for the answer.
     ///
     /// # Errors
-    /// It does not serve, or does not answer in time.
+    /// The instance does not serve, or does not answer in time.
     pub(super) fn ask(
         &self,
         order: &Order,
@@ -146,7 +148,7 @@ impl Member {
             if let Ok(mut link) = link.try_lock() {
                 return link.ask(order, descriptors, deadline.saturating_duration_since(Instant::now()));
             }
-            // Somebody else asks it, and may have more patience.
+            // Another thread is asking the instance, perhaps with a longer time limit.
             if Instant::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -154,7 +156,7 @@ impl Member {
         }
     }
 
-    /// As [`ask`](Self::ask), unless it is being asked something already: then nothing.
+    /// Like [`ask`](Self::ask), but returns `None` if another order is under way.
     pub(super) fn ask_if_free(&self, order: &Order, patience: Duration) -> Option<io::Result<Answer>> {
         let Some(link) = self.life().link.clone() else {
             return Some(Err(io::ErrorKind::NotConnected.into()));
@@ -164,12 +166,12 @@ impl Member {
     }
 }
 
-/// Why an instance did not come to serve.
+/// Why an instance failed to start.
 #[derive(Debug)]
 pub(super) enum StartFailure {
     /// There is no process.
     Cannot(io::Error),
-    /// It ended, and has said why.
+    /// The process ended, and has logged the reason.
     Ended(ExitStatus),
 }
 
@@ -186,7 +188,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed()).expect("a process has a number above zero")
 }
 
-/// Whether a process that has hung up comes to its end: it may have to say why yet.
+/// Whether a process that has hung up ends soon. The process may still have to log the reason.
 fn ends_soon(child: &Child) -> bool {
     let deadline = Instant::now() + END_PATIENCE;
     while !has_ended(child) {
@@ -198,7 +200,7 @@ fn ends_soon(child: &Child) -> bool {
     true
 }
 
-/// Whether a process has ended, without waiting for it to.
+/// Whether a process has ended. Does not block.
 fn has_ended(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     waitid(WaitId::Pid(pid_of(child)), options).is_ok_and(|status| status.is_some())

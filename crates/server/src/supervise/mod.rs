@@ -1,13 +1,15 @@
-//! Several instances and the process that watches over them, where a server is divided.
+//! Several instances, and the supervisor process that watches over them.
 //!
-//! The supervisor owns the listening sockets, the configuration and the control socket, and serves nothing. Each instance is
-//! a process of its own, the same binary, with its own cores, memory of its own nodes, its own caches, programs and log
-//! thread: nothing is shared but the sockets' group, so that one that crashes is not noticed by the others. With one
-//! instance there is no supervisor: it would have nothing to do but to restart, which whoever starts the server does too.
+//! The supervisor owns the listening sockets, the configuration and the control socket, and serves
+//! nothing. Each instance is a process of the same binary with its own cores, memory nodes, caches,
+//! programs and log thread. Instances share only the socket group, so the crash of one instance
+//! does not disturb the others. A single instance has no supervisor, because restarts would be its
+//! only job and the service manager restarts as well.
 //!
-//! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting, reloading), `member` (a process),
-//! `link` (what is said), `instance` (the other side), `sum` (what balancers are told), `place`, `backoff`, `overdue`. Tested through the
-//! binary (`crates/cli/tests/e2e/instances.rs`).
+//! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,
+//! reloading), `member` (a process), `link` (orders and answers), `instance` (the other side),
+//! `sum` (the weight for balancers), `place`, `backoff`, `overdue`. Tested through the binary
+//! (`crates/cli/tests/e2e/instances.rs`).
 
 mod backoff;
 mod instance;
@@ -49,7 +51,7 @@ use std::{
 use sum::Sum;
 use supervisor::{Ends, InForce, Supervisor};
 
-/// What instances are made of.
+/// Arguments and configuration from which instances are started.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The arguments of this process.
@@ -58,11 +60,11 @@ pub struct Program {
     pub text: Option<String>,
 }
 
-/// Starts the instances that `options` ask for and watches over them until SIGTERM or SIGINT; then drains them all. Signals
-/// are those of [`serve`](crate::serve()).
+/// Starts the instances of `options` and watches over them until SIGTERM or SIGINT, then drains
+/// all. Signals are those of [`serve`](crate::serve()).
 ///
 /// # Errors
-/// [`ServeError`], before anything was served.
+/// [`ServeError`], before the first request is served.
 pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, ServeError> {
     check_conditions(&options)?;
     let Program { arguments, text } = program;
@@ -75,7 +77,8 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let agent = bind_agent(&options, &mut inherited)?;
     let control = Bound::at(&options.control, &mut inherited)?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
-    // An instance whose programs run as others is started by the superuser, and gives that up itself.
+    // If programs run as other users, the superuser starts the instance, and the instance drops its
+    // privileges itself.
     privileges::give_up(&options, When::BeforePrograms)?;
     privileges::say_who(&options);
     let mut signals = signals::watch(Impatience::Anybodys).map_err(ServeError::Signals)?;
@@ -138,7 +141,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     Ok(ended(&ends))
 }
 
-/// Does what signals ask for, until one asks to stop, which it gives.
+/// Acts on signals until a signal asks to stop, and returns that signal.
 fn obey_signals(signals: &mut Signals, supervisor: &Arc<Supervisor>) -> c_int {
     for signal in signals.forever() {
         match signal {
@@ -151,8 +154,8 @@ fn obey_signals(signals: &mut Signals, supervisor: &Arc<Supervisor>) -> c_int {
     unreachable!("nobody closes them before they all drain")
 }
 
-/// Another configuration if there is a file, and the log anew in any case. On a thread of its own: an instance may take its time, and
-/// other signals are not to wait.
+/// Reloads the configuration if there is a file, and reopens the log in any case. Runs on its own
+/// thread, because an instance may be slow and other signals must not wait.
 fn hang_up(supervisor: Arc<Supervisor>) {
     use crate::control::Overseer as _;
     let reopened = supervisor.clone();
@@ -167,7 +170,7 @@ fn hang_up(supervisor: Arc<Supervisor>) {
     }
 }
 
-/// Waits for the end of all instances, passing further signals on; ends by force those that are overdue.
+/// Waits for the end of all instances and passes further signals on. Kills overdue instances.
 fn wait_for_ends(
     signals: &mut Signals,
     stopping: Stopping,
@@ -194,7 +197,7 @@ fn wait_for_ends(
     })
 }
 
-/// All of them were clean, or so many were not.
+/// Clean if all instances ended cleanly; otherwise the number that did not.
 fn ended(ends: &Ends) -> Ended {
     let is_clean = |end: &Option<ExitStatus>| end.is_none_or(|end| end.success());
     match ends.iter().filter(|end| !is_clean(end)).count() {

@@ -1,4 +1,5 @@
-//! Until when instances that stop may take to end: by then each has cut what it had, unless it hangs.
+//! Deadline for the end of stopping instances. By then each instance has cut its connections,
+//! unless it hangs.
 //!
 //! Tested below, and through the binary (`crates/cli/tests/e2e/instances.rs`).
 
@@ -7,20 +8,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much longer than it may an instance takes before it is ended by force. Guess: cutting ten thousand connections and writing the
-/// last of a log take a tenth of that.
+/// Extra time beyond an instance's own limit before it is killed. Guess: cutting ten thousand
+/// connections and writing the rest of a log take a tenth of that.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// A moment that may be brought forward, or never come.
+/// A deadline that can move forward or be cancelled.
 #[derive(Debug)]
 pub(super) struct Overdue {
-    /// Nothing once it does not matter any more.
+    /// `None` once the deadline is cancelled.
     at: Mutex<Option<Instant>>,
     changed: Condvar,
 }
 
 impl Overdue {
-    /// The moment when those that may take so long are overdue.
+    /// The deadline of instances that may take `patience` to end.
     pub(super) fn after(patience: Duration) -> Self {
         Self { at: Mutex::new(Some(Instant::now() + patience + GRACE)), changed: Condvar::new() }
     }
@@ -29,7 +30,7 @@ impl Overdue {
         self.at.lock().expect("nothing panics under this lock")
     }
 
-    /// They may not take any longer than it takes to end.
+    /// Moves the deadline to the grace period from now.
     pub(super) fn hurry(&self) {
         let soon = Instant::now() + GRACE;
         let mut at = self.at();
@@ -37,13 +38,13 @@ impl Overdue {
         self.changed.notify_all();
     }
 
-    /// All have ended.
+    /// Cancels the deadline, because all instances have ended.
     pub(super) fn never_mind(&self) {
         *self.at() = None;
         self.changed.notify_all();
     }
 
-    /// Waits for the moment; whether it came.
+    /// Waits for the deadline. Returns false if it was cancelled.
     pub(super) fn comes(&self) -> bool {
         let mut at = self.at();
         loop {

@@ -1,8 +1,8 @@
-//! What HAProxy is told of several instances: one weight, what theirs come to.
+//! The weight of several instances for HAProxy: the mean of their weights, by number of cores.
 //!
-//! Each instance measures itself; its part of the sum is its part of all cores. One that does not answer is as good as
-//! overloaded, one that is not there counts nothing: connections that come to its sockets wait until it is there again.
-//! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
+//! Each instance measures its own weight. An instance that does not answer counts as overloaded,
+//! and an absent instance counts zero, because its new connections wait until it is back. Tested
+//! below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{
     link::{Answer, Order},
@@ -12,13 +12,14 @@ use super::{
 use crate::balancers::{LEAST, Observed, Told};
 use std::{sync::Arc, time::Duration};
 
-/// How long an instance may take to say its weight. Guess: it takes a tenth of a millisecond, unless all cpus are taken.
+/// Time limit for an instance's weight. Guess: the answer takes a tenth of a millisecond, unless
+/// all cpus are busy.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// All instances, looked at.
+/// The weights of all instances.
 pub(super) struct Sum {
     supervisor: Arc<Supervisor>,
-    /// Of each instance, what it said last.
+    /// The last weight of each instance.
     weights: Vec<u32>,
 }
 
@@ -45,7 +46,7 @@ impl Observed for Sum {
     }
 }
 
-/// What an instance says; `last` if it is busy with another order.
+/// The weight of an instance; `last` if another order is under way.
 fn weight_of(member: &Member, last: u32) -> u32 {
     if !member.serves() {
         return 0;
@@ -57,7 +58,7 @@ fn weight_of(member: &Member, last: u32) -> u32 {
     }
 }
 
-/// The mean of weights, each with its number of cores.
+/// The mean of the weights, by number of cores.
 fn weighted_mean(parts: impl Iterator<Item = (usize, u32)>) -> u32 {
     let (cores, sum) = parts
         .fold((0, 0), |(cores, sum), (n, weight)| (cores + n as u64, sum + n as u64 * u64::from(weight)));

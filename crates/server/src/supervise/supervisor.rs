@@ -1,8 +1,8 @@
-//! What watches over all instances: starts them, starts them again, has them all take another configuration or none, and
-//! has them drain.
+//! Starts and restarts all instances, reloads all of them or none, and drains them.
 //!
-//! One small thread for each instance waits for its end. The configuration in force is read by whoever starts an instance
-//! and written by a reload, so that no instance starts with one that is about to go. Tested through the binary
+//! One small thread for each instance waits for its end. Starting an instance reads the
+//! configuration in force under a lock that a reload takes for writing. So no instance starts with
+//! a configuration that is about to be replaced. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 use super::{
@@ -40,17 +40,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an instance may take to make another configuration ready, and then to take it. Guess: a hundred thousand hosts
-/// are read in one second.
+/// Time limit for an instance to prepare a configuration, and again to switch to it. Guess: a
+/// hundred thousand hosts are read in one second.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long an instance may take to say what it does: a fifth of a second, and a second for a core that is stalled.
+/// Time limit for a status: a fifth of a second, and a second for a stalled core.
 const STATUS_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Stack of the thread that waits for an instance. Guess: four times what it takes in a debug build.
+/// Stack of the thread that waits for an instance. Guess: four times the use of a debug build.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What work a core that is not there is said to have, so that the kernel sends its connections elsewhere.
+/// Work reported for a core that is absent, so that the kernel sends its connections elsewhere.
 const NEVER_NS: u64 = 1 << 50;
 
 /// The supervisor.
@@ -61,17 +61,17 @@ pub(super) struct Supervisor {
     in_force: RwLock<InForce>,
     shown: Mutex<Shown>,
     stopping: Mutex<bool>,
-    /// Tells that it stops.
+    /// Signalled when stopping begins.
     stops: Condvar,
     reloads: AtomicU64,
-    /// Whether another process is taking over, or has.
+    /// Whether another process is taking over, or has taken over.
     handing_over: AtomicBool,
     /// Whether another process serves instead.
     handed_over: AtomicBool,
     since: Instant,
 }
 
-/// What of the configuration in force is asked for while a reload holds it.
+/// Parts of the configuration in force that are read while a reload holds the lock.
 struct Shown {
     file: Option<PathBuf>,
     listening: Vec<SocketAddr>,
@@ -91,15 +91,15 @@ impl Shown {
 /// The configuration in force.
 pub(super) struct InForce {
     pub(super) options: ServeOptions,
-    /// Of the file, if there is one.
+    /// Text of the file, if there is one.
     pub(super) text: Option<String>,
-    /// Nothing once it drains.
+    /// Empty once the server drains.
     pub(super) listening: Vec<Listening>,
-    /// For agent checks; nothing once another process has them.
+    /// Sockets for agent checks; empty once another process has taken over.
     pub(super) agent: Vec<Listening>,
 }
 
-/// How an instance ended that was told to stop; nothing if there was none.
+/// How each instance ended after the order to stop; `None` without a process.
 pub(super) type Ends = Vec<Option<ExitStatus>>;
 
 impl Supervisor {
@@ -130,15 +130,17 @@ impl Supervisor {
         &self.members
     }
 
-    /// Whether they have been told to stop.
+    /// Whether the instances have been told to stop.
     pub(super) fn is_stopping(&self) -> bool {
         *self.stopping.lock().expect("nothing panics under this lock")
     }
 
-    /// Starts all instances; returns when all of them serve. The threads end with their instances, after [`drain`].
+    /// Starts all instances and returns when all of them serve. The threads end with their
+    /// instances, after [`drain`].
     ///
     /// # Errors
-    /// The first instance that did not come to serve, and why. Those that did are drained and have ended.
+    /// The first instance that failed to start, and the reason. The other instances are drained and
+    /// have ended.
     ///
     /// [`drain`]: Self::drain
     pub(super) fn start(self: &Arc<Self>) -> Result<Keepers, (u32, StartFailure)> {
@@ -154,7 +156,7 @@ impl Supervisor {
             }
         }
         drop(say_started);
-        // Every thread says so once.
+        // Every thread sends one result.
         for result in started.iter().take(threads.len()) {
             if let (None, Err(failed)) = (&failure, result) {
                 failure = Some(failed);
@@ -171,13 +173,14 @@ impl Supervisor {
         }
     }
 
-    /// Starts an instance, and again whenever it ends, until the end of all; gives its last end.
+    /// Starts an instance, restarts it whenever it ends, and returns its last exit status once all
+    /// stop.
     fn keep(
         &self,
         member: &Member,
         say_started: &mpsc::Sender<Result<(), (u32, StartFailure)>>,
     ) -> Option<ExitStatus> {
-        // For what this thread starts; an instance that cannot be there says so itself.
+        // Inherited by the instance, which logs a failure itself.
         take_place(&member.instance);
         let mut back_off = BackOff::default();
         let mut is_first = true;
@@ -186,7 +189,7 @@ impl Supervisor {
             let (how, last) = match self.start_member(member) {
                 Ok(mut child) => {
                     if is_first {
-                        // Whoever waits for it waits for all.
+                        // Fails only if the receiver has already given up.
                         let _ = say_started.send(Ok(()));
                     } else {
                         let took = since.elapsed().as_millis();
@@ -218,7 +221,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits; whether it stops.
+    /// Waits for `pause`. Returns true if stopping begins meanwhile.
     fn stops_within(&self, pause: Duration) -> bool {
         let stopping = self.stopping.lock().expect("nothing panics under this lock");
         let waited = self.stops.wait_timeout_while(stopping, pause, |stopping| !*stopping);
@@ -246,14 +249,14 @@ impl Supervisor {
             .chain(sockets_of(member, &in_force.listening, in_force.options.cpus.len()))
             .collect();
         let child = member.start(&self.arguments, &order, &descriptors)?;
-        // It may have missed the signal, if that came before it was there.
+        // The signal to stop may have come before the process existed.
         if self.is_stopping() {
             member.signal(Signal::TERM);
         }
         Ok(child)
     }
 
-    /// While there is no instance, the kernel is told that its cores have more to do than all others, if it looks.
+    /// While an instance is absent, its cores claim the most work, so that the kernel avoids them.
     fn send_elsewhere(&self, member: &Member) {
         let Some(board) = self.balancing.board() else { return };
         for core in member.first_core..member.first_core + member.instance.cpus.len() {
@@ -261,7 +264,7 @@ impl Supervisor {
         }
     }
 
-    /// Has all instances stop.
+    /// Tells all instances to stop.
     pub(super) fn drain(&self) {
         *self.stopping.lock().expect("nothing panics under this lock") = true;
         self.stops.notify_all();
@@ -271,8 +274,9 @@ impl Supervisor {
         self.stop_listening();
     }
 
-    /// The instances close theirs: who comes from now on is refused, not left waiting. Where a reload holds them, it does so when it
-    /// is over.
+    /// Closes the supervisor's copies of the sockets; the instances close theirs. So new clients
+    /// are refused instead of left waiting. During a reload, the reload closes the sockets when it
+    /// ends.
     fn stop_listening(&self) {
         if let Ok(mut in_force) = self.in_force.try_write() {
             in_force.listening.clear();
@@ -280,14 +284,14 @@ impl Supervisor {
         }
     }
 
-    /// Has all instances, which stop, end at once.
+    /// Makes all stopping instances end at once.
     pub(super) fn end_now(&self) {
         for member in &self.members {
             member.signal(signals::END_NOW);
         }
     }
 
-    /// Ends what has not ended by itself: it hangs.
+    /// Kills the instances that have not ended, because they hang.
     pub(super) fn end_by_force(&self) {
         for member in &self.members {
             if let Some(pid) = member.signal(Signal::KILL) {
@@ -297,7 +301,7 @@ impl Supervisor {
         }
     }
 
-    /// How long stopping may take, as the configuration in force says.
+    /// The timeouts of the configuration in force.
     pub(super) fn timeouts(&self) -> Timeouts {
         self.shown().timeouts
     }
@@ -306,18 +310,18 @@ impl Supervisor {
         self.shown.lock().expect("nothing panics under this lock")
     }
 
-    /// How many cores all instances have.
+    /// Number of cores of all instances.
     fn cores(&self) -> usize {
         self.members.iter().map(|member| member.instance.cpus.len()).sum()
     }
 
-    /// Has the server let go that these instances take over from, if they do.
+    /// Makes the old server let go after a takeover, if there was one.
     pub(super) fn take_over(&self, inherited: Inherited, changeovers: Vec<Changeover>) {
         let cpus = self.in_force.read().expect("nothing panics under this lock").options.cpus.clone();
         inherited.finish(changeovers, &self.balancing, &cpus);
     }
 
-    /// Another process serves instead: when this one stops, balancers need not be told.
+    /// Another process serves instead, so balancers need no message when this process stops.
     pub(super) fn hand_all_over(&self) {
         self.handed_over.store(true, Ordering::Release);
         self.ask_all(&Order::HandedOver, |_| Vec::new(), STATUS_PATIENCE);
@@ -328,19 +332,19 @@ impl Supervisor {
         self.handed_over.load(Ordering::Acquire)
     }
 
-    /// Has all instances open their logs anew.
+    /// Makes all instances reopen their logs.
     pub(super) fn reopen_logs(&self) {
         for member in &self.members {
             member.signal(Signal::USR1);
         }
     }
 
-    /// The addresses, and as they are bound.
+    /// The addresses, as configured and as bound.
     pub(super) fn listening(&self) -> Vec<(SocketAddr, SocketAddr)> {
         addresses_of(&self.in_force.read().expect("nothing panics under this lock").listening)
     }
 
-    /// Gives an order to all instances that serve, at once; what each answers.
+    /// Sends an order to all serving instances in parallel, and returns their answers.
     fn ask_all<'d>(
         &self,
         order: &Order,
@@ -392,7 +396,8 @@ impl Supervisor {
         let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
         self.prepare_all(&text, &new, &added)?;
         let ours = keys_that_differ(&old.instances, &new.instances);
-        // Before the instances let go of theirs: they take what waits there.
+        // Close these before the instances close theirs, because the instances accept the waiting
+        // connections.
         in_force.listening.retain(|listening| new.listen.contains(&listening.asked));
         let mut said = self.take_all(&new);
         if !ours.is_empty() {
@@ -407,9 +412,9 @@ impl Supervisor {
         Ok(said)
     }
 
-    /// Refuses what an instance that hangs would keep from being done, before it is begun.
+    /// Refuses a reload before it begins if an instance hangs.
     fn find_hanging(&self) -> Result<(), ReloadError> {
-        // There is nothing to forget yet, and it is answered at once.
+        // Harmless, because nothing is prepared yet, and instances answer it at once.
         let answers = self.ask_all(&Order::Forget, |_| Vec::new(), STATUS_PATIENCE);
         let hangs = |(member, answer): &(&Member, io::Result<Answer>)| answer.is_err() && member.serves();
         match answers.iter().find(|answer| hangs(answer)) {
@@ -421,7 +426,7 @@ impl Supervisor {
         }
     }
 
-    /// Has all instances make a configuration ready, or none.
+    /// Makes all instances prepare a configuration, or none.
     fn prepare_all(&self, text: &str, new: &ServeOptions, added: &[Listening]) -> Result<(), ReloadError> {
         let order = Order::Prepare { listen: new.listen.clone(), added: addresses_of(added) };
         let text = text_to_descriptor(text).map_err(|error| ReloadError::Instance(error.to_string()))?;
@@ -432,7 +437,7 @@ impl Supervisor {
         let refused = answers.iter().find_map(|(member, answer)| match answer {
             Ok(Answer::Prepared) => None,
             Ok(Answer::Refused(why)) => Some(why.clone()),
-            // It ended, and will be started with what is in force then.
+            // The instance ended, and restarts with the configuration that is in force then.
             _ if !member.serves() => None,
             Ok(answer) => Some(format!("instance {} answers {answer:?}", member.number)),
             Err(error) => Some(format!("instance {} does not answer: {error}", member.number)),
@@ -446,7 +451,8 @@ impl Supervisor {
         }
     }
 
-    /// Has all instances take the configuration that is ready; what there is to say, once.
+    /// Makes all instances switch to the prepared configuration. Returns the lines to log, without
+    /// repeats.
     fn take_all(&self, new: &ServeOptions) -> Vec<String> {
         let mut said: Vec<String> = vec![format!("reloaded: {}", new.hosts.describe())];
         for (member, answer) in self.ask_all(&Order::Take, |_| Vec::new(), RELOAD_PATIENCE) {
@@ -459,7 +465,8 @@ impl Supervisor {
                     }
                 }
                 Ok(Answer::Refused(why)) => said.push(format!("instance {}: {why}", member.number)),
-                // It ended, and is started with the new one; or it hangs, which is said.
+                // An ended instance restarts with the new configuration. A hanging instance is
+                // reported.
                 _ if !member.serves() => {}
                 _ => said.push(format!("instance {} did not answer", member.number)),
             }
@@ -506,7 +513,7 @@ impl Overseer for Supervisor {
         let result = self.reload_file();
         match &result {
             Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
-            // Whoever asked may not have known; nobody else need be told.
+            // The client gets this error as its answer; the log does not need it.
             Err(ReloadError::NoFile) => {}
             Err(why) => {
                 say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
@@ -546,7 +553,7 @@ impl Overseer for Supervisor {
 pub(super) struct Keepers(Vec<JoinHandle<Option<ExitStatus>>>);
 
 impl Keepers {
-    /// Waits for all of them; how their instances ended.
+    /// Waits for all threads and returns how their instances ended.
     pub(super) fn join(self) -> Ends {
         self.0.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     }
@@ -556,7 +563,7 @@ fn addresses_of(listening: &[Listening]) -> Vec<(SocketAddr, SocketAddr)> {
     listening.iter().map(|listening| (listening.asked, listening.addr)).collect()
 }
 
-/// The sockets of one instance, of `all` cores, address by address.
+/// The sockets of one instance, address by address. `all` is the number of all cores.
 fn sockets_of<'l>(
     member: &Member,
     listening: &'l [Listening],
@@ -570,7 +577,7 @@ fn sockets_of<'l>(
     })
 }
 
-/// How many those are of each address.
+/// Number of the instance's sockets for each address.
 fn counts_of(member: &Member, in_force: &InForce) -> Vec<usize> {
     let all = in_force.options.cpus.len();
     let of = |listening: &Listening| sockets_of(member, std::slice::from_ref(listening), all).count();
