@@ -1,8 +1,8 @@
-//! Where the bytes of a file are: in memory, or behind a descriptor that may change under the sender.
+//! The bytes of a file: in memory, or behind a descriptor whose file may change during sending.
 //!
-//! Owns reading a content whole and unmixed, and what the sender of a descriptor needs: whether it is still the same
-//! file, whether a part of it is in memory, and bringing a part there. Sending is left out. Tested in `tests/content.rs`
-//! and `tests/torture.rs`.
+//! This file reads a content whole, without mixing two versions. For the sender of a descriptor
+//! this file checks that the file is unchanged, checks whether a part is in the page cache, and
+//! loads a part. Tested in `tests/content.rs` and `tests/torture.rs`.
 
 use super::{memory::Memory, open::Identity};
 use bytes::Bytes;
@@ -26,11 +26,11 @@ mod budget;
 
 pub(super) use budget::{Budget, Charge};
 
-/// Where the bytes of a representation are.
+/// The place of a representation's bytes.
 #[derive(Debug)]
 pub enum Content {
-    /// In memory, complete and unchanging. Whoever sends it asynchronously should hold the [`Handle`] rather than clone
-    /// the bytes: a clone writes a counter that all cores share.
+    /// In memory, complete and unchanging. An asynchronous sender should hold the [`Handle`] rather
+    /// than clone the bytes, because a clone writes a counter that all cores share.
     ///
     /// [`Handle`]: super::Handle
     Memory(Bytes),
@@ -38,30 +38,33 @@ pub enum Content {
     Disk(OpenFile),
 }
 
-/// An open file and what it was when it was opened.
+/// An open file, and its identity at the time of the open.
 #[derive(Debug)]
 pub struct OpenFile {
     file: Arc<OwnedFd>,
     identity: Identity,
     opened: Instant,
-    /// Until when all of it is taken to be in memory, in microseconds after `opened`.
+    /// Microseconds after `opened` until which the whole file counts as resident in memory.
     resident_until_us: AtomicU64,
-    /// Held for its end. Nothing if the bound is reached: the file is then opened for this use only.
+    /// Gives back the descriptor budget on drop. `None` if the budget was exhausted: the file is
+    /// then opened for a single use.
     _charge: Option<Charge>,
 }
 
-/// Distance in bytes between the places at which residence is sampled: the kernel reads ahead, and reclaims, in larger
-/// pieces as a rule. Guess.
+/// Distance in bytes between residence samples, because the kernel usually reads ahead and reclaims
+/// in larger pieces. Guess.
 const SAMPLE_STRIDE: u64 = 128 * 1024;
 
-/// How long a file all of which was found in memory is taken to be there. Sampling 1 MiB costs 4 % of sending it; the
-/// kernel does not reclaim what is read that often, and at worst the core waits for the disk once.
+/// Time for which a fully resident file counts as resident. Sampling 1 MiB costs 4 % of sending it.
+/// The kernel does not reclaim pages that are read that often, and at worst the core waits for the
+/// disk once.
 const RESIDENT_FOR: Duration = Duration::from_millis(100);
 
-/// Longest tick of the clock that stamps changes, in milliseconds: 10 with `CONFIG_HZ=100`, and as much to be sure.
+/// Longest tick of the clock that stamps changes, in milliseconds: 10 with `CONFIG_HZ=100`, doubled
+/// for safety.
 const TICK_MS: u64 = 20;
 
-/// Bytes a [`WarmJob`] reads at once. Guess: a readahead window of the kernel's default.
+/// Bytes per read of a [`WarmJob`]. Guess: a readahead window of the kernel's default.
 const WARM_BYTES: usize = 128 * 1024;
 
 impl OpenFile {
@@ -75,21 +78,22 @@ impl OpenFile {
         }
     }
 
-    /// Whether the file still has the length and the content it had when it was opened. To be asked before each part is
-    /// sent and once more before the last: on `false`, cut the connection. A file that was replaced or unlinked is
-    /// still the same for whoever has it open. One system call that does not wait.
+    /// Whether the file still has the length and content of the time of the open. The sender asks
+    /// before each part and once more before the last part. On `false` the sender cuts the
+    /// connection. A replaced or unlinked file stays the same behind an open descriptor. Costs a
+    /// system call that does not wait.
     pub fn still_same(&self) -> bool {
         Identity::of(self.file.as_fd()).is_ok_and(|now| self.identity.has_content_of(&now))
     }
 
-    /// The descriptor, for as long as it is needed; cloning it writes a counter that all cores share.
+    /// The descriptor. Cloning the `Arc` writes a counter that all cores share.
     pub fn descriptor(&self) -> &Arc<OwnedFd> {
         &self.file
     }
 
-    /// Whether `len` bytes at `offset` are probably in memory, so that sending them will not wait for the disk. One
-    /// system call per 128 KiB, or none if the whole file was found there a moment ago. A file system that cannot tell
-    /// counts as `false`.
+    /// Whether `len` bytes at `offset` are probably in memory, so that sending does not wait for
+    /// the disk. Costs a system call per 128 KiB, or none if the whole file was resident a moment
+    /// ago. Returns `false` on a file system without this information.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
         let now = self.opened.elapsed();
         if as_micros(now) < self.resident_until_us.load(Ordering::Relaxed) {
@@ -116,8 +120,9 @@ impl OpenFile {
         end <= offset || here(end - 1)
     }
 
-    /// How long it takes until a change of the file is sure to move its time of change; nothing if it is sure now. File
-    /// systems stamp changes with a clock that ticks, so two changes within a tick have one time.
+    /// Time until each further change is sure to move the file's time of change; `None` if that
+    /// holds now. File systems stamp changes with a clock that ticks, so two changes within a tick
+    /// have the same time.
     pub fn until_told(&self) -> Option<Duration> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let age_ms = self.identity.changed.ms_ago(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
@@ -125,10 +130,12 @@ impl OpenFile {
         left.map(Duration::from_millis)
     }
 
-    /// Appends to `into` what is in memory of `count` bytes at `offset`, or waits for the disk.
+    /// Appends to `into` the part of `count` bytes at `offset` that is in memory, or waits for the
+    /// disk.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is in memory, and waiting is not allowed. Else what reading gives.
+    /// `WouldBlock`: no byte is in memory, and `cache` forbids waiting. Otherwise the error of the
+    /// read.
     pub fn append(
         &self,
         into: &mut Vec<u8>,
@@ -167,7 +174,7 @@ impl AsFd for OpenFile {
     }
 }
 
-/// Brings a part of a file into the kernel's memory, waiting for the disk as long as it takes.
+/// Reads a part of a file into the page cache and waits for the disk as long as needed.
 #[derive(Debug)]
 pub struct WarmJob {
     file: Arc<OwnedFd>,
@@ -176,10 +183,10 @@ pub struct WarmJob {
 }
 
 impl WarmJob {
-    /// Does it. A part beyond the end of the file is not there to be warmed, and no error.
+    /// Reads the part. A part beyond the end of the file is no error.
     ///
     /// # Errors
-    /// What reading gives: the disk failed.
+    /// The read failed, for example because the disk failed.
     pub fn run(self) -> io::Result<()> {
         let mut scratch = vec![0; WARM_BYTES];
         let (mut at, end) = (self.offset, self.offset.saturating_add(self.len));
@@ -199,15 +206,17 @@ impl WarmJob {
 /// Why a content could not be read whole.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadFailure {
-    /// It is not in memory, and waiting is not allowed.
+    /// The content is not in memory, and the caller may not wait.
     WouldBlock,
-    /// It changed while it was read.
+    /// The file changed during the read.
     Changed,
-    /// The disk failed, or the like; whoever sends from the descriptor will hear the same.
+    /// The read failed, for example because the disk failed. A sender from the descriptor gets the
+    /// same error.
     Failed,
 }
 
-/// Reads into `memory` the whole of `file`, which was `identity` a moment ago and has to be so still when its last byte is read.
+/// Reads the whole of `file` into `memory`. The file must still have `identity` after the last byte
+/// is read.
 pub(super) fn read_whole(
     file: &File,
     identity: &Identity,
@@ -237,13 +246,14 @@ pub(super) fn read_whole(
     }
 }
 
-/// Bytes of a file that are compared at once. Guess: they stay in the first cache.
+/// Bytes of a file per comparison. Guess: so many fit into the L1 cache.
 const COMPARED_BYTES: usize = 16 * 1024;
 
 /// Whether `file` holds exactly `bytes`.
 ///
 /// # Errors
-/// `WouldBlock` if that takes waiting and `cache` forbids waiting; else what reading gives.
+/// `WouldBlock` if the read would wait and `cache` forbids waiting. Otherwise the error of the
+/// read.
 pub(super) fn is_content(file: &File, bytes: &[u8], cache: CacheOnly) -> io::Result<bool> {
     let mut piece = [0; COMPARED_BYTES];
     let mut at = 0;

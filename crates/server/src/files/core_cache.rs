@@ -1,8 +1,8 @@
-//! One core's map from paths of all sites, as they stand in requests, to what they resolve to: the hot path.
+//! The hot path: a core's map from request paths, of all sites, to shared entries.
 //!
-//! A hit hashes the path, compares it and reads two flags; it decodes, allocates, locks and writes nothing that other
-//! cores read. Whatever else is needed is a [`Job`]. The map is bounded by itself, because one file has any number of
-//! spellings. Tested in `tests/`.
+//! A hit hashes the path, compares the path and reads two flags. A hit decodes, allocates and locks
+//! nothing, and writes nothing that other cores read. All other work is a [`Job`]. The map has a
+//! bound of its own, because a file has any number of spellings. Tested in `tests/`.
 
 use super::{
     entry::Entry,
@@ -21,19 +21,20 @@ use std::{
 };
 use vermeil_http::{Status, path};
 
-/// Slots that [`CoreCache::tick`] looks at. Guess: some 20 µs of cache misses, and the whole of a full map in a minute.
+/// Slots that a [`CoreCache::tick`] checks. Guess: some 20 µs of cache misses, and the whole of a
+/// full map in a minute.
 const TICK_SLOTS: usize = 1024;
 
-/// Longest path, as it stands in a request, that is remembered, in bytes. Longer ones are resolved each time. Guess:
-/// longer than what people write, and with the default of `entries_max` 64 MB at worst.
+/// Longest raw request path in the map, in bytes. Longer paths are resolved each time. Guess:
+/// longer than paths that people write, and 64 MB at worst with the default of `entries_max`.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// An entry as one core holds it. A clone writes a counter of that core's own, so holding one while sending costs the other
-/// cores nothing.
+/// A core's reference to an entry. A clone writes a counter that belongs to the core. Other cores
+/// therefore pay nothing while this core holds the entry to send it.
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<Shared>);
 
-/// The entry that all cores share, behind a counter of the core's own.
+/// The entry that all cores share, behind a reference counter of this core.
 #[derive(Debug)]
 struct Shared(Arc<Entry>);
 
@@ -46,27 +47,27 @@ impl Deref for Handle {
     }
 }
 
-/// What a path is.
+/// The result of a look-up in the map.
 pub enum Lookup<'a> {
-    /// This, and nobody has told otherwise.
+    /// The entry is current, because no event reported a change.
     Hit(&'a Handle),
-    /// It has to be looked at: [`Job::try_now`], if that would block [`Job::run`] elsewhere, then
-    /// [`CoreCache::insert`].
+    /// The path must be resolved: call [`Job::try_now`], then [`Job::run`] on another thread if the
+    /// first call would block, then [`CoreCache::insert`].
     Miss(Job),
-    /// It names nothing and never will: the status of the answer.
+    /// The path can never name a file: the status of the answer.
     Never(Status),
 }
 
-/// One core's part of the cache.
+/// The cache of a single core.
 pub struct CoreCache {
     store: Arc<Store>,
     hasher: RandomState,
     /// Keys of `slots`, by site and path.
     by_path: HashTable<usize>,
     slots: Slab<Slot>,
-    /// Where to go on looking for what is least used.
+    /// Position of the eviction scan.
     hand: usize,
-    /// What [`Store::evictions`] was when all slots were last looked at.
+    /// Value of [`Store::evictions`] at the last sweep of all slots.
     swept: u64,
     decoded: Vec<u8>,
     misses: u64,
@@ -76,7 +77,7 @@ struct Slot {
     site: SiteId,
     path: Box<[u8]>,
     handle: Handle,
-    /// Milliseconds on the server's clock when it was last looked up.
+    /// Milliseconds on the server's clock at the last check of the entry.
     checked_ms: u64,
     used: bool,
 }
@@ -98,7 +99,7 @@ fn hash(hasher: &RandomState, site: SiteId, path: &[u8]) -> u64 {
 }
 
 impl CoreCache {
-    /// An empty one.
+    /// An empty cache.
     pub fn new(store: Arc<Store>) -> Self {
         Self {
             store,
@@ -112,7 +113,7 @@ impl CoreCache {
         }
     }
 
-    /// What it is a part of the cache of.
+    /// The store that all cores share.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -123,8 +124,8 @@ impl CoreCache {
         self.by_path.find(hash(&self.hasher, site, path), is_it).copied()
     }
 
-    /// What `raw_path` of `site` is, the path of a request's target before decoding and without query. `now_ms` is the
-    /// server's clock: any that does not go back, the same for all cores.
+    /// Looks up `raw_path` of `site`: the path of the request target, not decoded, without query.
+    /// `now_ms` is a monotonic clock that all cores share.
     #[inline]
     pub fn lookup(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
         self.store.wait_for_events();
@@ -142,7 +143,8 @@ impl CoreCache {
             return Lookup::Hit(&self.slots[key].handle);
         }
         if told {
-            // One of those who ask now looks; the others go on with what nobody has told to be wrong.
+            // Only this request rechecks. Until the recheck ends, other requests use the entry,
+            // because no event reported a change.
             slot.checked_ms = now_ms;
         }
         self.miss(site, raw_path, now_ms)
@@ -159,7 +161,7 @@ impl CoreCache {
         Lookup::Miss(Job::new(site, raw_path, target, now_ms))
     }
 
-    /// Remembers what a job has found, if that may be used again, and hands it over.
+    /// Stores the result of a job, if the entry may be reused, and returns the entry.
     pub fn insert(&mut self, loaded: Loaded) -> Handle {
         let Loaded { site, raw, checked: Checked { entry, at_ms } } = loaded;
         if let Some(key) = self.key(site, &raw) {
@@ -186,8 +188,8 @@ impl CoreCache {
         handle
     }
 
-    /// Lets go of what is out of date, some of it at a time. To be called about once a second, also by a core that has
-    /// nothing to do: what it holds counts against the bounds of all.
+    /// Removes some stale entries. Call this about once a second, also on an idle core, because
+    /// stale entries count against the shared bounds.
     pub fn tick(&mut self) {
         self.sweep_if_asked();
         for _ in 0..TICK_SLOTS.min(self.slots.capacity()) {
@@ -198,7 +200,7 @@ impl CoreCache {
         }
     }
 
-    /// Looks at all slots, if what they hold is needed elsewhere.
+    /// Sweeps all slots if the store evicted entries since the last sweep.
     fn sweep_if_asked(&mut self) {
         let evictions = self.store.evictions();
         if self.swept == evictions {
@@ -212,7 +214,8 @@ impl CoreCache {
         }
     }
 
-    /// Removes the next slot that was not used since it was last looked at. There must be one at all.
+    /// Removes the next slot that is stale or unused since the last scan. The map must not be
+    /// empty.
     fn evict(&mut self) {
         loop {
             let key = self.advance();
@@ -234,17 +237,17 @@ impl CoreCache {
         found.expect("each slot has its path").remove();
     }
 
-    /// How often a path had to be looked up, or looked at again.
+    /// Number of look-ups that missed or needed a recheck.
     pub fn misses(&self) -> u64 {
         self.misses
     }
 
-    /// How many paths it remembers.
+    /// Number of paths in the map.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether it remembers nothing.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

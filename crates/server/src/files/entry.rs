@@ -1,6 +1,7 @@
-//! What a path resolves to: immutable and shared by all cores, with a flag that says when it is out of date.
+//! The entry of a resolved path: immutable and shared by all cores, with a flag that marks the
+//! entry stale.
 //!
-//! Leaves out how an entry comes about (`load.rs`) and who sets its flag (`index.rs`).
+//! `load.rs` makes entries, and `index.rs` sets the flag.
 
 use super::{content::Content, open::Identity, variant::Variant};
 use rustix::io::Errno;
@@ -13,63 +14,68 @@ use vermeil_http::{
     negotiate::{Choice, EncodingSet},
 };
 
-/// How long after its last change a file is expected to change again without its time telling, in milliseconds. File
-/// systems stamp changes with a clock that ticks up to 10 ms apart (finer since Linux 6.13), and a write is stamped when
-/// it starts, not when its last byte is there. Apache httpd calls a tag weak for one second for the same reason; twice
-/// that, to be sure.
+/// Milliseconds after a change during which a file may change again without a new time of change.
+/// File systems stamp changes with a clock that ticks up to 10 ms apart (finer since Linux 6.13).
+/// The kernel stamps a write at the start, not after the last byte. Apache httpd calls a tag weak
+/// for one second for the same reason. This is twice that time, for safety.
 pub(super) const SETTLE_MS: i64 = 2000;
 
-/// One resolved path.
+/// A resolved path.
 #[derive(Debug)]
 pub struct Entry {
     outcome: Outcome,
     trust: Trust,
     lasting: Lasting,
     probes: Box<[Probe]>,
-    /// Set once, never cleared. Release when set, Acquire when read: who sees it set also sees the change that led to it
-    /// when looking the path up again.
+    /// Set once, never cleared. The writer uses Release and the reader Acquire, so that a reader of
+    /// `true` sees the change on the file system when the path is resolved again.
     stale: AtomicBool,
-    /// Milliseconds on the server's clock when the contents in memory were last compared with their files. Relaxed: two cores
-    /// that compare at once do no harm.
+    /// Milliseconds on the server's clock of the last comparison between contents in memory and
+    /// files. Relaxed, because two cores that compare at once do no harm.
     compared_ms: AtomicU64,
-    /// Set by use, cleared when the index looks for what is least used. Relaxed: a hint.
+    /// Set by use, cleared by the eviction scan of the index. Relaxed: a hint.
     used: AtomicBool,
 }
 
-/// What a request for a path is answered with.
+/// The kind of answer to a request for a path.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are files, and a hit should follow one pointer less")]
 pub enum Outcome {
     /// The file, or the index page of the folder.
     File(FileEntry),
-    /// It is a folder, asked for without the slash at the end. `location` is the path with it, percent-encoded, and
-    /// starts with exactly one slash; the request's query goes behind it.
+    /// The path names a folder but lacks the slash at the end. `location` is the path with the
+    /// slash, percent-encoded, and starts with exactly one slash. The caller appends the query of
+    /// the request.
     Redirect {
         /// Value of `Location`, without the query.
         location: Box<[u8]>,
     },
-    /// It is a folder without an index page: see [`ListingJob`](super::ListingJob).
+    /// A folder without an index page: see [`ListingJob`](super::ListingJob).
     Listing {
         /// The folder's path, as decoded, with a slash at its start and end.
         path: Box<[u8]>,
     },
-    /// It is a program, or the folder's index page is one: its text is not sent. What runs it is not known here.
+    /// A program, or a folder whose index page is a program. The server does not send the text of a
+    /// program. The host's rules say which interpreter runs the program.
     Program {
         /// The program's path, decoded, with a slash at its start.
         script: Box<[u8]>,
     },
-    /// It is there, and must not be read, or the site does not show it: 403.
+    /// The path exists, but the process may not read the file or the site does not show the file:
+    /// 403.
     Forbidden,
-    /// There is nothing, or nothing that is served: 404. See [`Entry::not_found_page`].
+    /// The path does not exist, or the site does not serve the file: 404. See
+    /// [`Entry::not_found_page`].
     NotFound(NotFound),
-    /// The operating system could not tell, for want of descriptors (503) or because a disk failed (500). Never kept.
+    /// The look-up failed, because descriptors ran out (503) or a disk failed (500). The cache
+    /// never keeps this outcome.
     Unavailable(Status),
 }
 
-/// There is nothing.
+/// The path does not exist.
 #[derive(Debug)]
 pub struct NotFound {
-    /// What the site's own page for that resolved to; nothing for that page itself.
+    /// The entry of the site's own 404 page. `None` in the entry of that page.
     pub(super) page: Option<Arc<Entry>>,
 }
 
@@ -82,45 +88,46 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// The codings that can be had, to choose from.
+    /// The content codings available for negotiation.
     pub fn codings(&self) -> EncodingSet {
         self.codings
     }
 
-    /// The representation in `coding`, or as it is if there is none.
+    /// The representation in `coding`, or the uncompressed file if the coding is not available.
     pub fn variant(&self, coding: Choice) -> &Variant {
         self.siblings.iter().find(|sibling| sibling.coding() == coding).unwrap_or(&self.identity)
     }
 }
 
-/// Who says that an entry is still right.
+/// The way to notice that an entry is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// The kernel tells of changes.
+    /// The kernel reports changes.
     Events,
-    /// Nobody: it is looked up again at each use.
+    /// The kernel cannot report changes, so each use checks the entry again.
     Nobody,
 }
 
 /// Whether an entry may outlive its next check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lasting {
-    /// For as long as nothing changes.
+    /// Valid until a change.
     Settled,
-    /// It is made again at its next check: a file changed a moment ago, or there was no room for the content.
+    /// The next check makes the entry again, because a file changed a moment ago or the content
+    /// budget was exhausted.
     Interim,
-    /// It is for the request that led to it.
+    /// Valid only for the request that caused the look-up.
     Once,
 }
 
-/// What entries hold that is bounded.
+/// Amounts that an entry takes from the shared budgets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holdings {
     pub(super) content_bytes: u64,
     pub(super) descriptors: u64,
 }
 
-/// Something that was looked at to resolve the path: its path below the root, and what was there.
+/// A file system look-up that the entry depends on: the path below the root, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) path: Box<[u8]>,
@@ -134,13 +141,13 @@ impl Entry {
         Self { outcome, trust, lasting, probes: probes.into(), stale, compared_ms, used }
     }
 
-    /// What a request for the path is answered with.
+    /// The kind of answer to a request for the path.
     #[inline]
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// The site's own page to send with a 404, if it has one.
+    /// The site's own page to send with a 404, if the site has such a page.
     pub fn not_found_page(&self) -> Option<&FileEntry> {
         match &self.page()?.outcome {
             Outcome::File(file) => Some(file),
@@ -148,7 +155,7 @@ impl Entry {
         }
     }
 
-    /// Whether something has changed since, so that it must not be used for a new request.
+    /// Whether a file changed since the look-up, so that new requests must not use the entry.
     #[inline]
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
@@ -159,14 +166,14 @@ impl Entry {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Whether the kernel tells of everything that would make it wrong.
+    /// Whether the kernel reports every change that would make the entry wrong.
     #[inline]
     pub(super) fn is_told(&self) -> bool {
         self.trust == Trust::Events && self.page().is_none_or(|page| page.trust == Trust::Events)
     }
 
-    /// The contents in memory, each with the path of its file below the root, if they have not been compared with their
-    /// files for `age_ms`: they are to be compared now.
+    /// The contents in memory, each with the path of the file below the root, if the last
+    /// comparison is at least `age_ms` old. The caller compares these contents now.
     pub(super) fn to_compare(&self, now_ms: u64, age_ms: u64) -> Vec<(&[u8], &[u8])> {
         let Outcome::File(file) = &self.outcome else { return Vec::new() };
         if now_ms.saturating_sub(self.compared_ms.load(Ordering::Relaxed)) < age_ms {
@@ -180,12 +187,12 @@ impl Entry {
         in_memory.collect()
     }
 
-    /// The contents were found to be those of their files.
+    /// Records that the contents in memory equal their files.
     pub(super) fn set_compared(&self, now_ms: u64) {
         self.compared_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// What it holds.
+    /// The amounts that the entry takes from the budgets.
     pub(super) fn holdings(&self) -> Holdings {
         let Outcome::File(file) = &self.outcome else { return Holdings::default() };
         let mut sum = Holdings::default();
@@ -202,7 +209,7 @@ impl Entry {
         self.trust
     }
 
-    /// Whether both saw the same.
+    /// Whether the look-ups of both entries had the same results.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let page = |entry: &Self| entry.page().map(Arc::as_ptr);
         self.probes == other.probes && self.trust == other.trust && page(self) == page(other)
@@ -223,7 +230,8 @@ impl Entry {
         }
     }
 
-    /// Notes a use. Reads first: the line is shared, and written only once per look of the index.
+    /// Records a use. Reads first, because cores share the cache line: the flag is written only
+    /// once per eviction scan.
     #[inline]
     pub(super) fn touch(&self) {
         if !self.used.load(Ordering::Relaxed) {
@@ -234,7 +242,7 @@ impl Entry {
         }
     }
 
-    /// Whether it was used since this was last asked.
+    /// Whether the entry was used since the last call.
     pub(super) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }

@@ -1,9 +1,11 @@
-//! What any core has resolved, and what each of it depends on. Behind one lock, touched by misses and by events only.
+//! The index of resolved paths of all cores, with the dependencies of each. A single lock protects
+//! the index. Only misses and events take the lock.
 //!
-//! A look-up that is under way is a record like a finished one: it depends on names from before it looks at them, and
-//! is told if one changes. [`Index::publish`] takes in all events before it accepts a result. Bounds are kept here, the
-//! least used going first (second chance). Leaves out the tree of watches (`index/watch.rs`). Tested in `tests/changes.rs`
-//! and `tests/bounds.rs`.
+//! A look-up in progress has a record like a finished look-up. The record depends on each name
+//! before the look-up reads the name, so a change of the name marks the record. [`Index::publish`]
+//! handles all pending events before it accepts a result. The index also enforces the bounds by
+//! evicting unused entries (second chance). `index/watch.rs` has the tree of watches. Tested in
+//! `tests/changes.rs` and `tests/bounds.rs`.
 
 use super::{
     entry::{Entry, Holdings, Lasting},
@@ -25,18 +27,18 @@ mod watch;
 pub(super) use watch::{Adoption, Descent, RecordId, WatchTree};
 use watch::{Drained, NodeId, Parent};
 
-/// A site's number; never that of another one again.
+/// The number of a site. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SiteId(pub(super) u64);
 
-/// What was asked for of a site.
+/// The target of a look-up in a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     /// A decoded path, with its slash at the start and perhaps at the end.
     Path(Arc<[u8]>),
-    /// Any path that is not served, whatever is there.
+    /// Any path that is never served, for example a dotfile.
     Hidden,
-    /// The site's own page for what is not found.
+    /// The site's own page for a 404.
     NotFoundPage,
 }
 
@@ -45,21 +47,22 @@ pub(super) struct Index {
     sites: HashMap<SiteId, Opened, RandomState>,
     records: Slab<Record>,
     finished: HashMap<(SiteId, Target), RecordId, RandomState>,
-    /// Where to go on looking for what is least used.
+    /// Position of the eviction scan.
     hand: usize,
     entries_max: usize,
     concerned: Vec<RecordId>,
     holdings: Holdings,
     overflows: u64,
-    /// Whether events that were read are being marked; shared with those who look up without the lock.
+    /// Whether the index is marking the events read from the kernel. Shared with readers that do
+    /// not take the lock.
     draining: Arc<AtomicBool>,
 }
 
-/// A site that is open.
+/// An open site.
 struct Opened {
     /// Replaced when the root's path leads elsewhere.
     root: Arc<Root>,
-    /// All of its records.
+    /// All records of the site.
     records: HashSet<RecordId, RandomState>,
 }
 
@@ -70,7 +73,7 @@ struct Record {
 }
 
 enum State {
-    /// Somebody looks it up; whether something it depends on has changed meanwhile.
+    /// A look-up in progress, and whether a dependency changed meanwhile.
     Pending {
         changed: bool,
     },
@@ -93,12 +96,12 @@ impl Index {
         }
     }
 
-    /// Raised while events may have been read that are not marked yet.
+    /// A flag that is set while events read from the kernel may not be marked yet.
     pub(super) fn draining(&self) -> Arc<AtomicBool> {
         self.draining.clone()
     }
 
-    /// The root of a site that is open.
+    /// The root of an open site.
     pub(super) fn root(&self, site: SiteId) -> &Arc<Root> {
         &self.sites[&site].root
     }
@@ -107,17 +110,17 @@ impl Index {
         self.tree.has_root(site)
     }
 
-    /// How many are open.
+    /// Number of open sites.
     pub(super) fn sites(&self) -> usize {
         self.sites.len()
     }
 
-    /// Times that the kernel lost events.
+    /// Number of times that the kernel lost events.
     pub(super) fn overflows(&self) -> u64 {
         self.overflows
     }
 
-    /// What the entries hold that are not let go.
+    /// Sum of the budget amounts of all current entries.
     pub(super) fn holdings(&self) -> Holdings {
         self.holdings
     }
@@ -130,7 +133,7 @@ impl Index {
         self.finished.len()
     }
 
-    /// From now on paths of `site` start at `root`; everything that started elsewhere is out of date.
+    /// Sets the root of `site`. All entries from the old root become stale.
     pub(super) fn set_root(&mut self, site: SiteId, root: Arc<Root>) {
         self.change_site(site);
         self.tree.set_root(site, root.watchable());
@@ -142,7 +145,7 @@ impl Index {
         }
     }
 
-    /// Forgets a site that nobody looks up any more.
+    /// Removes a site that has no users.
     pub(super) fn close(&mut self, site: SiteId) {
         self.change_site(site);
         self.tree.set_root(site, None);
@@ -156,12 +159,12 @@ impl Index {
         }
     }
 
-    /// Whether `entry` is what is found for `target`.
+    /// Whether `entry` is the current result for `target`.
     fn is_finished(&self, site: SiteId, target: &Target, entry: &Arc<Entry>) -> bool {
         self.find(site, target).is_some_and(|found| Arc::ptr_eq(&found.entry, entry))
     }
 
-    /// `entry` was found to be right at `now_ms`.
+    /// Records that `entry` was correct at `now_ms`.
     pub(super) fn confirm(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>, now_ms: u64) {
         let Some(&id) = self.finished.get(&(site, target.clone())) else { return };
         if let State::Finished(_, found) = &mut self.records[id].state
@@ -171,7 +174,7 @@ impl Index {
         }
     }
 
-    /// Begins a look-up in a site that is open.
+    /// Begins a look-up in an open site.
     pub(super) fn begin(&mut self, site: SiteId) -> RecordId {
         let state = State::Pending { changed: false };
         let id = self.records.insert(Record { site, state, depends_on: Vec::new() });
@@ -184,7 +187,8 @@ impl Index {
         self.remove(id);
     }
 
-    /// Makes `id` depend on the last component of `path`, if all folders before it are watched; else says what is next.
+    /// Makes `id` depend on the last component of `path`, if all folders above are watched.
+    /// Otherwise returns the next step.
     pub(super) fn descend<'p>(&mut self, id: RecordId, path: &'p [u8]) -> Descent<'p> {
         let descent = self.tree.descend(self.records[id].site, path);
         if let Descent::Complete { node, name } = descent {
@@ -197,7 +201,8 @@ impl Index {
         self.tree.adopt(parent, name, folder)
     }
 
-    /// Makes `id` depend on `name`, found to lead to no folder when `parent` was as given; whether it still is.
+    /// Makes `id` depend on `name` below `parent`, which does not lead to a folder. Returns whether
+    /// `parent` is still current.
     pub(super) fn depend_on_missing(&mut self, id: RecordId, parent: Parent, name: &[u8]) -> bool {
         let unchanged = self.tree.unchanged(parent);
         if unchanged {
@@ -212,8 +217,8 @@ impl Index {
         }
     }
 
-    /// Ends a look-up with its result. Gives the entry to use: an equal one that somebody else was faster to finish, or
-    /// this. Gives nothing if something it depends on has changed meanwhile.
+    /// Ends a look-up with a result. Returns the entry to use: an equal entry that another core
+    /// finished first, or this entry. Returns `None` if a dependency changed meanwhile.
     pub(super) fn publish(
         &mut self,
         id: RecordId,
@@ -248,7 +253,7 @@ impl Index {
         Some(entry.clone())
     }
 
-    /// The entry of `target` is wrong, as somebody found who looked.
+    /// Removes the entry of `target`, because a check found the entry wrong.
     pub(super) fn refute(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>) {
         entry.set_stale();
         if self.is_finished(site, target, entry) {
@@ -257,10 +262,10 @@ impl Index {
         }
     }
 
-    /// Takes in what the kernel has to tell; never waits.
+    /// Handles pending kernel events; never waits.
     pub(super) fn drain(&mut self) {
-        // Before the read: a core that no longer finds the events in the kernel's queue finds this. Both are ordered by the
-        // kernel's lock on that queue.
+        // Set the flag before the read. A core that no longer finds the events in the kernel's
+        // queue then sees the flag, because the kernel's lock on that queue orders both.
         self.draining.store(true, Ordering::SeqCst);
         self.take_events();
         self.draining.store(false, Ordering::Release);
@@ -269,7 +274,8 @@ impl Index {
     fn take_events(&mut self) {
         let mut concerned = mem::take(&mut self.concerned);
         let drained = self.tree.drain(&mut concerned);
-        // One after the other: what ends releases its watches, not the records that come after it.
+        // One record at a time, because a record that ends releases its watches but not the records
+        // after it.
         for id in concerned.drain(..) {
             self.change(id);
         }
@@ -279,7 +285,7 @@ impl Index {
         }
     }
 
-    /// The kernel could not tell of all changes: anything may have changed, and all sites start over.
+    /// Restarts all sites after the kernel lost events, because any file may have changed.
     pub(super) fn lose_events(&mut self) {
         self.overflows += 1;
         let sites: Vec<_> = self.sites.iter().map(|(site, opened)| (*site, opened.root.clone())).collect();
@@ -288,7 +294,7 @@ impl Index {
         }
     }
 
-    /// Something that a record depends on has changed, or it is let go.
+    /// Ends a record, because a dependency changed or because of an eviction.
     fn change(&mut self, id: RecordId) {
         match self.records.get_mut(id).map(|record| &mut record.state) {
             Some(State::Pending { changed }) => *changed = true,
@@ -322,10 +328,10 @@ impl Index {
         }
     }
 
-    /// Lets the next entry go that satisfies `which` and was not used since it was last looked at. `false` if there is
-    /// none.
+    /// Evicts the next entry that satisfies `which` and was not used since the last scan. Returns
+    /// `false` if no entry satisfies `which`.
     pub(super) fn evict(&mut self, which: impl Fn(&Entry) -> bool) -> bool {
-        // Once around to take away the marks of use, once more to find one without.
+        // The first round clears the marks of use. The second round finds an entry without a mark.
         for _ in 0..2 * self.records.capacity() {
             self.hand = if self.hand + 1 < self.records.capacity() { self.hand + 1 } else { 0 };
             let record = self.records.get(self.hand);

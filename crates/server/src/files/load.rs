@@ -1,8 +1,9 @@
-//! Resolving a path, or looking it up again: which result is used, and which is kept.
+//! Resolving a path, or checking an entry again: which result is used, and which is kept.
 //!
-//! One procedure for two callers: a core, which may not wait and gives up with [`WouldBlock`], and a thread that may. The
-//! order is the point: depend on a name, then look at it (`load/look.rs`), then take in the events, then keep the result
-//! (`Index::publish`). Tested in `tests/`.
+//! The same procedure has two callers: a core, which may not wait and gives up with [`WouldBlock`],
+//! and a thread that may wait. The order matters: depend on a name, then look at the name
+//! (`load/look.rs`), then handle the events, then keep the result (`Index::publish`). Tested in
+//! `tests/`.
 
 use super::{
     content::is_content,
@@ -19,16 +20,16 @@ use vermeil_io::CacheOnly;
 
 mod look;
 
-/// How often something that changes while it is looked up is looked up again, before the last result is used once
-/// and not kept. Guess: each time takes another change within some 50 µs.
+/// Number of look-ups for a path that changes during each look-up. The last result is used once and
+/// not kept. Guess: each repetition takes another change within some 50 µs.
 const LOOKS_MAX: u32 = 4;
 
-/// Going on would wait for a disk: run the job where waiting is allowed.
+/// The job would wait for a disk: run the job on a thread that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("resolving a path would wait for the disk; run the job where waiting is allowed")]
 pub struct WouldBlock;
 
-/// A path to resolve, or to look up again.
+/// A path to resolve or to check again.
 pub struct Job {
     site: Arc<Site>,
     /// The path as it stands in the request.
@@ -37,7 +38,7 @@ pub struct Job {
     now_ms: u64,
 }
 
-/// What a job found, to be given to [`CoreCache::insert`](super::CoreCache::insert).
+/// The result of a job, for [`CoreCache::insert`](super::CoreCache::insert).
 #[derive(Debug)]
 pub struct Loaded {
     pub(super) site: SiteId,
@@ -45,7 +46,7 @@ pub struct Loaded {
     pub(super) checked: Checked,
 }
 
-/// An entry, and milliseconds on the server's clock when it was last found to be right.
+/// An entry, and milliseconds on the server's clock of the last check.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub(super) entry: Arc<Entry>,
@@ -53,7 +54,7 @@ pub(super) struct Checked {
 }
 
 impl Job {
-    /// The site whose path it resolves.
+    /// The site of the path.
     pub fn site(&self) -> &Arc<Site> {
         &self.site
     }
@@ -62,19 +63,20 @@ impl Job {
         Self { site: site.clone(), raw: raw.into(), target, now_ms }
     }
 
-    /// Resolves the path by means that do not wait for a disk. To be tried first, on the core itself.
+    /// Resolves the path without waiting for a disk. The core calls this first.
     ///
     /// # Errors
-    /// [`WouldBlock`]: the job is to be [run](Self::run) elsewhere.
+    /// [`WouldBlock`]: another thread has to [run](Self::run) the job.
     pub fn try_now(&mut self) -> Result<Loaded, WouldBlock> {
         let checked = self.load(CacheOnly::Yes)?;
         Ok(Loaded { site: self.site.id, raw: std::mem::take(&mut self.raw), checked })
     }
 
-    /// Resolves the path, for as long as it takes.
+    /// Resolves the path and may wait for the disk.
     pub fn run(self) -> Loaded {
         let checked = self.load(CacheOnly::No).unwrap_or_else(|WouldBlock| {
-            // No open says so when waiting is allowed (`open.rs`); if one did, the answer would be 503.
+            // An open that may wait never returns this error (`open.rs`). If such an open did, the
+            // answer would be 503.
             let outcome = Outcome::Unavailable(Status::ServiceUnavailable);
             let entry = Arc::new(Entry::new(outcome, Trust::Nobody, Lasting::Once, Vec::new()));
             Checked { entry, at_ms: self.now_ms }
@@ -89,7 +91,8 @@ impl Job {
 }
 
 impl Site {
-    /// What `target` resolves to: as some core has found, if that is right, or as found now.
+    /// The entry of `target`: the entry of another core if that is still correct, or the result of
+    /// a new look-up.
     pub(super) fn resolved(
         &self,
         target: &Target,
@@ -135,8 +138,9 @@ impl Site {
         }
     }
 
-    /// Whether everything that was looked at for `entry` is as it was. Contents in memory are compared as well, once per
-    /// [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms): a store through a memory mapping may move no time.
+    /// Whether all files that `entry` depends on are unchanged. Once per
+    /// [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms) the check also compares
+    /// contents in memory, because a store through a memory mapping may leave the times unchanged.
     fn is_right(&self, entry: &Entry, now_ms: u64, cache: CacheOnly) -> Result<bool, WouldBlock> {
         if entry.is_stale() || entry.lasting() != Lasting::Settled {
             return Ok(false);
@@ -147,7 +151,8 @@ impl Site {
             Trust::Nobody => Way::Allowed(self.options.follow_symlinks),
         };
         for (i, probe) in entry.probes().iter().enumerate() {
-            // A sibling that was not there cannot have come without being told; most files lack all three.
+            // Skip a missing sibling, because an event reports its creation. Most files lack all
+            // three siblings.
             if i > 0 && entry.trust() == Trust::Events && probe.seen.is_err() {
                 continue;
             }

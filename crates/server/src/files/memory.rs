@@ -1,24 +1,24 @@
-//! The memory that contents are in: the allocator's, or a piece of its own on pages that were asked for.
+//! The memory of contents: the allocator's, or a region of its own on the configured kind of pages.
 //!
-//! What finds no place there is the allocator's after all, so a bound of the piece is never a bound of the cache. Tested
-//! below and through the binary (`crates/cli/tests/e2e/resources.rs`).
+//! A content that does not fit into the region goes to the allocator, so the region's size never
+//! bounds the cache. Tested below and through the binary (`crates/cli/tests/e2e/resources.rs`).
 
 use bytes::Bytes;
 use std::{ops::DerefMut, sync::Arc};
 use vermeil_io::{Got, Pages, Region, Slot, Slots};
 
-/// How much more is mapped than contents may have: what slots are larger than what is in them, on average an eighth, and as
-/// much for gaps. Only reserved pages are taken before they are used.
+/// Extra share of memory to map, as a divisor. Slots are on average an eighth larger than their
+/// contents, and gaps take as much. Only reserved pages take memory before use.
 const ROOM_PART: u64 = 4;
 
-/// Where contents are read into.
+/// The memory for contents of files.
 pub(crate) struct Memory {
     slots: Option<Arc<Slots>>,
     described: Option<String>,
 }
 
 impl Memory {
-    /// For `bytes` of contents.
+    /// Memory for `bytes` of contents.
     pub(super) fn new(asked: Pages, bytes: u64) -> Self {
         let none = |described| Self { slots: None, described };
         if asked == Pages::Small || bytes == 0 {
@@ -31,7 +31,7 @@ impl Memory {
             Err(why) => return none(Some(format!("small pages for files: {why}"))),
         };
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        // Small ones the allocator divides better.
+        // The allocator packs contents on small pages better.
         if region.got() == Got::Small {
             return none(Some(format!("small pages for files{why}")));
         }
@@ -39,12 +39,12 @@ impl Memory {
         Self { slots: Some(Slots::new(region)), described: Some(described) }
     }
 
-    /// What was got, for a line at start; nothing if nothing was asked for.
+    /// The kind of pages in use, for a line at start; `None` if the configuration asks for none.
     pub(crate) fn describe(&self) -> Option<&str> {
         self.described.as_deref()
     }
 
-    /// Bytes of contents that are there, with what their slots are longer.
+    /// Bytes of contents in the region, including the unused ends of their slots.
     #[cfg(test)]
     fn used(&self) -> u64 {
         self.slots.as_ref().map_or(0, |slots| slots.used() as u64)

@@ -1,29 +1,36 @@
-//! The folders that are served: from a request's path to something ready to send, through a cache that is right.
+//! Served folders: from a request's path to an answer ready to send, through a coherent cache.
 //!
-//! Reading order: [`Site`] (a folder), [`Store`] (what all of them share), [`CoreCache`] (one core's map, the hot path),
-//! `load` (how a path is resolved), [`Entry`] (what it resolves to), `index` (how entries are kept right), `listing`.
-//! Knows neither sockets nor the runtime: whatever may wait for a disk is a job that its caller runs where waiting is
-//! allowed.
+//! Reading order: [`Site`] (a folder), [`Store`] (the state that all sites share), [`CoreCache`]
+//! (the map of a core, the hot path), `load` (how a path is resolved), [`Entry`] (the result),
+//! `index` (how entries stay correct), `listing`. This module knows neither sockets nor the
+//! runtime. Work that may wait for a disk is a job, and the caller runs the job on a thread that
+//! may wait.
 //!
-//! # What is right, and when
+//! # Coherence
 //!
-//! Every name on the way to a file is watched *before* it is looked up, and what the kernel told meanwhile is taken in
-//! before the result is kept. So a change is either seen by the look-up or told after it, and an entry that a told change
-//! concerns is never used again. The kernel queues an event before the system call that made the change returns: a core
-//! that calls [`Store::handle_events`] before it answers what the same poll brought answers no request with what was
-//! changed before the request was sent.
+//! A look-up watches every name on the way to a file *before* it reads the name. The index handles
+//! the events that arrived meanwhile before it keeps the result. Therefore the look-up sees a
+//! change, or an event reports the change afterwards. No core uses an entry again after an event
+//! for its file. The kernel queues an event before the system call that made the change returns. A
+//! core calls [`Store::handle_events`] before it answers the requests of the same poll. Such a core
+//! never answers a request with content that was replaced before the client sent the request.
 //!
-//! Where the kernel's word is not enough (a symbolic link or a mount point on the way, a second hard link, a file system
-//! that others change, no watch left) the path is looked up again at each use. Three changes are not told at all: writes
-//! through a memory mapping before it is unmapped, mounting over a watched folder, and writes through a hard link made
-//! after the file was cached. So an entry in use is also looked up again once [`StoreOptions::recheck_ms`] have passed, and
-//! its contents in memory are compared with their files: a store through a mapping moves a file's time only when its page
-//! is clean. A larger file gets a strong tag only where the kernel was made to clean its pages before.
+//! In some places events are not enough, for example behind a symbolic link or a mount point, or
+//! for a file with a second hard link. The same holds for a file system that other machines change,
+//! and when no watch is left. There, each use resolves the path again.
 //!
-//! A file that changed within the last two seconds may change again without its time or size telling (`entry.rs`,
-//! `SETTLE_MS`), so it is read again at its next check, and its tag is weak unless its content is in memory.
+//! The kernel does not report three changes: writes through a memory mapping before the unmap,
+//! mounting over a watched folder, and writes through a hard link made after the file was cached.
+//! Therefore an entry in use is also checked again once [`StoreOptions::recheck_ms`] have passed.
+//! That check compares contents in memory with their files, because a store through a mapping moves
+//! a file's time only when its page is clean. A larger file gets a strong tag only where the kernel
+//! was made to clean its pages before.
 //!
-//! No program is opened for reading (`programs.rs`).
+//! A file that changed within the last two seconds may change again with the same time and size
+//! (`entry.rs`, `SETTLE_MS`). Its next check therefore reads the file again, and its tag is weak
+//! unless its content is in memory.
+//!
+//! The server never opens a program for reading (`programs.rs`).
 //!
 //! Tests: `tests/`; readers against writers in `tests/torture.rs`.
 

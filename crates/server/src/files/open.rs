@@ -1,7 +1,8 @@
-//! Opening beneath the root, and what was found there.
+//! Opening files beneath the root, and their identity.
 //!
-//! Owns the flags of `openat2(2)` and the identity by which a change is recognised. The kernel itself keeps every open
-//! beneath the root; no path is checked here. Tested in `tests/policy.rs`.
+//! This file owns the flags of `openat2(2)` and the identity that reveals a change. The kernel
+//! itself keeps every open beneath the root, so this code checks no path. Tested in
+//! `tests/policy.rs`.
 
 use super::options::FollowSymlinks;
 use rustix::{
@@ -11,26 +12,28 @@ use rustix::{
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use vermeil_io::CacheOnly;
 
-/// How often an open that raced with renaming is repeated. Guess: each needs another rename at the wrong moment.
+/// Number of times that an open is repeated after a race with a rename. Guess: each repetition
+/// needs another rename at the wrong moment.
 const RACES_MAX: u32 = 16;
 
-/// Where an open may lead.
+/// The paths that an open may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Through folders of the root's own mount only: no symbolic link, no mount point. All that inotify can vouch for.
+    /// Only through folders of the root's own mount: no symbolic link, no mount point. Inotify
+    /// reports all changes on such a path.
     Plain,
-    /// Wherever the site allows.
+    /// All paths that the site allows.
     Allowed(FollowSymlinks),
 }
 
-/// What a descriptor is for.
+/// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Asking about it: opens nothing in the sense of a device or a pipe.
+    /// Reading the metadata. The open does not activate a device or a pipe.
     Locating,
-    /// The same, for a folder.
+    /// Reading the metadata of a folder.
     LocatingFolder,
-    /// Reading. Never waits for the other end of a pipe.
+    /// Reading the content. The open never waits for the other end of a pipe.
     Reading,
 }
 
@@ -45,8 +48,8 @@ impl Purpose {
     }
 }
 
-/// Opens `path`, relative, without dot segments, below `root`; an empty path is the root itself. `EAGAIN` means that the
-/// kernel would have to wait and may not.
+/// Opens `path`, relative, without dot segments, below `root`. An empty path is the root itself.
+/// `EAGAIN` means that the open would wait and `cache` forbids waiting.
 pub(super) fn open(
     root: BorrowedFd<'_>,
     path: &[u8],
@@ -70,26 +73,27 @@ pub(super) fn open(
         match openat2(root, path, purpose.flags(), Mode::empty(), resolve) {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if cache == CacheOnly::No && races < RACES_MAX => races += 1,
-            // Not "would block": nothing is gained by asking again elsewhere.
+            // Not "would block", because a repetition on another thread would not help.
             Err(Errno::AGAIN) if cache == CacheOnly::No => return Err(Errno::STALE),
             result => return result,
         }
     }
 }
 
-/// Where links have led: the path of an open file below the root, with a slash at its start, or its path in the file
-/// system if the file is not below the root. Waits for no disk.
+/// The path of an open file after links, below the root and with a slash at its start. For a file
+/// outside the root, the path in the file system. Waits for no disk.
 ///
 /// # Errors
-/// `ENOENT` if a link has led to a name that is not served: a dotfile is hidden whatever path leads there. Any other
-/// error means that `/proc` cannot tell.
+/// `ENOENT` if a link leads to a name that is not served, because a dotfile is hidden whatever path
+/// leads to it. Any other error means that `/proc` does not have the path.
 pub(super) fn reached(root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let (root, path) = (path_of(root)?, path_of(file)?);
     let below = match &root[..] {
         b"/" => Some(&path[..]),
         root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with(b"/")),
     };
-    // A root below a dotfile is its operator's choice, and so is what lies beside that root.
+    // The operator may choose a root below a dotfile. Then the folders beside that root are allowed
+    // too.
     let shared = root.iter().zip(&path).take_while(|(a, b)| a == b).count();
     let shared = path[..shared].iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     if has_hidden(below.unwrap_or(&path[shared..])) {
@@ -107,11 +111,12 @@ fn path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     Ok(path)
 }
 
-/// What the kernel appends to the path of a file that has lost its name.
+/// The suffix that the kernel appends to the path of an unlinked file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Whether a segment of `path` is a dotfile's name. `.well-known` at the top is none, as in requests, and neither is a
-/// name with two dots: Kubernetes mounts its volumes with links to such folders.
+/// Whether a segment of `path` is a dotfile's name. `.well-known` at the top is not hidden, as in
+/// requests. A name with two dots is not hidden either, because Kubernetes mounts its volumes with
+/// links to such folders.
 fn has_hidden(path: &[u8]) -> bool {
     let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).enumerate();
     segments.any(|(i, segment)| {
@@ -119,7 +124,7 @@ fn has_hidden(path: &[u8]) -> bool {
     })
 }
 
-/// What tells one state of one file from another.
+/// The state of a file, to tell a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -145,14 +150,14 @@ impl Moment {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanoseconds / 1_000_000))
     }
 
-    /// Milliseconds from here to `now_ms`, since 1970; negative if it is in the future.
+    /// Milliseconds from this moment to `now_ms`, since 1970; negative for a moment in the future.
     pub(super) fn ms_ago(self, now_ms: i64) -> i64 {
         now_ms.saturating_sub(self.ms())
     }
 }
 
 impl Identity {
-    /// Asks the kernel about an open file.
+    /// The identity of an open file, from the kernel.
     pub(super) fn of(file: BorrowedFd<'_>) -> Result<Self, Errno> {
         fstat(file).map(|stat| Self::from(&stat))
     }
@@ -165,9 +170,10 @@ impl Identity {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Whether `later`, of the same open file, still means the same content. The time of change alone tells of an edit
-    /// that put the time of modification back; but it also moves when the file is linked, unlinked or replaced under
-    /// its name, or its mode or owner changes, and none of these touches the content.
+    /// Whether `later`, of the same open file, has the same content. Only the time of change
+    /// reveals an edit that restored the time of modification. The time of change also moves when
+    /// the file is linked, unlinked or replaced under its name, or when its mode or owner changes.
+    /// None of these touches the content.
     pub(super) fn has_content_of(&self, later: &Self) -> bool {
         let renamed_or_chmoded =
             (self.links, self.mode, self.owner) != (later.links, later.mode, later.owner);

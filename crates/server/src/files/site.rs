@@ -1,7 +1,8 @@
-//! A site: one folder that is served.
+//! A site: a folder that the server serves.
 //!
-//! Also following its root when the root's path leads elsewhere (a deployment that switches a symbolic link). Leaves out
-//! what sites share (`store.rs`). Tested in `tests/changes.rs` and `tests/root.rs`.
+//! The site follows its root when the root's path leads elsewhere, for example after a deployment
+//! that switches a symbolic link. `store.rs` has the state that sites share. Tested in
+//! `tests/changes.rs` and `tests/root.rs`.
 
 use super::{
     entry::{Entry, Outcome},
@@ -25,12 +26,12 @@ use std::{
 };
 use vermeil_io::CacheOnly;
 
-/// A folder that is served; shared by all cores.
+/// A served folder; shared by all cores.
 pub struct Site {
     pub(super) store: Arc<Store>,
     pub(super) id: SiteId,
     pub(super) options: SiteOptions,
-    /// Where the root was named, absolute, symbolic links kept.
+    /// Configured path of the root, absolute, symbolic links kept.
     path: PathBuf,
     /// Milliseconds on the server's clock when the root's path was last followed.
     root_checked_ms: AtomicU64,
@@ -48,7 +49,7 @@ impl Site {
         let failed = |errno: Errno| SiteError::new(root, errno);
         let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
         let folder = locate(&path, cache).map_err(failed)?;
-        // Fails where nothing below could be reached either.
+        // Fails here if the files below could not be opened either.
         let way = Way::Allowed(FollowSymlinks::Within);
         open(folder.as_fd(), b"", Purpose::LocatingFolder, way, cache).map_err(failed)?;
         let root = Arc::new(Root::new(folder).map_err(failed)?);
@@ -56,22 +57,22 @@ impl Site {
         Ok(Self { store, id, options, path, root_checked_ms: AtomicU64::new(0) })
     }
 
-    /// What of the folder is served.
+    /// The options that say which files of the folder are served.
     pub fn options(&self) -> &SiteOptions {
         &self.options
     }
 
-    /// Where the root was named, absolute.
+    /// Configured path of the root, absolute.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it shares with other sites.
+    /// The store that this site shares with other sites.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// How changes are noticed, in a few words, for a line at start.
+    /// How the site notices changes, in a few words, for a line at start.
     pub fn describe_changes(&self) -> String {
         let index = self.store.lock();
         if index.is_root_watched(self.id) {
@@ -85,7 +86,8 @@ impl Site {
         format!("looked up at each use ({why})")
     }
 
-    /// A job that makes a page, from 1, of an entry whose outcome is [`Outcome::Listing`].
+    /// A job that makes a page of the listing, counted from 1, for an entry whose outcome is
+    /// [`Outcome::Listing`].
     pub fn listing_job(self: &Arc<Self>, entry: &Entry, page: usize) -> Option<ListingJob> {
         match entry.outcome() {
             Outcome::Listing { path } => Some(ListingJob::new(self.clone(), path, page)),
@@ -97,7 +99,8 @@ impl Site {
         self.store.lock().root(self.id).clone()
     }
 
-    /// Looks, once per [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms), whether the root's path leads to another folder now.
+    /// Checks whether the root's path leads to another folder, once per
+    /// [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms).
     pub(super) fn follow_root(&self, now_ms: u64, cache: CacheOnly) -> Result<(), WouldBlock> {
         let checked_ms = self.root_checked_ms.load(Ordering::Relaxed);
         if now_ms.saturating_sub(checked_ms) < self.store.options.recheck_ms {
@@ -108,7 +111,8 @@ impl Site {
             located => located.and_then(Root::new),
         };
         self.root_checked_ms.store(now_ms, Ordering::Relaxed);
-        // While it leads nowhere, what was there goes on being served, as far as it exists.
+        // While the path leads nowhere, the site serves the old folder as far as that folder
+        // exists.
         let Ok(found) = located else { return Ok(()) };
         let mut index = self.store.lock();
         if !index.root(self.id).identity.is_same_file(&found.identity) {

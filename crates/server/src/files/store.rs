@@ -1,7 +1,9 @@
-//! What all sites of a server share: the index of what was resolved, the bounds, and the kernel's word on changes.
+//! The state that all sites of a server share: the index of resolved paths, the bounds, and the
+//! inotify queue.
 //!
-//! One watch queue and one index for all of them: bounds hold for all together, and the least used goes wherever it is.
-//! Leaves out what a site is (`site.rs`). Tested in `tests/changes.rs`, `tests/bounds.rs` and `tests/sites.rs`.
+//! All sites share one watch queue and one index, because the bounds hold for all sites together.
+//! Eviction therefore picks the least used entry of any site. `site.rs` has the state of a single
+//! site. Tested in `tests/changes.rs`, `tests/bounds.rs` and `tests/sites.rs`.
 
 use super::{
     content::{Budget, Charge},
@@ -22,11 +24,11 @@ use std::{
 };
 use vermeil_io::CacheOnly;
 
-/// What part of a budget is let go when it is used up. Guess: a sweep of the cores' maps for a sixteenth of what they
-/// hold costs less than reading that sixteenth did.
+/// Share of a budget that an eviction frees, as a divisor. Guess: a sweep of the cores' maps for a
+/// sixteenth of the contents costs less than reading that sixteenth did.
 const EVICTED_PART: u64 = 16;
 
-/// What the sites of a server share; shared by all cores.
+/// The state that the sites of a server and all cores share.
 pub struct Store {
     pub(super) options: StoreOptions,
     inotify: Option<Arc<OwnedFd>>,
@@ -34,24 +36,25 @@ pub struct Store {
     contents: Arc<Budget>,
     memory: Memory,
     descriptors: Arc<Budget>,
-    /// How often something was let go to make room. Relaxed: a hint to the cores to let go of it too.
+    /// Number of evictions. Relaxed: a hint to the cores to drop their references too.
     evictions: AtomicU64,
-    /// See [`Index::draining`]. Written only when something is told or looked up.
+    /// See [`Index::draining`]. Written only by events and look-ups.
     draining: Arc<AtomicBool>,
     /// See [`SETTLE_MS`].
     pub(super) settle_ms: i64,
-    /// Sites opened so far: their numbers are never used again.
+    /// Sites opened so far. Site numbers are never reused.
     sites: AtomicU64,
 }
 
 impl Store {
-    /// An empty one. Without inotify, paths are looked up at each use: slower, as right.
+    /// An empty store. Without inotify, each use of a path checks the entry again: slower, but
+    /// equally correct.
     pub fn new(options: StoreOptions) -> Arc<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok().map(Arc::new);
         Self::with(options, inotify, SETTLE_MS)
     }
 
-    /// Also with what tests replace.
+    /// As [`Self::new`], with the parts that tests replace.
     pub(super) fn with(options: StoreOptions, inotify: Option<Arc<OwnedFd>>, settle_ms: i64) -> Arc<Self> {
         let tree = WatchTree::new(inotify.clone(), options.watches_max);
         let index = Index::new(tree, options.entries_max);
@@ -69,12 +72,13 @@ impl Store {
         })
     }
 
-    /// Opens the folder `root` for serving. It is closed, and all that was remembered of it let go, when the last
-    /// reference to the site is dropped.
+    /// Opens the folder `root` for serving. The store closes the folder and drops its entries when
+    /// the last reference to the site is dropped.
     ///
     /// # Errors
-    /// If it is no folder, may not be searched, or the kernel lacks `openat2(2)`. With [`CacheOnly::Yes`] also
-    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock), if the disk would have to be waited for.
+    /// The path is no folder, the process may not search the folder, or the kernel lacks
+    /// `openat2(2)`. With [`CacheOnly::Yes`] also [`WouldBlock`](std::io::ErrorKind::WouldBlock),
+    /// if the open would wait for the disk.
     pub fn open(
         self: &Arc<Self>,
         root: &Path,
@@ -90,24 +94,25 @@ impl Store {
         &self.memory
     }
 
-    /// The bounds it keeps.
+    /// The bounds of the store.
     pub fn options(&self) -> &StoreOptions {
         &self.options
     }
 
-    /// Becomes readable when [`Self::handle_events`] has something to do; nothing if there is no inotify.
+    /// A descriptor that becomes readable when [`Self::handle_events`] has work; `None` without
+    /// inotify.
     pub fn notify_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(|inotify| inotify.as_fd())
     }
 
-    /// Takes in what the kernel has to tell about changes; never waits. May be called by any thread, and should be called by
-    /// a core before it answers what came in by the same poll.
+    /// Handles pending kernel events; never waits. Any thread may call this. A core should call
+    /// this before it answers requests that the same poll returned.
     pub fn handle_events(&self) {
         self.lock().drain();
     }
 
-    /// Waits until a core that has read events has also marked what they concern: between the two, another core would
-    /// see neither the event nor the mark.
+    /// Waits until the core that read events has also marked the affected entries. Between the read
+    /// and the mark, another core would see neither the event nor the mark.
     #[inline]
     pub(super) fn wait_for_events(&self) {
         if self.draining.load(Ordering::Acquire) {
@@ -115,7 +120,7 @@ impl Store {
         }
     }
 
-    /// What is held now, for metrics.
+    /// Present usage, for metrics.
     pub fn usage(&self) -> Usage {
         let index = self.lock();
         Usage {
@@ -132,25 +137,26 @@ impl Store {
         self.index.lock().expect("nothing panics under this lock")
     }
 
-    /// Grows when a part of what the cores hold was let go.
+    /// A counter that grows with each eviction.
     #[inline]
     pub(super) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// A site has gone: its entries are in the cores' maps for nothing.
+    /// Closes a site. The counter of evictions moves, because the cores' maps still hold entries of
+    /// the site.
     pub(super) fn close(&self, site: SiteId) {
         self.lock().close(site);
         self.evictions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Room for a content of `bytes`. If there is none, others are let go; what they held is free when the cores have let
-    /// go of them too.
+    /// Reserves room for a content of `bytes`. Without room, the store evicts other contents. Their
+    /// bytes are free once the cores have dropped their references too.
     pub(super) fn charge_content(&self, bytes: u64) -> Option<Charge> {
         self.charge(&self.contents, bytes, |holdings| holdings.content_bytes)
     }
 
-    /// Room for one more descriptor.
+    /// Reserves room for another descriptor.
     pub(super) fn charge_descriptor(&self) -> Option<Charge> {
         self.charge(&self.descriptors, 1, |holdings| holdings.descriptors)
     }
@@ -163,8 +169,8 @@ impl Store {
             return None;
         }
         let mut index = self.lock();
-        // Cores let go by sweeping their maps, which costs their size; so a good part is let go at once, and no more while
-        // that is on its way.
+        // Evict a good part at once, because each core then sweeps its whole map. Evict no more
+        // while the cores are still sweeping.
         let wanted = budget.max().saturating_sub(amount.max(budget.max() / EVICTED_PART));
         let mut evicted = false;
         while part(index.holdings()) > wanted && index.evict(|entry| part(entry.holdings()) > 0) {
@@ -178,19 +184,19 @@ impl Store {
     }
 }
 
-/// What a store holds at one moment.
+/// Usage of a store at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Folders open for serving.
     pub sites: usize,
-    /// Paths remembered, found or not.
+    /// Paths in the index, including paths that do not exist.
     pub entries: usize,
     /// Folders watched.
     pub watches: usize,
-    /// Contents in memory, in bytes, with those that a core still sends although they are out of date.
+    /// Contents in memory, in bytes, including stale contents that a core still sends.
     pub content_bytes: u64,
-    /// Files held open, counted the same way.
+    /// Files held open, including stale files that a core still sends.
     pub descriptors: u64,
-    /// Times that the kernel lost events, and everything was looked up again.
+    /// Times that the kernel lost events, after which all paths are resolved again.
     pub overflows: u64,
 }

@@ -1,14 +1,14 @@
-//! Bounds on what the cache holds, counted where it is held.
+//! Bounds on the contents and descriptors of the cache.
 //!
-//! A [`Charge`] lives exactly as long as what it stands for, wherever that is referred to, so a bound holds whatever the
-//! cores do and however late they let go. Tested in `tests/bounds.rs`.
+//! A [`Charge`] lives exactly as long as the content or descriptor that it counts. The bound
+//! therefore holds however late a core drops its references. Tested in `tests/bounds.rs`.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// How much of something may exist, and how much does.
+/// A bound on an amount, and the amount in use.
 #[derive(Debug)]
 pub(in crate::files) struct Budget {
     used: AtomicU64,
@@ -27,7 +27,7 @@ impl Budget {
         Arc::new(Self { used: AtomicU64::new(0), max })
     }
 
-    /// Takes `amount`, or nothing if so much is not left.
+    /// Takes `amount`, or returns `None` if less is left.
     pub(in crate::files) fn take(self: &Arc<Self>, amount: u64) -> Option<Charge> {
         let add = |used: u64| used.checked_add(amount).filter(|&sum| sum <= self.max);
         // Relaxed: a count, which publishes nothing.
