@@ -1,6 +1,6 @@
-//! The other end of the control socket: finding a server that runs, and asking it.
+//! The client of the control socket: finds a running server and sends requests.
 //!
-//! Believes only what is in a folder of this user's alone, or at a place that was named.
+//! The client trusts only a socket in a private folder of this user, or at a path given explicitly.
 
 use super::place::{default_folder, is_answered, is_private, sockets_in};
 use std::{
@@ -14,34 +14,35 @@ use std::{
 };
 use vermeil_spawn::socket;
 
-/// How a reload was answered.
+/// The first line of the answer to an accepted reload.
 pub(super) const RELOADED: &str = "reloaded";
 pub(super) const REFUSED: &str = "refused";
 
-/// How long a server may take. Guess: a hundred thousand hosts are read in one second.
+/// How long a server may take to answer. Guess: a server reads a hundred thousand hosts in one
+/// second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server could not be asked.
+/// The request to a server failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.with_cure("--control PATH"))]
 pub enum ClientError {
-    /// There is none.
+    /// No server runs.
     None(PathBuf),
-    /// There are several.
+    /// Several servers run.
     Several(Vec<PathBuf>),
-    /// Others could have put it there.
+    /// Another user could have made the socket.
     NotPrivate(PathBuf),
-    /// It does not answer.
+    /// The server does not answer.
     Io {
-        /// Its socket.
+        /// The path of the server's socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl ClientError {
-    /// In words, with the option by which whoever asks can name a server.
+    /// The error in words, with the option that names a server.
     pub(crate) fn with_cure(&self, option: &str) -> String {
         match self {
             Self::None(folder) => {
@@ -77,16 +78,16 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// What became of a reload.
+/// The result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reloaded {
-    /// The new configuration is in force; what the server has to say about it.
+    /// The new configuration is in force. Holds the server's remarks.
     Taken(String),
-    /// The old one stays, for this reason.
+    /// The server keeps the old configuration, for this reason.
     Refused(String),
 }
 
-/// Asks the server at `control`, or the only one of this user, for its status.
+/// Asks the server at `control`, or this user's only server, for its status.
 ///
 /// # Errors
 /// [`ClientError`]
@@ -100,17 +101,17 @@ pub fn ask_status(control: Option<&Path>, form: StatusForm) -> Result<String, Cl
     )
 }
 
-/// For whom a status is.
+/// The form of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusForm {
-    /// People.
+    /// Text for people.
     Text,
-    /// Programs.
+    /// JSON for programs.
     Json,
 }
 
 impl StatusForm {
-    /// Of a page.
+    /// The media type of a page in this form.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; charset=utf-8",
@@ -119,7 +120,7 @@ impl StatusForm {
     }
 }
 
-/// Has the server at `control`, or the only one of this user, read its configuration again.
+/// Makes the server at `control`, or this user's only server, read its configuration again.
 ///
 /// # Errors
 /// [`ClientError`]
@@ -132,15 +133,15 @@ pub fn ask_reload(control: Option<&Path>) -> Result<Reloaded, ClientError> {
     })
 }
 
-/// What becomes of asking to take over.
+/// The answer to a takeover request.
 pub(crate) enum Offer {
-    /// One end of a link, over which it comes.
+    /// The client's end of the link that transfers the sockets.
     Link(OwnedFd),
-    /// Nothing, for this reason.
+    /// The server refuses, for this reason.
     Refused(String),
 }
 
-/// Has the server at `control`, or the only one of this user, hand over what it listens on.
+/// Asks the server at `control`, or this user's only server, to hand over its listening sockets.
 ///
 /// # Errors
 /// [`ClientError`]

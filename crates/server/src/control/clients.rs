@@ -1,4 +1,5 @@
-//! Clients of the control socket that have not asked yet: all are heard side by side, so a silent one delays no other.
+//! Clients of the control socket that have not sent their request yet. The thread reads all clients
+//! concurrently, so a silent client delays no other client.
 //!
 //! Leaves out the answers (`mod.rs`).
 
@@ -9,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest line of a request, in bytes. Guess: the longest there is has 12.
+/// Longest line of a request, in bytes. Guess: the longest request has 12 bytes.
 const LINE_BYTES_MAX: usize = 256;
 
-/// Clients that may be connected without having asked; one more takes the place of the oldest. Guess: several monitors.
+/// Clients that may be connected without a request. A further client replaces the oldest. Guess:
+/// enough for several monitors.
 const CLIENTS_MAX: usize = 16;
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Status,
@@ -26,7 +28,7 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// The request that a line makes.
+    /// Parses the request of a line.
     pub(crate) fn of(line: &[u8]) -> Self {
         match line.trim_ascii_end() {
             b"status" => Self::Status,
@@ -38,14 +40,14 @@ impl Asked {
     }
 }
 
-/// A client and what has come of its line.
+/// A client and the received part of its line.
 struct Client {
     stream: UnixStream,
     line: Vec<u8>,
     until: Instant,
 }
 
-/// Where a line is.
+/// The state of a line.
 enum Line {
     Coming,
     Whole,
@@ -60,7 +62,7 @@ impl Client {
             let room = LINE_BYTES_MAX - self.line.len();
             match (&self.stream).read(&mut buffer[..room]) {
                 Ok(0) if self.line.is_empty() => return Line::Never,
-                // The end of what it says, or a line that is too long to be one.
+                // The end of the client's data, or a line that is too long for a request.
                 Ok(0) => return Line::Whole,
                 Ok(count) => self.line.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Line::Coming,
@@ -74,15 +76,15 @@ impl Client {
     }
 }
 
-/// All clients that have not asked yet, the oldest first.
+/// All clients without a request, the oldest first.
 #[derive(Default)]
 pub(super) struct Clients(Vec<Client>);
 
 impl Clients {
-    /// One more, which may take so long to ask.
+    /// Adds a client, which has `patience` to send its request.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn add(&mut self, stream: UnixStream, patience: Duration) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         if self.0.len() == CLIENTS_MAX {
@@ -92,20 +94,21 @@ impl Clients {
         Ok(())
     }
 
-    /// To be polled for.
+    /// The descriptors to poll.
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.0.iter().map(|client| PollFd::new(&client.stream, PollFlags::IN))
     }
 
-    /// How long to poll at most; for ever without clients.
+    /// The timeout of the next poll. `None` without clients.
     pub(super) fn patience(&self) -> Option<Timespec> {
         let first = self.0.iter().map(|client| client.until).min()?;
-        // Rounded up, or the loop would turn until the moment has come.
+        // Rounded up, because otherwise the loop would spin until the deadline.
         let left = first.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         Timespec::try_from(left).ok()
     }
 
-    /// Reads what has come; gives those that have asked, and lets those go whose time is up.
+    /// Reads available data. Returns the clients with a complete request, and closes clients whose
+    /// time is over.
     pub(super) fn hear(&mut self) -> Vec<(UnixStream, Asked)> {
         let (mut asked, now) = (Vec::new(), Instant::now());
         let mut left = Vec::with_capacity(self.0.len());

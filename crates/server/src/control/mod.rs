@@ -1,17 +1,19 @@
-//! The control socket: how its owner asks a server that runs for its status, and tells it to reload.
+//! The control socket, by which the owner of a running server asks for its status and tells it to
+//! reload.
 //!
-//! A UNIX socket with a name, mode 0600, in a folder that nobody else may enter (`place`). One line asks, the answer ends
-//! with the connection:
+//! A UNIX socket with a name, mode 0600, in a folder that only its owner may enter (`place`). A
+//! client sends one line, and the end of the connection ends the answer:
 //!
 //! | line | answer |
 //! | --- | --- |
 //! | `status` | the status, for people |
 //! | `status json` | the same for programs: [`Status`] |
-//! | `reload` | `reloaded` or `refused`, then what there is to say, line by line |
-//! | `take over` | the end of a link, as a descriptor, or `refused` and why: `handover/` |
+//! | `reload` | `reloaded` or `refused`, then remarks, line by line |
+//! | `take over` | the end of a link, as a descriptor, or `refused` and the reason: `handover/` |
 //!
-//! Whoever connects must also be the user that started the server, or the superuser, by the kernel's word. One thread
-//! hears all clients side by side (`clients.rs`), and each answer is made on a thread of its own. Tested in `tests.rs` and through the binary
+//! The client's process must also belong to the user that started the server, or to the superuser,
+//! according to the kernel. One thread reads all clients concurrently (`clients.rs`), and each
+//! answer has its own thread. Tested in `tests.rs` and through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 
 mod client;
@@ -49,40 +51,43 @@ use std::{
     time::Duration,
 };
 
-/// How long whoever has connected may take to ask, and to take the answer. Guess: it is a program on this machine.
+/// How long a client may take to send its request, and to read the answer. Guess: the client is a
+/// program on this machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What answers: a server, or the supervisor of several instances.
+/// The source of the answers: a server, or the supervisor of several instances.
 pub(crate) trait Overseer: Send + Sync {
-    /// What is done, was done and is held.
+    /// The present status.
     fn status(&self) -> Status;
 
-    /// Takes the configuration from its file again, and says so to whoever started the server too; what there is to say.
+    /// Reads the configuration from its file again, and also reports the result to the service
+    /// manager. Returns remarks.
     ///
     /// # Errors
-    /// Why it was refused; nothing has changed then.
+    /// The reason of the refusal. Nothing has changed then.
     fn reload(&self) -> Result<Vec<String>, String>;
 
-    /// What another process needs to take over. Nothing of it changes until one of the next two.
+    /// Prepares the data that another process needs to take over. Nothing changes until
+    /// [`keep`](Self::keep) or [`let_go`](Self::let_go).
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of the refusal.
     fn hand_over(&self) -> Result<Handing, String>;
 
-    /// Process `pid` has not come to serve: all goes on as before.
+    /// Process `pid` failed to serve, so this process continues as before.
     fn keep(&self, pid: u32);
 
-    /// Process `pid` serves: has this one drain.
+    /// Process `pid` serves, so this process drains.
     fn let_go(&self, pid: u32);
 }
 
-/// A control socket that has its name and is not answered yet.
+/// A bound control socket that does not answer yet.
 pub(crate) struct Bound(Result<Place, String>);
 
 /// The control socket of one server.
 pub(crate) struct Control {
     path: PathBuf,
-    /// Told what runs; dropped instead if nothing comes to run.
+    /// Sends the overseer to the thread. Dropped without a message if the server does not start.
     running: mpsc::Sender<Arc<dyn Overseer>>,
     /// Closed to end the thread.
     stop: OwnedFd,
@@ -90,12 +95,13 @@ pub(crate) struct Control {
 }
 
 impl Bound {
-    /// Binds the socket where `target` says; nothing if there is to be none.
+    /// Binds the socket at `target`. Binds nothing if there is to be no socket.
     ///
     /// # Errors
-    /// [`PlaceError`], for a place that was asked for. That the default cannot be had is said in a line instead.
+    /// [`PlaceError`], for a configured path. If the default path is unavailable, the server logs a
+    /// line instead.
     pub(crate) fn at(target: &ControlTarget, inherited: &mut Inherited) -> Result<Self, PlaceError> {
-        // Who that is, is asked before this process becomes another user.
+        // Determines the owner before this process changes its user.
         place::owner();
         Ok(Self(match target {
             ControlTarget::Off => Err("off".to_owned()),
@@ -109,8 +115,8 @@ impl Bound {
         }))
     }
 
-    /// Starts the thread that answers, or gives the line that says why there is none. `remover` removes the name if this
-    /// process may not.
+    /// Starts the thread that answers. Otherwise returns the line that says why there is none.
+    /// `remover` removes the name if this process may not.
     pub(crate) fn start(self, remover: Option<Remover>) -> Result<Control, String> {
         let mut place = self.0?;
         if let Some(remover) = remover {
@@ -119,14 +125,14 @@ impl Bound {
         Control::start(place).map_err(|error| format!("none ({error})"))
     }
 
-    /// Removes the name, in another process than the one that answers.
+    /// Removes the name, called in a process other than the answering process.
     pub(crate) fn remove_name(&self) {
         if let Ok(place) = &self.0 {
             place.remove_name();
         }
     }
 
-    /// What a process has to have open to remove the name.
+    /// The descriptors that a process needs to remove the name.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.0.as_ref().map(Place::descriptors).unwrap_or_default()
     }
@@ -146,21 +152,22 @@ impl Control {
         Ok(Self { path, running, stop, thread })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on requests are answered; those that came before have waited.
+    /// Starts to answer requests, including requests that came earlier.
     pub(crate) fn watch(&self, running: Arc<dyn Overseer>) {
-        // It fails if the thread has ended, and then nobody asks.
+        // An error means that the thread has ended, and then there are no clients.
         let _ = self.running.send(running);
     }
 
-    /// Closes the socket and takes its name away.
+    /// Closes the socket and removes its name.
     pub(crate) fn close(self) {
         drop((self.stop, self.running));
-        // It panicked, which has been reported; there is nothing to lose.
+        // An error means that the thread panicked, which has been reported. There is nothing to
+        // lose.
         let _ = self.thread.join();
     }
 }
@@ -181,7 +188,8 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
         match poll(&mut fds, clients.patience().as_ref()) {
             Ok(_) if !fds[1].revents().is_empty() => {
                 if taker.is_some() {
-                    // It has the socket. Should it not come to serve, the name is one that an ended server left behind.
+                    // The taker has the socket. If the taker does not serve, its name looks like an
+                    // ended server's name, which the next server replaces.
                     place.leave_name();
                 }
                 return;
@@ -199,7 +207,7 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
                         place.leave_name();
                     }
                     drop(place);
-                    // Its end of the link tells it that all of this has happened.
+                    // The end of the link tells the taker that all of this has happened.
                     return running.let_go(taker.pid());
                 }
                 None => running.keep(taker.pid()),
@@ -209,17 +217,17 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
             Ok((client, _)) if is_owner(&client) => drop(clients.add(client, PATIENCE)),
             Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // Out of descriptors: the next one may find some.
+            // Out of descriptors. The next attempt may succeed.
             Err(_) => thread::sleep(Duration::from_millis(50)),
         }
         for (client, asked) in clients.hear() {
-            // What goes wrong with a client is no other's trouble.
+            // An error of one client does not concern other clients.
             drop(answer(client, asked, &place, &mut taker, running));
         }
     }
 }
 
-/// Whether the process at the other end is the owner's or the superuser's.
+/// Whether the client's process belongs to the owner or to the superuser.
 fn is_owner(client: &UnixStream) -> bool {
     let Ok(peer) = socket_peercred(client) else { return false };
     peer.uid.is_root() || peer.uid == place::owner()
@@ -252,8 +260,8 @@ fn answer(
     }
 }
 
-/// Answers on a thread of its own, because the answer and its reader may take their time, and other clients are answered
-/// meanwhile.
+/// Answers on a separate thread, because the answer and its reader may be slow, and other clients
+/// need answers meanwhile.
 fn aside(
     mut client: UnixStream,
     name: &str,
@@ -272,7 +280,7 @@ fn reload(running: &dyn Overseer) -> String {
     format!("{outcome}\n{lines}\n")
 }
 
-/// Hands over to whoever has asked; why not, in words.
+/// Begins a handover to the client. The error is the reason in words.
 fn hand_over(
     client: &UnixStream,
     place: &Place,

@@ -1,8 +1,9 @@
-//! Where the control socket is: a name that only its owner can reach.
+//! The path of the control socket, which only its owner can reach.
 //!
-//! The socket has mode 0600 from the start. The default folder is made with mode 0700, and refused if somebody else could
-//! have put it there. A name that an ended server left behind is taken over; one that is answered is not. Names of the
-//! abstract kind are not used: they have no owner. Tested in `tests.rs`.
+//! The socket has mode 0600 from the start. The server makes the default folder with mode 0700, and
+//! refuses a folder that another user could have made. The server replaces a name that an ended
+//! server left behind, but not the name of a socket that answers. Abstract names are not used,
+//! because they have no owner. Tested in `tests.rs`.
 
 use crate::removal::Remover;
 use rustix::{
@@ -24,19 +25,19 @@ use std::{
 };
 use vermeil_io::output;
 
-/// What the names of sockets in the default folder end in; before it stands the number of the process.
+/// The suffix of socket names in the default folder, after the process id.
 const SUFFIX: &str = ".sock";
 
-/// Where the control socket is to be. As text: `off` or a path; a file that is named `off` is written `./off`.
+/// The place of the control socket. As text: `off` or a path. Write a file named `off` as `./off`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ControlTarget {
-    /// In the first of these that is there: `$XDG_RUNTIME_DIR/vermeil`, `/run/vermeil` for the superuser,
-    /// `/tmp/vermeil-UID`; under the number of the process.
+    /// In the first of these folders that exists, named after the process id:
+    /// `$XDG_RUNTIME_DIR/vermeil`, `/run/vermeil` for the superuser, `/tmp/vermeil-UID`.
     #[default]
     Default,
-    /// Here.
+    /// At this path.
     Path(PathBuf),
-    /// Nowhere.
+    /// No control socket.
     Off,
 }
 
@@ -62,24 +63,24 @@ impl fmt::Display for ControlTarget {
     }
 }
 
-/// The control socket cannot be there.
+/// The control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// The folder is somebody else's, or others may enter it.
+    /// The folder belongs to another user, or other users may enter it.
     #[error("{} is not a folder of this user's alone; remove it, or choose another place with --control", .0.display())]
     NotPrivate(PathBuf),
-    /// A server answers there.
+    /// Another server answers at this path.
     #[error("another server has the control socket {}; choose another place with --control", .0.display())]
     Taken(PathBuf),
-    /// There is a file that is no socket.
+    /// A file that is not a socket has this path.
     #[error("{} is there and is no socket; remove it, or choose another place with --control", .0.display())]
     NoSocket(PathBuf),
-    /// What the system said.
+    /// The error of the system.
     #[error("cannot open the control socket {}: {source}; choose another place with --control", path.display())]
     Io {
-        /// The socket or its folder.
+        /// The path of the socket or its folder.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
 }
@@ -91,13 +92,13 @@ impl PlaceError {
     }
 }
 
-/// The user that started this process, whatever it becomes later.
+/// The user that started this process, even if the process changes its user later.
 pub(super) fn owner() -> Uid {
     static OWNER: OnceLock<Uid> = OnceLock::new();
     *OWNER.get_or_init(geteuid)
 }
 
-/// The folder of sockets that have no place of their own.
+/// The folder of sockets without a configured path.
 pub(super) fn default_folder() -> PathBuf {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     match runtime {
@@ -107,8 +108,8 @@ pub(super) fn default_folder() -> PathBuf {
     }
 }
 
-/// Whether `folder` is this user's and nobody else may enter it. Not through a symbolic link: that would be whoever made
-/// it who decides.
+/// Whether `folder` belongs to this user and other users may not enter it. Does not follow a
+/// symbolic link, because the link's owner would then choose the folder.
 pub(super) fn is_private(folder: &Path) -> io::Result<bool> {
     is_open_folder_private(&open_folder(folder)?)
 }
@@ -123,7 +124,7 @@ fn is_open_folder_private(folder: &OwnedFd) -> io::Result<bool> {
     Ok(stat.st_uid == owner().as_raw() && stat.st_mode & 0o077 == 0)
 }
 
-/// The sockets in `folder`, whether answered or not.
+/// The sockets in `folder`, with and without a server.
 pub(super) fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sockets: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_ours(path)).collect();
@@ -131,7 +132,7 @@ pub(super) fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// The number of the process whose socket it would be.
+/// The process id in a socket's name.
 fn pid_of(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.parse().ok()
 }
@@ -143,17 +144,17 @@ fn is_ours(path: &Path) -> bool {
 /// A bound socket.
 pub(super) struct Place {
     path: PathBuf,
-    /// Its name, in the folder that it was made in; nothing if an inherited socket's folder is gone.
+    /// The name, in its open folder. `None` if an inherited socket's folder is gone.
     name: Option<output::Place>,
     listener: UnixListener,
-    /// Whether its name goes with it.
+    /// Whether dropping this value removes the name.
     has_name: bool,
-    /// What removes the name once this process may not.
+    /// Removes the name once this process may not.
     remover: Option<Remover>,
 }
 
 impl Place {
-    /// Binds a socket in the default folder, and removes what ended processes left there.
+    /// Binds a socket in the default folder, and removes the sockets of ended processes.
     pub(super) fn default_for_this_process() -> Result<Self, PlaceError> {
         let folder = default_folder();
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -183,7 +184,8 @@ impl Place {
         Self::bind_at(output::Place::find(path).map_err(PlaceError::io(path))?)
     }
 
-    /// Every step goes by the open folder, because the user of a folder could put a link in the way between two of them.
+    /// Every step uses the open folder, because between two steps the folder's user could insert a
+    /// link.
     fn bind_at(name: output::Place) -> Result<Self, PlaceError> {
         let path = name.path().to_owned();
         let is_socket = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
@@ -193,7 +195,8 @@ impl Place {
             Ok(_) => name.remove().map_err(PlaceError::io(&path))?,
             Err(_) => {}
         }
-        // Of the whole process, but it has no other thread yet that makes files; a mode set afterwards would come late.
+        // The umask belongs to the whole process, but no other thread makes files yet. Setting the
+        // mode after binding would be too late.
         let before = umask(Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(name.way());
         umask(before);
@@ -202,18 +205,18 @@ impl Place {
         Ok(Self { path, name: Some(name), listener, has_name: true, remover: None })
     }
 
-    /// A socket that another process has bound there, and whose name it has still.
+    /// A socket that another process has bound at `path`. That process still owns the name.
     pub(super) fn inherited(path: &Path, listener: UnixListener) -> Self {
         let name = output::Place::find(path).ok();
         Self { path: path.to_owned(), name, listener, has_name: false, remover: None }
     }
 
-    /// Its name is this process's from now on.
+    /// From now on this process owns the name.
     pub(super) fn take_name(&mut self) {
         self.has_name = true;
     }
 
-    /// Its name is another process's from now on.
+    /// From now on another process owns the name.
     pub(super) fn leave_name(&mut self) {
         self.has_name = false;
     }
@@ -228,14 +231,14 @@ impl Place {
 }
 
 impl Place {
-    /// Takes its name away. Fails, without harm, for a process that has become another user since.
+    /// Removes the name. Fails without harm if the process has changed its user.
     pub(super) fn remove_name(&self) {
         if let Some(name) = &self.name {
             let _ = name.remove();
         }
     }
 
-    /// What a process has to have open to remove the name.
+    /// The descriptors that a process needs to remove the name.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.name.iter().map(output::Place::folder).collect()
     }
@@ -256,7 +259,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether a process listens there.
+/// Whether a process listens at `path`.
 pub(super) fn is_answered(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Places and their owners; what is asked and answered is tested through the binary.
+//! Tests of places and their owners. Requests and answers are tested through the binary.
 
 use super::place::{Place, is_private};
 use super::*;

@@ -36,7 +36,7 @@ pub enum SetupError {
         folder: PathBuf,
         /// The environment variable that names the folder.
         variable: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The folder for request bodies.
@@ -44,7 +44,7 @@ pub enum SetupError {
     Spool {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The spawner.

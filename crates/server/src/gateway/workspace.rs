@@ -4,7 +4,7 @@
 //! ```text
 //! vermeil-1a2b…/          0711: its name cannot be guessed, and others may pass through
 //! ├─ pools/               0700: the sockets of pools
-//! └─ configurations/      0711: what php-fpm reads
+//! └─ configurations/      0711: the configurations of php-fpm
 //! ```
 //!
 //! The process that makes the folder owns everything in it, until [`Workspace::give_away`] gives

@@ -1,4 +1,5 @@
-//! Asking everybody: the cores by message, the kernel through `/proc`, the rest where it counts.
+//! Collects the status: from the cores by message, from the kernel through `/proc`, and from the
+//! counters of the other parts.
 
 use super::{
     imbalance,
@@ -29,13 +30,15 @@ use std::{
 };
 use vermeil::Handle;
 
-/// How long the cores are watched to say how busy they are. Guess: long beside a turn, short beside a person's patience.
+/// How long the cores' busy time is sampled. Guess: long compared to a turn of the event loop,
+/// short compared to a person's patience.
 const SAMPLE: Duration = Duration::from_millis(200);
 
-/// How long a core may take to answer. Guess: one that is stalled so long is what the status is asked for.
+/// How long a core may take to answer. Guess: a core that is stalled for so long is a usual reason
+/// to ask for the status.
 const CORE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whom to ask.
+/// The sources of a status.
 pub(crate) struct Sources<'s> {
     pub(crate) handle: &'s Handle,
     pub(crate) options: &'s ServeOptions,
@@ -47,19 +50,20 @@ pub(crate) struct Sources<'s> {
     pub(crate) answered: &'s Answered,
 }
 
-/// What each core has said last: counts of a core that does not answer in time stay as they were, so that none ever falls.
+/// The last answer of each core. The counts of a core that does not answer in time stay as they
+/// were, so that no count ever falls.
 #[derive(Default)]
 pub(crate) struct Answered(Mutex<HashMap<u32, CoreAnswer>>);
 
-/// What the one who watches over the server knows of it.
+/// The supervising thread's knowledge of the server.
 pub(crate) struct Life {
     pub(crate) since: Instant,
     pub(crate) reloads: u64,
-    /// Addresses as they are bound.
+    /// The bound addresses.
     pub(crate) listening: Vec<SocketAddr>,
 }
 
-/// What a core says of itself.
+/// The answer of a core.
 #[derive(Clone, Copy, Default)]
 struct CoreAnswer {
     connections: u64,
@@ -70,7 +74,7 @@ struct CoreAnswer {
     looked_up: u64,
 }
 
-/// The status of now; takes a fifth of a second.
+/// The present status. Takes a fifth of a second.
 pub(crate) fn collect(sources: &Sources<'_>) -> Status {
     let Sources { options, server, life, .. } = sources;
     let instances = vec![instance(sources)];
@@ -213,7 +217,7 @@ fn cores(handle: &Handle, server: &Server, answered: &Answered) -> Vec<CoreStatu
     (0..).zip(&snapshot.cores).map(core).collect()
 }
 
-/// Has every core say what only it knows.
+/// Asks every core for the values that only the core knows.
 fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
     let (say, hear) = mpsc::channel();
     for core in handle.cores() {
@@ -227,7 +231,7 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
                 paths: local.cache.len() as u64,
                 looked_up: local.cache.misses(),
             });
-            // Whoever asked may have given up.
+            // The asking thread may have stopped waiting.
             let _ = say.send((core.0, answer));
         }));
     }

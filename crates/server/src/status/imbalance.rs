@@ -1,11 +1,13 @@
-//! How unevenly work is divided among the cores of all instances. Work is time: connections and requests are not alike.
+//! Measures how unevenly work is divided among the cores of all instances. Work is measured as
+//! time, because connections and requests differ in cost.
 
 use super::InstanceStatus;
 
-/// Cores that are busy for less than this part of their time, on average, are not compared. Guess: ticks and looks alone.
+/// Cores that are busy for less than this part of their time, on average, are not compared. Guess:
+/// timer ticks and polling alone.
 const BUSY_MIN: f64 = 0.01;
 
-/// The busiest core's work by the mean of all.
+/// The busiest core's work, divided by the mean of all cores.
 pub(crate) fn imbalance(instances: &[InstanceStatus]) -> Option<f64> {
     let busy: Vec<f64> =
         instances.iter().flat_map(|instance| &instance.cores).map(|core| core.busy).collect();

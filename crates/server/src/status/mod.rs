@@ -1,8 +1,9 @@
-//! What a server is doing, has done and holds: for people and for programs.
+//! The status of a server, for people and for programs.
 //!
-//! Reading order: [`Status`] (what there is to know), `collect` (from whom), `text` (for people). Every core is asked by
-//! message and given a second; one that does not answer is shown as that. Whoever adds a part of the server adds a record
-//! here and fills it in `collect`. The page `docs/status.md` is generated from the records. Tested through the binary
+//! Reading order: [`Status`] (the values), `collect` (their sources), `text` (the form for people).
+//! The server asks every core by message and waits for one second. The status marks a core that
+//! does not answer. A new part of the server adds a record here and fills it in `collect`. The page
+//! `docs/status.md` is generated from the records. Tested through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 
 mod collect;
@@ -23,7 +24,7 @@ pub(crate) use text::cores_in_words;
 pub(crate) use collect::{Answered, Life, Sources};
 
 impl Status {
-    /// As JSON, on one line.
+    /// The status as JSON, on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("records are JSON") + "\n"
     }

@@ -1,6 +1,6 @@
-//! What the kernel knows of this process and its threads, from `/proc`.
+//! The kernel's counters of this process and its threads, from `/proc`.
 //!
-//! Reading it costs the cores nothing. A file that is not there counts as zero. Tested below.
+//! Reading them costs the cores nothing. A missing file counts as zero. Tested below.
 
 use super::records::MemoryStatus;
 use std::{collections::HashMap, fs, time::Duration};
@@ -12,7 +12,7 @@ pub(crate) struct ThreadTime {
     pub(crate) waited: Duration,
 }
 
-/// The times of this process's threads that are called `vermeil-0`, `vermeil-1` and so on, by that number.
+/// The times of this process's threads `vermeil-0`, `vermeil-1` and so on, by that number.
 pub(crate) fn core_times() -> HashMap<u32, ThreadTime> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads

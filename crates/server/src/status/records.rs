@@ -1,9 +1,9 @@
-//! The records of a status, each field with its unit and meaning; and the page that tells them.
+//! The records of a status, each field with its unit and meaning, and the reference page.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// What stands before the records of the reference page.
+/// The introduction of the reference page.
 const INTRODUCTION: &str = "\
 # Status
 
@@ -12,14 +12,14 @@ gives what is below, as one JSON object. Fields may be added; those that are her
 of the process that counts (`uptime_s` of its instance), times are seconds, sizes are bytes. This page is generated from the definitions.
 ";
 
-/// A record as the page tells it.
+/// A record on the reference page.
 struct RecordDoc {
     name: &'static str,
     about: &'static str,
     fields: Vec<(&'static str, &'static str, &'static str)>,
 }
 
-/// Defines a record: a struct, how it is written, and how it is told.
+/// Defines a record: a struct, its JSON form, and its documentation.
 macro_rules! record {
     ($(#[doc = $about:literal])+ pub struct $name:ident {
         $($(#[doc = $doc:literal])+ $field:ident: $type:ty,)+
@@ -43,56 +43,57 @@ macro_rules! record {
 }
 
 record! {
-    /// The whole.
+    /// The status of a server.
     pub struct Status {
         /// The server's version.
         version: String,
-        /// Number of its process.
+        /// Process id of the server.
         pid: u32,
-        /// Time since its start.
+        /// Time since the start of the server.
         uptime_s: f64,
-        /// `serving`, or `draining` once it was told to stop.
+        /// `serving`, or `draining` after the order to stop.
         state: String,
-        /// The file its configuration is from; `null` if that is a command line.
+        /// The configuration file; `null` if the configuration is a command line.
         configuration: Option<String>,
-        /// How often another configuration was taken.
+        /// Reloads that brought a new configuration into force.
         reloads: u64,
-        /// Addresses it listens on.
+        /// Addresses on which the server listens.
         listening: Vec<String>,
-        /// How much more work the busiest core has than all cores on average, in the last fifth of a second: 1 where all have the
-        /// same, as many as there are cores where one has all; `null` where they have next to none.
+        /// Work of the busiest core, divided by the average of all cores, in the last fifth of a
+        /// second: 1 if all cores have equal work, the number of cores if one core has all work;
+        /// `null` if there is next to no work.
         imbalance: Option<f64>,
-        /// What serves: this process, or those that it watches over.
+        /// The serving processes: this process, or the instances that it supervises.
         instances: Vec<InstanceStatus>,
-        /// Instances that did not answer: they are being started, or hang.
+        /// Instances that did not answer, because they are being started or hang.
         silent: Vec<u32>,
     }
 }
 
 record! {
-    /// A process that serves.
+    /// A serving process.
     pub struct InstanceStatus {
-        /// Its number, from 0.
+        /// Number of the instance, from 0.
         instance: u32,
-        /// Number of the process.
+        /// Process id of the instance.
         pid: u32,
-        /// Time since the start of the process: its counts are since then.
+        /// Time since the start of the process. Counts of the instance begin then.
         uptime_s: f64,
-        /// The memory nodes of its cores.
+        /// The memory nodes of the cores.
         nodes: Vec<u32>,
-        /// Times that it was started again because it had ended.
+        /// Restarts of the instance after it had ended unexpectedly.
         restarts: u64,
-        /// The driver of its cores.
+        /// The I/O driver of the cores.
         io: String,
-        /// Its cores.
+        /// The cores.
         cores: Vec<CoreStatus>,
-        /// Connections open.
+        /// Open connections.
         connections: u64,
         /// Requests answered, or cut while being answered.
         requests: u64,
-        /// Answers cut because their file changed while it was sent.
+        /// Answers cut because the file changed while the server sent it.
         answers_cut: u64,
-        /// What is kept of the files served.
+        /// The cache of served files.
         cache: CacheStatus,
         /// The virtual hosts.
         hosts: HostsStatus,
@@ -100,13 +101,13 @@ record! {
         memory: MemoryStatus,
         /// The access log.
         log: LogStatus,
-        /// Notices given on standard error, by kind; kinds that never were are left out.
+        /// Notices on standard error, by kind. Kinds without notices are left out.
         notices: Vec<NoticeStatus>,
         /// The server's PHP pool; `null` without one.
         php: Option<PhpStatus>,
-        /// How many pools of their own hosts have.
+        /// Pools that belong to hosts.
         php_pools: u64,
-        /// Those of them that were started, the ones that run first.
+        /// The pools of hosts that have been started; running pools come first.
         php_pools_used: Vec<PhpPoolStatus>,
         /// CGI programs; `null` without any.
         cgi: Option<CgiStatus>,
@@ -116,73 +117,80 @@ record! {
 record! {
     /// One core: a pinned thread with its event loop.
     pub struct CoreStatus {
-        /// Its place among the cores, from 0.
+        /// Index of the core, from 0.
         core: u32,
-        /// The cpu it is pinned to.
+        /// The cpu to which the core is pinned.
         cpu: u64,
-        /// Share of the last fifth of a second that its thread ran, from 0 to 1.
+        /// Share of the last fifth of a second in which the thread ran, from 0 to 1.
         busy: f64,
-        /// Share of that time that it waited for its cpu, which others had.
+        /// Share of that time in which the thread waited for its cpu, because other threads had the
+        /// cpu.
         waited: f64,
-        /// Time its thread ran since the start.
+        /// Time that the thread has run since the start.
         cpu_s: f64,
-        /// Whether it answered within a second. If not, the eight fields below are those of its last answer.
+        /// Whether the core answered within a second. If not, the eight fields below are from the
+        /// last answer.
         answered: bool,
-        /// Connections open.
+        /// Open connections.
         connections: u64,
-        /// Of these, those that wait for their next request where its neighbours may take them.
+        /// Open connections that wait for their next request, where neighbours may take them.
         resting: u64,
         /// Connections refused with 503 because they had waited too long to be accepted.
         refused: u64,
-        /// Connections that each of its listeners lets wait to be accepted: fewer while more arrive than it can serve.
+        /// Maximum number of connections waiting to be accepted, for each listener of the core. The
+        /// maximum falls while more connections arrive than the core can serve.
         queue_max: u64,
-        /// Whether it polls its network card at this moment instead of waiting for interrupts.
+        /// Whether the core polls the network card at this moment instead of waiting for
+        /// interrupts.
         busy_polls: bool,
-        /// How often that began.
+        /// Times that the core began to poll the network card.
         busy_poll_begun: u64,
-        /// Spellings of paths it remembers.
+        /// Spellings of paths that the core remembers.
         paths: u64,
-        /// Requests for which it had to look a path up, or look again.
+        /// Requests for which the core looked up a path, for the first time or again.
         looked_up: u64,
         /// Requests answered, or cut while being answered.
         requests: u64,
-        /// Colors waiting for it.
+        /// Colors that are ready to run on the core.
         ready_colors: u64,
-        /// Connections accepted.
+        /// Accepted connections.
         accepted: u64,
-        /// Of these, those taken over from a neighbour that did not come to take them.
+        /// Accepted connections that came from the listener of a neighbour that did not accept them
+        /// in time.
         taken_over: u64,
-        /// Connections that a neighbour had accepted and did not come to: they came here between two requests.
+        /// Connections that a busy neighbour had accepted, moved here between two requests.
         moved: u64,
-        /// Connections for this core that the kernel has given to another, since too much work waited here (`--balance load-aware`).
+        /// Connections for this core that the kernel has given to another core, because too much
+        /// work waited here (`--balance load-aware`).
         sent_away: u64,
-        /// Of those accepted, those that were asked which cpu handles their packets: one in 16.
+        /// Accepted connections for which the core asked the kernel which cpu handles their
+        /// packets: one in 16.
         sampled: u64,
-        /// Of these, those whose packets its own cpu handles.
+        /// Sampled connections whose packets the core's cpu handles.
         sampled_here: u64,
     }
 }
 
 record! {
-    /// What is kept of the files served, all cores together.
+    /// The cache of served files, for all cores together.
     pub struct CacheStatus {
-        /// Contents in memory.
+        /// File contents in memory.
         content_bytes: u64,
-        /// The bound of these.
+        /// Maximum of `content_bytes`.
         content_bytes_max: u64,
-        /// Files held open.
+        /// Open files.
         descriptors: u64,
-        /// The bound of these.
+        /// Maximum of `descriptors`.
         descriptors_max: u64,
-        /// Paths remembered, found or not.
+        /// Remembered paths, of existing and of missing files.
         paths: u64,
-        /// The bound of these.
+        /// Maximum of `paths`.
         paths_max: u64,
-        /// Folders watched for changes.
+        /// Folders that the server watches for changes.
         watches: u64,
-        /// The bound of these.
+        /// Maximum of `watches`.
         watches_max: u64,
-        /// Times that the kernel lost events, and everything was looked up again.
+        /// Times that the kernel lost events, so that the server looked up every path again.
         overflows: u64,
     }
 }
@@ -190,13 +198,13 @@ record! {
 record! {
     /// The virtual hosts.
     pub struct HostsStatus {
-        /// How many there are.
+        /// Number of hosts.
         hosts: u64,
-        /// How many names they have.
+        /// Number of names of all hosts.
         names: u64,
-        /// Folders that are open.
+        /// Open folders.
         open: u64,
-        /// The bound of these.
+        /// Maximum of `open`.
         open_max: u64,
     }
 }
@@ -204,11 +212,11 @@ record! {
 record! {
     /// Memory of the process, as the kernel counts it.
     pub struct MemoryStatus {
-        /// Resident.
+        /// Resident memory.
         resident_bytes: u64,
-        /// Page tables: what a fork would have to copy.
+        /// Page tables, which a fork would have to copy.
         page_table_bytes: u64,
-        /// Of the resident memory, that on transparent huge pages.
+        /// Resident memory on transparent huge pages.
         transparent_huge_bytes: u64,
         /// Memory on reserved huge pages, which does not count as resident.
         reserved_huge_bytes: u64,
@@ -218,11 +226,11 @@ record! {
 record! {
     /// The access log.
     pub struct LogStatus {
-        /// Where it goes: `-`, a file, or `off`.
+        /// Destination: `-`, a file, or `off`.
         target: String,
-        /// Lines written.
+        /// Written lines.
         written: u64,
-        /// Records lost because it could not keep up or could not be written.
+        /// Records lost because the log could not keep up, or because a write failed.
         dropped: u64,
     }
 }
@@ -230,9 +238,9 @@ record! {
 record! {
     /// Notices of one kind.
     pub struct NoticeStatus {
-        /// What they are about.
+        /// The kind.
         kind: String,
-        /// How many there were, said or not.
+        /// Number of notices, including suppressed notices.
         count: u64,
     }
 }
@@ -240,51 +248,51 @@ record! {
 record! {
     /// A PHP pool.
     pub struct PhpStatus {
-        /// Children, and so connections that may be open at once.
+        /// Children, and therefore the maximum number of open connections to the pool.
         children: u64,
-        /// Connections open.
+        /// Open connections to the pool.
         open: u64,
-        /// Of these, those that serve a request.
+        /// Open connections that serve a request.
         busy: u64,
         /// Requests waiting for a child.
         queue: u64,
-        /// Requests that may wait; beyond: 503.
+        /// Maximum number of waiting requests; further requests get 503.
         queue_max: u64,
         /// Requests that got a child.
         requests: u64,
         /// Requests refused because the queue was full.
         refused: u64,
-        /// Requests that gave up waiting: out of time, or the client had gone.
+        /// Requests that stopped waiting, because their time was over or the client had gone.
         given_up: u64,
-        /// Requests repeated on a new connection because a kept one was stale.
+        /// Requests repeated on a new connection because a kept connection was stale.
         retried: u64,
         /// Requests that PHP did not answer properly.
         failed: u64,
-        /// Time waited for a child, on average.
+        /// Mean time that requests waited for a child.
         wait_s_mean: f64,
-        /// The longest of these.
+        /// Longest time that a request waited for a child.
         wait_s_max: f64,
-        /// Time a child took for a request, on average.
+        /// Mean time that a child took for a request.
         service_s_mean: f64,
-        /// The longest of these.
+        /// Longest time that a child took for a request.
         service_s_max: f64,
-        /// Times that the pool was started again because it had ended.
+        /// Restarts of the pool after it had ended unexpectedly.
         restarts: u64,
     }
 }
 
 record! {
-    /// A PHP pool of a host's own, or of several that ask for the same.
+    /// A PHP pool of one host, or of several hosts with the same settings.
     pub struct PhpPoolStatus {
-        /// The user it runs as, as the configuration names it; `null` if that is the server's choice.
+        /// The user of the pool, as in the configuration; `null` if the server chooses the user.
         user: Option<String>,
         /// `stopped`, `starting`, `running` or `stopping`.
         state: String,
-        /// Times that it was started.
+        /// Starts of the pool.
         starts: u64,
-        /// Time without a request after which it is stopped.
+        /// Time without a request after which the server stops the pool.
         idle_stop_s: f64,
-        /// What it does and has done; `restarts` are the times that it ended by itself.
+        /// The counters of the pool. `restarts` counts unexpected ends.
         pool: PhpStatus,
     }
 }
@@ -292,15 +300,15 @@ record! {
 record! {
     /// CGI programs.
     pub struct CgiStatus {
-        /// Those that run.
+        /// Running programs.
         running: u64,
-        /// The bound of these.
+        /// Maximum of `running`.
         running_max: u64,
-        /// Requests waiting for one to end.
+        /// Requests waiting for a program to end.
         waiting: u64,
-        /// Requests for programs that there are, answered or not.
+        /// Requests for existing programs, answered or not.
         requests: u64,
-        /// Of these, those that their program did not answer properly, or that got no turn.
+        /// Requests whose program gave no valid answer, or that got no turn.
         failed: u64,
     }
 }
@@ -334,7 +342,7 @@ pub fn reference_page() -> String {
     page
 }
 
-/// A Rust type as JSON knows it.
+/// The JSON type of a Rust type.
 fn kind_of(rust: &str) -> String {
     if let Some(inner) = rust.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')) {
         return format!("{} or `null`", kind_of(inner));

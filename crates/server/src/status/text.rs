@@ -89,7 +89,7 @@ impl Display for InstanceStatus {
     }
 }
 
-/// What came to the cores of an instance, and how.
+/// How connections came to the cores of an instance.
 fn accepted(cores: &[CoreStatus], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sum = |of: fn(&CoreStatus) -> u64| cores.iter().map(of).sum::<u64>();
     write!(
@@ -213,7 +213,7 @@ fn nodes_in_words(nodes: &[u32]) -> String {
     format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, numbers.join(", "))
 }
 
-/// How many cores that are.
+/// The number of cores, in words.
 pub(crate) fn cores_in_words(count: usize) -> String {
     if count == 1 { "1 core".to_owned() } else { format!("{count} cores") }
 }
@@ -226,7 +226,7 @@ fn times(count: u64) -> String {
     }
 }
 
-/// Bytes with one digit behind the point, in the largest unit that leaves something before it.
+/// Bytes in the largest unit that gives a number of at least one, with one decimal.
 struct Bytes(u64);
 
 impl Display for Bytes {
