@@ -1,7 +1,7 @@
-//! The connections that one core keeps, of all pools, and the task that lets them go.
+//! Idle connections of one core to all pools, and the task that closes them.
 //!
-//! The counts that decide who may have one stand in `pool.rs`; this is where they are. Used last, first: those that
-//! are not needed grow old and are closed.
+//! `pool.rs` counts the connections and decides which request gets one; this file holds them. The
+//! connection used last is reused first, so that surplus connections grow old and are closed.
 
 use super::{Php, stream::Connection};
 use crate::local;
@@ -15,22 +15,22 @@ use std::{
 };
 use vermeil::{now_ms, sleep};
 
-/// How often old ones are looked for while nothing is kept: never.
+/// Interval of checks while no connection is kept: practically never.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// What one core keeps.
+/// The idle connections of one core.
 #[derive(Default)]
 pub(crate) struct Idle {
-    /// By the number of the pool; only pools that something is kept of.
+    /// By pool number; only pools with idle connections.
     pools: HashMap<usize, OfPool>,
     janitor: Option<Waker>,
-    /// Whether the janitor has to listen to one more pool.
+    /// Whether the janitor must watch one more pool.
     is_changed: bool,
 }
 
 struct OfPool {
     php: Arc<Php>,
-    /// The oldest first, each with the time since when.
+    /// The oldest first, each with the time since when it is idle.
     kept: VecDeque<(Connection, u64)>,
 }
 
@@ -44,13 +44,13 @@ impl Idle {
         of_pool.kept.push_back((connection, now_ms()));
     }
 
-    /// The one used last.
+    /// Takes the connection used last.
     pub(super) fn take(&mut self, php: &Php) -> Option<Connection> {
         self.pools.get_mut(&php.number)?.kept.pop_back().map(|(connection, _)| connection)
     }
 
-    /// What other cores need: pools, and how many connections of each are to be closed. Ready also when there is one more
-    /// pool.
+    /// Reports the pools that other cores need, and the number of connections to close for each.
+    /// Also ready when one more pool must be watched.
     fn poll_reclaimed(&mut self, core: usize, context: &mut Context<'_>) -> Poll<Vec<(Arc<Php>, usize)>> {
         self.janitor = Some(context.waker().clone());
         if mem::take(&mut self.is_changed) {
@@ -71,7 +71,7 @@ impl Idle {
         of_pool.kept.drain(..count.min(of_pool.kept.len()));
     }
 
-    /// Closes what nobody has used for long, and forgets pools that nothing is kept of.
+    /// Closes connections that have been idle too long, and forgets pools without idle connections.
     fn close_old(&mut self, core: usize) {
         let now_ms = now_ms();
         for OfPool { php, kept } in self.pools.values_mut() {
@@ -83,7 +83,7 @@ impl Idle {
         self.pools.retain(|_, of_pool| !of_pool.kept.is_empty());
     }
 
-    /// How long until the next is old.
+    /// Time until the next connection is too old.
     fn next_old(&self) -> Duration {
         let due = self.pools.values().filter_map(|of_pool| {
             let (_, since_ms) = of_pool.kept.front()?;
@@ -93,7 +93,8 @@ impl Idle {
     }
 }
 
-/// Closes what other cores need, and what nobody has used for long. Runs until it is cancelled.
+/// Closes connections that other cores need, and connections idle for too long. Runs until
+/// cancelled.
 pub(crate) async fn watch(core: usize) {
     let mut look = sleep(NEVER);
     loop {

@@ -1,8 +1,10 @@
-//! PHP over FastCGI: a pool of our own or of others, connections that all cores share fairly, and one request's way.
+//! PHP over FastCGI: our own pool or an external pool, fair sharing of its connections among all
+//! cores, and the exchange of a request.
 //!
-//! Reading order: [`PhpOptions`], `run` (one request), `pool` (whose turn it is), `idle` (connections that are kept),
-//! `stream` (one connection), `unframe` (its answers), `own` (finding, starting and supervising PHP; pools on demand). What PHP shares with other programs is in
-//! `gateway`. Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
+//! Reading order: [`PhpOptions`], `run` (one request), `pool` (the queue for connections), `idle`
+//! (kept connections), `stream` (one connection), `unframe` (answers), `own` (finding, starting and
+//! supervising PHP; pools on demand). Code shared with other kinds of programs is in `gateway`.
+//! Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
 
 mod idle;
 mod options;
@@ -35,10 +37,10 @@ use std::sync::{
 use stream::Address;
 use vermeil_fastcgi::request::Persistence;
 
-/// How the names of PHP programs end, in any case of letters.
+/// The extension of PHP programs, compared without regard to case.
 pub(crate) const EXTENSION: &[u8] = b".php";
 
-/// What a folder's own program is called.
+/// The index program of a folder.
 pub(crate) const INDEX: &str = "index.php";
 
 /// Whether PHP runs the file at `path`, by its name.
@@ -47,27 +49,29 @@ pub(crate) fn is_named_php(path: &[u8]) -> bool {
     name.len() > EXTENSION.len() && crate::files::ends_with(name, EXTENSION)
 }
 
-/// How long a connection to a pool of our own is kept that nobody uses, in milliseconds. Guess: between two clicks;
-/// opening one costs 30 µs.
+/// Idle time after which a connection to our own pool is closed, in milliseconds. Guess: the time
+/// between two clicks; opening a connection costs 30 µs.
 const IDLE_MS: u64 = 10_000;
 
-/// PHP, as all cores share it.
+/// PHP, shared by all cores.
 #[derive(Debug)]
 pub(crate) struct Php {
-    /// Of its pool: 0 for one that is there from the server's start, or that others run; never used again otherwise.
+    /// Number of the pool: 0 for the server's first pool and for external pools. No other number is
+    /// used again.
     number: usize,
     pub(crate) pool: Arc<Pool>,
     address: Address,
     /// Whether connections are kept.
     persistence: Persistence,
-    /// How long a connection is kept that nobody uses, in milliseconds.
+    /// Idle time after which a connection is closed, in milliseconds.
     idle_ms: u64,
-    /// For a pool of our own: if nobody listens, it is being restarted.
+    /// `Some` for our own pool. If no process listens there, the pool is being restarted.
     restarts: Option<Arc<AtomicU64>>,
 }
 
 impl Php {
-    /// A pool that others run. Few of its connections are kept, and not for long: an idle one holds a child that others may need.
+    /// An external pool. Few of its connections are kept, and only briefly, because an idle
+    /// connection holds a child that other clients may need.
     pub(crate) fn of_others(options: &PhpOptions, cores: usize) -> Arc<Self> {
         let address = match &options.source {
             PhpSource::Unix(path) => Address::Unix(path.clone()),
@@ -84,7 +88,7 @@ impl Php {
         })
     }
 
-    /// The pool that was prepared; `restarts` counts how often it had to be started again.
+    /// The prepared pool; `restarts` counts its restarts.
     pub(crate) fn own(
         options: &PhpOptions,
         prepared: &Prepared,
@@ -101,7 +105,7 @@ impl Php {
         })
     }
 
-    /// The pool on demand that is `plan`.
+    /// The pool on demand of `plan`.
     fn on_demand(
         bounds: PoolBounds,
         plan: &Plan,
@@ -124,17 +128,17 @@ impl Php {
         self.restarts.is_some()
     }
 
-    /// Whether it is started and stopped while the server runs.
+    /// Whether the pool starts and stops while the server runs.
     fn is_on_demand(&self) -> bool {
         self.gate().is_some()
     }
 
-    /// Where it stands and how often it was started, if it runs on demand.
+    /// State and number of starts of a pool on demand.
     pub(crate) fn gate(&self) -> Option<(Gate, u64)> {
         self.pool.gate()
     }
 
-    /// What it is doing now, and has done.
+    /// The counts of the pool.
     pub(crate) fn snapshot(&self) -> PoolSnapshot {
         let restarts = self.restarts.as_ref().map_or(0, |restarts| restarts.load(Ordering::Relaxed));
         PoolSnapshot { restarts, ..self.pool.snapshot() }

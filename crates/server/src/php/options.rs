@@ -1,4 +1,4 @@
-//! What can be said about PHP: where it is, how much of it there is, and who may wait for it.
+//! Options of PHP: its source, the size of its pool, and the bounds of its queue.
 
 use crate::privileges::User;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -27,20 +27,21 @@ pub const IDLE_STOP: Duration = Duration::from_secs(60);
 /// gigabyte.
 pub const POOLS_MAX: usize = 64;
 
-/// How long a connection to a pool of others is kept that nobody uses. Guess: longer than between two requests where
-/// opening one costs anything, shorter than others notice.
+/// Idle time after which a connection to an external pool is closed. Guess: longer than between two
+/// requests where opening a connection costs anything, and too short for other clients of the pool
+/// to notice.
 pub const KEPT_IDLE: Duration = Duration::from_millis(250);
 
 /// PHP for one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhpOptions {
-    /// Where it is.
+    /// Source of PHP.
     pub source: PhpSource,
     /// Connections open at once: the children of the pool.
     pub children: usize,
     /// Connections to a pool of others that are kept between requests, for [`KEPT_IDLE`]. Default: a quarter of `children`.
     pub kept_max: usize,
-    /// Requests that may wait for one; beyond: 503. See [`QUEUE_MAX`].
+    /// Requests that may wait for a connection; beyond: 503. See [`QUEUE_MAX`].
     pub queue_max: usize,
     /// Requests after which a child of a pool of our own is replaced; 0: never. See [`REQUESTS_PER_CHILD`].
     pub requests_per_child: u32,
@@ -50,7 +51,7 @@ pub struct PhpOptions {
     pub new_privileges: NewPrivileges,
 }
 
-/// Where PHP is.
+/// The source of PHP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PhpSource {
     /// A pool of our own, of the php-fpm or php-cgi that is found.
@@ -59,12 +60,13 @@ pub enum PhpSource {
     Program(PathBuf),
     /// A FastCGI pool that others run, behind a UNIX socket.
     Unix(PathBuf),
-    /// The same, at an address.
+    /// A FastCGI pool that others run, at an address.
     Tcp(SocketAddr),
 }
 
-/// Connections to a pool of others that are kept unless told otherwise, for so many that may be open: a quarter. Each that
-/// is kept holds a child, which others may need; the rest of our share is always given back.
+/// Default number of kept connections to an external pool that allows `children` connections: a
+/// quarter. Each kept connection holds a child that other clients may need, so the rest is always
+/// given back.
 pub fn kept_of(children: usize) -> usize {
     children / 4
 }
@@ -83,7 +85,7 @@ impl PhpOptions {
         }
     }
 
-    /// The program of a pool of our own, if one was named.
+    /// The program of our own pool, if configured.
     pub(crate) fn program(&self) -> Option<&PathBuf> {
         match &self.source {
             PhpSource::Program(program) => Some(program),
@@ -91,26 +93,27 @@ impl PhpOptions {
         }
     }
 
-    /// Whether it is a pool of our own, not one that others run.
+    /// Whether the pool is our own, not an external pool.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self.source, PhpSource::Own | PhpSource::Program(_))
     }
 }
 
-/// A pool of its own for a host, started by the first request for it. Hosts that ask for the same share one.
+/// A pool of its own for a host, started by the first request for the host. Hosts with equal
+/// options share a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolOptions {
-    /// Who it runs as, if that is said. Default: as the server's own pool.
+    /// The user of the pool, if configured. Default: as the server's own pool.
     pub user: Option<User>,
-    /// Its children, and connections open to it at once. See [`HOST_CHILDREN`].
+    /// Children of the pool, and connections open at once. See [`HOST_CHILDREN`].
     pub children: usize,
-    /// Requests that may wait for one; beyond: 503. See [`QUEUE_MAX`].
+    /// Requests that may wait for a connection; beyond: 503. See [`QUEUE_MAX`].
     pub queue_max: usize,
     /// Requests after which a child is replaced; 0: never. See [`REQUESTS_PER_CHILD`].
     pub requests_per_child: u32,
-    /// How long it is kept without a request. See [`IDLE_STOP`].
+    /// How long the pool is kept without a request. See [`IDLE_STOP`].
     pub idle_stop: Duration,
-    /// Whether it may gain privileges by executing other programs. Default: no.
+    /// Whether the pool may gain privileges by executing other programs. Default: no.
     pub new_privileges: NewPrivileges,
 }
 
@@ -127,13 +130,13 @@ impl Default for PoolOptions {
     }
 }
 
-/// What holds for all pools of hosts together.
+/// Options of all pools of hosts together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolsOptions {
-    /// The php-cgi or php-fpm that they are of; nothing for the one that is found.
+    /// The php-cgi or php-fpm of the pools; `None` to search for a program.
     pub program: Option<PathBuf>,
-    /// How many run at once. Beyond: the one that is idle for the longest time is stopped, and without one requests
-    /// wait. See [`POOLS_MAX`].
+    /// Number of pools that run at once. Beyond: the pool that has been idle longest is stopped.
+    /// Without an idle pool, requests wait. See [`POOLS_MAX`].
     pub running_max: usize,
 }
 

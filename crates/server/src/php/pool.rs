@@ -1,18 +1,20 @@
-//! Who may use a connection to PHP, on all cores: as many connections as PHP has children, and a queue in front of
-//! them.
+//! Access to the connections of a PHP pool from all cores: as many connections as PHP has children,
+//! and a queue in front of them.
 //!
-//! A child serves one connection at a time, for as long as it is open. So every open connection, busy or idle, holds
-//! one of the *places*, of which there are as many as children; a connection that is kept idle by one core while
-//! requests wait on another would starve them. Therefore:
+//! A child serves a single connection for as long as the connection is open. So every open
+//! connection, busy or idle, holds one of the *places*, and there are as many places as children.
+//! An idle connection on one core would starve requests that wait on another core. Therefore:
 //!
-//! - requests wait in one queue for all cores and get their turn in its order; nobody overtakes;
-//! - a connection that becomes free goes to the first in the queue: as it is, if that waits on the same core, else it is closed
-//!   and its place goes there;
-//! - if all places are taken and some core keeps idle connections, that core is asked to close one.
+//! - Requests of all cores wait in one queue, first in, first out.
+//! - A connection that becomes free goes to the first request in the queue. If that request waits
+//!   on the same core, it gets the connection as it is. Otherwise the connection is closed and its
+//!   place moves to the request.
+//! - If all places are taken and some core keeps idle connections, that core is asked to close one.
 //!
-//! A pool that runs on demand has a *gate* besides (`pool/gate.rs`): while it is shut all requests wait.
+//! A pool on demand also has a *gate* (`pool/gate.rs`): while the gate is shut, all requests wait.
 //!
-//! Pure but for a mutex and wakers: connections themselves stand in `idle.rs`. Tested in `pool/tests.rs`.
+//! Pure but for a mutex and wakers, because `idle.rs` holds the connections themselves. Tested in
+//! `pool/tests.rs`.
 
 use super::snapshot::{Counters, PoolSnapshot};
 use gate::Demand;
@@ -39,7 +41,7 @@ pub(crate) struct PoolBounds {
     pub(crate) idle_max: usize,
 }
 
-/// What all cores share about the connections to PHP.
+/// State of the connections to PHP, shared by all cores.
 #[derive(Debug)]
 pub(crate) struct Pool {
     bounds: PoolBounds,
@@ -53,20 +55,20 @@ struct State {
     cores: Vec<CoreState>,
     queue: VecDeque<Ticket>,
     tickets: u64,
-    /// Places that were given to requests whose future has not seen it yet.
+    /// Places given to requests whose future has not noticed yet.
     granted: Vec<(TicketId, Turn)>,
     counters: Counters,
-    /// Of a pool that runs on demand.
+    /// `Some` for a pool on demand.
     demand: Option<Demand>,
-    /// Whether no connection is kept any more, because the pool is about to go.
+    /// Whether no connection is kept any more, because the pool is about to end.
     keeps_none: bool,
 }
 
 #[derive(Debug, Default)]
 struct CoreState {
-    /// Connections it keeps, and that nobody was given.
+    /// Idle connections of the core, not granted to a request.
     idle: usize,
-    /// Connections it was asked to close.
+    /// Connections that the core was asked to close.
     reclaimed: usize,
     janitor: Option<Waker>,
 }
@@ -81,25 +83,25 @@ struct Ticket {
     waker: Waker,
 }
 
-/// What a request may use.
+/// The connection that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// A connection that its core keeps.
+    /// An idle connection of the request's core.
     Kept,
-    /// A new one.
+    /// A new connection.
     New,
 }
 
-/// What becomes of a connection whose request is done.
+/// The fate of a connection after its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Its core keeps it.
+    /// The core keeps the connection.
     Keep,
-    /// It is closed, and its place is somebody else's already.
+    /// The connection is closed, and another request already has its place.
     Close,
 }
 
-/// As many requests wait as may.
+/// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueFull;
 
@@ -131,7 +133,7 @@ impl Pool {
         Waiting { pool: self.clone(), core, ticket: None }
     }
 
-    /// How many connections `core` is to close, and has to close now.
+    /// The number of connections that `core` must close now.
     pub(crate) fn poll_reclaimed(&self, core: usize, context: &mut Context<'_>) -> Poll<usize> {
         let mut state = self.lock();
         let core = &mut state.cores[core];
@@ -149,7 +151,8 @@ impl Pool {
         state.dispatch(self.bounds);
     }
 
-    /// Whether `core` may close a connection that nobody has used for long, which gives its place back.
+    /// Whether `core` may close a connection that has been idle too long; if so, gives its place
+    /// back.
     pub(crate) fn retire(&self, core: usize) -> bool {
         let mut state = self.lock();
         let of_core = &mut state.cores[core];
@@ -161,19 +164,19 @@ impl Pool {
         true
     }
 
-    /// Keeps no connection from now on that nobody waits for.
+    /// From now on, keeps connections only for waiting requests.
     pub(crate) fn keep_none(&self) {
         let mut state = self.lock();
         state.keeps_none = true;
         state.dispatch(self.bounds);
     }
 
-    /// Whether turns were given that nobody has taken yet.
+    /// Whether some granted turns have not been taken yet.
     pub(crate) fn has_granted(&self) -> bool {
         !self.lock().granted.is_empty()
     }
 
-    /// What it is doing now, and has done.
+    /// The counts of the pool.
     pub(crate) fn snapshot(&self) -> PoolSnapshot {
         let state = self.lock();
         state.counters.snapshot(self.bounds, state.open, state.idle(), state.queue.len())
@@ -185,7 +188,7 @@ impl Pool {
 }
 
 impl State {
-    /// Connections that serve nobody.
+    /// Number of connections without a request, including those that cores must close.
     fn idle(&self) -> usize {
         self.cores.iter().map(|core| core.idle + core.reclaimed).sum()
     }
@@ -194,7 +197,7 @@ impl State {
         self.demand.as_ref().is_some_and(Demand::is_shut)
     }
 
-    /// A turn for `core`, if there is one now.
+    /// Takes a turn for `core`, if a place or a kept connection is free.
     fn take(&mut self, core: usize, bounds: PoolBounds) -> Option<Turn> {
         if self.is_shut() {
             return None;
@@ -210,7 +213,7 @@ impl State {
         None
     }
 
-    /// Gives turns to those who wait, first come first served, and has idle connections closed for the others.
+    /// Gives turns to waiting requests in order. Asks cores to close idle connections for the rest.
     fn dispatch(&mut self, bounds: PoolBounds) {
         while let Some(first) = self.queue.front() {
             let Some(turn) = self.take(first.core, bounds) else { break };
@@ -218,7 +221,7 @@ impl State {
             self.granted.push((ticket.id, turn));
             ticket.waker.wake();
         }
-        // What is kept of a pool that is being stopped is of no use to anybody.
+        // Idle connections of a pool that is about to stop have no further use.
         let are_vain = self.is_shut() || self.keeps_none && self.queue.is_empty();
         let mut wanted = if are_vain { usize::MAX } else { self.queue.len() };
         for core in &mut self.cores {
@@ -238,7 +241,7 @@ impl State {
         self.tell_supervisor();
     }
 
-    /// Takes back a turn that was not used.
+    /// Takes back an unused turn.
     fn give_back(&mut self, core: usize, turn: Turn, bounds: PoolBounds) {
         match turn {
             Turn::Kept => self.cores[core].idle += 1,
@@ -248,7 +251,7 @@ impl State {
     }
 }
 
-/// A request that waits for its turn. Dropped before, it leaves the queue.
+/// A request in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pool: Arc<Pool>,
@@ -257,7 +260,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Ready with the turn, or because the queue is full.
+    /// Ready with the turn, or with an error if the queue is full.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, QueueFull>> {
         let pool = self.pool.clone();
         let mut state = pool.lock();
@@ -319,14 +322,15 @@ impl Drop for Waiting {
             }
             None => {
                 state.queue.retain(|ticket| ticket.id != id);
-                // Whom it held up is first now.
+                // The dropped request may have held up the next request.
                 state.dispatch(self.pool.bounds);
             }
         }
     }
 }
 
-/// A place among the connections, for one request. Dropped, it is free: the connection must have been closed.
+/// A place among the connections, for one request. Dropping it frees the place, so the connection
+/// must be closed by then.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pool: Arc<Pool>,
@@ -336,13 +340,13 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// What it allows.
+    /// The connection that the lease allows.
     pub(crate) fn turn(&self) -> Turn {
         self.turn
     }
 
-    /// The request is done and the connection could be used again. If it is to be kept, `keep` is called before
-    /// anybody can be given it.
+    /// Ends a request whose connection can be used again. To keep the connection, `finish` calls
+    /// `keep` before another request can get it.
     pub(crate) fn finish(mut self, keep: impl FnOnce()) -> Fate {
         self.done = true;
         let pool = self.pool.clone();

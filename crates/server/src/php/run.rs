@@ -1,9 +1,12 @@
-//! One request to PHP: its content, its turn, its connection, its exchange.
+//! One request to PHP: its content, its turn, its connection and the exchange.
 //!
-//! A kept connection may have been closed by its child at the same moment. If nothing came back on it and the method is
-//! safe, the request is repeated on a new one, once; anything else could be done twice. Others close connections as they
-//! like, so what cannot be repeated is never sent on one that was kept to their pool. A client that goes while its
-//! request waits leaves the queue; one that goes later costs the connection, by whose end PHP notices.
+//! A child may close a kept connection just as a request starts. If nothing has arrived on that
+//! connection and the method is safe, the server repeats the request once on a new connection. Any
+//! other request could take effect twice. External pools close connections at will, so a request
+//! that cannot be repeated never uses a kept connection to them.
+//!
+//! If the client leaves while its request waits, the request leaves the queue. If the client leaves
+//! later, the server closes the connection, which tells PHP.
 
 use super::{
     Php,
@@ -33,10 +36,10 @@ use vermeil_http::{
     gateway::{Invocation, Link, Script},
 };
 
-/// How long after a failed attempt a pool of our own is tried again: it is being restarted.
+/// Pause between attempts to connect to our own pool while it is being restarted.
 const RESTART_PAUSE: Duration = Duration::from_millis(20);
 
-/// A request and where it goes.
+/// A request and its destination.
 struct Run<'a> {
     php: &'a Arc<Php>,
     options: &'a GatewayOptions,
@@ -66,7 +69,7 @@ pub(crate) async fn run(
     let asked = Instant::now();
     let lease = turn(connection, php, core, options.timeouts.queue).await;
     let lease = lease.inspect_err(|failure| {
-        // Who is refused is counted where that is decided.
+        // The pool counts refused requests itself.
         let waited = !matches!(failure, Failure::QueueFull(_));
         php.pool.count(|counters| counters.given_up += u64::from(waited));
     })?;
@@ -83,7 +86,7 @@ pub(crate) async fn run(
     result
 }
 
-/// Waits for a turn, as long as the client does and it is not late.
+/// Waits for a turn while the client stays and the time limit has not passed.
 async fn turn(
     connection: &mut Connection,
     php: &Php,
@@ -91,7 +94,7 @@ async fn turn(
     patience: Duration,
 ) -> Result<Lease, Failure> {
     let mut waiting = php.pool.ask(core);
-    // As a rule there is a turn at once, and no limit is needed.
+    // Usually a turn is free at once, so no limit is needed.
     let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
     let full = |_| Failure::QueueFull(php.pool.snapshot().queue);
     if let Poll::Ready(turn) = first {
@@ -146,8 +149,9 @@ impl Run<'_> {
     ) -> Result<Relayed, Broken> {
         let (mut writer, mut reader) = php.begin(self.php.persistence, |params| {
             params.pair(b"UNIQUE_ID", &self.call.name.digits());
-            // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the program. Our own pool is
-            // told otherwise; of others we do not know.
+            // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the
+            // program. Our own pool has another setting; the setting of an external pool is
+            // unknown.
             let withheld: &[u8] = if self.php.is_ours() { b"" } else { b"PATH_TRANSLATED" };
             self.invocation(|invocation| {
                 invocation.variables(|name, value| {
@@ -183,7 +187,7 @@ impl Run<'_> {
         });
     }
 
-    /// Whether the request can be made again without anything being done twice.
+    /// Whether repeating the request cannot make it take effect twice.
     fn may_repeat(&self, broken: &Broken) -> bool {
         let is_stale = matches!(broken.failure, Failure::Program(Trouble::Connection(_) | Trouble::Ended));
         self.is_safe() && is_stale && broken.was_silent
@@ -214,10 +218,11 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Gives the connection's place back, and keeps the connection if it can be used again and nobody else needs the place.
+/// Gives the place back. Keeps the connection if it is reusable and no other request needs the
+/// place.
 ///
-/// What is left of the answer has not been sent by then. So a slow client holds no child, and who waits here for this one
-/// is let ahead: the child has its next request before the client has its answer.
+/// The rest of the answer has not been sent yet, so a slow client holds no child. A request waiting
+/// on this core goes first: the child gets its next request before the client gets its answer.
 async fn finish(lease: Lease, connection: PhpConnection, php: &Arc<Php>, result: &Result<Relayed, Broken>) {
     if result.is_err() {
         connection.abort().await;

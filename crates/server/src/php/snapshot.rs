@@ -1,4 +1,4 @@
-//! What a pool is doing and has done, for status and metrics.
+//! Counts of a pool, for status and metrics.
 
 use super::pool::PoolBounds;
 
@@ -9,7 +9,7 @@ pub struct PoolSnapshot {
     pub connections_max: usize,
     /// Connections open.
     pub open: usize,
-    /// Of these, those that serve a request.
+    /// Connections that serve a request.
     pub busy: usize,
     /// Requests waiting.
     pub queue: usize,
@@ -27,18 +27,19 @@ pub struct PoolSnapshot {
     pub failed: u64,
     /// Time from asking for a turn to having it, all requests together, in nanoseconds.
     pub wait_ns_sum: u64,
-    /// The longest of these.
+    /// The longest of these waits, in nanoseconds.
     pub wait_ns_max: u64,
     /// Time from the turn to the end of the answer, all requests together, in nanoseconds.
     pub service_ns_sum: u64,
-    /// The longest of these.
+    /// The longest of these times, in nanoseconds.
     pub service_ns_max: u64,
-    /// Times that the pool was started anew because it had ended; nothing for a pool that is not ours.
+    /// Number of restarts after the pool ended; 0 for an external pool.
     pub restarts: u64,
 }
 
 impl PoolSnapshot {
-    /// How long the last of those who wait will, in nanoseconds: what each takes is what they took so far.
+    /// Expected wait of the last request in the queue, in nanoseconds, at the mean service time so
+    /// far.
     pub(crate) fn waiting_ns(&self) -> u64 {
         let each = self.service_ns_sum.checked_div(self.requests).unwrap_or_default();
         (self.queue as u64).saturating_mul(each) / self.connections_max.max(1) as u64

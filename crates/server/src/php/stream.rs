@@ -1,9 +1,9 @@
 //! One connection to a FastCGI application, and one request on it.
 //!
-//! What goes out: the parameters, with the content behind them if there is little, else in pieces as the application
-//! takes them. What comes in is read through `vermeil_fastcgi::Response`. A connection is used again only if the last
-//! answer ended cleanly and nothing came behind it; each request has another number, so that late output is not taken
-//! for an answer.
+//! The request is sent as parameters with short content behind them; longer content follows in
+//! pieces as the application takes it. The answer is read through `vermeil_fastcgi::Response`. A
+//! connection is reused only if the last answer ended cleanly and no byte followed. Each request
+//! has another number, so that late output is not mistaken for an answer.
 
 use super::unframe::{make_room, unframe};
 use crate::{
@@ -25,7 +25,8 @@ use vermeil_fastcgi::{
     request::{self, Params, Persistence},
 };
 
-/// What is received at once of an answer that does not fit into a receive buffer of the driver's, as far as one can tell.
+/// Length from which a receive counts as part of a long answer: a full receive buffer of the
+/// driver.
 const LONG_BYTES: usize = DriverOptions::RECV_BUFFER_BYTES as usize;
 
 /// Where an application listens.
@@ -49,7 +50,7 @@ impl std::fmt::Display for Address {
 pub(crate) struct Connection {
     stream: TcpStream,
     id: RequestId,
-    /// Received and not read. Once an answer was long it has room for another.
+    /// Received and unread bytes. After a long answer the buffer has room for another.
     buffer: Vec<u8>,
     /// Whether the last answer ended so that another request may follow.
     is_clean: bool,
@@ -64,20 +65,23 @@ impl Connection {
         Ok(Self { stream, id: RequestId::FIRST, buffer: Vec::new(), is_clean: true })
     }
 
-    /// Whether it can be used again: its last answer ended cleanly, and neither bytes nor an end have come since.
+    /// Whether the connection is reusable: the last answer ended cleanly, and neither bytes nor an
+    /// end of stream have come since.
     pub(crate) async fn is_alive(&mut self) -> bool {
         let Self { stream, buffer, is_clean, .. } = self;
         let silent = poll_fn(|context| Poll::Ready(stream.poll_recv(context, buffer).is_pending())).await;
         *is_clean && silent && buffer.is_empty()
     }
 
-    /// Whether the connection may be kept: the last request was taken whole, and its answer ended cleanly.
+    /// Whether the connection may be kept: the last request was sent whole, and its answer ended
+    /// cleanly.
     pub(crate) async fn may_be_kept(&self) -> bool {
-        // An application may end its answer without having read what it was sent. Behind half a record nothing is read.
+        // An application may end its answer before it has read the request. After half a record the
+        // application could not parse another request.
         self.is_clean && self.buffer.is_empty() && self.is_sent().await
     }
 
-    /// Whether the last send is through.
+    /// Whether the last send is complete.
     async fn is_sent(&self) -> bool {
         let mut sent = std::pin::pin!(self.stream.sent());
         poll_fn(|context| Poll::Ready(matches!(sent.as_mut().poll(context), Poll::Ready(Ok(_))))).await
@@ -101,11 +105,11 @@ impl Connection {
         (writer, ResponseReader { stream, buffer, response: Response::new(*id), is_clean })
     }
 
-    /// Tells the application that nobody waits for its answer any more, as far as that can be done at once.
+    /// Tells the application to abandon its answer, if that is possible without waiting.
     pub(crate) async fn abort(self) {
         let mut record = Vec::new();
         request::abort(&mut record, self.id);
-        // A send under way would be cut in two by another.
+        // Another send would split a send that is under way.
         if self.is_sent().await && self.stream.send(record, Bytes::new(), More::No).is_ok() {
             let mut taken = std::pin::pin!(self.stream.sent());
             poll_fn(|context| Poll::Ready(taken.as_mut().poll(context).is_ready())).await;
@@ -113,17 +117,17 @@ impl Connection {
     }
 }
 
-/// The way to the application.
+/// Writes a request to the application.
 pub(crate) struct RequestWriter<'a> {
     stream: &'a TcpStream,
     id: RequestId,
-    /// Beginning and parameters, until they are sent.
+    /// Begin record and parameters, until sent.
     first: Vec<u8>,
 }
 
 impl RequestWriter<'_> {
-    /// Sends once what was sent before is through. The last send is not waited for, which would cost a system call of its own:
-    /// the answer tells.
+    /// Waits for the previous send, then sends. The last send is not awaited, because waiting costs
+    /// a system call and the answer shows whether the send succeeded.
     async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
         self.stream.sent().await?;
         self.stream.send(head, body, More::No)
@@ -156,7 +160,7 @@ impl Writer for RequestWriter<'_> {
     }
 }
 
-/// The way back.
+/// Reads the answer of the application.
 pub(crate) struct ResponseReader<'a> {
     stream: &'a TcpStream,
     buffer: &'a mut Vec<u8>,

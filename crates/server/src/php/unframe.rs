@@ -1,32 +1,34 @@
-//! An answer taken out of its records.
+//! Extracts an answer from its FastCGI records.
 //!
-//! What of it is short is copied. Long output stays where it was received, and the relay gets that memory: the contents of
-//! several records are moved together, the short to the long. Tested below.
+//! Short output is copied. Long output stays in the receive buffer, and the relay takes over that
+//! memory. The contents of several records are joined by moving the shorter to the longer. Tested
+//! below.
 
 use crate::gateway::{ErrorLines, PIECE_BYTES, Read, Trouble, Written};
 use std::{mem, ops::Range};
 use vermeil_fastcgi::{Event, ProtocolStatus, Response, Step};
 
-/// Room for what is received of a long answer at once: a piece as it is sent, and as much again, since PHP writes in one go
-/// whatever its script does.
+/// Receive buffer for a long answer: one piece as it is sent, and as much again, because PHP fills
+/// its output buffer whatever the script does.
 const ROOM_BYTES: usize = 2 * PIECE_BYTES;
 
-/// Bytes from which on output stays where it was received: a quarter of the room, so that what waits for a client holds at
-/// most four times its memory.
+/// Length from which output stays in the receive buffer. A quarter of the buffer, so that output
+/// waiting for a client holds at most four times its size.
 const STAYS_BYTES: usize = ROOM_BYTES / 4;
 
-/// Makes room for a long answer where it is `received`. Once there is room it stays: what stands there is taken out, or taken over,
-/// before more is received.
+/// Makes room for a long answer in `received`. The room persists, because the content is copied out
+/// or taken over before the next receive.
 pub(super) fn make_room(received: &mut Vec<u8>) {
     if received.capacity() < ROOM_BYTES {
         received.reserve(ROOM_BYTES);
     }
 }
 
-/// Reads what was `received`, and leaves there what more is needed for; nothing if it was not enough for anything.
+/// Reads the records in `received` and leaves incomplete bytes there. Returns `None` if they hold
+/// neither output nor the end of the answer.
 ///
 /// # Errors
-/// It is not what an application may answer, or not this request's answer.
+/// The bytes are no valid answer, or the answer of another request.
 pub(super) fn unframe(
     response: &mut Response,
     received: &mut Vec<u8>,
@@ -37,7 +39,7 @@ pub(super) fn unframe(
     let stays = output.has_none_behind() && received.len() >= STAYS_BYTES;
     let mut staying = 0..0;
     if !stays {
-        // At once, instead of by and by.
+        // Reserve once instead of growing step by step.
         output.end().reserve(received.len());
     }
     while let Some(Step { consumed, event }) = response.read(&received[at..])? {
@@ -72,7 +74,8 @@ pub(super) fn unframe(
     Ok(found)
 }
 
-/// Moves the shorter of what stands at `first`, if that is anything, and at `next` to the other; gives where both are.
+/// Joins two ranges of `bytes` by moving the shorter next to the longer, and returns the joined
+/// range.
 fn joined(bytes: &mut [u8], first: Range<usize>, next: Range<usize>) -> Range<usize> {
     if first.is_empty() {
         return next;
@@ -132,7 +135,8 @@ mod tests {
         }
     }
 
-    /// It was made again for each answer, twice as large, and the answer copied there.
+    /// Once the buffer was made again for each answer, twice as large, and the answer was copied
+    /// there.
     #[test]
     fn room_is_made_once() {
         let mut received = vec![b'x'; 100];
@@ -144,7 +148,7 @@ mod tests {
         assert_eq!((received.as_ptr(), received.capacity()), (place, room));
     }
 
-    /// What was set aside before is first, and is not in its way.
+    /// Output set aside earlier comes first.
     #[test]
     fn long_output_stays_behind_what_was_set_aside() {
         let mut output = Written::default();

@@ -1,13 +1,14 @@
-//! Pools that run on demand: a gate in front of the pool's places, and the bell by which a pool tells its supervisor
-//! that it is wanted, or not any more.
+//! Pools on demand: a gate in front of the pool's places, and a bell that wakes the supervisor when
+//! a pool is wanted or has become idle.
 //!
 //! ```text
 //! Stopped ──▶ Starting ──▶ Open ──▶ Closing ──▶ Stopped
 //!    ▲ rings when a request waits      │ no more turns; rings when the last request is done
 //! ```
 //!
-//! Shut, the gate gives no turns: requests wait in the pool's queue, within its bounds, and none is lost to a pool that
-//! is being stopped. All transitions are the supervisor's (`own/demand.rs`). Tested in `pool/tests.rs`.
+//! A shut gate gives no turns. Requests wait in the pool's queue, within its bounds, so a pool that
+//! is being stopped loses no request. Only the supervisor changes the state (`own/demand.rs`).
+//! Tested in `pool/tests.rs`.
 
 use super::{Pool, PoolBounds, State};
 use rustix::{
@@ -24,22 +25,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where a pool stands.
+/// State of a pool on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// It does not run.
+    /// The pool does not run.
     #[default]
     Stopped,
-    /// It was asked for.
+    /// The pool was asked for.
     Starting,
-    /// It serves.
+    /// The pool serves.
     Open,
-    /// It serves what it has, and will be stopped.
+    /// The pool finishes its requests, and is stopped then.
     Closing,
 }
 
 impl Gate {
-    /// For people.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -50,12 +51,12 @@ impl Gate {
     }
 }
 
-/// How the pools of one supervisor reach it.
+/// The bell by which all pools wake their supervisor.
 #[derive(Debug)]
 pub(crate) struct Bell {
     descriptor: OwnedFd,
     rung_by: Mutex<Vec<usize>>,
-    /// Whether pools that become idle ring: others wait for their place.
+    /// Whether pools that become idle ring, because other pools wait for a slot.
     is_pressed: AtomicBool,
 }
 
@@ -67,7 +68,7 @@ impl Bell {
         Ok(Arc::new(Self { descriptor, rung_by: Mutex::default(), is_pressed: AtomicBool::new(false) }))
     }
 
-    /// Readable when it was rung.
+    /// Readable after a ring.
     pub(crate) fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
     }
@@ -77,33 +78,34 @@ impl Bell {
         self.wake();
     }
 
-    /// Wakes the supervisor without a reason.
+    /// Wakes the supervisor for no particular pool.
     pub(crate) fn wake(&self) {
         // A counter that is full is readable.
         let _ = write(&self.descriptor, &1u64.to_ne_bytes());
     }
 
-    /// The numbers of the pools that have rung.
+    /// Returns the numbers of the pools that have rung.
     pub(crate) fn heard(&self) -> Vec<usize> {
         let _ = read(&self.descriptor, &mut [0; 8]);
         std::mem::take(&mut self.rung_by.lock().expect("nothing panics under this lock"))
     }
 
-    /// Whether pools that become idle are to ring from now on.
+    /// Sets whether pools that become idle ring.
     pub(crate) fn press(&self, is_pressed: bool) {
-        // Relaxed: it is read under the lock of a pool that the supervisor looks at afterwards.
+        // Relaxed, because pools read it under their lock and the supervisor takes that lock
+        // afterwards.
         self.is_pressed.store(is_pressed, Ordering::Relaxed);
     }
 }
 
-/// What a pool that runs on demand has besides.
+/// Additional state of a pool on demand.
 #[derive(Debug)]
 pub(super) struct Demand {
     gate: Gate,
     bell: Arc<Bell>,
     number: usize,
     has_rung: bool,
-    /// Since when nobody is served and nobody waits.
+    /// Start of the current time without requests, served or waiting.
     idle_since: Instant,
     opened: u64,
 }
@@ -121,7 +123,7 @@ impl Demand {
 }
 
 impl State {
-    /// Rings if there is something to tell. To be called after every change.
+    /// Rings if the supervisor must act. Call after every change.
     pub(super) fn tell_supervisor(&mut self) {
         if self.demand.is_none() {
             return;
@@ -145,14 +147,14 @@ impl State {
 /// Why a pool was not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StillUsed {
-    /// Somebody is served, or waits.
+    /// Requests are being served, or wait.
     Busy,
-    /// It is idle, and has so much time left.
+    /// The pool is idle, with this much time left.
     For(Duration),
 }
 
 impl Pool {
-    /// The pool `number` of those that ring `bell`: stopped.
+    /// Creates pool `number`, stopped, with `bell` as its bell.
     pub(crate) fn on_demand(bounds: PoolBounds, cores: usize, bell: &Arc<Bell>, number: usize) -> Arc<Self> {
         let demand = Demand {
             gate: Gate::Stopped,
@@ -165,31 +167,31 @@ impl Pool {
         Self::with(bounds, cores, Some(demand))
     }
 
-    /// Where it stands, and how often it was opened; nothing for a pool that always runs.
+    /// State, and number of times opened; `None` for a pool that always runs.
     pub(crate) fn gate(&self) -> Option<(Gate, u64)> {
         self.lock().demand.as_ref().map(|demand| (demand.gate, demand.opened))
     }
 
-    /// Whether somebody waits. From now on it rings again.
+    /// Whether requests wait. Rearms the bell.
     pub(crate) fn is_wanted(&self) -> bool {
         let mut state = self.lock();
         state.demand_mut().has_rung = false;
         !state.queue.is_empty()
     }
 
-    /// Whether nobody is served.
+    /// Whether no request is being served.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut state = self.lock();
         state.demand_mut().has_rung = false;
         state.open == state.idle()
     }
 
-    /// It is being started.
+    /// Marks the pool as starting.
     pub(crate) fn set_starting(&self) {
         self.lock().demand_mut().gate = Gate::Starting;
     }
 
-    /// It serves: who waits gets a turn.
+    /// Opens the gate, so waiting requests get turns.
     pub(crate) fn set_open(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();
@@ -198,17 +200,17 @@ impl Pool {
         state.dispatch(self.bounds);
     }
 
-    /// It gives no more turns, and rings when it is quiet.
+    /// Shuts the gate. The pool rings once no request is being served.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.demand_mut().gate = Gate::Closing;
         state.dispatch(self.bounds);
     }
 
-    /// Closes it if nobody has used it for `time`.
+    /// Shuts the gate if the pool has been idle for `time`.
     ///
     /// # Errors
-    /// It is in use, or was a moment ago.
+    /// The pool is in use, or was used within `time`.
     pub(crate) fn close_if_idle(&self, time: Duration) -> Result<(), StillUsed> {
         let mut state = self.lock();
         if state.open > state.idle() || !state.queue.is_empty() {
@@ -223,14 +225,14 @@ impl Pool {
         Ok(())
     }
 
-    /// How long nobody has used it; nothing if somebody does.
+    /// Idle time of the pool; `None` while it is in use.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let mut state = self.lock();
         let is_idle = state.open == state.idle() && state.queue.is_empty();
         is_idle.then(|| state.demand_mut().idle_since.elapsed())
     }
 
-    /// It does not run any more; rings if somebody waits.
+    /// Marks the pool as stopped. Rings if requests wait.
     pub(crate) fn set_stopped(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();

@@ -1,4 +1,5 @@
-//! Turns in the order of the queue, across cores; nothing is lost whoever goes; idle connections starve nobody.
+//! Turns follow the order of the queue across cores; a dropped request loses no place; idle
+//! connections starve no request.
 
 use super::{gate::Gate, *};
 use proptest::prelude::*;
@@ -71,7 +72,7 @@ fn turns_come_in_the_order_of_the_queue_and_wake() {
     let (mut first, mut second) = (pool.ask(1), pool.ask(0));
     assert!(first.poll(&mut Context::from_waker(&waker)).is_pending());
     assert!(poll(&mut second).is_pending());
-    // The second waits on the same core, but it does not overtake.
+    // The second request waits on the same core, but must not overtake.
     assert_eq!(lease.finish(|| panic!("nobody of this core is first")), Fate::Close);
     assert!(bell.0.load(Ordering::Relaxed));
     assert!(poll(&mut second).is_pending());
@@ -189,7 +190,7 @@ fn no_more_is_kept_than_may_be() {
     assert_eq!(pool.snapshot().open, 1);
 }
 
-/// What may happen to a pool of two cores.
+/// An event of a pool with two cores.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(usize),
@@ -224,7 +225,7 @@ proptest! {
         let pool = pool(connections_max, 5);
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut leases: Vec<(usize, Lease)> = Vec::new();
-        // Connections that each core keeps, as the cores themselves would count them.
+        // Connections that each core keeps, as counted by the cores themselves.
         let mut kept: BTreeMap<usize, usize> = BTreeMap::new();
         let take = |core: usize, lease: Lease, kept: &mut BTreeMap<usize, usize>, leases: &mut Vec<_>| {
             if lease.turn() == Turn::Kept {
@@ -267,7 +268,8 @@ proptest! {
             prop_assert!(open <= connections_max);
             prop_assert!(leases.len() + kept.values().sum::<usize>() <= open);
         }
-        // In the end everybody gets a turn: one round to be in the queue, one for the janitors to make room.
+        // At the end every request gets a turn: one round to enter the queue, another for the
+        // janitors to make room.
         leases.clear();
         let mut rounds = 0;
         while !waiting.is_empty() {
