@@ -1,8 +1,9 @@
 //! The hot path: a core's map from request paths, of all sites, to shared entries.
 //!
 //! A hit hashes the path, compares the path and reads two flags. A hit decodes, allocates and locks
-//! nothing, and writes nothing that other cores read. All other work is a [`Job`]. The map has a
-//! bound of its own, because a file has any number of spellings. Tested in `tests/`.
+//! nothing. Apart from the mark of use, which is set once per eviction scan, a hit writes nothing
+//! that other cores read. All other work is a [`Job`]. The map has a bound of its own, because a
+//! file has any number of spellings. Tested in `tests/`.
 
 use super::{
     entry::Entry,

@@ -1,7 +1,8 @@
-//! The page that shows what is in a folder.
+//! The page that lists a folder.
 //!
-//! Made by a job for each request and not kept: reading a folder waits for the disk. Shows what would be served, so no
-//! dotfiles and nothing but files and folders. Tested in `listing/tests.rs`.
+//! A job makes the page for each request, because reading a folder waits for the disk. The page is
+//! not cached. The page shows only names that the site serves: files and folders, no dotfiles.
+//! Tested in `listing/tests.rs`.
 
 use super::{
     open::{Identity, Purpose, Way, open, reached},
@@ -23,7 +24,7 @@ use vermeil_io::CacheOnly;
 #[cfg(test)]
 mod tests;
 
-/// Makes the page of one folder; to be run where waiting is allowed.
+/// Makes the page of a folder; to be run on a thread that may wait.
 pub struct ListingJob {
     site: Arc<Site>,
     path: Box<[u8]>,
@@ -34,19 +35,19 @@ pub struct ListingJob {
 /// A page, ready to send.
 #[derive(Debug)]
 pub struct ListingPage {
-    /// Status line and fields of a 200; `Date`, `Connection` and the empty line are missing.
+    /// Status line and fields of a 200. The sender adds `Date`, `Connection` and the empty line.
     pub head: Vec<u8>,
     /// The page.
     pub body: Vec<u8>,
 }
 
-/// A name, and what it is.
+/// A name, and the kind of its file.
 type Name = (Kind, Box<[u8]>);
 
 /// Most names of a folder that are read. A bound for memory: some 60 MB.
 const NAMES_READ_MAX: usize = 1 << 20;
 
-/// Which page this is, from 1, and of how many.
+/// The number of this page, from 1, and the number of pages.
 #[derive(Clone, Copy)]
 struct Pages {
     number: usize,
@@ -82,7 +83,7 @@ impl ListingJob {
     /// Reads the folder and makes its page.
     ///
     /// # Errors
-    /// The status of the answer, if the folder has gone or must not be read.
+    /// The status of the answer, if the folder is gone or may not be read.
     pub fn run(self) -> Result<ListingPage, Status> {
         let root = self.site.root();
         let (names, completeness) = self.names(&root).map_err(status)?;
@@ -134,7 +135,7 @@ impl ListingJob {
         Ok((names, completeness))
     }
 
-    /// What a name is, if it is still there and would be served.
+    /// The row of a name, if the file still exists and the site would serve the file.
     fn item(&self, root: &Root, (_, name): Name) -> Option<Item> {
         let (kind, found) = self.look(root, &name)?;
         Some(Item { name, kind, bytes: found.bytes, modified_seconds: found.modified.seconds })
@@ -173,7 +174,7 @@ fn status(errno: Errno) -> Status {
     }
 }
 
-/// The order people expect: letters without regard to case, numbers by their value.
+/// The order that people expect: letters without regard to case, numbers by their value.
 fn natural(a: &[u8], b: &[u8]) -> Ordering {
     let (mut x, mut y) = (a, b);
     while let (Some(&first), Some(&second)) = (x.first(), y.first()) {
@@ -191,7 +192,7 @@ fn natural(a: &[u8], b: &[u8]) -> Ordering {
     x.len().cmp(&y.len()).then_with(|| a.cmp(b))
 }
 
-/// Takes the number off the front of `rest`; gives its digits without leading zeros.
+/// Takes the number off the front of `rest`; returns its digits without leading zeros.
 fn digits<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let (number, after) = rest.split_at(end);
@@ -200,7 +201,7 @@ fn digits<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     &number[zeros..]
 }
 
-/// Readable on a phone and at night, without a request for anything else.
+/// Readable on a phone and at night, without a further request.
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem}\
@@ -265,7 +266,7 @@ fn row(item: &Item, out: &mut Vec<u8>) {
     out.extend_from_slice(b" UTC\n");
 }
 
-/// A size to read: three digits at least where it is rounded.
+/// A size for people: at least three digits where the size is rounded.
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {

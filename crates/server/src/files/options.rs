@@ -1,6 +1,7 @@
-//! What of a folder is served, and how much of it is kept: every knob with its unit, its default and what it bounds.
+//! Options of sites and of the cache: every option with its unit, its default and its bound.
 //!
-//! Also the error of a folder that cannot be served. Defaults that depend on the machine are read from it here, once.
+//! Also the error for a folder that cannot be served. This file reads defaults that depend on the
+//! machine from the machine, once.
 
 use super::programs::Programs;
 use std::{
@@ -10,20 +11,20 @@ use std::{
 };
 use vermeil_io::Pages;
 
-/// Which symbolic links are followed. Links of `/proc` to open files never are.
+/// Which symbolic links the site follows. The site never follows links of `/proc` to open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FollowSymlinks {
-    /// Relative ones that stay within the folder at every step. An absolute link counts as leaving it, wherever it
-    /// leads.
+    /// Relative links that stay within the folder at every step. An absolute link counts as leaving
+    /// the folder, wherever the link leads.
     #[default]
     Within,
-    /// All of them, wherever they lead.
+    /// All links, wherever they lead.
     All,
     /// None.
     None,
 }
 
-/// A word that names no [`FollowSymlinks`].
+/// The error for a word that names no [`FollowSymlinks`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown choice '{0}' for symbolic links: use within, all or none")]
 pub struct UnknownFollowSymlinks(String);
@@ -41,28 +42,30 @@ impl FromStr for FollowSymlinks {
     }
 }
 
-/// Whether a folder without an index page is listed.
+/// Whether the site lists a folder without an index page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Listing {
-    /// It is.
+    /// The site lists the folder.
     #[default]
     On,
-    /// It answers 403.
+    /// The folder answers 403.
     Off,
 }
 
-/// What of a folder is served.
+/// Options of a site: which files the site serves, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SiteOptions {
-    /// Which symbolic links are followed. Default: those that stay within the folder.
+    /// Which symbolic links the site follows. Default: links that stay within the folder.
     pub follow_symlinks: FollowSymlinks,
-    /// Whether folders without an index page are listed. Default: they are.
+    /// Whether the site lists folders without an index page. Default: yes.
     pub listing: Listing,
-    /// The pages a folder answers with, the first that exists. Names without slashes. Default: `index.html`.
+    /// Names of index pages; a folder answers with the first page that exists. Names without
+    /// slashes. Default: `index.html`.
     pub index_names: Vec<String>,
-    /// Media types by extension, before those that are known. Default: none.
+    /// Media types by extension. They take precedence over the built-in types. Default: none.
     pub types: Vec<TypeOf>,
-    /// Which files are programs, beside those that are everywhere. Default: none, as on a host without PHP and CGI.
+    /// Which files are programs, beside the names that are programs on every host. Default: none,
+    /// as on a host without PHP and CGI.
     pub programs: Programs,
 }
 
@@ -81,13 +84,13 @@ impl Default for SiteOptions {
 /// The media type of files with an extension, written `EXTENSION=TYPE`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TypeOf {
-    /// Without its dot; any case of letters is meant.
+    /// The extension without its dot, in any case of letters.
     pub extension: Box<str>,
-    /// The value of `Content-Type`; text without a charset is said to be UTF-8.
+    /// The value of `Content-Type`. Text without a charset gets the charset UTF-8.
     pub media_type: Box<str>,
 }
 
-/// A text that is no [`TypeOf`].
+/// The error for a text that is no [`TypeOf`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no EXTENSION=TYPE; write one such as \"ts=video/mp2t\"")]
 pub struct UnfitType(String);
@@ -113,46 +116,50 @@ impl FromStr for TypeOf {
     }
 }
 
-/// How files that are not kept in memory are sent.
+/// How the server sends files that are not in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum LargeFiles {
-    /// Each part is read, the file is looked at again, and only then the part is sent.
+    /// The server reads each part, checks the file again, and only then sends the part.
     #[default]
     Copied,
-    /// By sendfile(2): the kernel sends pages of its cache, which a writer may still change.
+    /// With sendfile(2): the kernel sends pages of its cache, which a writer may still change.
     Sendfile,
 }
 
-/// How much is kept of the folders served, all of them and all cores together.
+/// The bounds of the cache, for all sites and all cores together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Largest file whose content is kept in memory, in bytes; larger ones are sent from their descriptor. Default
-    /// 64 KiB: from about there sendfile(2) is reported to cost less than copying.
+    /// Largest file whose content is kept in memory, in bytes. Larger files are sent from their
+    /// descriptor. Default 64 KiB, because from about that size sendfile(2) is reported to cost
+    /// less than copying.
     pub content_file_bytes_max: u64,
-    /// Contents kept in memory, in bytes. At the bound the least used go, and what finds no room is sent from its
-    /// descriptor. Default 256 MiB.
+    /// Contents kept in memory, in bytes. At the bound the cache evicts the least used contents. A
+    /// content without room is sent from its descriptor. Default 256 MiB.
     pub content_bytes_max: u64,
-    /// Files held open. At the bound the least used are closed, and what finds no room is opened for each request.
-    /// Default: a quarter of the process's limit, at most 16,384.
+    /// Files held open. At the bound the cache closes the least used files. A file without room is
+    /// opened for each request. Default: a quarter of the process's limit, at most 16,384.
     pub descriptors_max: u64,
-    /// Paths remembered, found or not, and spellings of paths remembered by each core. At the bound the least used go.
-    /// Default 65,536: about 1 KB each, contents not counted.
+    /// Paths in the index, including paths that do not exist, and spellings of paths in the map of
+    /// each core. At the bound the cache evicts the least used paths. Default 65,536: about 1 KB
+    /// each, without contents.
     pub entries_max: usize,
-    /// Folders watched for changes. Beyond it paths are looked up at each use. Default: half of what
-    /// `fs.inotify.max_user_watches` allows the user.
+    /// Folders watched for changes. Beyond this bound, each use of a path checks the entry again.
+    /// Default: half of the user's limit in `fs.inotify.max_user_watches`.
     pub watches_max: usize,
-    /// Age in milliseconds at which an entry in use is looked up again, whatever the kernel told. Default 1,000: what
-    /// it costs then does not show: 3 µs per path in use and second, on one core.
+    /// Age in milliseconds at which an entry in use is checked again, regardless of events. Default
+    /// 1,000, because the cost is then negligible: 3 µs per path in use and second, on a single
+    /// core.
     pub recheck_ms: u64,
-    /// How much older than its original, in milliseconds, a precompressed sibling may be; one that is older still is
-    /// taken for a leftover and ignored. Default 2,000: copying a folder writes siblings in any order, and an edit of
-    /// the original comes later than that.
+    /// How much older than its original, in milliseconds, a precompressed sibling may be. The
+    /// server ignores an older sibling as a leftover. Default 2,000, because copying a folder
+    /// writes siblings in any order, and an edit of the original comes later than that.
     pub sibling_lag_ms_max: u64,
-    /// The pages that contents are on. Default: those of the allocator.
+    /// The kind of memory pages for contents. Default: pages of the allocator.
     pub pages: Pages,
-    /// How files that are not kept in memory are sent. Default: copied.
+    /// How the server sends files that are not in memory. Default: copied.
     pub large_files: LargeFiles,
-    /// Names on one page of a listing; more are on further pages. Default 50,000: a page of about 8 MB.
+    /// Names on a page of a listing; further names are on further pages. Default 50,000: a page of
+    /// about 8 MB.
     pub listing_names_max: usize,
 }
 
@@ -176,7 +183,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// Most descriptors that the default counts on: a process without a limit needs one all the same.
+/// Most descriptors that the default assumes, because a process without a limit needs a bound too.
 const DESCRIPTORS_COUNTED_MAX: u64 = 65_536;
 
 fn descriptors_allowed() -> u64 {
@@ -184,7 +191,7 @@ fn descriptors_allowed() -> u64 {
     limit.current.unwrap_or(DESCRIPTORS_COUNTED_MAX).min(DESCRIPTORS_COUNTED_MAX)
 }
 
-/// What Linux allowed every user before 5.11, when it began to follow the size of memory.
+/// The limit of every user before Linux 5.11. Since then the limit follows the size of memory.
 const WATCHES_ALLOWED_FORMERLY: usize = 8192;
 
 fn watches_allowed() -> usize {
@@ -192,7 +199,7 @@ fn watches_allowed() -> usize {
     setting.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(WATCHES_ALLOWED_FORMERLY)
 }
 
-/// A folder cannot be served.
+/// The error for a folder that cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[error("serving the folder {}: {}", root.display(), cure(source))]
 pub struct SiteError {
@@ -205,7 +212,7 @@ impl SiteError {
         Self { root: root.to_owned(), source: source.into() }
     }
 
-    /// What the operating system said.
+    /// The kind of error from the operating system.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }

@@ -1,39 +1,43 @@
-//! Which files are programs: their text is never sent, whatever path leads to them.
+//! Which files are programs. The server never sends the text of a program, whatever path leads to
+//! the file.
 //!
-//! A file is a program because of its name, or because a route gives its place to CGI. The check runs where a look-up
-//! opens a file (`load/look.rs`), so folders' index pages, 404.html, precompressed siblings, links and the folders of
-//! X-Sendfile share one check. Leaves out how a program runs (`gateway`, `cgi`). A hard link with another name is a
-//! file of its own. Tested below, in `tests/programs.rs`, and through the binary.
+//! A file is a program because of its name, or because a route gives its path to CGI. The check
+//! runs where a look-up opens a file (`load/look.rs`). Therefore folders' index pages, 404.html,
+//! precompressed siblings, links and the folders of X-Sendfile share the same check. `gateway` and
+//! `cgi` run programs. A hard link with another name is a separate file. Tested below, in
+//! `tests/programs.rs`, and through the binary.
 
-/// Extensions of programs on every host, PHP or not. `.php` runs where a host has PHP; no host runs the others.
+/// Extensions of programs on every host, with or without PHP. `.php` runs on hosts with PHP; no
+/// host runs the others.
 const EXTENSIONS: [&str; 7] = ["php", "phtml", "phar", "phps", "pht", "cgi", "fcgi"];
 
-/// Extensions of copies: precompressed siblings, and what editors and package managers leave beside a file.
+/// Extensions of copies: precompressed siblings, and the backups that editors and package managers
+/// leave beside a file.
 const COPIES: [&str; 10] =
     ["br", "gz", "zst", "bak", "old", "orig", "save", "dpkg-old", "dpkg-dist", "rpmsave"];
 
-/// A part of a site's paths. Without prefix and suffix it is all of them.
+/// A part of a site's paths. Without prefix and suffix, the part is all paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Part {
-    /// How the path begins, in whole segments.
+    /// Start of the path, in whole segments.
     pub prefix: Option<Box<str>>,
-    /// How one of its segments ends.
+    /// End of a segment of the path.
     pub suffix: Option<Box<str>>,
 }
 
-/// What a route says of a part, as far as programs are concerned.
+/// The effect of a route on the programs of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Given {
-    /// CGI runs what is there.
+    /// CGI runs the files.
     ToCgi,
-    /// Files are sent, although a later part is CGI's.
+    /// The server sends the files, although a later part belongs to CGI.
     ToFiles,
 }
 
 /// The programs of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Programs {
-    /// What a folder without an index page answers with, if that is a file: PHP's own index page on hosts with PHP.
+    /// Last index page to try, if that file exists: PHP's own index page on hosts with PHP.
     pub last_index: Option<Box<str>>,
     /// In the order of the routes.
     pub parts: Vec<(Part, Given)>,
@@ -45,8 +49,8 @@ impl Programs {
         has_program_name(path) || self.is_given_to_cgi(path)
     }
 
-    /// A `files` route takes a place from a later route of a prefix only: a name that a suffix gives to CGI stays a
-    /// program's everywhere.
+    /// A `files` route overrides only a later route with a prefix. If a suffix gives a name to CGI,
+    /// the name stays a program's everywhere.
     fn is_given_to_cgi(&self, path: &[u8]) -> bool {
         let path = original(path);
         let mut is_for_files = false;
@@ -58,7 +62,8 @@ impl Programs {
                     is_for_files |= begins && ends;
                 }
                 Given::ToCgi => {
-                    // In any case of letters: there are file systems to which that is the same folder.
+                    // In any case of letters, because some file systems ignore the case of a
+                    // folder's name.
                     let prefix = prefix.as_ref().map(|prefix| prefix.as_bytes().to_ascii_lowercase());
                     let begins =
                         prefix.is_none_or(|prefix| rest(&prefix, &path.to_ascii_lowercase()).is_some());
@@ -72,7 +77,8 @@ impl Programs {
     }
 }
 
-/// Whether the last segment of `path` is a program's name on every host, or that of a copy of one.
+/// Whether the last segment of `path` is a program's name on every host, or the name of a copy of
+/// such a program.
 pub(crate) fn has_program_name(path: &[u8]) -> bool {
     let name = name(original(path));
     let mut parts = name.rsplitn(2, |&byte| byte == b'.');
@@ -89,7 +95,8 @@ fn name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
-/// `path` without what marks a copy, and without the dots and spaces at its end that some file systems ignore.
+/// `path` without the extension of a copy, and without the dots and spaces at its end that some
+/// file systems ignore.
 fn original(mut path: &[u8]) -> &[u8] {
     loop {
         let before = path.len();
@@ -111,14 +118,14 @@ fn original(mut path: &[u8]) -> &[u8] {
     }
 }
 
-/// What `path` has behind `prefix`, if it begins with it in whole segments.
+/// The rest of `path` behind `prefix`, if `path` begins with `prefix` in whole segments.
 pub(crate) fn rest<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(prefix)?;
     (prefix.ends_with(b"/") || rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
 }
 
-/// Whether a segment of `path` ends in `suffix`. Case does not matter, as for the names of PHP programs: a route that
-/// guards a name guards all its spellings.
+/// Whether a segment of `path` ends in `suffix`. Case does not matter, as for the names of PHP
+/// programs, because a route that guards a name must guard all its spellings.
 pub(crate) fn has_segment(suffix: &[u8], path: &[u8]) -> bool {
     path.split(|&byte| byte == b'/').any(|segment| ends_with(segment, suffix))
 }

@@ -1,6 +1,7 @@
-//! A root: the folder that a site's paths start at, and whether the kernel tells of all changes below it.
+//! A root: the folder at which a site's paths start, and whether inotify reports all changes below
+//! the root.
 //!
-//! Also which file systems inotify can vouch for. Tested in `tests/root.rs`.
+//! Also the file systems on which inotify reports all changes. Tested in `tests/root.rs`.
 
 use super::open::Identity;
 use rustix::{
@@ -13,7 +14,7 @@ use std::{
 };
 use vermeil_io::CacheOnly;
 
-/// The folder that paths start at.
+/// The folder at which paths start.
 #[derive(Debug)]
 pub(super) struct Root {
     folder: OwnedFd,
@@ -21,12 +22,16 @@ pub(super) struct Root {
     pub(super) told: bool,
 }
 
-/// File systems on which every change is made through this kernel, and so told by it (`linux/magic.h`; ZFS and bcachefs
-/// by their own headers): ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, F2FS, ZFS, bcachefs, FAT, exFAT, JFS, NILFS, and
-/// those that never change: squashfs, EROFS, ISO 9660, cramfs; and overlayfs, the root of most containers, whose layers must
-/// not be changed beneath a mount (kernel documentation, overlayfs, "Changes to underlying filesystems"). Not in the
-/// list, and so looked up at each use: whatever other machines or programs write (NFS, SMB, 9P, FUSE, Ceph, AFS, OCFS2,
-/// GFS2), and whatever is unknown.
+/// File systems on which every change goes through this kernel, so that inotify reports every
+/// change. The numbers are from `linux/magic.h`; ZFS and bcachefs have their own headers.
+///
+/// Writable: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, F2FS, ZFS, bcachefs, FAT, exFAT, JFS, NILFS.
+/// Read-only: squashfs, EROFS, ISO 9660, cramfs. Also overlayfs, the root of most containers,
+/// because its layers must not change beneath a mount (kernel documentation, overlayfs, "Changes to
+/// underlying filesystems").
+///
+/// Each use of a path checks the entry again on all other file systems. Other machines or programs
+/// write some of them (NFS, SMB, 9P, FUSE, Ceph, AFS, OCFS2, GFS2), and the rest are unknown.
 const TOLD_FILE_SYSTEMS: [u32; 18] = [
     0x794C_7630,
     0xEF53,
@@ -48,8 +53,8 @@ const TOLD_FILE_SYSTEMS: [u32; 18] = [
     0x5265_4973,
 ];
 
-/// File systems among these whose pages have no place on a disk: tmpfs and ramfs. A store through a memory mapping never moves
-/// the times of their files.
+/// The listed file systems without a disk: tmpfs and ramfs. There a store through a memory mapping
+/// never moves a file's times.
 const WITHOUT_DISK: [u32; 2] = [0x0102_1994, 0x8584_58F6];
 
 /// Whether each change of `file` moves its time of change, once its pages are written back.
@@ -68,7 +73,7 @@ impl Root {
         Ok(Self { folder, identity, told })
     }
 
-    /// The folder, if changes below it are told.
+    /// The folder, if inotify reports all changes below the folder.
     pub(super) fn watchable(&self) -> Option<BorrowedFd<'_>> {
         self.told.then(|| self.folder.as_fd())
     }
@@ -80,7 +85,8 @@ impl AsFd for Root {
     }
 }
 
-/// Opens the folder at `path`, wherever symbolic links lead: this is the operator's path, not a client's.
+/// Opens the folder at `path`, wherever symbolic links lead, because the operator chose this path,
+/// not a client.
 pub(super) fn locate(path: &Path, cache: CacheOnly) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = match cache {

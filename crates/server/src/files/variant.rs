@@ -1,6 +1,7 @@
-//! One representation of a file: its validators, its ready-made heads, its bytes.
+//! A representation of a file: its validators, its ready-made heads, its bytes.
 //!
-//! Made once, when the file is read; sending it only copies. Byte-exact examples in `tests/heads.rs`.
+//! The look-up makes the representation once, so that sending only copies. Byte-exact examples in
+//! `tests/heads.rs`.
 
 use super::{
     content::{Charge, Content},
@@ -11,10 +12,10 @@ use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::He
 
 pub(super) mod media;
 
-/// Names the server, without a version, which would help attackers only.
+/// The name of the server, without a version, because a version helps attackers only.
 pub(crate) const SERVER: &[u8] = b"Server: vermeil\r\n";
 
-/// One representation of a file: as it is, or precompressed.
+/// A representation of a file: uncompressed or precompressed.
 #[derive(Debug)]
 pub struct Variant {
     head: Box<[u8]>,
@@ -22,7 +23,7 @@ pub struct Variant {
     partial_fields: Box<[u8]>,
     media_type: Box<str>,
     etag: Box<[u8]>,
-    /// Nothing while it can still become the date of another content.
+    /// `None` while another content may still get the same date.
     last_modified: Option<HttpDate>,
     bytes: u64,
     coding: Choice,
@@ -32,46 +33,48 @@ pub struct Variant {
     _charge: Option<Charge>,
 }
 
-/// Whether what is sent depends on `Accept-Encoding`.
+/// Whether the answer depends on `Accept-Encoding`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Varies {
     Yes,
     No,
 }
 
-/// Whether the time of modification of a file may be told.
+/// Whether an answer may contain the file's time of modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dated {
-    /// It has passed, and with it what could be written in the same second.
+    /// The second of the modification has passed, so no later write gets the same date.
     Yes,
-    /// The content may be another before its second is over, and a part of that would be added to a part of this; or it is
-    /// in the future, where RFC 9110 §8.8.2.1 has no date of modification.
+    /// The second of the modification is not over, so the content may still change under the same
+    /// date. A client could then combine parts of two contents. Or the date is in the future, which
+    /// RFC 9110 §8.8.2.1 forbids.
     No,
 }
 
-/// What the tag of a content is made of, beside the identity of its file.
+/// The source of an entity tag, beside the identity of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// The content itself: strong, whatever the kernel tells of the file.
+    /// A hash of the content: strong, whatever times the kernel reports.
     Content(u64),
-    /// The identity alone: strong, because the kernel moves the time of change with every later change.
+    /// The identity alone: strong, because every later change moves the time of change.
     Identity,
-    /// The identity alone, which may be that of another content too: weak.
+    /// The identity alone: weak, because another content may have the same identity.
     Weak,
-    /// The moment of the look-up: the file is changing, and what is sent may be of any moment after. Weak.
+    /// The moment of the look-up: weak, because the file is changing and the bytes sent may be of
+    /// any later moment.
     Moment(u64),
 }
 
-/// As what a file is sent.
+/// The kind of answer that sends the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// What was asked for: 200, with validators.
+    /// The requested file: 200, with validators.
     Answer,
-    /// The site's page for what is not found: 404, which has none.
+    /// The site's own page for a 404, without validators.
     NotFoundPage,
 }
 
-/// What a representation is made of.
+/// The parts of a representation.
 pub(super) struct Parts {
     pub(super) identity: Identity,
     pub(super) coding: Choice,
@@ -79,9 +82,9 @@ pub(super) struct Parts {
     pub(super) role: Role,
     pub(super) media_type: Box<str>,
     pub(super) tag: Tag,
-    /// Which of the entry's probes has found the file.
+    /// The index of the entry's probe that found the file.
     pub(super) probe: usize,
-    /// Whether `Last-Modified` says when the file was modified.
+    /// Whether `Last-Modified` gives the time of modification.
     pub(super) dated: Dated,
     pub(super) content: Content,
     pub(super) charge: Option<Charge>,
@@ -115,7 +118,7 @@ impl Variant {
         fields(&mut shared, Fields::OfResource);
         fields(&mut partial_fields, Fields::OfContent);
         let (mut head, mut not_modified_head) = (Vec::new(), Vec::new());
-        // Unfinished on purpose: Date, Connection and the empty line belong to the moment of sending.
+        // Incomplete on purpose, because the sender adds Date, Connection and the empty line.
         let _ = HeadWriter::new(&mut head, status)
             .lines(&partial_fields)
             .field("Content-Type", media_type.as_bytes())
@@ -136,19 +139,19 @@ impl Variant {
         }
     }
 
-    /// Status line and fields of the whole answer, 200, or 404 of a site's own page for what is not found. What is
-    /// missing depends on the moment: `Date`, `Connection`, the empty line.
+    /// Status line and fields of the whole answer: 200, or 404 for a site's own page. The sender
+    /// adds `Date`, `Connection` and the empty line.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// The same of a 304.
+    /// Status line and fields of a 304, with the same omissions.
     pub fn not_modified_head(&self) -> &[u8] {
         &self.not_modified_head
     }
 
-    /// The field lines that a 206 shares with a 200: all but `Content-Type`, `Content-Length`, and what
-    /// [`Variant::head`] leaves out.
+    /// The field lines that a 206 shares with a 200: all but `Content-Type`, `Content-Length` and
+    /// the omissions of [`Variant::head`].
     pub fn partial_fields(&self) -> &[u8] {
         &self.partial_fields
     }
@@ -158,7 +161,7 @@ impl Variant {
         &self.media_type
     }
 
-    /// What conditions are compared with.
+    /// The validators that conditional requests are compared with.
     pub fn validators(&self) -> Validators<'_> {
         Validators { etag: &self.etag, last_modified: self.last_modified.as_ref() }
     }
@@ -168,22 +171,22 @@ impl Variant {
         self.bytes
     }
 
-    /// How the content is compressed.
+    /// The content coding.
     pub fn coding(&self) -> Choice {
         self.coding
     }
 
-    /// Where the content is.
+    /// The place of the content.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Which of the entry's probes has found the file.
+    /// The index of the entry's probe that found the file.
     pub(super) fn probe(&self) -> usize {
         self.probe
     }
 
-    /// As [`OpenFile::still_same`]; what is in memory always is.
+    /// As [`OpenFile::still_same`]; always `true` for a content in memory.
     ///
     /// [`OpenFile::still_same`]: super::OpenFile::still_same
     pub fn still_same(&self) -> bool {
@@ -206,9 +209,11 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// The tag of a content: changes with its inode (replaced, times kept), its size and its time of change. That one the
-/// kernel sets with every write and every time of modification that is set, and nobody else can: what deploys files gives
-/// them times of its own, and a later file of the same size and time may get the inode of an earlier one. Where the time
+/// The tag of a content, from its inode (a replacement may keep the times), its size and its time
+/// of change. The kernel sets the time of change with every write and with every change of the time
+/// of modification. No program can choose the time of change. In contrast, deployment tools set the
+/// time of modification, and a later file of the same size and time may reuse an inode. Where the
+/// time of change cannot tell two contents apart, [`Tag`] does.
 /// of change cannot tell two contents apart, [`Tag`] does.
 fn etag(identity: &Identity, coding: Choice, made_of: Tag) -> Vec<u8> {
     let mut tag = Vec::with_capacity(64);

@@ -1,15 +1,17 @@
-//! The watched folders, and which names in them somebody depends on.
+//! The tree of watched folders, with the names that records depend on.
 //!
-//! A tree that follows the folders below each site's root as far as records need it. Each node is one inotify watch; it knows
-//! its watched children and, per name, the records that depend on that name. A change to a name concerns the records of
-//! the name and, if it is a folder, everything below its node; a folder that was created, removed or renamed also loses
-//! its node, because the path now leads elsewhere.
+//! The tree follows the folders below each site's root as far as records need them. A node is an
+//! inotify watch. The node has its watched children and, per name, the records that depend on that
+//! name. A change to a name affects the records of the name and, for a folder, everything below its
+//! node. A folder that is created, removed or renamed also loses its node, because the path now
+//! leads elsewhere.
 //!
-//! A child is adopted only if no event of its parent was taken in since before it was opened ([`Parent`]). So whatever
-//! happened to its name since then has an event that is still on its way and will find the node in its place.
+//! The tree adopts a child only if no event of its parent was handled since before the child was
+//! opened ([`Parent`]). Any later change of its name therefore has an event still in the queue, and
+//! that event will find the node in its place.
 //!
-//! Leaves out what a record is (`index.rs`). The races are tested in `watch/tests.rs`, the rest in `tests/changes.rs` and
-//! `tests/bounds.rs`.
+//! `index.rs` has the records. The races are tested in `watch/tests.rs`, the rest in
+//! `tests/changes.rs` and `tests/bounds.rs`.
 
 use super::SiteId;
 use rustix::{
@@ -27,7 +29,8 @@ use std::{
 #[cfg(test)]
 mod tests;
 
-/// What is told of a folder. `CLOSE_WRITE` beside `MODIFY` because the last writer's mapping ends with it.
+/// The events of a folder to watch. `CLOSE_WRITE` beside `MODIFY`, because the close ends the last
+/// writer's mapping.
 const INTEREST: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)
@@ -38,28 +41,28 @@ const INTEREST: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
 
-/// After these a name may mean another file.
+/// Events after which a name may mean another file.
 const REBOUND: ReadFlags =
     ReadFlags::CREATE.union(ReadFlags::DELETE).union(ReadFlags::MOVED_FROM).union(ReadFlags::MOVED_TO);
 
-/// After these a folder is no longer where it was.
+/// Events after which a folder has left its place.
 const GONE: ReadFlags =
     ReadFlags::DELETE_SELF.union(ReadFlags::MOVE_SELF).union(ReadFlags::UNMOUNT).union(ReadFlags::IGNORED);
 
-/// Bytes read from the kernel at once: some 200 events.
+/// Bytes per read from the kernel: some 200 events.
 const READ_BYTES: usize = 8192;
 
-/// Whoever depends on a name: a key of the index.
+/// The key of a record in the index.
 pub(in crate::files) type RecordId = usize;
 
-/// A node, which may have gone since.
+/// A reference to a node that may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) struct NodeId {
     key: usize,
     serial: u64,
 }
 
-/// A node and what had happened in its folder when it was looked at.
+/// A node, and its count of changes when the look-up read the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) struct Parent {
     pub(in crate::files) node: NodeId,
@@ -68,20 +71,21 @@ pub(in crate::files) struct Parent {
 
 /// How far the folders of a path are watched.
 pub(in crate::files) enum Descent<'p> {
-    /// All are; the last component is `name` in `node`.
+    /// All folders are watched; the last component is `name` in `node`.
     Complete { node: NodeId, name: &'p [u8] },
-    /// Up to `parent`; `folder` is the path of the next one, called `name` in it.
+    /// The folders up to `parent` are watched; `folder` is the path of the next folder, called
+    /// `name` in `parent`.
     Partial { parent: Parent, folder: &'p [u8], name: &'p [u8] },
-    /// Not even the root is.
+    /// The root is not watched.
     Unwatched,
 }
 
-/// What became of adopting a folder.
+/// The result of adopting a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) enum Adoption {
-    /// It is watched.
+    /// The folder is watched.
     Done,
-    /// Something happened meanwhile: look again.
+    /// The parent changed meanwhile: repeat the look-up.
     Raced,
     /// The kernel or the bound allows no watch.
     Refused,
@@ -92,13 +96,13 @@ pub(in crate::files) struct WatchTree {
     watches_max: usize,
     nodes: Slab<Node>,
     roots: HashMap<SiteId, NodeId>,
-    /// A watch belongs to an inode, which is at several places where sites overlap, and while the event that moves it is on
-    /// its way.
+    /// Several nodes may share a watch, because a watch belongs to an inode. The inode has several
+    /// places where sites overlap, and while the event of a move is still in the queue.
     by_watch: HashMap<i32, Vec<NodeId>>,
     serial: u64,
 }
 
-/// Where a node is in the tree.
+/// The place of a node in the tree.
 #[derive(Clone)]
 enum Place {
     /// At the top, as the root of a site.
@@ -113,7 +117,7 @@ struct Node {
     place: Place,
     children: HashMap<Arc<[u8]>, NodeId>,
     names: HashMap<Arc<[u8]>, Vec<RecordId>>,
-    /// Counts events that may have changed what a name in it leads to.
+    /// Counts events that may have changed the target of a name in the folder.
     changes: u64,
 }
 
@@ -137,8 +141,8 @@ impl WatchTree {
         self.roots.contains_key(&site)
     }
 
-    /// Starts over for `site` with the folder `root`, or with nothing if it cannot be watched. Whoever depended on
-    /// something below its root depends on nothing now.
+    /// Replaces the tree of `site` by the folder `root`, or by nothing if the folder cannot be
+    /// watched. Records that depended on names below the old root now depend on nothing.
     pub(in crate::files) fn set_root(&mut self, site: SiteId, root: Option<BorrowedFd<'_>>) {
         if let Some(&old) = self.roots.get(&site) {
             self.remove(old);
@@ -186,12 +190,12 @@ impl WatchTree {
         Adoption::Done
     }
 
-    /// Whether nothing has happened in `parent` since it was looked at.
+    /// Whether no event changed `parent` since the look-up read the folder.
     pub(in crate::files) fn unchanged(&self, parent: Parent) -> bool {
         self.get(parent.node).is_some_and(|node| node.changes == parent.changes)
     }
 
-    /// Notes that `record` depends on `name` in `node`; gives the name as it is to be given to [`Self::detach`].
+    /// Makes `record` depend on `name` in `node`; returns the name to pass to [`Self::detach`].
     pub(in crate::files) fn attach(
         &mut self,
         record: RecordId,
@@ -207,7 +211,7 @@ impl WatchTree {
         Some(name)
     }
 
-    /// Undoes [`Self::attach`], and gives up watches that nobody needs any more.
+    /// Undoes [`Self::attach`], and removes watches without dependents.
     pub(in crate::files) fn detach(&mut self, record: RecordId, node: NodeId, name: &[u8]) {
         let Some(found) = self.get_mut(node) else { return };
         if let Some(records) = found.names.get_mut(name) {
@@ -219,8 +223,8 @@ impl WatchTree {
         self.prune(node);
     }
 
-    /// Takes in what the kernel has to tell, never waiting; appends the records concerned. Says if events were lost,
-    /// and everything may have changed.
+    /// Handles pending kernel events, never waiting, and appends the affected records. Returns
+    /// whether events were lost, in which case anything may have changed.
     pub(in crate::files) fn drain(&mut self, concerned: &mut Vec<RecordId>) -> Drained {
         let Some(inotify) = self.inotify.clone() else { return Drained::All };
         let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
@@ -234,7 +238,8 @@ impl WatchTree {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Drained::All,
-                // Nothing else is expected of a descriptor of ours; what cannot be read counts as lost.
+                // No other error is expected from this descriptor. Events that cannot be read count
+                // as lost.
                 Err(_) => return Drained::Lost,
             }
         }
@@ -256,7 +261,7 @@ impl WatchTree {
         }
     }
 
-    /// Something happened to a name in a folder.
+    /// Handles an event for a name in a folder.
     fn on_name(&mut self, id: NodeId, events: ReadFlags, name: &[u8], concerned: &mut Vec<RecordId>) {
         let Some(node) = self.get_mut(id) else { return };
         concerned.extend(node.names.get(name).into_iter().flatten());
@@ -272,19 +277,19 @@ impl WatchTree {
         }
     }
 
-    /// Something happened to a folder itself.
+    /// Handles an event for a folder itself.
     fn on_folder(&mut self, id: NodeId, events: ReadFlags, concerned: &mut Vec<RecordId>) {
         let Some(node) = self.get_mut(id) else { return };
         node.changes += 1;
         let is_root = matches!(node.place, Place::Root(_));
         self.collect(id, concerned);
-        // A root is held open and stays the root wherever it is moved.
+        // A root stays the root wherever it is moved, because the site holds the root open.
         if events.intersects(GONE) && (!is_root || events.contains(ReadFlags::IGNORED)) {
             self.remove(id);
         }
     }
 
-    /// Appends the records that depend on a node or on anything below it.
+    /// Appends the records that depend on a node or on any node below.
     fn collect(&self, id: NodeId, concerned: &mut Vec<RecordId>) {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
@@ -294,7 +299,7 @@ impl WatchTree {
         }
     }
 
-    /// Removes a node and all below it, with the watches that only they had.
+    /// Removes a node and all nodes below, with the watches that no other node shares.
     fn remove(&mut self, id: NodeId) {
         match self.get(id).map(|node| node.place.clone()) {
             Some(Place::Root(site)) => {
@@ -318,7 +323,7 @@ impl WatchTree {
         }
     }
 
-    /// Removes a node that nobody depends on, then its parent if that is so as well.
+    /// Removes a node without dependents, then its parent if the parent has none either.
     fn prune(&mut self, mut id: NodeId) {
         while let Some(node) = self.get(id)
             && node.names.is_empty()
@@ -340,7 +345,7 @@ impl WatchTree {
         nodes.retain(|&other| other != id);
         if nodes.is_empty() {
             self.by_watch.remove(&watch);
-            // Fails if the folder is gone, and its watch with it.
+            // Fails if the folder is gone together with its watch.
             self.inotify.as_ref().map(|inotify| inotify::remove_watch(inotify, watch));
         }
     }
@@ -363,11 +368,11 @@ impl WatchTree {
     }
 }
 
-/// Whether the kernel told everything.
+/// Whether the kernel reported all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) enum Drained {
-    /// It did.
+    /// All events were reported.
     All,
-    /// Its queue overflowed.
+    /// The kernel's queue overflowed.
     Lost,
 }

@@ -1,8 +1,9 @@
-//! One look at a path: what is there, whether it may be served, and its bytes or an open file.
+//! A look-up of a path: the kind of the file, whether the site may serve the file, and its bytes or
+//! an open file.
 //!
-//! Every name is depended on before it is looked at ([`Look::find`]), and what was seen is noted for looking again.
-//! Leaves out what becomes of the result (`load.rs`). Tested in `tests/basics.rs`, `tests/policy.rs` and
-//! `tests/siblings.rs`.
+//! Every name becomes a dependency before the look-up reads the name ([`Look::find`]). The look-up
+//! records each result as a probe, so that a later check can compare. `load.rs` decides about the
+//! result. Tested in `tests/basics.rs`, `tests/policy.rs` and `tests/siblings.rs`.
 
 use super::{
     super::{
@@ -33,18 +34,18 @@ use vermeil_http::{
 };
 use vermeil_io::{CacheOnly, start_writeback};
 
-/// The site's own page for what is not found, below the root.
+/// The site's own page for a 404, below the root.
 const NOT_FOUND_PAGE: &[u8] = b"404.html";
 
-/// What a precompressed sibling is called.
+/// The suffixes of precompressed siblings.
 const SIBLINGS: [(Choice, &[u8]); 3] =
     [(Choice::Br, b".br"), (Choice::Zstd, b".zst"), (Choice::Gzip, b".gz")];
 
-/// How often a folder that changes while it is being watched is tried again, before its paths are looked up at each
-/// use. Guess, as above.
+/// Number of attempts to watch a folder that changes meanwhile. After that, each use checks its
+/// paths again. Guess, as for `LOOKS_MAX`.
 const ADOPTIONS_MAX: u32 = 8;
 
-/// One look-up in progress.
+/// A look-up in progress.
 pub(super) struct Look<'a> {
     site: &'a Site,
     root: Arc<Root>,
@@ -59,7 +60,7 @@ pub(super) struct Look<'a> {
 impl<'a> Look<'a> {
     pub(super) fn new(site: &'a Site, now_ms: u64, cache: CacheOnly) -> Self {
         let mut index = site.store.lock();
-        // What was told until now does not concern this look.
+        // Handle pending events first, because earlier changes do not concern this look-up.
         index.drain();
         let (record, root) = (index.begin(site.id), index.root(site.id).clone());
         drop(index);
@@ -75,7 +76,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What it is known as to the index, which has to be told how it ends.
+    /// The record of this look-up. The caller has to publish or abandon the record.
     pub(super) fn record(&self) -> RecordId {
         self.record
     }
@@ -84,7 +85,7 @@ impl<'a> Look<'a> {
         Entry::new(outcome, self.trust, self.lasting, self.probes)
     }
 
-    /// What `target` is.
+    /// The outcome for `target`.
     pub(super) fn outcome(&mut self, target: &Target) -> Result<Outcome, WouldBlock> {
         match target {
             Target::Path(path) => self.path(path),
@@ -112,7 +113,8 @@ impl<'a> Look<'a> {
                 Ok(Outcome::Redirect { location: location.into() })
             }
             (FileType::RegularFile, false) => self.file(below, &found, Role::Answer),
-            // A file is no folder; a pipe, a socket or a device has no content.
+            // A path with a slash at its end names no file. A pipe, a socket or a device has no
+            // content.
             _ => self.not_found(),
         }
     }
@@ -144,7 +146,8 @@ impl<'a> Look<'a> {
     fn failed(&mut self, errno: Errno) -> Result<Outcome, WouldBlock> {
         let unavailable = match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::NXIO => return self.not_found(),
-            // `XDEV`: a link that leads out of the root; `LOOP`: a link where none is followed.
+            // `XDEV`: a link that leads out of the root. `LOOP`: a link on a site that follows no
+            // links.
             Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP => return Ok(Outcome::Forbidden),
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::STALE => Status::ServiceUnavailable,
             _ => Status::InternalServerError,
@@ -195,7 +198,7 @@ impl<'a> Look<'a> {
             Err(errno) => return self.failed(errno),
         };
         for (coding, sibling) in siblings {
-            // One that cannot be read is as if it were not there.
+            // An unreadable sibling counts as missing.
             if let Ok(variant) = self.variant((&sibling, coding), path, varies, role)? {
                 variants.push(variant);
                 codings = codings.with(coding);
@@ -211,7 +214,7 @@ impl<'a> Look<'a> {
         Outcome::NotFound(NotFound { page: None })
     }
 
-    /// Reads or opens the file at `path`, a representation of the one at `original`.
+    /// Reads or opens the file at `path`, a representation of the file at `original`.
     fn variant(
         &mut self,
         (path, coding): (&[u8], Choice),
@@ -227,7 +230,8 @@ impl<'a> Look<'a> {
             Ok(content) => content,
             Err(errno) => return Ok(Err(errno)),
         };
-        // What was sent is what later looks are compared with.
+        // The probe holds the identity of the content to send, so later checks compare with that
+        // content.
         let probe = self.probes.iter().position(|probe| &*probe.path == path).expect("it was found before");
         self.probes[probe].seen = Ok(identity);
         let is_settled = self.is_settled(identity.changed);
@@ -256,14 +260,15 @@ impl<'a> Look<'a> {
         })))
     }
 
-    /// Whether so much time has passed since `moment` that a further change has another time.
+    /// Whether enough time has passed since `moment` that a further change gets another time.
     fn is_settled(&self, moment: Moment) -> bool {
         let now_ms = i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX);
         moment.ms_ago(now_ms) >= self.site.store.settle_ms
     }
 
-    /// Whether every change of `file`, which is `identity`, moves its time of change from now on. A store through a memory
-    /// mapping does so only if its page is clean; so the pages are written back, and the time must still be the same after.
+    /// Whether every change of `file`, whose identity is `identity`, moves its time of change from
+    /// now on. A store through a memory mapping moves the time only if its page is clean. The
+    /// look-up therefore writes the pages back, and the time must be the same afterwards.
     fn is_told_by_time(&self, file: BorrowedFd<'_>, identity: &Identity) -> Result<bool, WouldBlock> {
         if !moves_times(file) {
             return Ok(false);
@@ -277,7 +282,7 @@ impl<'a> Look<'a> {
     fn content(&mut self, file: File) -> Result<Result<Held, Errno>, WouldBlock> {
         let mut identity = match Identity::of(file.as_fd()) {
             Ok(identity) if identity.file_type() == FileType::RegularFile => identity,
-            // Replaced since it was located.
+            // Another process replaced the file after the look-up of its name.
             Ok(_) => return Ok(Err(Errno::NOENT)),
             Err(errno) => return Ok(Err(errno)),
         };
@@ -306,7 +311,7 @@ impl<'a> Look<'a> {
         Ok(Ok((Content::Disk(OpenFile::new(OwnedFd::from(file), identity, charge)), identity, None)))
     }
 
-    /// Depends on what is at `path`, then looks at it.
+    /// Makes `path` a dependency, then looks the path up.
     fn find(&mut self, path: &[u8]) -> Result<Result<Identity, Errno>, WouldBlock> {
         self.depend_on(path)?;
         let found = self.open(path, Purpose::Locating)?.and_then(|file| Identity::of(file.as_fd()));
@@ -314,15 +319,16 @@ impl<'a> Look<'a> {
             && found.file_type() == FileType::RegularFile
             && found.links > 1
         {
-            // It may be written under its other name.
+            // Another process may write the file under its other name.
             self.trust = Trust::Nobody;
         }
         self.probes.push(Probe { path: path.into(), seen: found });
         Ok(found)
     }
 
-    /// Opens, and notes if the way there is one that the kernel cannot vouch for. Nothing opens for reading here that is
-    /// a program, by its own name or by that which a link leads to, and no link leads to a hidden name.
+    /// Opens a file, and records whether inotify cannot report all changes on the way. Never opens
+    /// a program for reading, by its own name or by the target of a link, and follows no link to a
+    /// hidden name.
     fn open(&mut self, path: &[u8], purpose: Purpose) -> Result<Result<OwnedFd, Errno>, WouldBlock> {
         let is_program =
             |path: &[u8]| purpose == Purpose::Reading && self.site.options.programs.include(path);
@@ -337,7 +343,7 @@ impl<'a> Look<'a> {
                     Ok(real) if is_program(&real) => Err(Errno::ACCESS),
                     Ok(_) => Ok(file),
                     Err(Errno::NOENT) => Err(Errno::NOENT),
-                    // Without `/proc` no link can be followed to its name.
+                    // Without `/proc` the target of a link is unknown.
                     Err(_) => Err(Errno::ACCESS),
                 }
             });
@@ -349,7 +355,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Watches the folders on the way to `path`, from the top, and depends on the name at which the way ends.
+    /// Watches the folders on the way to `path`, from the top, and depends on the name at which the
+    /// way ends.
     fn depend_on(&mut self, path: &[u8]) -> Result<(), WouldBlock> {
         for _ in 0..ADOPTIONS_MAX {
             let (parent, folder, name) = match self.site.store.lock().descend(self.record, path) {
@@ -376,14 +383,15 @@ impl<'a> Look<'a> {
     }
 }
 
-/// A content, what its file was when it was read, and its charge if it is in memory.
+/// A content, the identity of its file at the time of the read, and its charge if the content is in
+/// memory.
 type Held = (Content, Identity, Option<Charge>);
 
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The same for the same content, in every process.
+/// A hash that is the same for the same content in every process.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);

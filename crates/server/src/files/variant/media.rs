@@ -1,14 +1,14 @@
 //! The media type of a file, from its name.
 //!
-//! What the site says comes first, then the corrections here, then the table of the crate `mime_guess`. Corrected is where
-//! nginx and Debian agree on another type, and where the table has none or a type that was never registered. Added is the
-//! charset of what is text. Tested here.
+//! The site's own types come first, then the corrections here, then the table of the crate
+//! `mime_guess`. The corrections cover types on which nginx and Debian agree against the table, and
+//! extensions without a registered type in the table. Text types get a charset. Tested here.
 
 use super::super::options::TypeOf;
 use std::path::Path;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-/// Types of extensions, where the table of `mime_guess` has another or none.
+/// Types of extensions for which the table of `mime_guess` has another type or none.
 const CORRECTED: &[(&str, &str)] = &[
     ("cjs", "text/javascript"),
     ("deb", "application/vnd.debian.binary-package"),
@@ -17,7 +17,7 @@ const CORRECTED: &[(&str, &str)] = &[
     ("ipynb", "application/x-ipynb+json"),
     ("iso", "application/x-iso9660-image"),
     ("java", "text/x-java"),
-    // RFC 9239 §6 leaves one name for scripts.
+    // RFC 9239 §6 keeps a single name for scripts.
     ("js", "text/javascript"),
     ("m2t", "video/mp2t"),
     ("m2ts", "video/mp2t"),
@@ -42,8 +42,8 @@ const CORRECTED: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// The value of `Content-Type` for a file called `name`, with the site's own `types` first. What is text is said to be
-/// UTF-8.
+/// The value of `Content-Type` for a file called `name`, with the site's own `types` first. Text
+/// gets the charset UTF-8.
 pub(in super::super) fn media_type(name: &[u8], types: &[TypeOf]) -> Box<str> {
     let path = Path::new(OsStr::from_bytes(name));
     let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
