@@ -1,8 +1,9 @@
-//! One core's end of the access log: records go into a batch, batches go to the log thread.
+//! One core's end of the access log: records go into a batch, and full batches go to the log
+//! thread.
 //!
-//! Owns the batch buffer and the handing over, which never waits: a full channel costs the batch, not the core.
-//! Leaves out formatting and writing (`writer.rs`) and the clock: the core says when it is.
-//! Tested below (buffers come home, drops are counted) and in `tests.rs` (dropping a `CoreLog` loses nothing).
+//! Handing over a batch never waits: if the channel is full, the batch is lost, but the core goes
+//! on. Formatting and writing are in `writer.rs`. The core passes the time in. Tested below
+//! (buffers come home, drops are counted) and in `tests.rs` (dropping a `CoreLog` loses nothing).
 
 use super::record::{RECORD_BYTES_MAX, Record, encode};
 use super::{LogCounts, Shared};
@@ -12,24 +13,25 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of records a core collects before it hands them over. Guess: about 300 records, so that the cost of handing
-/// over (about a microsecond with the wake-up) is a few nanoseconds a record; fits in the second-level cache.
+/// Batch size in bytes. Guess: about 300 records, so that handing over (about a microsecond with
+/// the wake-up) costs a few nanoseconds for each record; fits in the second-level cache.
 pub const BATCH_BYTES: usize = 64 * 1024;
-/// How old a record may get before it is handed over, in milliseconds. Guess: a person following a log does not notice.
+/// Age of a record at which the batch is handed over, in milliseconds. Guess: a person following a
+/// log does not notice.
 pub const FLUSH_MS: u64 = 250;
 
-/// Empty buffers that wait for their core. Guess: one on its way back while one is filled.
+/// Empty buffers that wait for their core. Guess: one buffer returns while another is filled.
 const SPARES: usize = 2;
 
-/// What goes to the log thread.
+/// A message to the log thread.
 #[derive(Debug)]
 pub(super) enum Message {
     Batch(Batch),
-    /// Look at the requests in `Shared`.
+    /// Check the requests in `Shared`.
     Wake,
 }
 
-/// Records of one core, and the way home for the buffer.
+/// Records of a core, and the channel that returns the buffer.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
@@ -37,10 +39,12 @@ pub(super) struct Batch {
     pub(super) home: SyncSender<Vec<u8>>,
 }
 
-/// One core's end of the log; lives on the core. Dropping it hands its records over, waiting a moment if it must.
+/// One core's end of the log; lives on the core. Dropping it hands its records over, and may wait a
+/// moment.
 #[derive(Debug)]
 pub struct CoreLog {
-    /// `None` when nothing is recorded: the log is off, or it ended because its reader went away.
+    /// `None` when nothing is recorded: the log is off, or ended because the reader of its pipe
+    /// closed.
     link: Option<Link>,
 }
 
@@ -56,7 +60,7 @@ struct Link {
 }
 
 impl CoreLog {
-    /// A log that keeps nothing.
+    /// A log that drops every record.
     pub fn off() -> Self {
         Self { link: None }
     }
@@ -67,12 +71,12 @@ impl CoreLog {
         Self { link: Some(Link { bytes, records, flushed_ms, messages, spares, home, shared }) }
     }
 
-    /// Whether records go anywhere: if not, the caller need not gather them.
+    /// Whether records are kept. If not, the caller need not gather them.
     pub fn is_on(&self) -> bool {
         self.link.is_some()
     }
 
-    /// Takes `record` into the batch. Never waits; long fields are cut at their bounds and marked.
+    /// Adds `record` to the batch. Never waits; long fields are cut at their bounds and marked.
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
         let Some(link) = &mut self.link else { return };

@@ -4,11 +4,12 @@
 //! addr - - [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.1" 200 2326 "referer" "agent"
 //! ```
 //!
-//! Owns escaping and the time text. Times are UTC: they sort, they do not jump twice a year, and no time zone files are
-//! read. `-` stands for a field that was not sent and, as in the common log format, for an empty body. In quoted
-//! fields, quotes, backslashes, control bytes and all bytes beyond ASCII are written `\xHH`, so a request forges neither
-//! fields nor lines. A field cut at its bound ends in `\...`, which no escaped request can contain.
-//! Tested in `combined/tests.rs`: goldens, and every line parses back to its record.
+//! Escapes fields and formats the time. Times are UTC, because UTC times sort, do not jump twice a
+//! year, and need no time zone files. `-` stands for a field that was not sent and, as in the
+//! common log format, for an empty body. In quoted fields, quotes, backslashes, control bytes and
+//! all bytes beyond ASCII become `\xHH`. So a request cannot forge fields or lines. A field cut at
+//! its bound ends in `\...`, which no escaped request can contain. Tested in `combined/tests.rs`:
+//! goldens, and every line parses back to its record.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use std::io::Write;
 
 /// Ends a field that was longer than its bound.
 const CUT_MARK: &[u8] = br"\...";
-/// Stands for what was not sent.
+/// Stands for a field that was not sent.
 const DASH: Kept<'_> = Kept { bytes: b"-", cut: false };
 /// The port of a host without one: the default of http (RFC 9110, section 4.2.1).
 const DEFAULT_PORT: &[u8] = b":80";

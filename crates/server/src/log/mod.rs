@@ -1,16 +1,16 @@
-//! The access log and the operational notices: what a core has to tell, written without making a core wait.
+//! The access log and the operational notices, written without making a core wait.
 //!
 //! ```text
 //! core ── record ──▶ CoreLog (batch, 64 KiB) ── try_send ──▶ bounded channel ──▶ thread `vermeil-log` ──▶ file, stdout
 //!              ◀───────────── empty batch buffers come back ─────────────────┘
 //! ```
 //!
-//! Owns: the record of a request ([`Record`]), the batches, the line format, the log thread, files and their rotation.
-//! Leaves out: which requests are recorded (the connection decides), signals (the caller turns them into
-//! [`Log::reopen`]), and clocks: times are arguments, except on the log thread.
+//! Contains the record of a request ([`Record`]), the batches, the line format, the log thread, and
+//! files with their rotation. The connection decides which requests are recorded, and the caller
+//! turns signals into [`Log::reopen`]. Times are arguments, except on the log thread.
 //!
-//! Lines of one core stand in the order of their records; lines of different cores may be out of order by up to
-//! [`FLUSH_MS`]. What cannot be written in time is dropped, whole records at a time, and counted.
+//! Lines of a core keep the order of its records; lines of different cores may be out of order by
+//! up to [`FLUSH_MS`]. Records that cannot be written in time are dropped whole, and counted.
 //! Tested in `tests.rs` (the whole path against files, FIFOs and `/dev/full`) and beside each file.
 
 mod batch;
@@ -56,7 +56,8 @@ pub const BATCHES_WAITING_PER_CORE: usize = 8;
 /// (a dead network disk). Guess.
 const HUNG_AFTER: Duration = Duration::from_secs(1);
 
-/// Where the access log goes.
+/// As text: `off`, `-` (standard output) or a path. Write `./off` or `./-` for files of these
+/// names.
 ///
 /// As text: `off`, `-` (standard output) or a path; a file that is named `off` or `-` is written `./off`, `./-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,10 +101,9 @@ pub struct LogTargetError;
 /// The access log cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The file cannot be opened for appending.
     #[error("cannot open the access log {}: {source}; choose another with --log FILE or the key `log`, or turn it off", path.display())]
     Open {
-        /// The file asked for.
+        /// Error of the kernel.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
@@ -218,8 +218,9 @@ struct LogThread {
 }
 
 impl Log {
-    /// Opens `target` and starts the log thread for `cores` cores; with [`LogTarget::Off`] there is no thread.
-    ///
+    /// # Errors
+    /// The file cannot be opened, or no thread can be started. A FIFO without a reader is no error,
+    /// because the log thread tries again.
     /// Call it from a thread that is not pinned: the log thread inherits the cpus it may run on.
     ///
     /// # Errors
@@ -289,7 +290,7 @@ impl Log {
     /// Opens the file anew before the next line, so that a rotated log goes on in a new file. Returns at once.
     pub fn reopen(&self) {
         if let Some(thread) = &self.thread {
-            // Pairs with the swap in `Writer::tend`.
+            // Counts of the records so far.
             self.shared.reopen.store(true, Ordering::Release);
             wake(thread);
         }

@@ -1,9 +1,9 @@
-//! Operational lines on standard error: said at once, then few in some seconds per kind, always counted.
+//! Operational lines on standard error: each kind is limited to a few lines per interval, and
+//! always counted.
 //!
-//! Owns the kinds, their counts and their pace. Leaves out levels, targets and formats: an operator reads these lines;
-//! what a program reads is the status. A line never holds its sender up: if standard error cannot take it, it is
-//! counted among the unsaid.
-//! Tested below on an invented clock.
+//! Contains the kinds, their counts and their pace. There are no levels, targets or formats,
+//! because operators read these lines; programs read the status. A line never blocks its sender: if
+//! standard error cannot take the line, it counts as suppressed. Tested below on an invented clock.
 
 use crate::voice::speaker;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,21 +13,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// How long a kind stays silent after a line, in milliseconds; the lines in between are counted and the next one tells
-/// how many. Guess: quick enough to follow a fault, slow enough that a fault cannot fill a disk.
+/// Silence of a kind after a line, in milliseconds. Lines in between are counted, and the next line
+/// reports the count. Guess: quick enough to follow a fault, slow enough that a fault cannot fill a
+/// disk.
 pub const INTERVAL_MS: u64 = 10_000;
 
-/// Lines about programs that failed within that time. They are of many sites, and each has a reason of its own that
-/// somebody looks for. Guess: a site's worth of broken programs.
+/// Lines about failed programs in that time. Many sites cause such lines, and each site's operator
+/// looks for its own reason. Guess: a site's worth of broken programs.
 pub const FAILURES_MAX: u64 = 20;
 
-/// Bytes of a line; more are cut. What a pipe takes in one piece is 4096 (`PIPE_BUF`); people read less.
+/// Longest line in bytes; the rest is cut. A pipe takes 4096 bytes in one piece (`PIPE_BUF`);
+/// people read less.
 const LINE_BYTES_MAX: usize = 1000;
 const KINDS: usize = NoticeKind::ALL.len();
-/// `since_ms` of a kind that was never said.
+/// `since_ms` of a kind without a line so far.
 const NEVER: u64 = 0;
 
-/// What a notice is about. Each kind has its own pace and count.
+/// Subject of a notice. Each kind has its own pace and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
     /// A file changed while it was sent, so the connection was cut.
@@ -36,7 +38,7 @@ pub enum NoticeKind {
     AcceptTrouble,
     /// The limit of connections was reached.
     ConnectionsFull,
-    /// A client address has as many connections as one may have.
+    /// A client address has reached its limit of connections.
     ClientFull,
     /// The log file or standard output cannot be written.
     LogTrouble,
@@ -44,19 +46,19 @@ pub enum NoticeKind {
     LogDropped,
     /// The folder of a host cannot be served.
     SiteTrouble,
-    /// A program did not answer a request as it should.
+    /// A program did not answer a request correctly.
     ProgramFailed,
-    /// A program's answer was mended, or a part of it left out.
+    /// A program's answer was corrected, or a part of the answer was left out.
     ProgramMended,
-    /// A request was refused because of a limit that can be changed.
+    /// A request was refused because of a configurable limit.
     LimitReached,
     /// A program wrote to its error output.
     ProgramSaid,
-    /// The spawner was killed, or cannot be spoken to.
+    /// The spawner was killed, or does not answer.
     SpawnerTrouble,
-    /// A core that should poll its network card does not.
+    /// A core does not poll its network card as configured.
     NotPolled,
-    /// Programs are disturbed while they write their answers.
+    /// Programs are interrupted while they write their answers.
     Disturbing,
 }
 
@@ -105,7 +107,8 @@ impl NoticeKind {
     }
 }
 
-/// Says operational lines: `vermeil: file changed while sent: /x (connection cut)`. Shared by all threads.
+/// Prints operational lines: `vermeil: file changed while sent: /x (connection cut)`. Shared by all
+/// threads.
 #[derive(Debug)]
 pub struct Notices {
     origin: Instant,
@@ -117,9 +120,9 @@ pub struct Notices {
 struct Kind {
     count: AtomicU64,
     unsaid: AtomicU64,
-    /// When the interval began that lines are counted in: milliseconds since `origin`, from 1; [`NEVER`] at first.
+    /// Start of the current interval: milliseconds since `origin`, from 1; [`NEVER`] at first.
     since_ms: AtomicU64,
-    /// Lines said in that interval, and attempts at more.
+    /// Lines printed in that interval, plus attempts at more.
     said: AtomicU64,
 }
 
@@ -144,24 +147,25 @@ impl Notices {
         Self { origin: Instant::now(), kinds: Default::default(), output }
     }
 
-    /// Counts a notice of `kind` and says it, unless the kind has had its line within [`INTERVAL_MS`], or programs that
-    /// failed their [`FAILURES_MAX`]. Control characters are escaped, so a line may quote a peer.
+    /// Counts a notice of `kind` and prints it, unless the kind has used up its lines of this
+    /// [`INTERVAL_MS`] (one line, or [`FAILURES_MAX`] for failed programs). Control characters are
+    /// escaped, so a line may quote a peer.
     pub fn say(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
         self.say_at(self.now_ms(), kind, line);
     }
 
-    /// Counts and says a notice whose pace the caller keeps.
+    /// Counts and prints a notice whose pace the caller controls.
     pub(crate) fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
         self.kind(kind).count.fetch_add(1, Ordering::Relaxed);
         self.put(&text(line, 0));
     }
 
-    /// How often a notice of `kind` was given, said or not.
+    /// Number of notices of `kind`, printed or not.
     pub fn count(&self, kind: NoticeKind) -> u64 {
         self.kind(kind).count.load(Ordering::Relaxed)
     }
 
-    /// Says how many notices of each kind were not said. For the end.
+    /// Prints the number of suppressed notices of each kind. For the end of the process.
     pub fn say_rest(&self) {
         for kind in NoticeKind::ALL {
             let unsaid = self.kind(kind).unsaid.swap(0, Ordering::Relaxed);
@@ -198,7 +202,7 @@ impl Notices {
                 .compare_exchange(since_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         if begins {
-            // Whoever counts at this moment may get a line more or less.
+            // A thread that counts at this moment may print a line more or less.
             state.said.store(0, Ordering::Relaxed);
         }
         let won = state.said.fetch_add(1, Ordering::Relaxed) < kind.lines_max();
@@ -212,7 +216,7 @@ impl Notices {
         }
     }
 
-    /// False if standard error would have made us wait, or is gone.
+    /// Returns false if standard error would block, or is gone.
     fn put(&self, line: &str) -> bool {
         match &self.output {
             Output::Kept(lines) => {
@@ -222,7 +226,7 @@ impl Notices {
             Output::Stderr => {
                 let stderr = std::io::stderr();
                 let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
-                // One write: lines of several threads must not mix.
+                // One write, so that lines of several threads do not mix.
                 ready.is_ok_and(|ready| ready > 0)
                     && stderr.lock().write_all(format!("{line}\n").as_bytes()).is_ok()
             }
@@ -230,7 +234,8 @@ impl Notices {
     }
 }
 
-/// The line: prefix, escaped text cut at [`LINE_BYTES_MAX`], what was not said since the last one.
+/// Formats the line: prefix, escaped text cut at [`LINE_BYTES_MAX`], number of suppressed lines
+/// since the last line.
 fn text(line: fmt::Arguments<'_>, unsaid: u64) -> String {
     let mut said = format!("{}: ", speaker());
     for character in line.to_string().chars() {

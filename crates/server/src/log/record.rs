@@ -1,14 +1,16 @@
 //! The record of one request, and its compact form in a batch.
 //!
-//! Owns the bounds of what is kept of a request and the byte layout between a core and the log thread; the layout never
-//! leaves the process. Leaves out the line format (`combined.rs`) and the batches (`batch.rs`).
-//! Tested below: what is encoded decodes to the same record, cut at the bounds.
+//! Defines how much of a request is kept, and the byte layout between a core and the log thread.
+//! The layout never leaves the process. The line format is in `combined.rs`, the batches are in
+//! `batch.rs`. Tested below: an encoded record decodes to the same record, cut at the bounds.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
+/// Bytes kept of a request line. Guess: half of the longest line accepted by default; people seldom
+/// send longer lines.
 pub const HOST_BYTES_MAX: usize = 253 + 6;
-/// Bytes kept of a request line. Guess: half of the longest line accepted by default; longer ones are seldom people.
+/// Bytes kept of a `Referer`. Guess: browsers send only an origin across sites; 1 KiB holds nearly
+/// every full URL.
 pub const LINE_BYTES_MAX: usize = 4096;
 /// Bytes kept of a `Referer`. Guess: what browsers send across sites is an origin; 1 KiB holds nearly every full URL.
 pub const REFERER_BYTES_MAX: usize = 1024;
@@ -20,7 +22,7 @@ pub(super) const RECORD_BYTES_MAX: usize =
     HEAD_BYTES + HOST_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
 
 const HEAD_BYTES: usize = 43;
-/// Marks a field that was not sent.
+/// Flag in the length of a field that was longer than its bound.
 const ABSENT: u16 = u16::MAX;
 /// Set in a length whose field was longer than its bound.
 const CUT: u16 = 1 << 15;
@@ -28,7 +30,7 @@ const CUT: u16 = 1 << 15;
 /// One answered request, as the access log tells it. Bytes are the peer's, unchanged: the log escapes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The peer; an IPv4 address mapped into IPv6 is written as IPv4.
+    /// End of the answer, complete or abandoned: seconds since 1970-01-01 UTC.
     pub peer: IpAddr,
     /// When the answer was finished or given up: seconds since 1970-01-01 UTC.
     pub unix_seconds: u64,
@@ -42,7 +44,7 @@ pub struct Record<'a> {
     pub body_bytes: u64,
     /// The `Referer` field, if sent.
     pub referer: Option<&'a [u8]>,
-    /// The `User-Agent` field, if sent.
+    /// A kept field: its bytes, and whether some were cut.
     pub user_agent: Option<&'a [u8]>,
 }
 

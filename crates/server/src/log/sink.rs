@@ -1,9 +1,10 @@
-//! Where the bytes of the access log go: standard output, or a file that may be renamed under us.
+//! The destination of the access log: standard output, or a file that may be renamed at any time.
 //!
-//! Owns the descriptor and the promise that a write does not hang on a pipe nobody reads. Leaves out lines, retries and
-//! counting (`writer.rs`). A pipe of others (standard output) must not be made non-blocking, since that would change it
-//! for everybody who holds it: it is asked first, and given no more than it takes in one piece.
-//! Tested in `tests.rs` through the whole log.
+//! Owns the descriptor, and makes sure that a write does not hang on a pipe without a reader.
+//! Lines, retries and counts are in `writer.rs`. An inherited pipe (standard output) must not
+//! become non-blocking, because the flag would change for all processes that share the pipe. So the
+//! sink polls before each write, and writes at most what the pipe takes in one piece. Tested in
+//! `tests.rs` through the whole log.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,28 +18,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use vermeil_io::output::Output;
 
-/// Mode of a new log file: requests are the operator's business, and his group's.
+/// Mode of a new log file: requests concern the operator and the operator's group.
 const FILE_MODE: u32 = 0o640;
-/// A pipe that polls as writable takes this much without waiting (`PIPE_BUF` in pipe(7)).
+/// A pipe that polls as writable takes this many bytes without blocking (`PIPE_BUF` in pipe(7)).
 const PIPE_BYTES: usize = 4096;
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// So many bytes are written, at least one.
+    /// Number of bytes written, at least one.
     Wrote(usize),
-    /// Nobody takes the bytes now.
+    /// No reader takes the bytes now.
     Stuck,
-    /// Nobody will ever take them.
+    /// The reader is gone for good.
     Gone,
-    /// The write failed; another may succeed.
+    /// The write failed; another write may succeed.
     Failed(io::Error),
 }
 
 /// Opens the file of a log.
 type Open = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
 
-/// How the file of a log is opened: by this process, or by another where a sandbox keeps this one from it.
+/// How a log file is opened: by this process, or by another process where a sandbox forbids it.
 #[derive(Clone)]
 pub(crate) struct Opener(Arc<Open>);
 
@@ -60,11 +61,11 @@ impl fmt::Debug for Opener {
     }
 }
 
-/// Opens the file of a log for appending; makes it if it is missing. Never waits for the reader of a FIFO: without one it
-/// is the error `ENXIO`.
+/// Opens a log file for appending, and creates it if missing. Never waits for the reader of a FIFO;
+/// a missing reader is the error `ENXIO`.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system call.
 pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
     Output::append().mode(FILE_MODE).open(path)
 }
@@ -73,11 +74,11 @@ pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
 #[derive(Debug)]
 pub(super) struct Sink {
     opener: Opener,
-    /// `None`: standard output, which cannot be opened again.
+    /// `None` for standard output, which cannot be reopened.
     path: Option<PathBuf>,
     /// `None` while the file cannot be opened.
     file: Option<File>,
-    /// Ask before each write.
+    /// Whether to poll before each write.
     may_block: bool,
 }
 
@@ -86,14 +87,15 @@ impl Sink {
         Self::inherited(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
-    /// A sink on a descriptor that others hold too.
+    /// A sink on a descriptor shared with other processes.
     pub(super) fn inherited(end: OwnedFd) -> io::Result<Self> {
         let file = File::from(end);
         let may_block = !file.metadata()?.is_file();
         Ok(Self { opener: Opener::default(), path: None, file: Some(file), may_block })
     }
 
-    /// Opens `path` for appending. A FIFO without reader is no error: it is opened later.
+    /// Opens `path` for appending. A FIFO without a reader is no error, because the sink opens it
+    /// later.
     pub(super) fn file(path: &Path, opener: Opener) -> io::Result<Self> {
         let mut sink = Self { opener, path: Some(path.to_owned()), file: None, may_block: false };
         match sink.reopen() {
@@ -102,7 +104,7 @@ impl Sink {
         }
     }
 
-    /// Opens the path anew. On failure the old file stays. Nothing to do for standard output.
+    /// Opens the path again. On failure the old file stays. Does nothing for standard output.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let file = (self.opener.0)(path)?;
@@ -115,7 +117,8 @@ impl Sink {
         self.file.is_some()
     }
 
-    /// Whether the path no longer leads to the open file: it was renamed, removed or replaced.
+    /// Whether the path no longer names the open file, because the file was renamed, removed or
+    /// replaced.
     pub(super) fn has_moved(&self) -> bool {
         let (Some(path), Some(file)) = (&self.path, &self.file) else { return false };
         match (std::fs::metadata(path), file.metadata()) {
@@ -144,8 +147,8 @@ impl Sink {
         }
     }
 
-    /// Removes the last `count` bytes that were written to a file, unless another process has written since. Whether they
-    /// are gone.
+    /// Removes the last `count` bytes written to a file, unless another process has written since.
+    /// Returns whether they were removed.
     pub(super) fn take_back(&mut self, count: usize) -> bool {
         let Some(file) = self.file.as_mut().filter(|_| count > 0 && !self.may_block) else { return false };
         let taken = file.stream_position().and_then(|end| {
@@ -163,7 +166,7 @@ impl Sink {
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Progress::Stuck,
             io::ErrorKind::BrokenPipe if self.path.is_none() => Progress::Gone,
             io::ErrorKind::BrokenPipe => {
-                // The FIFO's next reader needs a new descriptor.
+                // The next reader of the FIFO needs a new descriptor.
                 self.file = None;
                 Progress::Failed(error)
             }
@@ -181,8 +184,8 @@ impl fmt::Display for Sink {
     }
 }
 
-/// As many whole lines as a pipe takes in one piece, so that lines of several processes do not mix; of a longer line what
-/// it takes.
+/// As many whole lines as a pipe takes in one piece, so that lines of several processes do not mix.
+/// Of a longer line, as much as the pipe takes.
 fn in_one_piece(bytes: &[u8]) -> &[u8] {
     let piece = &bytes[..bytes.len().min(PIPE_BYTES)];
     match piece.iter().rposition(|byte| *byte == b'\n') {
@@ -191,7 +194,7 @@ fn in_one_piece(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Errors count as writable: the write will tell.
+/// An error counts as writable, because the write reports it.
 fn is_writable(file: &File, wait: Duration) -> bool {
     let timeout = Timespec::try_from(wait).expect("a wait is seconds at most");
     !matches!(poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout)), Ok(0))

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Short, so that the tests that wait for a reader that never comes do not wait long.
+/// Short, because some tests wait for a reader that never comes.
 const IMPATIENT: Patience = Patience { retry: Duration::from_millis(5), close: Duration::from_millis(50) };
 const DEADLINE: Duration = Duration::from_secs(20);
 

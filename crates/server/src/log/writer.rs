@@ -1,10 +1,11 @@
-//! The log thread: takes batches, formats them, writes them, sends the empty buffers home.
+//! The log thread: receives batches, formats and writes them, and returns the empty buffers.
 //!
-//! Owns the order "a line is written whole before the next", the retries, the drops at the end, and what is said about
-//! trouble. While the log cannot be written the thread keeps the text it has and takes no more batches: the channel
-//! fills, and the cores drop and count. Memory is bounded by the channel and one formatted batch, which is at most
-//! four times as long as the batch (every byte escaped).
-//! Leaves out descriptors (`sink.rs`) and the line format (`combined.rs`). Tested in `tests.rs`.
+//! A line is written whole before the next line starts. While the log cannot be written, the thread
+//! keeps its formatted text and takes no more batches. Then the channel fills, and the cores drop
+//! records and count them. Memory is bounded by the channel and one formatted batch, which is at
+//! most four times as long as the batch (every byte escaped). Retries, drops at the end and notices
+//! about trouble are here too; descriptors are in `sink.rs`, the line format is in `combined.rs`.
+//! Tested in `tests.rs`.
 
 use super::batch::{BATCH_BYTES, Batch, Message};
 use super::format::Formatter;
@@ -19,12 +20,13 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the path is compared with the open file while lines are written. Guess: a rotation loses nothing by being
-/// noticed a second late, its lines go to the old file.
+/// Interval of checks whether the path still names the open file, while lines are written. Guess:
+/// noticing a rotation a second late loses nothing, because the lines go to the old file.
 const MOVE_CHECK: Duration = Duration::from_secs(1);
-/// How often a thread that waits for a reader looks at the requests of its owner. Guess.
+/// Interval of checks for requests of the owner while the thread waits for a reader. Guess.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
-/// How often dropped records are said. Guess: as often as an operator wants to read it again.
+/// Interval of notices about dropped records. Guess: as often as an operator wants to read the
+/// notice again.
 const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// The log thread's state.
@@ -37,13 +39,13 @@ pub(super) struct Writer {
     lines: Formatter,
     text: Vec<u8>,
     move_checked: Instant,
-    /// Whether the last write failed: said once, and once more when it works again.
+    /// Whether the last write failed. Trouble is reported once, and its end once.
     in_trouble: bool,
     dropped_said: u64,
     dropped_said_at: Option<Instant>,
-    /// When to stop waiting; set when the owner is first seen closing.
+    /// End of waiting; set when the thread first sees the owner closing.
     patient_until: Option<Instant>,
-    /// Set when the end of a closing log was given up; what comes after would follow a torn line.
+    /// Set when the thread abandons a closing log. Further bytes would follow a torn line.
     gave_up: bool,
 }
 
@@ -70,7 +72,8 @@ impl Writer {
         }
     }
 
-    /// Until every sender is gone, the owner closes, or nobody reads standard output any more.
+    /// Runs until every sender is gone, the owner closes, or standard output has no reader any
+    /// more.
     pub(super) fn run(mut self) {
         while let Some(message) = self.next() {
             self.tend();
@@ -86,11 +89,12 @@ impl Writer {
         self.say_dropped(Duration::ZERO);
     }
 
-    /// The next message; `None` at the end. A closing log ends when its queue is empty, whoever still holds a sender.
+    /// The next message; `None` at the end. A closing log ends when its queue is empty, even if
+    /// senders remain.
     fn next(&self) -> Option<Message> {
         match self.is_closing() {
             true => self.inbox.try_recv().ok(),
-            // Whoever makes a request also sends a message, unless there are messages already.
+            // The owner also sends a message with each request, unless messages are already queued.
             false => self.inbox.recv().ok(),
         }
     }
@@ -100,7 +104,7 @@ impl Writer {
         self.shared.closing.load(Ordering::Acquire)
     }
 
-    /// Formats and writes `batch`; breaks when nobody will ever read.
+    /// Formats and writes `batch`. Breaks when the reader is gone for good.
     fn write_batch(&mut self, batch: Batch) -> ControlFlow<()> {
         let Batch { mut bytes, records, home } = batch;
         let mut text = std::mem::take(&mut self.text);
@@ -110,7 +114,7 @@ impl Writer {
             rest = behind;
         }
         bytes.clear();
-        // A core that has enough spares, or is gone, does not take it: then it is freed.
+        // Freed if the core is gone or has enough spare buffers.
         let _ = home.try_send(bytes);
 
         let (written_bytes, flow) = self.write_text(&text);
@@ -123,8 +127,8 @@ impl Writer {
         flow
     }
 
-    /// Writes `text`, waiting and trying again as long as the owner is not closing. How many bytes are written; breaks
-    /// when nobody will ever read.
+    /// Writes `text`, waiting and retrying while the owner is not closing. Returns the number of
+    /// bytes written. Breaks when the reader is gone for good.
     fn write_text(&mut self, text: &[u8]) -> (usize, ControlFlow<()>) {
         let mut at = 0;
         while at < text.len() && !self.gave_up {
@@ -137,7 +141,8 @@ impl Writer {
                 Progress::Stuck => {}
                 Progress::Gone => return (at, ControlFlow::Break(())),
                 Progress::Failed(error) => {
-                    // Of a full disk: the first half of a record must not stay behind if the file is rotated.
+                    // On a full disk: the first half of a record must not stay behind if the file
+                    // is rotated.
                     let start = line_start(text, at);
                     if self.sink.take_back(at - start) {
                         at = start;
@@ -161,7 +166,8 @@ impl Writer {
         (at, ControlFlow::Continue(()))
     }
 
-    /// Opens the file anew if that was asked for, if it was moved away, or if it is not open.
+    /// Opens the file again if the owner asked for it, if the file was moved, or if no file is
+    /// open.
     fn tend(&mut self) -> Tended {
         let mut anew = !self.sink.is_open();
         // Pairs with the store in `Log::reopen`.
@@ -188,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// Whether a closing log has waited long enough. A log that cannot be written is not waited for.
+    /// Whether a closing log has waited long enough. A log in trouble gets no wait.
     fn must_give_up(&mut self) -> bool {
         if !self.is_closing() {
             return false;
@@ -216,7 +222,7 @@ impl Writer {
         }
     }
 
-    /// Says how many records were dropped, if more than last time and not said within `every`.
+    /// Reports the number of dropped records if it grew and the last report is older than `every`.
     fn say_dropped(&mut self, every: Duration) {
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
         if dropped == self.dropped_said || self.dropped_said_at.is_some_and(|at| at.elapsed() < every) {
@@ -230,7 +236,7 @@ impl Writer {
     }
 }
 
-/// What [`Writer::tend`] came to.
+/// Result of [`Writer::tend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tended {
     SameFile,
@@ -243,7 +249,8 @@ impl Tended {
     }
 }
 
-/// Where the line begins that byte `at` belongs to: a line begun in one file starts over in the next.
+/// Start of the line that contains byte `at`. A line begun in one file starts over in the next
+/// file.
 fn line_start(text: &[u8], at: usize) -> usize {
     text[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)
 }

@@ -1,4 +1,4 @@
-//! Goldens of the line format, and a strict reader of it: every line parses back to what was recorded.
+//! Goldens of the line format, and a strict parser: every line parses back to its record.
 
 use super::super::record::{LINE_BYTES_MAX, Record, decode, encode};
 use super::*;
