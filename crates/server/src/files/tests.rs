@@ -1,4 +1,5 @@
-//! What the tests of this folder share: a site in a temporary folder, and asking it like one core does.
+//! Shared code of the tests of this folder: a site in a temporary folder, and requests as a core
+//! makes them.
 
 use super::*;
 use std::{
@@ -23,10 +24,10 @@ mod sites;
 mod torture;
 mod untold;
 
-/// Takes every file for settled: tests have no time to wait until it is.
+/// Counts every file as settled, because waiting would make the tests slow.
 const SETTLED: i64 = i64::MIN;
 
-/// A folder, its site and one core's cache.
+/// A folder, its site and the cache of a core.
 struct World {
     _dir: tempfile::TempDir,
     root: PathBuf,
@@ -70,7 +71,7 @@ impl World {
         fs::write(path, content).expect("a file");
     }
 
-    /// Asks as a core does that takes in the kernel's news first.
+    /// Looks a path up as a core does that handles pending events first.
     fn get(&mut self, path: &str) -> Handle {
         self.cache.store().handle_events();
         match self.cache.lookup(&self.site, path.as_bytes(), self.now_ms) {
@@ -83,7 +84,7 @@ impl World {
         }
     }
 
-    /// Asks until it is a hit, which the second time it must be.
+    /// Looks a path up twice. The second look-up must be a hit.
     fn settle(&mut self, path: &str, expected: &str) -> Handle {
         assert_eq!(self.text(path), expected, "{path} at first");
         assert!(self.is_hit(path), "{path} is remembered");
@@ -92,13 +93,13 @@ impl World {
         handle
     }
 
-    /// Whether the path would be answered without looking.
+    /// Whether the cache answers the path without a look-up.
     fn is_hit(&mut self, path: &str) -> bool {
         self.cache.store().handle_events();
         matches!(self.cache.lookup(&self.site, path.as_bytes(), self.now_ms), Lookup::Hit(_))
     }
 
-    /// The answer in a few words: the content of a file, or what else.
+    /// The answer in a few words: the content of a file, or the kind of the outcome.
     fn text(&mut self, path: &str) -> String {
         let handle = self.get(path);
         describe(&handle)
@@ -128,7 +129,7 @@ fn tag(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// The bytes of a representation, wherever they are.
+/// The bytes of a representation, from memory or from disk.
 fn body(variant: &Variant) -> Vec<u8> {
     match variant.content() {
         Content::Memory(bytes) => bytes.to_vec(),
@@ -146,7 +147,8 @@ fn inotify() -> Option<Arc<std::os::fd::OwnedFd>> {
     Some(Arc::new(init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify")))
 }
 
-/// A folder called `root` in a temporary one, on a file system that tells of changes if there is one at hand.
+/// A folder called `root` in a temporary folder, on a file system with inotify events if such a
+/// file system is available.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let mut places = vec![tempfile::tempdir().expect("a temporary folder")];
     places.extend(tempfile::tempdir_in("/dev/shm"));

@@ -214,7 +214,6 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// of modification. No program can choose the time of change. In contrast, deployment tools set the
 /// time of modification, and a later file of the same size and time may reuse an inode. Where the
 /// time of change cannot tell two contents apart, [`Tag`] does.
-/// of change cannot tell two contents apart, [`Tag`] does.
 fn etag(identity: &Identity, coding: Choice, made_of: Tag) -> Vec<u8> {
     let mut tag = Vec::with_capacity(64);
     if matches!(made_of, Tag::Weak | Tag::Moment(_)) {

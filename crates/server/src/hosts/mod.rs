@@ -1,7 +1,9 @@
-//! Virtual hosts: which names there are, what is served under each, and finding one by the `Host` of a request.
+//! Virtual hosts: their names, their folders and routes, and the look-up of a host by the `Host` of
+//! a request.
 //!
-//! Reading order: [`Hosts`] (the table, made once and never changed), `name` (what counts as the same name), `route`
-//! (what of a host's paths is no file), `open` (the folders that are open). Knows no connections. Tested in `tests.rs`.
+//! Reading order: [`Hosts`] (the table, made once and never changed), `name` (the normal form of a
+//! name), `route` (paths that are not files), `open` (the open folders). This module knows no
+//! connections. Tested in `tests.rs`.
 
 mod name;
 mod network;

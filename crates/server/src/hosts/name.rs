@@ -1,11 +1,12 @@
-//! Host names: as they are configured, and as they come in requests.
+//! Host names, in the configuration and in requests.
 //!
-//! Two spellings of one name are made one here: letters in lower case, no dot at the end, no port (RFC 9110 §4.2.3,
-//! RFC 1034 §3.1). What a request may say at all is decided by `vermeil-http`. Tested in `tests.rs`.
+//! This file normalises names: letters in lower case, no dot at the end, no port (RFC 9110 §4.2.3,
+//! RFC 1034 §3.1). `vermeil-http` decides whether a request's `Host` is valid. Tested in
+//! `tests.rs`.
 
 use std::{fmt, str::FromStr};
 
-/// Longest name, in bytes (RFC 1035 §2.3.4). A longer one in a request is a name that nobody has.
+/// Longest name, in bytes (RFC 1035 §2.3.4). A longer name in a request matches no host.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// Longest part between dots, in bytes (RFC 1035 §2.3.4).
@@ -16,7 +17,7 @@ const LABEL_BYTES_MAX: usize = 63;
 pub enum Name {
     /// This name alone.
     Exact(Box<str>),
-    /// All names that end in a dot and this.
+    /// All names that end in a dot and this text.
     Below(Box<str>),
 }
 
@@ -32,22 +33,22 @@ impl fmt::Display for Name {
 /// Why a text is no [`Name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("a name has at least one letter; the default host needs no name")]
     Empty,
-    /// It has a port, a scheme or a path.
+    /// The text has a port, a scheme or a path.
     #[error("write the name alone, without `http://`, port or path, such as example.org")]
     NotAlone,
     /// A star that is not the first part.
     #[error("a star stands for the first part of a name only, such as *.example.org")]
     Star,
-    /// It is not ASCII.
+    /// The text is not ASCII.
     #[error("write an international name as it is on the wire, beginning with xn--")]
     NotAscii,
-    /// A part between dots is empty or longer than 63 bytes, or the whole longer than 255.
+    /// A part between dots is empty or longer than 63 bytes, or the whole name is longer than 255.
     #[error("the parts between dots have 1 to 63 letters, and the whole at most 255")]
     Length,
-    /// It has a character that no name has.
+    /// The text has a character that no name has.
     #[error("a name has letters, digits, `-` and `_` between dots; an IPv6 address stands in brackets")]
     Character,
 }
@@ -102,8 +103,8 @@ fn check_ip_literal(rest: &str) -> Result<(), NameError> {
 /// Room for the name of a request.
 pub(super) type Buffer = [u8; NAME_BYTES_MAX];
 
-/// The name in `host`, a valid value of `Host`: without port, in lower case, without a dot at the end. Nothing if it is
-/// longer than any name.
+/// The normalised name in `host`, a valid value of `Host`: without port, in lower case, without a
+/// dot at the end. `None` if the name is longer than any valid name.
 #[inline]
 pub(super) fn normalised<'b>(host: &[u8], buffer: &'b mut Buffer) -> Option<&'b [u8]> {
     let name = match host {

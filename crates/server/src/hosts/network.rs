@@ -1,7 +1,7 @@
-//! A network of clients: an address, or an address and the number of its leading bits that count.
+//! A network of clients: an address, or an address and a prefix length.
 //!
-//! Addresses of IPv4 that come mapped into IPv6 are addresses of IPv4, in a network and in a
-//! client. Tested below.
+//! In networks and clients alike, an IPv4 address mapped into IPv6 counts as the IPv4 address.
+//! Tested below.
 
 use std::{
     fmt,
@@ -22,34 +22,34 @@ pub struct Network {
 /// Why a text is no [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// It has none of the forms.
+    /// The text has none of the forms.
     #[error("write an address such as 192.0.2.7 or ::1, or a network such as 10.0.0.0/8 or 2001:db8::/32")]
     Form,
-    /// The address has fewer bits.
+    /// The prefix is longer than the address.
     #[error("the number behind the slash is from 0 to {bits} for an address like this")]
     Prefix {
         /// Bits of the address.
         bits: u8,
     },
-    /// Another network is probably meant.
+    /// The address has bits behind its prefix, so another network is probably meant.
     #[error("the address has bits behind the first {prefix}; write {network}")]
     HostBits {
-        /// How many count.
+        /// Length of the prefix.
         prefix: u8,
-        /// Without the others.
+        /// The network without these bits.
         network: Network,
     },
 }
 
 impl Network {
-    /// Whether `addr` is in it.
+    /// Whether `addr` is in the network.
     pub fn contains(self, addr: IpAddr) -> bool {
         let addr = addr.to_canonical();
         addr.is_ipv4() == self.addr.is_ipv4() && masked(addr, self.prefix) == self.addr
     }
 }
 
-/// `addr` with nothing behind its first `prefix` bits.
+/// `addr` with zeros behind its first `prefix` bits.
 fn masked(addr: IpAddr, prefix: u8) -> IpAddr {
     match addr {
         IpAddr::V4(addr) => {

@@ -1,8 +1,9 @@
-//! The folders of hosts that are open: few at a time, whatever the number of hosts.
+//! The open folders of hosts: a bounded number, whatever the number of hosts.
 //!
-//! A folder is opened by the first request for it and shared by hosts that serve it alike. At the bound those not used
-//! since they were last looked at are closed, a part of them at once; the cores let go of them with their next request or
-//! within a second. Until then they are still right, since a site is as long as somebody holds it. Tested in
+//! The first request for a folder opens the folder. Hosts with the same folder and options share
+//! the site. At the bound, the server closes a part of the sites that were not used since the last
+//! scan. The cores drop their references with the next request or within a second. Until then these
+//! sites are still correct, because a site lives as long as its last reference. Tested in
 //! `open/tests.rs`.
 
 use super::{Host, Hosts, table::HostId};
@@ -22,11 +23,11 @@ use vermeil_io::CacheOnly;
 #[cfg(test)]
 mod tests;
 
-/// What part of the open folders is closed when there is room for no more. Guess: the cores look through what they hold
-/// once for each such part.
+/// Share of the open folders to close at the bound, as a divisor. Guess: each core scans its seats
+/// once per such part.
 const CLOSED_PART: usize = 16;
 
-/// A folder to serve, and what of it: hosts that agree in both share a site.
+/// A folder to serve, with its options. Hosts that agree in both share a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Folder {
     root: PathBuf,
@@ -34,7 +35,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder of a host; nothing if it has none.
+    /// The folder of a host, if the host has a folder.
     pub(crate) fn of(hosts: &Hosts, host: HostId) -> Option<Self> {
         let host = hosts.host(host);
         let options = SiteOptions { programs: host.rules.programs(), ..host.rules.files.clone() };
@@ -42,12 +43,12 @@ impl Folder {
     }
 }
 
-/// An open site among those that are open.
+/// A place in the bounded set of open sites.
 pub(crate) struct Seat {
     site: Arc<Site>,
-    /// Set by use, cleared when a seat is needed. Relaxed: a hint.
+    /// Set by use, cleared by the scan for a seat to close. Relaxed: a hint.
     used: AtomicBool,
-    /// Set once, when the seat is given to another. Release when set, Acquire when read.
+    /// Set once, when the seat is closed. Release when set, Acquire when read.
     closed: AtomicBool,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct OpenSites {
     store: Arc<Store>,
     max: usize,
     seats: Mutex<Seats>,
-    /// How often seats were closed. Relaxed: cores look at `Seat::closed` when it has moved.
+    /// Number of closings. Relaxed: when the counter moves, cores check `Seat::closed`.
     closings: AtomicU64,
 }
 
@@ -79,12 +80,12 @@ struct Seats {
     by_folder: HashMap<Folder, usize, RandomState>,
     /// Never longer than the bound.
     all: Vec<(Folder, Arc<Seat>)>,
-    /// Where to go on looking for what was not used.
+    /// Position of the scan for unused seats.
     hand: usize,
 }
 
 impl OpenSites {
-    /// At most `max` sites of `store`.
+    /// An empty set for at most `max` sites of `store`.
     pub(crate) fn new(store: Arc<Store>, max: usize) -> Self {
         Self { store, max: max.max(1), seats: Mutex::default(), closings: AtomicU64::new(0) }
     }
@@ -93,7 +94,7 @@ impl OpenSites {
         &self.store
     }
 
-    /// How many are open.
+    /// Number of open sites.
     pub(crate) fn len(&self) -> usize {
         self.lock().all.len()
     }
@@ -113,10 +114,11 @@ impl OpenSites {
         Some(seats.all[place].1.clone())
     }
 
-    /// The site of `folder`, opened unless it is open.
+    /// The site of `folder`. Opens the site if necessary.
     ///
     /// # Errors
-    /// It cannot be served, or with [`CacheOnly::Yes`] would have to be waited for: [`io::ErrorKind::WouldBlock`].
+    /// The folder cannot be served. With [`CacheOnly::Yes`] also [`io::ErrorKind::WouldBlock`], if
+    /// the open would wait for the disk.
     pub(crate) fn open(&self, folder: &Folder, cache: CacheOnly) -> Result<Arc<Seat>, SiteError> {
         if let Some(seat) = self.find(folder) {
             return Ok(seat);
@@ -125,7 +127,7 @@ impl OpenSites {
         Ok(self.seat(folder, site))
     }
 
-    /// Gives `site` a seat, unless another core was faster.
+    /// Gives `site` a seat. If another core was faster, returns the seat of that core.
     fn seat(&self, folder: &Folder, site: Arc<Site>) -> Arc<Seat> {
         let mut seats = self.lock();
         if let Some(&place) = seats.by_folder.get(folder) {
@@ -134,7 +136,8 @@ impl OpenSites {
         if seats.all.len() >= self.max {
             let freed = seats.close_unused((self.max / CLOSED_PART).max(1));
             self.closings.fetch_add(1, Ordering::Relaxed);
-            // Sites are closed by whoever drops them last, and that takes the store's lock.
+            // The thread that drops the last reference closes the site, and the close takes the
+            // store's lock.
             drop(freed);
         }
         let seat = Arc::new(Seat { site, used: AtomicBool::new(true), closed: AtomicBool::new(false) });
@@ -144,7 +147,7 @@ impl OpenSites {
         seat
     }
 
-    /// Closes what no host of `hosts` serves.
+    /// Closes all sites that no host of `hosts` serves.
     pub(crate) fn keep_only(&self, hosts: &Hosts) {
         let wanted: HashSet<Folder> = hosts.iter().filter_map(|host| Folder::of(hosts, host)).collect();
         let mut seats = self.lock();
@@ -162,7 +165,7 @@ impl OpenSites {
 }
 
 impl Seats {
-    /// Closes `count` seats, first those that were not used since they were last looked at.
+    /// Closes `count` seats. Prefers seats that were not used since the last scan.
     fn close_unused(&mut self, count: usize) -> Vec<Arc<Seat>> {
         let mut closed = Vec::with_capacity(count);
         while closed.len() < count && !self.all.is_empty() {
@@ -185,18 +188,18 @@ impl Seats {
     }
 }
 
-/// What one core knows of the hosts: those of the present configuration, and the sites it has open.
+/// The hosts of a core: the present configuration, and the sites that the core has open.
 pub(crate) struct CoreHosts {
     hosts: Arc<Hosts>,
     open: Arc<OpenSites>,
     seats: HashMap<HostId, Arc<Seat>, RandomState>,
-    /// The last host asked for: mostly the next one too.
+    /// The host of the last request, because the next request is mostly for the same host.
     recent: Option<(HostId, Arc<Seat>)>,
-    /// What [`OpenSites::closings`] was when the seats were last looked through.
+    /// Value of [`OpenSites::closings`] at the last scan of the seats.
     seen: u64,
 }
 
-/// A host as a request has met it: of the configuration that was in force then, whatever is by now.
+/// The host of a request, in the configuration that was in force when the request arrived.
 #[derive(Clone)]
 pub(crate) struct Met {
     hosts: Arc<Hosts>,
@@ -204,7 +207,7 @@ pub(crate) struct Met {
 }
 
 impl Met {
-    /// What is served there.
+    /// The folder and rules of the host.
     pub(crate) fn host(&self) -> Host<'_> {
         self.hosts.host(self.id)
     }
@@ -216,29 +219,29 @@ impl fmt::Debug for Met {
     }
 }
 
-/// What a host is to a core at one moment.
+/// The state of a host on a core.
 pub(crate) enum Found {
-    /// Its site is open: [`CoreHosts::site`] has it.
+    /// The site is open: [`CoreHosts::site`] returns the site.
     Open,
-    /// It has no folder.
+    /// The host has no folder.
     NoFolder,
-    /// Its folder has to be opened where waiting is allowed.
+    /// A thread that may wait has to open the folder.
     Wait(OpenJob),
-    /// Its folder cannot be served.
+    /// The folder cannot be served.
     Failed(SiteError),
 }
 
-/// Opens a folder; to be run where waiting is allowed.
+/// Opens a folder; to be run on a thread that may wait.
 pub(crate) struct OpenJob {
     open: Arc<OpenSites>,
     folder: Folder,
 }
 
 impl OpenJob {
-    /// Opens it; it stays open while the result is held.
+    /// Opens the folder. The folder stays open while the caller holds the result.
     ///
     /// # Errors
-    /// It cannot be served.
+    /// The folder cannot be served.
     pub(crate) fn run(self) -> Result<Arc<Seat>, SiteError> {
         self.open.open(&self.folder, CacheOnly::No)
     }
@@ -256,14 +259,14 @@ impl CoreHosts {
         &self.hosts
     }
 
-    /// From now on `hosts` are served. Folders that are served as before stay open.
+    /// Replaces the configuration. Folders with the same options stay open.
     pub(crate) fn set_hosts(&mut self, hosts: Arc<Hosts>) {
         self.hosts = hosts;
         self.seats.clear();
         self.recent = None;
     }
 
-    /// Makes sure that the site of `host` is open, if that takes no waiting.
+    /// Opens the site of `host`, if the open does not wait.
     #[inline]
     pub(crate) fn find(&mut self, host: HostId) -> Found {
         if self.seen != self.open.closings() {
@@ -298,12 +301,12 @@ impl CoreHosts {
         }
     }
 
-    /// A host of the present configuration, for a request that may outlast it.
+    /// A host of the present configuration, for a request that may outlive the configuration.
     pub(crate) fn met(&self, id: HostId) -> Met {
         Met { hosts: self.hosts.clone(), id }
     }
 
-    /// As [`find`](Self::find), for a host that a request has met.
+    /// As [`find`](Self::find), for the host of a request.
     pub(crate) fn find_met(&mut self, met: &Met) -> Found {
         if Arc::ptr_eq(&self.hosts, &met.hosts) {
             return self.find(met.id);
@@ -314,17 +317,17 @@ impl CoreHosts {
         }
     }
 
-    /// The site found last.
+    /// The site of the last [`find`](Self::find).
     ///
     /// # Panics
-    /// Unless [`find`](Self::find) said [`Found::Open`] before.
+    /// The last [`find`](Self::find) did not return [`Found::Open`].
     #[inline]
     pub(crate) fn site(&self) -> &Arc<Site> {
         let (_, seat) = self.recent.as_ref().expect("a site was found before");
         seat.site()
     }
 
-    /// Lets go of what was closed. To be called about once a second, also by a core that has nothing to do.
+    /// Drops references to closed sites. Call this about once a second, also on an idle core.
     pub(crate) fn tick(&mut self) {
         if self.seen != self.open.closings() {
             self.let_go();

@@ -1,7 +1,7 @@
-//! Routes: what of a host's paths is no file, and where redirects lead.
+//! Routes: the paths of a host that are not files, and the targets of redirects.
 //!
-//! Works on decoded paths, so no spelling of a path gets around a route. Leaves out giving the answer. Tested in
-//! `tests.rs`.
+//! Routes match decoded paths, so no spelling of a path gets around a route. Other modules give the
+//! answer. Tested in `tests.rs`.
 
 use super::Network;
 use crate::files::{has_segment, rest};
@@ -11,44 +11,46 @@ use vermeil_http::{
     path::{escaped, percent_encode_path},
 };
 
-/// A part of a host's paths, and what is done there. Without prefix and suffix it is all of them.
+/// A part of a host's paths, and the action there. Without prefix and suffix, the part is all
+/// paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// How the path begins, in whole segments.
+    /// Start of the path, in whole segments.
     pub prefix: Option<Box<str>>,
-    /// How one of its segments ends, in any case of letters.
+    /// End of a segment of the path, in any case of letters.
     pub suffix: Option<Box<str>>,
-    /// The clients that it is for; without any, all clients. For others the answer is 404, whatever
+    /// The clients of the route; an empty list means all clients. Other clients get 404, whatever
     /// routes follow, because a file behind a route may be the text of a program.
     pub from: Vec<Network>,
-    /// What is done.
+    /// The action for matching requests.
     pub action: Action,
 }
 
-/// What is done.
+/// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Files are served, as without a route.
+    /// The server sends files, as without a route.
     Files,
     /// CGI programs answer.
     Cgi,
     /// The status of the server, as text, or as JSON for the query `json`.
     Status,
-    /// Whether the server may be sent requests: 200, or 503 once it was told to stop.
+    /// The readiness of the server for requests: 200, or 503 after a request to stop.
     Ready,
-    /// The client is sent elsewhere.
+    /// The server redirects the client.
     Redirect {
-        /// Where to.
+        /// The target.
         to: Template,
-        /// With which status.
+        /// The status of the answer.
         status: Status,
     },
 }
 
-/// What of a request a redirect may use.
+/// The parts of a request that a redirect may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
-    /// `Host` as it came, or a name of the host that the request is for; nothing in HTTP/1.0 if that has none.
+    /// `Host` as received, or a name of the request's host. `None` for HTTP/1.0 without `Host` if
+    /// the host has no name.
     pub host: Option<&'a [u8]>,
     /// Decoded, without dot segments and empty segments.
     pub decoded: &'a [u8],
@@ -57,20 +59,20 @@ pub struct Path<'a> {
 }
 
 impl Route {
-    /// Whether it is for the client `peer`; an address that is not known is in no network.
+    /// Whether the route is for the client `peer`. An unknown address is in no network.
     pub fn lets_in(&self, peer: Option<IpAddr>) -> bool {
         self.from.is_empty()
             || peer.is_some_and(|peer| self.from.iter().any(|network| network.contains(peer)))
     }
 
-    /// Whether `path`, decoded, is one of these.
+    /// Whether the route covers `path`, decoded.
     pub fn matches(&self, path: &[u8]) -> bool {
         let begins = self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some());
         begins && self.suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path))
     }
 }
 
-/// A text with places for parts of the request.
+/// A text with placeholders for parts of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Template(Box<[Part]>);
 
@@ -86,13 +88,13 @@ enum Part {
 /// Why a text is no [`Template`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It would lead to a place that depends on the request, or to a file.
+    /// The target depends on the request, is a relative path or has another scheme.
     #[error("write a path that begins with one slash, or an address that begins with http:// or https://")]
     Start,
-    /// Braces that do not match, or a word that stands for nothing.
+    /// Braces that do not match, or an unknown placeholder.
     #[error("`{{{0}` stands for nothing; {{host}}, {{path}}, {{rest}} and {{query}} do")]
     Place(String),
-    /// The name of a host that is none, or that a part of the request would go on with.
+    /// The host name is invalid, or a part of the request would continue the name.
     #[error("write the whole name of a host before the path, such as https://new.example{{rest}}")]
     Host,
     /// A character that no address has.
@@ -133,7 +135,7 @@ impl FromStr for Template {
     }
 }
 
-/// What an address begins with.
+/// The schemes of an address.
 const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// The part of an address, without its scheme, that names the host.
@@ -143,13 +145,14 @@ fn host(address: &str) -> &str {
     &address[..end.unwrap_or(address.len())]
 }
 
-/// Whether a host is named, and by something that ends there: a path behind `new.` or `user@` was meant to go on with it.
+/// Whether the host name is complete. A path behind `new.` or `user@` would continue the name.
 fn is_whole(host: &str) -> bool {
     host.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '}' | ']'))
 }
 
-/// Whether `rest` needs a slash before it, behind `written`: where it would go on with the name of a host, and where the
-/// prefix, which ends in a slash, has taken its own. A query is no path, and takes it as it is.
+/// Whether `rest` needs a slash before it, behind `written`. Without the slash, `rest` would
+/// continue the host name, or the prefix, which ends in a slash, has taken the slash. A query is no
+/// path and takes `rest` unchanged.
 fn needs_slash(written: &[u8], prefix: &[u8], rest: &[u8]) -> bool {
     if written.ends_with(b"/") || rest.starts_with(b"/") || written.iter().any(|byte| b"?#".contains(byte)) {
         return false;
@@ -170,7 +173,8 @@ fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), TemplateError> {
 }
 
 impl Template {
-    /// Appends the address for a request that a route with `prefix` took; nothing if it asks for a host that has no name.
+    /// Appends the address for a request that matched a route with `prefix`. Returns `None` if the
+    /// template uses a host and the host has no name.
     pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         for part in &self.0 {
@@ -194,7 +198,7 @@ impl Template {
                 }
             }
         }
-        // Two slashes at the start would be another host (RFC 3986 §4.2).
+        // Two slashes at the start would name another host (RFC 3986 §4.2).
         while out[start..].starts_with(b"//") {
             out.remove(start);
         }

@@ -1,8 +1,8 @@
 //! The table of hosts: made once from a configuration, then only read.
 //!
-//! Finding a host is one hash of its name, and one more for each part of the name where there are wildcards; a hundred
-//! thousand hosts take some 10 MB. Names and folders stand in one piece of memory, and hosts that are configured alike
-//! share their rules. Tested in `tests.rs`.
+//! A look-up costs a hash of the name, and another hash for each part of the name if the table has
+//! wildcards. A hundred thousand hosts take some 10 MB. Names and folders share a single buffer,
+//! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
 use super::{
     name::{self, Name},
@@ -32,13 +32,13 @@ use std::{
 pub struct HostId(u32);
 
 impl HostId {
-    /// Its place in the order in which hosts were added, from 0.
+    /// The position of the host in the order of adding, from 0.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a request for a name that no host has gets.
+/// The answer to a request for an unknown name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Unknown {
     /// The default host.
@@ -48,23 +48,23 @@ pub enum Unknown {
     Refuse,
 }
 
-/// What hosts have in common as a rule.
+/// The rules of a host; many hosts share the same rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// What of the folder is served.
+    /// Options for the files of the folder.
     pub files: SiteOptions,
-    /// Which PHP answers files named `*.php`, if any does.
+    /// The PHP that answers files named `*.php`, if the host has PHP.
     pub php: HostPhp,
-    /// What its CGI programs run as and within, if it is not as for all.
+    /// User and limits of the host's CGI programs, if they differ from the server's.
     pub cgi: Option<Arc<HostPrograms>>,
-    /// The folders out of which its programs may have files sent, if they are not those of all.
+    /// The folders from which the host's programs may send files, if they differ from the server's.
     pub sends: HostSends,
-    /// What is no file; the first that matches counts.
+    /// Paths that are not files; the first match counts.
     pub routes: Vec<Route>,
 }
 
 impl Rules {
-    /// Which files are programs, as PHP and the routes say.
+    /// Which files are programs, from PHP and the routes.
     pub fn programs(&self) -> Programs {
         let parts = self.routes.iter().filter_map(|route| {
             let given = match route.action {
@@ -77,8 +77,8 @@ impl Rules {
         Programs { last_index: self.php.is_on().then(|| php::INDEX.into()), parts: parts.collect() }
     }
 
-    /// What runs the program at `script`, decoded: the first route that matches says so, as for a request.
-    /// A route that is not for the client `peer` keeps the program from running.
+    /// The interpreter of the program at `script`, decoded. The first route that matches decides,
+    /// as for a request. If that route is not for the client `peer`, the program does not run.
     pub(crate) fn run_by(&self, script: &[u8], peer: Option<IpAddr>) -> RunBy<'_> {
         match self.routes.iter().find(|route| route.matches(script)) {
             Some(route) if !route.lets_in(peer) => RunBy::Route(route),
@@ -90,48 +90,48 @@ impl Rules {
     }
 }
 
-/// What answers for a program that a folder has as its index page.
+/// The answer for a program that is the index page of a folder.
 pub(crate) enum RunBy<'r> {
     Php,
     Cgi,
-    /// It is not run: a route takes its path.
+    /// The program does not run, because a route covers its path.
     Route(&'r Route),
-    /// It is not run, and its text is not sent.
+    /// The program does not run, and the server does not send its text.
     Nothing,
 }
 
-/// Which PHP a host has.
+/// The PHP of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HostPhp {
-    /// None: such files are not sent either.
+    /// No PHP: the server does not send such files either.
     #[default]
     Off,
-    /// The server's.
+    /// The server's PHP.
     Shared,
-    /// A pool of its own, or one that it shares with hosts that ask for the same.
+    /// A pool of the host's own, shared only with hosts that ask for the same options.
     Own(Arc<PoolOptions>),
 }
 
 impl HostPhp {
-    /// Whether there is any.
+    /// Whether the host has PHP.
     pub fn is_on(&self) -> bool {
         *self != Self::Off
     }
 }
 
-/// One host of a table.
+/// A host of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'t> {
-    /// The folder that is served, absolute; without one only routes are.
+    /// The served folder, absolute; a host without a folder has only routes.
     pub root: Option<&'t Path>,
     /// The first of its names that is no wildcard.
     pub name: Option<&'t [u8]>,
-    /// The rest.
+    /// The other settings of the host.
     pub rules: &'t Rules,
 }
 
 impl<'t> Host<'t> {
-    /// The folder's path as programs are told it: without a slash at its end.
+    /// The folder's path as passed to programs: without a slash at its end.
     pub fn document_root(&self) -> Option<&'t [u8]> {
         let bytes = self.root?.as_os_str().as_bytes();
         Some(bytes.strip_suffix(b"/").unwrap_or(bytes))
@@ -161,12 +161,13 @@ struct Record {
 /// The virtual hosts of a server.
 #[derive(Debug)]
 pub struct Hosts {
-    /// All names and folders, one behind the other.
+    /// All names and folders, back to back.
     text: Vec<u8>,
     exact: HashTable<NameOf>,
-    /// By what stands behind the star and its dot.
+    /// Wildcards, by the text behind the star and its dot.
     below: HashTable<NameOf>,
-    /// Dots of the longest name in `below`, and one: no name with more parts needs to be looked up whole.
+    /// Dots of the longest name in `below`, plus 1. The look-up skips the leading parts of a longer
+    /// name.
     below_labels_max: usize,
     hosts: Vec<Record>,
     rules: Vec<Rules>,
@@ -181,7 +182,7 @@ pub struct Hosts {
 /// Hosts that answer at some listeners only.
 #[derive(Debug, Default)]
 struct Bound {
-    /// The addresses of such a host, as they were asked for.
+    /// The addresses of each bound host, as configured.
     addrs: HashMap<HostId, Vec<SocketAddr>>,
     /// The host without a name that is bound to an address.
     nameless: HashMap<SocketAddr, HostId>,
@@ -190,7 +191,8 @@ struct Bound {
 }
 
 impl Hosts {
-    /// The host for the value of a request's `Host`, valid as `vermeil-http` says; nothing if the request is to be refused.
+    /// The host for the value of a request's `Host`, valid as `vermeil-http` says. `None` if the
+    /// server refuses the request.
     #[inline]
     pub fn find(&self, host: Option<&[u8]>) -> Option<HostId> {
         if self.hosts.len() == 1 && self.unknown == Unknown::Default {
@@ -201,10 +203,10 @@ impl Hosts {
         named.or_else(|| (self.unknown == Unknown::Default).then_some(self.default))
     }
 
-    /// The same for a request that came to the listener `at`, as its address was asked for. A name
-    /// of a host that does not answer there is a name that no host has. Unless such names are
-    /// refused, they get the nameless host that is bound to the listener; else the default host, if
-    /// that answers there; else the first host that is bound to the listener.
+    /// As [`Self::find`], for a request at the listener `at`, given as configured. The name of a
+    /// host that does not answer there counts as unknown. Unless the server refuses unknown names,
+    /// the request gets the nameless host bound to the listener. Otherwise the request gets the
+    /// default host, if that host answers there, and else the first host bound to the listener.
     #[inline]
     pub fn find_at(&self, host: Option<&[u8]>, at: Option<SocketAddr>) -> Option<HostId> {
         if self.bound.addrs.is_empty() { self.find(host) } else { self.find_bound(host, at) }
@@ -224,7 +226,7 @@ impl Hosts {
         of_listener(&self.bound.nameless).or(default).or_else(|| of_listener(&self.bound.first))
     }
 
-    /// Whether a host answers requests that come to the listener `at`.
+    /// Whether a host answers requests at the listener `at`.
     fn answers_at(&self, id: HostId, at: Option<SocketAddr>) -> bool {
         self.bound.addrs.get(&id).is_none_or(|addrs| at.is_some_and(|at| addrs.contains(&at)))
     }
@@ -243,7 +245,8 @@ impl Hosts {
         if self.below.is_empty() {
             return None;
         }
-        // From the left: the longest wildcard first. What has more parts than any wildcard is not looked up.
+        // From the left, because the longest wildcard comes first. Suffixes with more parts than
+        // any wildcard are skipped.
         let is_dot = |(at, &byte): (usize, &u8)| (byte == b'.').then_some(at);
         let dots = name.iter().filter(|byte| **byte == b'.').count();
         let skipped = dots.saturating_sub(self.below_labels_max);
@@ -261,7 +264,7 @@ impl Hosts {
         &self.text[text.start as usize..][..text.bytes as usize]
     }
 
-    /// What is served at a host.
+    /// The folder and rules of a host.
     pub fn host(&self, id: HostId) -> Host<'_> {
         let record = &self.hosts[id.0 as usize];
         let root = record.root.map(|root| Path::new(OsStr::from_bytes(self.bytes(root))));
@@ -269,29 +272,29 @@ impl Hosts {
         Host { root, name, rules: &self.rules[record.rules as usize] }
     }
 
-    /// The host for names that no host has, unless those are refused.
+    /// The host for unknown names, unless the server refuses such names.
     pub fn default_host(&self) -> HostId {
         self.default
     }
 
-    /// What becomes of names that no host has.
+    /// The treatment of unknown names.
     pub fn unknown(&self) -> Unknown {
         self.unknown
     }
 
-    /// All hosts, in the order they were added.
+    /// All hosts, in the order of adding.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = HostId> + use<> {
         (0..self.hosts.len() as u32).map(HostId)
     }
 
-    /// One host for all requests, with the files below `root` and nothing else.
+    /// A single host for all requests, with the files below `root` and nothing else.
     pub fn single(root: &Path, rules: Rules) -> Self {
         let mut builder = Builder::new();
         builder.add(Some(root), rules);
         builder.build(Unknown::Default).expect("one host was added")
     }
 
-    /// The folder, or how many hosts there are: for a line.
+    /// The folder, or the number of hosts, for a line at start.
     pub fn describe(&self) -> String {
         match (self.hosts.len(), self.host(self.default).root) {
             (1, Some(root)) => root.canonicalize().unwrap_or_else(|_| root.to_owned()).display().to_string(),
@@ -300,7 +303,7 @@ impl Hosts {
         }
     }
 
-    /// Bytes of memory it takes, and how many different rules there are.
+    /// Bytes of memory of the table, and the number of different rules.
     #[cfg(test)]
     pub(super) fn footprint(&self) -> (usize, usize) {
         let names = (self.exact.capacity() + self.below.capacity()) * (size_of::<NameOf>() + 1);
@@ -328,17 +331,17 @@ impl Hosts {
         self.rules.iter().any(|rules| rules.php == HostPhp::Shared)
     }
 
-    /// What hosts say of their CGI programs.
+    /// The hosts' settings for CGI programs.
     pub fn programs(&self) -> impl Iterator<Item = &Arc<HostPrograms>> {
         self.rules.iter().filter_map(|rules| rules.cgi.as_ref())
     }
 
-    /// What hosts say of files that their programs have sent.
+    /// The hosts' settings for files that programs send.
     pub fn sends(&self) -> impl Iterator<Item = &HostSends> {
         self.rules.iter().map(|rules| &rules.sends)
     }
 
-    /// The pools that hosts have for themselves, each once.
+    /// The pools of single hosts, without duplicates.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<PoolOptions>> {
         let mut seen = HashSet::new();
         let pools = self.rules.iter().filter_map(|rules| match &rules.php {
@@ -353,7 +356,7 @@ impl Hosts {
         self.rules.iter().flat_map(|rules| &rules.routes).any(|route| route.action == Action::Cgi)
     }
 
-    /// How many names are known.
+    /// Number of names in the table.
     pub fn names(&self) -> usize {
         self.exact.len() + self.below.len()
     }
@@ -372,11 +375,11 @@ impl Default for Builder {
     }
 }
 
-/// A name belongs to another host already.
+/// The error for a name that another host has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another host has this name")]
 pub struct Taken {
-    /// That host.
+    /// The host that has the name.
     pub by: HostId,
 }
 
@@ -399,7 +402,8 @@ impl Builder {
         Self { hosts, rules: HashMap::new() }
     }
 
-    /// Adds a host without a name; the first one is the default host until another is [made](Self::set_default) that.
+    /// Adds a host without a name. The first host is the default host until
+    /// [`set_default`](Self::set_default).
     ///
     /// # Panics
     /// With 2^32 hosts, or 4 GB of names and folders.
@@ -418,7 +422,7 @@ impl Builder {
     /// Gives `host` a name.
     ///
     /// # Errors
-    /// [`Taken`] if another host has it. That `host` has it already is no error.
+    /// [`Taken`] if another host has the name. A second call for the same `host` is no error.
     pub fn name(&mut self, host: HostId, name: &Name) -> Result<(), Taken> {
         let (text, is_exact) = match name {
             Name::Exact(text) => (text.as_bytes(), true),
@@ -445,10 +449,10 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes `host` answer at the listeners with these addresses only, as they were asked for.
+    /// Restricts `host` to the listeners with these addresses, given as configured.
     ///
     /// # Errors
-    /// [`Taken`] if the host has no name, nor has another one that is bound to one of them.
+    /// [`Taken`] if `is_nameless` and another nameless host is bound to an address of `addrs`.
     pub fn bind(&mut self, host: HostId, addrs: Vec<SocketAddr>, is_nameless: bool) -> Result<(), Taken> {
         let Bound { addrs: all, nameless, first } = &mut self.hosts.bound;
         for &addr in &addrs {
@@ -464,7 +468,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes `host` the one for names that no host has.
+    /// Makes `host` the host for unknown names.
     pub fn set_default(&mut self, host: HostId) {
         self.hosts.default = host;
     }
@@ -475,7 +479,7 @@ impl Builder {
         Text { start, bytes: u32::try_from(bytes.len()).expect("less than 4 GB of names and folders") }
     }
 
-    /// The table, in which requests for names that no host has are treated as said; nothing if it has no host.
+    /// The table, with the given treatment of unknown names. `None` if the table has no host.
     pub fn build(self, unknown: Unknown) -> Option<Hosts> {
         let mut hosts = self.hosts;
         if hosts.hosts.is_empty() {

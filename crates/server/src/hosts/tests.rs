@@ -1,4 +1,5 @@
-//! Which host a request finds, under every spelling; which route takes a path; where redirects lead.
+//! The host of a request under every spelling of a name, the route of a path, and the targets of
+//! redirects.
 
 use super::{Action, Builder, HostId, Hosts, Name, NameError, Path, Route, Rules, Taken, Template, Unknown};
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ fn name(text: &str) -> Name {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Hosts by their names, the first without any; their numbers are their places.
+/// Hosts by their names. The first host has no name. A host's number is its position.
 fn hosts(unknown: Unknown, names: &[&[&str]]) -> Hosts {
     let mut builder = Builder::new();
     builder.add(None, Rules::default());
@@ -123,8 +124,8 @@ fn names_that_are_none_say_why() {
     assert_eq!(name("*.Example.org.").to_string(), "*.example.org");
 }
 
-/// The shape that makes the last host as fast as the first: no probe sequence grows with their number, and hosts that
-/// are configured alike share what is configured.
+/// Lookup stays fast for the last host: the length of probe sequences does not grow with the number
+/// of hosts, and hosts with the same rules share them.
 #[test]
 fn a_hundred_thousand_hosts_take_little_memory_each() {
     let mut builder = Builder::new();
@@ -142,7 +143,7 @@ fn a_hundred_thousand_hosts_take_little_memory_each() {
 }
 
 proptest! {
-    /// Against a plain list, searched from the most to the least exact.
+    /// Compares with a plain list, searched from the most to the least exact name.
     #[test]
     fn finds_what_a_list_finds(
         names in prop::collection::vec("(\\*\\.)?[ab]{1,2}(\\.[ab]{1,2}){0,3}", 1..20),
@@ -216,7 +217,8 @@ fn redirects_lead_where_they_say() {
         ("https://new.example{rest}", Some("/old"), "/old", None, "https://new.example/"),
         ("http://{host}{rest}", Some("/old/"), "/old/x", None, "http://h.example:80/x"),
         ("https://new.example{path}", Some("/"), "/x", None, "https://new.example/x"),
-        // The slash that a prefix ends in is the rest's where there is no other; a query has none.
+        // The rest keeps the slash at the end of the prefix if the address has no other slash. A
+        // query has no slash.
         ("/new{rest}", Some("/old/"), "/old/x", None, "/new/x"),
         ("/new/{rest}", Some("/old/"), "/old/x", None, "/new/x"),
         ("{path}{rest}", Some("/"), "/x", None, "/x/x"),

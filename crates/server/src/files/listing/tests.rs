@@ -1,4 +1,4 @@
-//! Pages of folders as they are, and the order and sizes they show.
+//! Pages of folders, and the order and sizes on the pages.
 
 use super::super::{SiteOptions, Store, StoreOptions};
 use super::*;

@@ -1,4 +1,4 @@
-//! What a path resolves to when nothing changes.
+//! The results of look-ups when no file changes.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn a_file_that_is_not_in_memory_is_read_where_waiting_is_allowed() {
     let Lookup::Miss(mut job) = world.cache.lookup(&world.site, b"/page", world.now_ms) else {
         panic!("a miss at first")
     };
-    // Whether the kernel has really dropped the page is its business; both ways lead to the same entry.
+    // The kernel may or may not have dropped the page. Both ways lead to the same entry.
     let loaded = job.try_now().unwrap_or_else(|WouldBlock| job.run());
     assert_eq!(describe(&world.cache.insert(loaded)), "cold");
     world.settle("/page", "cold");

@@ -1,4 +1,4 @@
-//! Every bound holds, and what is beyond it is still right.
+//! Every bound holds, and paths beyond a bound still get correct answers.
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descri
     let mut held = Vec::new();
     for i in 0..100 {
         world.write(&format!("page{i}"), &format!("{i:01000}"));
-        // Held as by a slow client, half of them, so that they cannot be freed.
+        // Keep half of the entries alive, as slow clients do, so that eviction cannot free them.
         let handle = world.get(&format!("/page{i}"));
         assert_eq!(describe(&handle), format!("{i:01000}"));
         if i % 2 == 0 && held.len() < 4 {

@@ -1,4 +1,5 @@
-//! Every kind of change that the kernel tells of is seen by the first request after it.
+//! The first request after a change sees the change, for every kind of change that the kernel
+//! reports.
 
 use super::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -51,7 +52,8 @@ fn replaced_by_renaming() {
     assert_ne!(tag(&old), tag(&new), "same size and time, another file");
 }
 
-/// The tag was made of the time of modification, which is whatever deploys files says: one content was taken for another.
+/// Once the tag used the time of modification, which deployment tools set. Two contents then got
+/// the same tag.
 #[test]
 fn rewritten_with_size_and_times_kept() {
     let mut world = World::new();
@@ -179,7 +181,7 @@ fn mode_of_a_file_or_of_any_folder_on_the_way_changed() {
         mode(0o000);
         world.cache.store().handle_events();
         assert!(handle.is_stale(), "'{path}' has another mode");
-        // The superuser may read it all the same.
+        // The superuser may read the file all the same.
         let expected = if rustix::process::geteuid().is_root() { "page" } else { "403" };
         assert_eq!(world.text("/a/b/page"), expected);
         let mode = |mode| fs::set_permissions(world.at(path), fs::Permissions::from_mode(mode)).unwrap();
@@ -226,7 +228,7 @@ fn everything_is_looked_up_again_when_the_kernel_lost_events() {
     world.settle("/a/page", "one");
     let queue_max: usize =
         fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
-    // Two names in turn: equal events one after the other count as one.
+    // Alternate between two names, because the kernel merges equal consecutive events.
     for i in 0..queue_max / 2 + 1 {
         for name in ["filler", "feller"] {
             let mode = fs::Permissions::from_mode(0o600 + (i % 2) as u32);

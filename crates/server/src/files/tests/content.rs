@@ -72,7 +72,8 @@ fn parts_are_warmed_and_then_resident() {
     let file = open_file(&handle);
     file.warm_job(0, 300_000).run().unwrap();
     file.warm_job(299_000, u64::MAX).run().unwrap();
-    // A file system that cannot tell says no, so only the ends of the range are certain everywhere.
+    // Some file systems cannot report residence and return `false`, so only the ends of the range
+    // are certain everywhere.
     assert!(file.is_resident(300_000, 10), "nothing is beyond the end");
     assert!(file.is_resident(5, 0));
     if file.is_resident(0, 1) {

@@ -54,7 +54,8 @@ fn head_of_the_page_for_what_is_not_found() {
     );
 }
 
-/// `Last-Modified` of one second stood for two contents, and `If-Range` gave a part of each; and one in the future was sent.
+/// Once two contents of the same second shared a `Last-Modified`, and `If-Range` mixed parts of
+/// both. Also, a date in the future was sent.
 #[test]
 fn a_date_is_sent_once_no_other_content_can_have_it() {
     let (dir, root) = folder();

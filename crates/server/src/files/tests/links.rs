@@ -1,4 +1,4 @@
-//! Symbolic links: which are followed, and that what they lead to is right at each use.
+//! Symbolic links: which links the site follows, and that each use sees the present target.
 
 use super::*;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What must not be served, and what must not block.
+//! Files that the site must not serve, and files that must not block the core.
 
 use super::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

@@ -1,4 +1,4 @@
-//! The text of a program is never sent, whatever path leads to it.
+//! The text of a program is never sent, whatever path leads to the program.
 
 use super::*;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Precompressed siblings: found, chosen, and right when they come and go.
+//! Precompressed siblings: found, chosen, and correct when they appear and disappear.
 
 use super::*;
 use vermeil_http::{

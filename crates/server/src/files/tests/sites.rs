@@ -1,8 +1,8 @@
-//! Several sites in one store: apart where they must be, together where they share.
+//! Several sites in a store: isolation, and shared state.
 
 use super::*;
 
-/// Two folders, beside each other or one in the other, and a core.
+/// Two folders, beside each other or nested, and a core.
 struct Two {
     world: World,
     other: Arc<Site>,
@@ -16,7 +16,7 @@ impl Two {
         Self { world, other }
     }
 
-    /// Asks the other site.
+    /// Looks a path up in the other site.
     fn other(&mut self, path: &str) -> String {
         std::mem::swap(&mut self.world.site, &mut self.other);
         let text = self.world.text(path);
@@ -36,7 +36,7 @@ fn one_path_is_two_files() {
     assert_eq!(two.world.site.store().usage().sites, 2);
 }
 
-/// The folder of one is below the other's, so both watch it by one watch.
+/// The folder of a site is below the other site's folder, so both sites share a watch.
 #[test]
 fn a_change_where_sites_overlap_is_told_to_both() {
     let mut two = Two::new(StoreOptions::default(), "below");
@@ -96,7 +96,7 @@ fn the_bound_of_contents_is_one_for_all() {
     }
 }
 
-/// What the kernel could not tell it may have told any of them.
+/// The lost events may concern any site, so all sites start over.
 #[test]
 fn an_overflow_concerns_every_site() {
     let mut two = Two::new(StoreOptions::default(), "below");

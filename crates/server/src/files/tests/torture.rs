@@ -1,5 +1,6 @@
-//! Readers against writers that replace, truncate, grow, rename and delete: no body ever disagrees with its length, two
-//! bodies never share a tag, and when the writers stop everybody sees what is there.
+//! Readers against writers that replace, truncate, grow, rename and delete. No body ever disagrees
+//! with its length, and two bodies never share a tag. When the writers stop, every reader sees the
+//! present files.
 
 use super::*;
 use std::{
@@ -13,14 +14,15 @@ use std::{
     },
 };
 
-/// Rounds of the writer, some 3 ms each under load. Guess: enough to meet what only meets when two threads race.
+/// Rounds of the writer, some 3 ms each under load. Guess: enough for rare interleavings of two
+/// threads.
 const ROUNDS: u64 = 600;
 const READERS: usize = 2;
 
-/// Tags and a checksum of the body each was seen with.
+/// Each tag, with a checksum of the body that came with the tag.
 type Tags = Mutex<HashMap<Vec<u8>, u64>>;
 
-/// A content that says its own length and sum.
+/// A content that contains its own length and checksum.
 fn content(seed: u64) -> String {
     let filler = "abcdefghij".repeat((seed * 7919 % 3000) as usize / 10);
     format!("{:08}:{:016x}:{filler}", filler.len(), checksum(filler.as_bytes()))
@@ -39,7 +41,8 @@ fn is_whole(bytes: &[u8]) -> bool {
     length.parse() == Ok(filler.len()) && u64::from_str_radix(sum, 16) == Ok(checksum(filler.as_bytes()))
 }
 
-/// Files replaced by renaming are always whole; those edited in place need only agree with themselves.
+/// Checks an answer. A file replaced by renaming is always whole. A file edited in place need only
+/// agree with its length and tag.
 fn check(path: &str, entry: &Entry, tags: &Tags) {
     let Outcome::File(file) = entry.outcome() else {
         assert!(matches!(entry.outcome(), Outcome::NotFound(_)), "{path}: {entry:?}");
@@ -126,7 +129,7 @@ fn readers_never_see_what_never_was() {
     });
 }
 
-/// Tells the readers to stop, also when the writer fails.
+/// Stops the readers, also when the writer fails.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -135,7 +138,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Nobody else writes: what a request finds now is what there is.
+/// Expects the present content of the file. The writers have stopped, so the answer must match.
 fn expect_what_is_there((cache, site): (&mut CoreCache, &Arc<Site>), root: &Path, path: &str, now_ms: u64) {
     cache.store().handle_events();
     let handle = ask(cache, site, path, now_ms);

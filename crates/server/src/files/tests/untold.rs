@@ -1,4 +1,4 @@
-//! What the kernel does not tell, or cannot: right at each use, or within the time of a recheck.
+//! Changes that the kernel does not report: visible at each use, or within the time of a recheck.
 
 use super::*;
 use std::process::Command;
@@ -58,7 +58,8 @@ sys.stdin.read()
         .unwrap();
     assert_eq!(line, "written\n");
     world.now_ms += world.cache.store().options().recheck_ms;
-    // tmpfs does not move a file's time for such a write; there it is told when the mapping ends.
+    // tmpfs does not move a file's time for such a write. There the kernel reports the end of the
+    // mapping.
     if world.root.starts_with("/dev/shm") {
         drop(writer.stdin.take());
         writer.wait().unwrap();
@@ -120,7 +121,8 @@ fn a_file_that_changed_a_moment_ago_is_read_again() {
     assert!(first.is_stale(), "for the other cores too");
 }
 
-/// Writes to `path` through a mapping that stays: one line of input is written at the start of the file.
+/// Writes to `path` through a persistent mapping: the script writes each line of input at the start
+/// of the file.
 const MAPPER: &str = "
 import mmap, sys
 file = open(sys.argv[1], 'r+b')
@@ -130,7 +132,7 @@ for line in sys.stdin:
     print('written', flush=True)
 ";
 
-/// Has a mapping of `path` written to again and again; nothing without python3.
+/// A function that writes to a mapping of `path`; `None` without python3.
 fn mapped(path: &Path) -> Option<impl FnMut(&str) + use<>> {
     let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
     let writer = Command::new("python3").args(["-c", MAPPER]).arg(path).stdin(stdin).stdout(stdout).spawn();
@@ -155,7 +157,7 @@ fn repeated_store_through_a_mapping_is_noticed_and_gets_its_own_tag() {
     world.write("page", "one");
     let Some(mut store) = mapped(&world.at("page")) else { return };
     let mut tags = vec![tag(&world.settle("/page", "one"))];
-    // The second store finds its page changed already, so it moves no time.
+    // The second store finds its page dirty already, so the store moves no time.
     for text in ["two", "six", "ten"] {
         store(text);
         world.now_ms += world.cache.store().options().recheck_ms;

@@ -1,4 +1,4 @@
-//! Few sites at a time: what is used stays, what is not is closed, on all cores.
+//! A bounded number of sites: sites in use stay open, and all cores drop the closed sites.
 
 use super::*;
 use crate::{
@@ -14,7 +14,7 @@ struct World {
 }
 
 impl World {
-    /// So many hosts, each with a folder of its own, and room for `max` of them.
+    /// `count` hosts, each with a folder of its own, and room for `max` open sites.
     fn new(count: usize, max: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut builder = Builder::new();
@@ -35,7 +35,7 @@ impl World {
         self.hosts.iter().nth(index).unwrap()
     }
 
-    /// Has a core find the site of a host, waiting if it must.
+    /// Makes a core find the site of a host, and waits for the open if necessary.
     fn site(&self, core: &mut CoreHosts, index: usize) -> Arc<Site> {
         let host = self.host(index);
         let found = match core.find(host) {
@@ -76,7 +76,7 @@ fn no_more_are_open_than_the_bound_says() {
         assert!(site.path().ends_with(i.to_string()));
         assert!(world.open.len() <= 8);
     }
-    // Both may hold one that was closed for the last one that was opened.
+    // Both cores may still hold a site that was closed to make room for the last open.
     assert!(world.sites() <= 10, "{} are held", world.sites());
     idle.tick();
     busy.tick();

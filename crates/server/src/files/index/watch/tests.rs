@@ -1,4 +1,4 @@
-//! What happens between looking at a folder and adopting it, step by step.
+//! Events between opening a folder and adopting it, step by step.
 
 use super::*;
 use rustix::fs::inotify::CreateFlags;
