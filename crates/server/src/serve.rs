@@ -1,4 +1,4 @@
-//! One server from its start to its end.
+//! The life of a server from start to end.
 //!
 //! Owns the order of the steps. Every refusal comes before the first connection is accepted. At
 //! SIGTERM the server first stops accepting, then ends idle connections, then busy connections. The
@@ -335,7 +335,7 @@ enum Watch<C> {
 }
 
 impl Watch<Bound> {
-    /// The control socket, if this process has one.
+    /// The control socket, if this process has a control socket.
     fn bound(&self) -> Option<&Bound> {
         match self {
             Self::Control(bound) => Some(bound),
@@ -406,7 +406,7 @@ struct About {
     /// The memory pages that were obtained, if any were configured.
     memory: Option<String>,
     sandbox: String,
-    /// The state of busy polling, if it is configured.
+    /// The state of busy polling, if configured.
     busy_poll: Option<String>,
     /// The hosts.
     what: String,

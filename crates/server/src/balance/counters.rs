@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// system call. Guess: enough for a share of some per cent within a thousand connections.
 const SAMPLE: u64 = 16;
 
-/// How a connection came to its core.
+/// How a connection came to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accepted {
     /// From the core's own socket.
@@ -18,18 +18,18 @@ pub(crate) enum Accepted {
     TakenOver,
     /// From a neighbour that had accepted the connection, between two requests.
     Moved,
-    /// Sampled: this core's cpu handles its packets.
+    /// Sampled: this core's cpu handles the packets.
     SampledHere,
-    /// Sampled: another cpu handles its packets.
+    /// Sampled: another cpu handles the packets.
     SampledElsewhere,
 }
 
-/// The connections of one core. Counts are since the start.
+/// The connections of a core. Counts are since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AcceptCounts {
     /// All accepted connections.
     pub(crate) accepted: u64,
-    /// Of those, the connections that a stalled neighbour did not accept.
+    /// Of all accepted connections, the connections that a stalled neighbour did not accept.
     pub(crate) taken_over: u64,
     /// Connections that a neighbour had accepted and then left waiting.
     pub(crate) moved: u64,

@@ -58,14 +58,14 @@ pub enum Balance {
     /// The core that handled the packets, unless much more work waits there than elsewhere.
     /// Neighbours watch.
     LoadAware,
-    /// One core for all connections of an address. No core watches another.
+    /// A single core for all connections of an address. No core watches another.
     Fixed,
-    /// One core after the other. No core watches another.
+    /// Each core in order. No core watches another.
     RoundRobin,
 }
 
 impl Balance {
-    /// All modes, each with its name and its effect.
+    /// All modes, with names and effects.
     pub const ALL: [(Balance, &str, &str); 6] = [
         (
             Balance::Auto,
@@ -118,10 +118,10 @@ pub(crate) enum Steering {
     Hash,
 }
 
-/// Connections of one core that wait for their next request, each with its number of past requests.
+/// Connections of a core that wait for the next request, each with the number of past requests.
 pub(crate) type Shelf = vermeil_io::Shelf<u32>;
 
-/// The assignment of one server's connections to cores.
+/// The assignment of a server's connections to cores.
 #[derive(Debug)]
 pub(crate) struct Balancing {
     pub(crate) steering: Steering,
@@ -132,14 +132,14 @@ pub(crate) struct Balancing {
     /// The board that the program reads.
     board: Option<Arc<Board>>,
     pub(crate) neighbours: Neighbours,
-    /// For each core, the cores whose listeners it watches.
+    /// For each core, the cores whose listeners the core watches.
     watched: Vec<Vec<usize>>,
     /// The shelf of each watched core. Set once the core serves.
     shelves: OnceLock<Vec<Option<Arc<Shelf>>>>,
     counters: Counters,
 }
 
-/// Whether a core's neighbours watch its listeners.
+/// Whether neighbours watch the listeners of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Neighbours {
     Watch,
@@ -147,7 +147,7 @@ pub(crate) enum Neighbours {
 }
 
 impl Balancing {
-    /// Chooses for cores on these cpus. May connect to its own sockets for the self-test.
+    /// Chooses for cores on these cpus. May connect to own sockets for the self-test.
     pub(crate) fn choose(balance: Balance, cpus: &[CpuId]) -> Self {
         match balance {
             Balance::Auto => Self::auto(cpus),
@@ -238,10 +238,7 @@ impl Balancing {
         Self { board: board.map(Arc::new), ..balancing }
     }
 
-    /// Gives each watched core its shelf.
-    ///
-    /// # Errors
-    /// Out of descriptors.
+    /// Makes a shelf for each watched core.
     pub(crate) fn open_shelves(&self) -> io::Result<()> {
         let of_core = |core| {
             let is_watched = self.watched.iter().any(|watched| watched.contains(&core));
@@ -252,12 +249,12 @@ impl Balancing {
         Ok(())
     }
 
-    /// The shelf of a core, if other cores look at it.
+    /// The shelf of a core, if other cores look at the shelf.
     pub(crate) fn shelf(&self, core: usize) -> Option<Arc<Shelf>> {
         self.shelves.get()?[core].clone()
     }
 
-    /// The board on which cores publish their load, if the kernel reads it.
+    /// The board on which cores publish the load, if the kernel reads the board.
     pub(crate) fn board(&self) -> Option<Arc<Board>> {
         self.board.clone()
     }
@@ -308,7 +305,7 @@ impl Balancing {
         }
     }
 
-    /// A program for the sockets of one address, if the kernel chooses.
+    /// A program for the sockets of an address, if the kernel chooses.
     pub(crate) fn group(&self) -> Option<io::Result<Group>> {
         self.chooser.as_ref().map(AcceptSteering::group)
     }
@@ -328,14 +325,14 @@ impl Balancing {
         self.counters.is_sample(core)
     }
 
-    /// The counts of `core`, and the number of its connections that the kernel has given to other
-    /// cores.
+    /// The counts of `core`, and the number of connections that the kernel has given to other cores
+    /// instead.
     pub(crate) fn of_core(&self, core: usize) -> (AcceptCounts, u64) {
         let sent_away = self.board.as_deref().map_or(0, |board| board.core(core).sent_away());
         (self.counters.of(core), sent_away)
     }
 
-    /// The counts, in one line for people.
+    /// The counts, in a line for people.
     pub(crate) fn summary(&self) -> String {
         let sum = |of: fn(&AcceptCounts) -> u64| self.counters.all().iter().map(of).sum::<u64>();
         let (sampled, here) = (sum(|core| core.sampled), sum(|core| core.sampled_here));
@@ -389,7 +386,7 @@ mod tests {
         assert_eq!(local.steering, Steering::PacketsCpu);
     }
 
-    /// These sockets share no address, so no program can choose among them.
+    /// The sockets share no address, so no program can choose among the sockets.
     #[test]
     fn a_choice_that_the_kernel_refuses_is_done_without() {
         let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use vermeil_topology::{CpuId, Machine};
 
-/// Listeners that one core watches, per address. Guess: each costs a descriptor and an entry in the
-/// listener's queue of waiters, and among eight watchers one nearly always waits.
+/// Listeners that a core watches, per address. Guess: each costs a descriptor and an entry in the
+/// listener's queue of waiters, and among eight watchers at least one nearly always waits.
 const WATCHED_MAX: usize = 8;
 
-/// For each core, by index, the cores that it watches: the next cores of its group, in a ring.
+/// For each core, by index, the watched cores: the next cores of the group, in a ring.
 pub(super) fn watched(machine: &Machine, cpus: &[CpuId]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (core, &cpu) in cpus.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn watched(machine: &Machine, cpus: &[CpuId]) -> Vec<Vec<usize>> {
     watched
 }
 
-/// The same without a machine: all cores are one group.
+/// The same without a machine: all cores are a single group.
 pub(super) fn ring(cores: usize) -> Vec<Vec<usize>> {
     let group: Vec<usize> = (0..cores).collect();
     (0..cores).map(|at| after(&group, at)).collect()

@@ -1,12 +1,13 @@
-//! The watching: tasks of a core wait for connections on the listeners of neighbours, and take them
-//! when it is time. They also take connections with an unread request from the neighbours' shelves.
+//! The watching: tasks of a core wait for connections on the listeners of neighbours, and take
+//! connections when it is time. The tasks also take connections with an unread request from the
+//! neighbours' shelves.
 //!
 //! With epoll, the kernel tells a neighbour if the owner's driver was not waiting. With io_uring,
 //! the kernel tells the neighbour together with the owner, and only the next core of the ring asks
 //! to be told. One case remains: a core whose driver was waiting and whose thread then did not run.
-//! So every core also looks around now and then. Before a watch is dropped, it takes the
+//! So every core also looks around now and then. Before the core drops a watch, the core takes the
 //! connections that wait, as closing a listener does, because the last holder of a socket resets
-//! its connections. When to take: `verdict.rs`.
+//! the waiting connections. When to take: `verdict.rs`.
 
 use super::{
     Accepted, Balancing, Shelf,
@@ -90,7 +91,7 @@ struct Watching {
     told: Option<Task<()>>,
 }
 
-/// The watches of one core.
+/// The watches of a core.
 struct Post {
     watching: Vec<Watching>,
     looking_around: Option<Task<()>>,

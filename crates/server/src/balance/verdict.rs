@@ -1,21 +1,22 @@
 //! Decides when a neighbour takes a connection that waits for another core. Pure, on observations.
 //!
-//! A core that works and has not looked at its sockets for longer than the bound is stuck, whatever
-//! it does. A waiting core may have been told of the connection and not have come yet. If that core
-//! still has not looked after a while, its thread does not run: other threads have its cpu, or
-//! something has stopped it. A core that looks at its sockets takes its own connections.
+//! A core that works and has not looked at its sockets for longer than the bound is stuck,
+//! regardless of its work. A waiting core may have been told of the connection and not have come
+//! yet. If that core still has not looked after a while, its thread does not run: other threads
+//! have the cpu, or the thread was stopped. A core that looks at its sockets takes its own
+//! connections.
 
 use std::time::Duration;
 
-/// A core that has not looked at its sockets for this long is stuck. From a bench of one stalled
-/// worker of two, with neighbours that watch. At 300 µs, 97 to 99 % of connections stay local while
-/// no worker is stuck. With a stuck worker, the 99th percentile is 60 ms, against 200 ms without
-/// watching.
+/// A core that has not looked at its sockets for this long is stuck. From a bench of two workers, a
+/// stalled worker among them, with neighbours that watch. At 300 µs, 97 to 99 % of connections stay
+/// local while no worker is stuck. With a stuck worker, the 99th percentile is 60 ms, against 200
+/// ms without watching.
 const STUCK: Duration = Duration::from_micros(300);
 
 /// How long a waiting core may take to come to its sockets. Guess: longer than a wake-up takes on a
 /// busy machine. A core that lets a program finish writing takes longer (`gateway/patience.rs`),
-/// and its neighbours treat it like a stuck core.
+/// and neighbours treat such a core like a stuck core.
 const COMING: Duration = Duration::from_millis(1);
 
 /// The observations of a core with a waiting connection.
@@ -23,10 +24,10 @@ const COMING: Duration = Duration::from_millis(1);
 pub(super) struct Seen {
     /// Time since the connection was noticed.
     pub(super) waited: Duration,
-    /// How long the core has worked without a look at its sockets. `None` while it waits.
+    /// How long the core has worked without a look at the sockets. `None` while the core waits.
     pub(super) busy: Option<Duration>,
     /// How often the core has looked since the connection was noticed. A core looks and then works
-    /// on the connections that it saw. Only a second look, or a new wait, proves that the core has
+    /// on the connections of that look. Only a second look, or a new wait, proves that the core has
     /// finished the work of the first.
     pub(super) looks: u64,
 }
@@ -36,7 +37,7 @@ pub(super) struct Seen {
 pub(super) enum Verdict {
     /// Take the connection.
     Take,
-    /// Leave the connection, because the core comes to its sockets.
+    /// Leave the connection, because the core comes to the sockets.
     Leave,
     /// Check again after this time.
     Wait(Duration),

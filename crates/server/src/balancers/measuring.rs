@@ -1,12 +1,12 @@
-//! The load of one server, as its agent measures it: the time that its cores have run and waited,
-//! the used part of bounded cpu time, and the demand for PHP.
+//! The load of a server, as the agent measures the load: the time that the cores have run and
+//! waited, the used part of bounded cpu time, and the demand for PHP.
 //!
-//! A thread whose cgroup has used up its cpu time does not run, and the kernel does not count it as
-//! waiting. A server at its bound would therefore look half idle. So the agent also measures how
-//! much of a bound of cpu time was used. The share of the kernel's periods in which the bound was
-//! reached says less, because bursts use up most periods of a server that has time left (bench
-//! `balancers`). Leaves out the receivers (`agent.rs`, `orca.rs`) and the resulting weight
-//! (`weight.rs`). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
+//! A thread whose cgroup has used up its cpu time does not run, and the kernel does not count the
+//! thread as waiting. A server at the bound would therefore look half idle. So the agent also
+//! measures how much of a bound of cpu time was used. The share of the kernel's periods in which
+//! the bound was reached says less, because bursts use up most periods of a server that has time
+//! left (bench `balancers`). Leaves out the receivers (`agent.rs`, `orca.rs`) and the resulting
+//! weight (`weight.rs`). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{
     Load, LoadBoard,
@@ -24,12 +24,12 @@ use vermeil_topology::CpuQuota;
 
 /// The server that is measured.
 pub(crate) struct Subject {
-    /// Any of its configurations, because the measured state outlives them.
+    /// Any configuration of the server, because the measured state outlives each configuration.
     pub(crate) server: Arc<Server>,
     pub(crate) programs: Option<Arc<Shared>>,
 }
 
-/// The measurement of one server.
+/// The measurement of a server.
 pub(crate) struct Measuring {
     subject: Subject,
     weight: Weight,
@@ -73,7 +73,7 @@ impl Measuring {
         &self.subject.server.load
     }
 
-    /// Requests that PHP has or that wait for PHP, as a part of its children.
+    /// Requests that PHP has or that wait for PHP, as a part of the number of children.
     fn php_asked_for(&self) -> f64 {
         let programs = self.subject.programs.as_ref();
         let Some(php) = programs.and_then(|programs| programs.answering().php) else { return 0.0 };

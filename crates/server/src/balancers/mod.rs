@@ -1,10 +1,11 @@
-//! The reports to balancers in front of this server: its load, and whether it is about to end.
+//! The reports to balancers in front of this server: the load, and whether the server is about to
+//! end.
 //!
 //! One thread measures twice a second and answers HAProxy's agent checks. If configured, cores
 //! write the same numbers into answers as a load report. Reading order: [`BalancerOptions`],
 //! `LoadBoard` (the last measurement, shared), `weight` (the weight for a balancer), `measuring`
 //! (the load of a server), `agent` (the thread), `orca` (the report in answers). With several
-//! instances each instance measures itself, and the supervisor adds up and answers
+//! instances each instance measures its load, and the supervisor adds up and answers
 //! (`supervise/sum.rs`). Whether the server is ready is in `server.rs`. Tested beside the files,
 //! and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
 
@@ -51,8 +52,8 @@ pub enum LoadReport {
     Json,
 }
 
-/// The last measurement. One thread writes it and all cores read it. Relaxed, because each number
-/// stands for itself.
+/// The last measurement. A single thread writes the numbers and all cores read them. Relaxed,
+/// because each number stands alone.
 #[derive(Debug)]
 pub(crate) struct LoadBoard {
     cpu_per_mille: AtomicU32,
@@ -61,14 +62,14 @@ pub(crate) struct LoadBoard {
     weight: AtomicU32,
 }
 
-/// One measurement.
+/// A measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    /// The part of its time that a core ran or waited for its cpu, averaged over all cores, or the
+    /// The part of the time that a core ran or waited for the cpu, averaged over all cores, or the
     /// used part of the bounded cpu time, if that is more.
     pub(crate) cpu: f64,
-    /// The same, or the demand for PHP as a part of its children, if that is more. Above 1 if
-    /// requests wait.
+    /// The same, or the demand for PHP as a part of the number of children, if that is more. Above
+    /// 1 if requests wait.
     pub(crate) pending: f64,
     pub(crate) requests_per_s: f64,
 }
@@ -104,7 +105,7 @@ impl LoadBoard {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// A line for the head of an answer, with its line end. Empty without a report.
+    /// A line for the head of an answer, with the line end. Empty without a report.
     pub(crate) fn line(&self, report: LoadReport) -> Vec<u8> {
         orca::line(report, self.load())
     }

@@ -1,9 +1,10 @@
-//! The load report of an answer: the field `endpoint-load-metrics`, as text or JSON (xds.data.orca.v3.OrcaLoadReport).
+//! The load report of an answer: the field `endpoint-load-metrics`, as text or JSON
+//! (xds.data.orca.v3.OrcaLoadReport).
 
 use super::{Load, LoadReport};
 use std::io::Write as _;
 
-/// The field with its line end. Empty without a report.
+/// The field with the line end. Empty without a report.
 pub(super) fn line(report: LoadReport, load: Load) -> Vec<u8> {
     let mut line = Vec::new();
     let Load { cpu, pending, requests_per_s } = load;

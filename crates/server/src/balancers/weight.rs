@@ -1,10 +1,11 @@
-//! Computes from the load of a server the weight that a balancer should give it.
+//! Computes from the load of a server the weight that a balancer should give the server.
 //!
-//! A balancer with weights gives each server its share of all requests, and the load of a server
-//! shows whether its share fits. So a server asks for its full weight while its load is moderate.
-//! Beyond that the weight falls, by the same factor for each further part of its time, to the
-//! minimum at no time left. Of two servers, the slower one ends with the lower weight and nearly
-//! the load of the other. If all servers are overloaded, the balance between them remains. Pure.
+//! A balancer with weights gives each server a share of all requests, and the load of a server
+//! shows whether the share fits. So a server asks for the full weight while the load is moderate.
+//! Beyond that the weight falls, by the same factor for each further part of the time, to the
+//! minimum at no time left. Of two servers, the slower server ends with the lower weight and nearly
+//! the load of the other. If all servers are overloaded, the balance among the servers remains.
+//! Pure.
 
 /// The maximum load that a server should have. Guess: the rest absorbs the changes between two
 /// measurements.

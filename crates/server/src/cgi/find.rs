@@ -53,8 +53,8 @@ impl Look {
         self.whole().unwrap_or_else(|| self.on_the_way(wait))
     }
 
-    /// The program, if the whole path names it. That is nearly always so, and then all names before
-    /// it are folders.
+    /// The program, if the whole path names the program. That is nearly always so, and then all
+    /// names before the last are folders.
     fn whole(&self) -> Option<Looked> {
         let has_hidden = self.path.windows(2).any(|pair| pair == b"/.");
         let name = self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();

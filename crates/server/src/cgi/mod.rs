@@ -109,8 +109,8 @@ pub(crate) struct CgiSite {
 
 /// The result of a request for a program.
 pub(crate) enum Answered {
-    /// There is no program, or the request may not use it. The reason is set if it concerns the
-    /// operator.
+    /// There is no program, or the request may not use the program. The reason is set if the
+    /// operator can act on the reason.
     No(Status, Option<String>),
     /// The program was asked.
     Yes(Result<Relayed, Broken>),

@@ -9,16 +9,17 @@ pub use vermeil_spawn::{Cgroup, Confinement, Identity, NewPrivileges, ResourceLi
 /// core. Beyond some dozens per core, programs only delay each other.
 pub const RUNNING_MAX: usize = 256;
 
-/// Programs that run at once, of one host. Guess: half of a small machine's.
+/// Programs of a single host that run at once. Guess: half of a small machine's capacity.
 pub const HOST_RUNNING_MAX: usize = 64;
 
-/// Requests of one host that wait for a program to end. Guess: some seconds of work.
+/// Requests of a single host that wait for a program to end. Guess: some seconds of work.
 pub const HOST_WAITING_MAX: usize = 256;
 
-/// How long a program may run. Apache's `Timeout` was 300 s for decades, and programs came to rely on it.
+/// How long a program may run. Default 300 s, because Apache's `Timeout` was 300 s for decades, and
+/// programs came to rely on that value.
 pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// All options of CGI, except the paths, because routes have those.
+/// All options of CGI, except the paths, which are in the routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgiOptions {
     /// The user of programs. Default: the server's user, which is refused if that is the superuser.
@@ -33,14 +34,14 @@ pub struct CgiOptions {
     pub umask: u32,
     /// How many programs run, and how many requests wait. Further requests get 503.
     pub bounds: ProgramBounds,
-    /// How long a program may run in any case. Then the server kills its process group. The client
+    /// How long a program may run in any case. Then the server kills the process group. The client
     /// gets 504, or a cut answer if the answer has begun.
     pub time_limit: Duration,
     /// Whether programs named `nph-…` write the whole answer themselves.
     pub nph: Nph,
 }
 
-/// Options of one host's programs that differ from [`CgiOptions`].
+/// Options of a host's programs that differ from [`CgiOptions`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPrograms {
     /// The user of the programs.

@@ -1,8 +1,8 @@
 //! A program's descriptors: content as a file, output and error output as pipes.
 //!
 //! The gateway has already collected the content (`gateway`). So the content is in a file, and a
-//! program that does not read its content blocks nothing. Only this core reads the pipes, so output
-//! waits only for the program.
+//! program that ignores the content blocks nothing. Only this core reads the pipes, so output waits
+//! only for the program.
 
 use crate::gateway::{Content, ErrorLines, Last, Trouble, Writer};
 use bytes::Bytes;
@@ -29,7 +29,8 @@ const READ_BYTES: usize = 64 * 1024;
 /// none. Guess: reading a full pipe takes four reads at most.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
 
-/// Bytes of error output that are read at once, because error output is usually empty or one line.
+/// Bytes of error output that are read at once, because error output is usually empty or a single
+/// line.
 const ERROR_BYTES: usize = 4096;
 
 /// The server's ends of a program's pipes.

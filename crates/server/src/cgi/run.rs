@@ -1,8 +1,8 @@
-//! One request to a CGI program: its content, its turn, its process and its exchange.
+//! A request to a CGI program: content, turn, process and exchange.
 //!
 //! The server kills a program and its process group when the client goes, when a timeout expires,
 //! or when the answer is invalid, because further work of the program would be useless. After a
-//! complete answer the program may continue within its time limit. Tested through the binary
+//! complete answer the program may continue within the time limit. Tested through the binary
 //! (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::{
@@ -32,8 +32,8 @@ use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest};
 /// The default search path of programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// How long the server waits for a program's end after the end of its output. Usually both come
-/// within a millisecond. A program that closes its output and continues counts as having answered.
+/// How long the server waits for a program's end after the end of the output. Usually both come
+/// within a millisecond. A program that closes the output and continues counts as having answered.
 const END_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The context of a request.
@@ -48,7 +48,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Answers the request by its program.
+    /// Runs the program and answers the request.
     pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
         let options = &self.call.answering.options;
         let content = collect(connection, self.call.content, options, &self.shared.spools).await?;
@@ -160,7 +160,7 @@ impl Run<'_> {
         }
         let exchange = Exchange {
             head: self.head,
-            // The program has its content already.
+            // The program has the content already.
             content: &Content::None,
             head_limits: options.head,
             timeouts: options.timeouts,
@@ -170,8 +170,8 @@ impl Run<'_> {
     }
 }
 
-/// Output of a program. A killed program's output is incomplete, so it must not pass for a whole
-/// answer.
+/// Output of a program. The output of a killed program is incomplete, so a truncated answer must
+/// not pass for a whole answer.
 struct Answer<'a> {
     output: &'a mut Output,
     process: &'a Process,
@@ -217,7 +217,7 @@ async fn started(connection: &mut Connection, process: &Process, patience: Durat
 }
 
 /// Replaces the failure by the program's way of ending, because a truncated output explains little.
-/// If the spawner died before it started the program, the reason comes from the next spawner.
+/// If the spawner died before the start of the program, the reason comes from the next spawner.
 async fn explained(
     mut broken: Broken,
     process: &Process,
@@ -240,7 +240,7 @@ async fn explained(
             end @ (End::Code(_) | End::Signal(_)) => broken.failure = Failure::Exited(end),
         },
         Ok(None) => broken.failure = Failure::Start(process.failure()),
-        // The program continues without its output.
+        // The program continues after the end of its output.
         Err(_) => {}
     }
     broken

@@ -1,6 +1,7 @@
-//! One core's programs: the channel to the spawner, and the tasks that wait for its events.
+//! The programs of a core: the channel to the spawner, and the tasks that wait for events of the
+//! spawner.
 //!
-//! When its task drops a program, the program is killed unless it was let go. A program holds its
+//! When the task drops a program, the program is killed unless it was let go. A program holds the
 //! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
@@ -18,7 +19,7 @@ use std::{
 use vermeil::Source;
 use vermeil_spawn::{Channel, Event, Exit, JobId, Request, SpawnError, Stdio};
 
-/// One core's connection to the spawner.
+/// A core's connection to the spawner.
 pub(crate) struct Spawning {
     channel: Channel,
     slots: HashMap<JobId, Slot>,
@@ -29,7 +30,7 @@ pub(crate) struct Spawning {
 struct Slot {
     state: State,
     waker: Option<Waker>,
-    /// Whether a task waits for the program or uses its output.
+    /// Whether a task waits for the program or uses the output.
     is_awaited: bool,
     _turn: Turn,
 }
@@ -178,7 +179,7 @@ impl Program {
         })
     }
 
-    /// Waits until the program has ended. Returns `None` if its exit status will never be known.
+    /// Waits until the program has ended. Returns `None` if the exit status will never be known.
     pub(crate) async fn ended(&self) -> Option<Exit> {
         self.when(|state| match state {
             State::Asked | State::Running => None,
@@ -188,7 +189,7 @@ impl Program {
         .await
     }
 
-    /// Lets the program continue within its time limit.
+    /// Lets the program continue within the time limit.
     pub(crate) fn let_go(mut self) {
         self.fate = Fate::LetGo;
     }

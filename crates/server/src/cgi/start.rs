@@ -1,11 +1,10 @@
-//! Prepares the spawner's profiles: the folders with programs, and the users of those programs.
+//! Prepares the spawner's profiles: the folders with programs, and the users of the programs.
 //!
-//! Each folder with programs gets its own profile before the server listens. On a reload the keeper
-//! reads the configuration itself (`gateway/revise.rs`), and the server looks its profiles up in
-//! the keeper's list, because the server must not decide which programs may be started. A site is
-//! added before its hosts are served, and removed after the last of its hosts is gone. Leaves out
-//! starting the spawner (`gateway/setup.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/host_cgi.rs`).
+//! Each folder with programs gets a profile before the server listens. On a reload the keeper reads
+//! the configuration itself (`gateway/revise.rs`), and the server looks up the profiles in the
+//! keeper's list, because the server must not decide which programs may be started. A site is added
+//! before hosts use the site, and removed after the last host is gone. Leaves out starting the
+//! spawner (`gateway/setup.rs`). Tested through the binary (`crates/cli/tests/e2e/host_cgi.rs`).
 
 use super::{
     Cgi, CgiOptions, CgiSite, SiteKey,
@@ -55,7 +54,7 @@ pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
     !sites_of(&options.hosts).is_empty()
 }
 
-/// The profiles of the programs of `hosts`: the user and the confinement, one profile per site.
+/// The profiles of the programs of `hosts`: the user and the confinement, a profile per site.
 pub(crate) fn profiles(of_all: &CgiOptions, hosts: &Hosts) -> impl Iterator<Item = Profile> {
     sites_of(hosts).into_iter().map(|key| profile(of_all, &key))
 }

@@ -2,9 +2,9 @@
 //! bounded queue per host.
 //!
 //! Waiting hosts take turns, however many requests each has. Within a host, requests run in order.
-//! So a flooded host fills its own bound and its own queue, and delays other hosts by one program
-//! at most. All cores share one lock, because a program costs a thousand times as much as the lock.
-//! Pure except for the lock and wakers. Tested in `turns/tests.rs`.
+//! So a flooded host fills only its own bound and queue, and delays other hosts by one program at
+//! most. All cores share a lock, because a program costs a thousand times as much as the lock. Pure
+//! except for the lock and wakers. Tested in `turns/tests.rs`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,9 +20,9 @@ mod tests;
 pub struct ProgramBounds {
     /// Programs that run at once, of all hosts.
     pub running_max: usize,
-    /// Programs that run at once, of one host.
+    /// Programs of a host that run at once.
     pub host_running_max: usize,
-    /// Requests of one host that wait.
+    /// Requests of a host that wait.
     pub host_waiting_max: usize,
 }
 
@@ -90,7 +90,7 @@ impl Turns {
 }
 
 impl State {
-    /// Grants free turns, to one host after the other.
+    /// Grants free turns, to each host in order.
     fn dispatch(&mut self, bounds: ProgramBounds) {
         let mut passed = 0;
         while self.running < bounds.running_max && passed < self.rotation.len() {
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// A program of the host has ended, or its turn was not used.
+    /// A program of the host has ended, or a turn was not used.
     fn end(&mut self, number: HostNumber, bounds: ProgramBounds) {
         self.running -= 1;
         self.hosts.get_mut(&number).expect("it runs").running -= 1;

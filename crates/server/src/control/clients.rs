@@ -40,7 +40,7 @@ impl Asked {
     }
 }
 
-/// A client and the received part of its line.
+/// A client and the received part of a line.
 struct Client {
     stream: UnixStream,
     line: Vec<u8>,

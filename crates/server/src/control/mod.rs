@@ -60,8 +60,7 @@ pub(crate) trait Overseer: Send + Sync {
     /// The present status.
     fn status(&self) -> Status;
 
-    /// Reads the configuration from its file again, and also reports the result to the service
-    /// manager. Returns remarks.
+    /// Reads the configuration from its file again, and also logs the result. Returns remarks.
     ///
     /// # Errors
     /// The reason of the refusal. Nothing has changed then.
@@ -188,8 +187,8 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
         match poll(&mut fds, clients.patience().as_ref()) {
             Ok(_) if !fds[1].revents().is_empty() => {
                 if taker.is_some() {
-                    // The taker has the socket. If the taker does not serve, its name looks like an
-                    // ended server's name, which the next server replaces.
+                    // The taker has the socket. If the taker does not serve, the name is like a
+                    // name of an ended server, which the next server replaces.
                     place.leave_name();
                 }
                 return;

@@ -144,7 +144,7 @@ fn is_ours(path: &Path) -> bool {
 /// A bound socket.
 pub(super) struct Place {
     path: PathBuf,
-    /// The name, in its open folder. `None` if an inherited socket's folder is gone.
+    /// The name, in an open folder. `None` if an inherited socket's folder is gone.
     name: Option<output::Place>,
     listener: UnixListener,
     /// Whether dropping this value removes the name.

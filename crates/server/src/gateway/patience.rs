@@ -21,8 +21,8 @@ thread_local! {
     static CORE: Core = const { Core::new() };
 }
 
-/// The state of one core. A thread-local that needs no destructor, so that destructors can use it
-/// when the rest of the core is gone.
+/// The state of a core. This type has no destructor, so destructors of other values can use the
+/// state when the rest of the core is gone.
 struct Core {
     /// Number of exchanges that gather output.
     holding: Cell<usize>,

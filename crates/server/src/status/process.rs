@@ -25,7 +25,8 @@ pub(crate) fn core_times() -> HashMap<u32, ThreadTime> {
         .collect()
 }
 
-/// Reads `schedstat`: nanoseconds run, nanoseconds waited, times scheduled (kernel documentation, `sched-stats`).
+/// Reads `schedstat`: nanoseconds run, nanoseconds waited, times scheduled (kernel documentation,
+/// `sched-stats`).
 fn thread_time(schedstat: &str) -> Option<ThreadTime> {
     let mut numbers =
         schedstat.split_ascii_whitespace().map(|number| number.parse().map(Duration::from_nanos));

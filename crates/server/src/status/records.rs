@@ -1,4 +1,4 @@
-//! The records of a status, each field with its unit and meaning, and the reference page.
+//! The records of a status, each field with unit and meaning, and the reference page.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ struct RecordDoc {
     fields: Vec<(&'static str, &'static str, &'static str)>,
 }
 
-/// Defines a record: a struct, its JSON form, and its documentation.
+/// Defines a record: a struct, the JSON form, and the documentation.
 macro_rules! record {
     ($(#[doc = $about:literal])+ pub struct $name:ident {
         $($(#[doc = $doc:literal])+ $field:ident: $type:ty,)+
@@ -60,10 +60,10 @@ record! {
         /// Addresses on which the server listens.
         listening: Vec<String>,
         /// Work of the busiest core, divided by the average of all cores, in the last fifth of a
-        /// second: 1 if all cores have equal work, the number of cores if one core has all work;
-        /// `null` if there is next to no work.
+        /// second: 1 if all cores have equal work, the number of cores if a single core has all
+        /// work; `null` if there is next to no work.
         imbalance: Option<f64>,
-        /// The serving processes: this process, or the instances that it supervises.
+        /// The serving processes: this process, or the supervised instances.
         instances: Vec<InstanceStatus>,
         /// Instances that did not answer, because they are being started or hang.
         silent: Vec<u32>,
@@ -81,7 +81,7 @@ record! {
         uptime_s: f64,
         /// The memory nodes of the cores.
         nodes: Vec<u32>,
-        /// Restarts of the instance after it had ended unexpectedly.
+        /// Restarts of the instance after an unexpected end.
         restarts: u64,
         /// The I/O driver of the cores.
         io: String,
@@ -91,7 +91,7 @@ record! {
         connections: u64,
         /// Requests answered, or cut while being answered.
         requests: u64,
-        /// Answers cut because the file changed while the server sent it.
+        /// Answers cut because the file changed during the answer.
         answers_cut: u64,
         /// The cache of served files.
         cache: CacheStatus,
@@ -115,7 +115,7 @@ record! {
 }
 
 record! {
-    /// One core: a pinned thread with its event loop.
+    /// A core: a pinned thread with an event loop.
     pub struct CoreStatus {
         /// Index of the core, from 0.
         core: u32,
@@ -133,9 +133,9 @@ record! {
         answered: bool,
         /// Open connections.
         connections: u64,
-        /// Open connections that wait for their next request, where neighbours may take them.
+        /// Open connections that wait for the next request, where neighbours may take them.
         resting: u64,
-        /// Connections refused with 503 because they had waited too long to be accepted.
+        /// Connections refused with 503 after too long a wait to be accepted.
         refused: u64,
         /// Maximum number of connections waiting to be accepted, for each listener of the core. The
         /// maximum falls while more connections arrive than the core can serve.
@@ -155,8 +155,7 @@ record! {
         ready_colors: u64,
         /// Accepted connections.
         accepted: u64,
-        /// Accepted connections that came from the listener of a neighbour that did not accept them
-        /// in time.
+        /// Accepted connections from the listener of a neighbour that did not come in time.
         taken_over: u64,
         /// Connections that a busy neighbour had accepted, moved here between two requests.
         moved: u64,
@@ -276,13 +275,13 @@ record! {
         service_s_mean: f64,
         /// Longest time that a child took for a request.
         service_s_max: f64,
-        /// Restarts of the pool after it had ended unexpectedly.
+        /// Restarts of the pool after an unexpected end.
         restarts: u64,
     }
 }
 
 record! {
-    /// A PHP pool of one host, or of several hosts with the same settings.
+    /// A PHP pool of a single host, or of several hosts with the same settings.
     pub struct PhpPoolStatus {
         /// The user of the pool, as in the configuration; `null` if the server chooses the user.
         user: Option<String>,

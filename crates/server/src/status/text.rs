@@ -239,7 +239,7 @@ impl Display for Bytes {
     }
 }
 
-/// A time in its two largest units.
+/// A time in the two largest units.
 struct Up(Duration);
 
 impl Display for Up {

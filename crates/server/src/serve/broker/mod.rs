@@ -41,7 +41,8 @@ use std::{
 use vermeil_spawn::{Beside, StartError, fork_beside};
 use vermeil_steer::Group;
 
-/// How long the broker may take to carry out an order. Guess: more than it may take to read the configuration file.
+/// How long the broker may take to carry out an order. Guess: more than reading the configuration
+/// file may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// An order of the server.
@@ -66,12 +67,12 @@ enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Opened,
-    /// The descriptors are those of the addresses, in this order.
+    /// The descriptors of the addresses, in this order.
     Listening(Vec<BoundAddress>),
     Removed,
     Refused {
         why: String,
-        /// The number of the system's error, if there is one.
+        /// The number of the system's error, if any.
         code: Option<i32>,
     },
 }
@@ -84,8 +85,8 @@ struct BoundAddress {
     /// The number of descriptors that are sockets. The two of the kernel's program follow, if it
     /// was loaded.
     sockets: usize,
-    /// The kernel's program that will choose among the sockets, or why it cannot be loaded. `None`
-    /// if no program is to choose.
+    /// The kernel's program that will choose among the sockets, or the error of loading the
+    /// program. `None` if no program is to choose.
     chooser: Option<Result<(), String>>,
 }
 
@@ -93,7 +94,7 @@ struct BoundAddress {
 pub(crate) struct Knowledge<'k> {
     pub(crate) options: &'k ServeOptions,
     pub(crate) balancing: &'k Balancing,
-    /// The control socket, unless another process has it.
+    /// The control socket, unless another process has the socket.
     pub(crate) control: Option<&'k Bound>,
     /// The private folder.
     pub(crate) folder: Option<&'k Path>,
@@ -105,7 +106,7 @@ pub(crate) struct NewAddress {
     pub(crate) group: Option<io::Result<Group>>,
 }
 
-/// The server's end of the line to its broker. Clones share the line.
+/// The server's end of the line to the broker. Clones share the line.
 #[derive(Clone, Debug)]
 pub(crate) struct Broker(Arc<Inner>);
 

@@ -133,7 +133,8 @@ impl Names {
         Self { logs: log.into_iter().collect(), listen: options.listen.clone() }
     }
 
-    /// Checks whether a log or address is named, and reads the file again if it is not.
+    /// Checks whether a log or address is named. If not, reads the file again and repeats the
+    /// check.
     fn judge(
         &mut self,
         options: &ServeOptions,
@@ -167,7 +168,7 @@ fn log_of(options: &ServeOptions) -> Option<&Path> {
     }
 }
 
-/// Reads the file in a process of its own, whose memory is freed with that process.
+/// Reads the file in a separate process, because the memory is freed with that process.
 fn reread(file: &Path, options: &ServeOptions) -> io::Result<Reread> {
     let (child, socket) = fork_beside(c"vermeil-reread", &[], |socket| {
         // If this fails, the broker sees that the process ended without an answer.
