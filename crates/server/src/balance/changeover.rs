@@ -13,7 +13,7 @@ use vermeil_io::prefer_cpu;
 use vermeil_steer::{Group, choose_no_more};
 use vermeil_topology::CpuId;
 
-/// The change for one address.
+/// The change for an address.
 pub(crate) struct Changeover {
     addr: SocketAddr,
     sockets: Vec<OwnedFd>,

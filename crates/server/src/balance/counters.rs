@@ -96,7 +96,7 @@ impl Counters {
     }
 }
 
-/// Only the core writes its words.
+/// Only the owning core writes these words.
 fn add(word: &AtomicU64) {
     word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

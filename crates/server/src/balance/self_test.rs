@@ -67,7 +67,7 @@ fn try_both(cpus: [usize; 2], kernel: Option<&AcceptSteering>) -> io::Result<usi
     kernel.map_or(Ok(()), |kernel| kernel.choose_among(&listeners))?;
     let mut right = 0;
     for (cpu, listener) in cpus.into_iter().zip(&listeners) {
-        // A thread of its own, because a pinned thread stays pinned.
+        // A separate thread, because a pinned thread stays pinned.
         let connect = thread::Builder::new().spawn(move || -> io::Result<Vec<TcpStream>> {
             pin_current_thread(cpu)?;
             (0..CONNECTIONS).map(|_| TcpStream::connect(addr)).collect()
