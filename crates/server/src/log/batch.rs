@@ -89,8 +89,8 @@ impl CoreLog {
         link.records += 1;
     }
 
-    /// Hands the batch over if it holds records and the last flush is [`FLUSH_MS`] ago. `now_ms`: any clock that only
-    /// goes forward, the same at every call.
+    /// Hands the batch over if it holds records and the last flush was [`FLUSH_MS`] ago. `now_ms`
+    /// is any monotonic clock, the same at every call.
     pub fn flush_if_due(&mut self, now_ms: u64) {
         if self.due_ms().is_none_or(|due_ms| now_ms < due_ms) {
             return;
@@ -102,21 +102,21 @@ impl CoreLog {
         }
     }
 
-    /// When [`flush_if_due`](Self::flush_if_due) has something to do, perhaps in the past; `None` while the batch is
-    /// empty, so that an idle core needs no timer.
+    /// Time of the next flush, perhaps in the past. `None` while the batch is empty, because an
+    /// idle core needs no timer.
     pub fn due_ms(&self) -> Option<u64> {
         let link = self.link.as_ref()?;
         (link.records > 0).then_some(link.flushed_ms.saturating_add(FLUSH_MS))
     }
 
-    /// What became of all cores' records so far.
+    /// Counts of the records of all cores.
     pub fn counts(&self) -> LogCounts {
         self.link.as_ref().map_or_else(LogCounts::default, |link| link.shared.counts())
     }
 }
 
 impl Link {
-    /// Empties the batch or gives it its first buffer; false when the log has ended.
+    /// Sends a full batch, or allocates the first buffer. Returns false once the log has ended.
     #[cold]
     fn make_room(&mut self) -> bool {
         if self.records > 0 && !self.hand_over() {
@@ -128,7 +128,8 @@ impl Link {
         true
     }
 
-    /// Sends the batch, or drops its records and keeps the buffer; false when the log has ended.
+    /// Sends the batch, or drops its records and keeps the buffer. Returns false once the log has
+    /// ended.
     fn hand_over(&mut self) -> bool {
         let message = self.take_batch();
         match self.messages.try_send(message) {
@@ -155,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Sends the last batch, waiting for room: the core serves no more, so nobody waits behind it.
+    /// Sends the last batch and waits for room, because the core serves no more requests.
     fn hand_over_last(&mut self) {
         let end = Instant::now() + self.shared.patience.close;
         let mut message = self.take_batch();

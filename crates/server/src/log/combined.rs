@@ -29,7 +29,7 @@ const SECONDS_PER_DAY: u64 = 86_400;
 /// 9999-12-31T23:59:59Z, the last time with a year of four digits.
 const SECONDS_MAX: u64 = 253_402_300_799;
 
-/// Writes lines, and remembers the text of the last second it wrote.
+/// Writes lines, and caches the text of the last second.
 #[derive(Debug)]
 pub(super) struct LineWriter {
     seconds: u64,
@@ -95,13 +95,13 @@ impl LineWriter {
     }
 }
 
-/// Whether `byte` may stand in a quoted field as it is.
+/// Whether `byte` needs no escape in a quoted field.
 const fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
 }
 
-/// How many bytes at the start of `bytes` are plain. Whole blocks are judged without branches, so that the compiler uses
-/// vector instructions: nearly every field is plain to its end.
+/// Number of plain bytes at the start of `bytes`. Checks whole blocks without branches, so that the
+/// compiler uses vector instructions, because nearly every field is plain to its end.
 fn plain_len(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<16>();
     let all_plain = |block: &&[u8; 16]| block.iter().fold(true, |all, &byte| all & is_plain(byte));
@@ -109,7 +109,7 @@ fn plain_len(bytes: &[u8]) -> usize {
     bytes[known..].iter().position(|&byte| !is_plain(byte)).map_or(bytes.len(), |more| known + more)
 }
 
-/// Appends a field: runs of plain bytes in one piece, the others as `\xHH`.
+/// Appends a field: runs of plain bytes in one piece, all other bytes as `\xHH`.
 fn escape(out: &mut Vec<u8>, field: Kept<'_>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut rest = field.bytes;
@@ -141,8 +141,8 @@ fn time_of_day(seconds: u64) -> (u64, u64, u64) {
 
 /// Year, month from 1 and day from 1 of a day counted from 1970-01-01, in the Gregorian calendar.
 ///
-/// Years are taken to begin in March, so that the leap day is their last (H. Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms", `civil_from_days`).
+/// The calculation starts years in March, so that the leap day comes last (H. Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
 fn civil_date(day: u64) -> (u64, usize, u64) {
     const DAYS_PER_ERA: u64 = 146_097;
     const EPOCH_FROM_MARCH_0: u64 = 719_468;

@@ -47,19 +47,20 @@ pub(crate) use sink::{Opener, open_log_file};
 use sink::Sink;
 use writer::Writer;
 
-/// Batches that may wait for the log thread, per core: with [`BATCH_BYTES`] it bounds the log's memory at 512 KiB
-/// waiting per core. Guess: at 200,000 requests a second and 200 bytes a record, one core fills eight in 13 ms, which
-/// is longer than the log thread is away from its queue on a healthy disk.
+/// Batches that may wait for the log thread, for each core. With [`BATCH_BYTES`] this bounds the
+/// waiting memory at 512 KiB for each core. Guess: at 200,000 requests a second and 200 bytes a
+/// record, a core fills eight batches in 13 ms, and on a healthy disk the log thread returns to its
+/// queue sooner.
 pub const BATCHES_WAITING_PER_CORE: usize = 8;
 
-/// How long after it should have given up the log thread is taken to hang in a write that the kernel does not finish
-/// (a dead network disk). Guess.
+/// Time after the log thread's own limit at which it counts as hung in a write that the kernel does
+/// not finish (a dead network disk). Guess.
 const HUNG_AFTER: Duration = Duration::from_secs(1);
 
+/// Destination of the access log.
+///
 /// As text: `off`, `-` (standard output) or a path. Write `./off` or `./-` for files of these
 /// names.
-///
-/// As text: `off`, `-` (standard output) or a path; a file that is named `off` or `-` is written `./off`, `./-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Nothing is recorded.
@@ -93,7 +94,7 @@ impl fmt::Display for LogTarget {
     }
 }
 
-/// The text names no log target.
+/// The text is no log target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a log is `off`, `-` for standard output, or a file")]
 pub struct LogTargetError;
@@ -101,11 +102,12 @@ pub struct LogTargetError;
 /// The access log cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
+    /// The file cannot be opened for appending.
     #[error("cannot open the access log {}: {source}; choose another with --log FILE or the key `log`, or turn it off", path.display())]
     Open {
-        /// Error of the kernel.
+        /// The file asked for.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// Standard output cannot be duplicated.
@@ -118,7 +120,7 @@ pub enum LogError {
     Thread(io::Error),
 }
 
-/// Adds whose file it is, if that is why it cannot be opened.
+/// Adds the owner of the file if that explains the failure to open it.
 fn with_owner(path: &Path, error: io::Error) -> io::Error {
     let is_denied = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
     let ours = rustix::process::geteuid().as_raw();
@@ -134,7 +136,7 @@ fn with_owner(path: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// What became of the records so far.
+/// Counts of the records so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
     /// Lines written whole.
@@ -143,7 +145,7 @@ pub struct LogCounts {
     pub dropped: u64,
 }
 
-/// What the cores, the log thread and the owner share: counters and two requests.
+/// State shared by the cores, the log thread and the owner: counters and two requests.
 #[derive(Debug)]
 struct Shared {
     /// Written by the log thread only.
@@ -178,17 +180,19 @@ impl Shared {
     }
 }
 
-/// How patient the log thread is.
+/// Time limits of the log thread.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// From a failed write or open to the next try.
+    /// Pause between a failed write or open and the next attempt.
     retry: Duration,
-    /// How long the last batch waits for room, and closing for a reader that does not read.
+    /// Time limit of the last batch for room in the channel, and of closing for a reader that does
+    /// not read.
     close: Duration,
 }
 
 impl Patience {
-    /// Guesses: a full disk is not emptied faster than once a second; at exit, a log nobody takes is worth two seconds.
+    /// Guesses: a full disk is not emptied faster than once a second; at exit, a stuck log is worth
+    /// two seconds.
     const USUAL: Self = Self { retry: Duration::from_secs(1), close: Duration::from_secs(2) };
 }
 
@@ -218,18 +222,18 @@ struct LogThread {
 }
 
 impl Log {
-    /// # Errors
-    /// The file cannot be opened, or no thread can be started. A FIFO without a reader is no error,
-    /// because the log thread tries again.
+    /// Opens `target` and starts the log thread for `cores` cores; with [`LogTarget::Off`] there is no thread.
+    ///
     /// Call it from a thread that is not pinned: the log thread inherits the cpus it may run on.
     ///
     /// # Errors
-    /// The file cannot be opened (a FIFO nobody reads yet is no error: it is tried again), or no thread can be started.
+    /// The file cannot be opened, or no thread can be started. A FIFO without a reader is no error,
+    /// because the log thread tries again.
     pub fn start(target: &LogTarget, cores: usize, notices: Arc<Notices>) -> Result<Self, LogError> {
         Self::start_by(Opener::default(), target, LogFormat::Combined, cores, notices)
     }
 
-    /// As [`start`](Self::start), for a process that may not open the file itself.
+    /// Like [`start`](Self::start), for a process that must not open the file itself.
     pub(crate) fn start_by(
         opener: Opener,
         target: &LogTarget,
@@ -287,25 +291,26 @@ impl Log {
         }
     }
 
-    /// Opens the file anew before the next line, so that a rotated log goes on in a new file. Returns at once.
+    /// Opens the file again before the next line, so that a rotated log goes on in a new file.
+    /// Returns at once.
     pub fn reopen(&self) {
         if let Some(thread) = &self.thread {
-            // Counts of the records so far.
+            // Pairs with the swap in `Writer::tend`.
             self.shared.reopen.store(true, Ordering::Release);
             wake(thread);
         }
     }
 
-    /// What became of the records so far.
+    /// Counts of the records so far.
     pub fn counts(&self) -> LogCounts {
         self.shared.counts()
     }
 
-    /// Writes everything the cores handed over and ends the log thread.
+    /// Writes all records that the cores handed over, and ends the log thread.
     ///
-    /// Drop every [`CoreLog`] first: dropping hands its records over. Nothing is lost unless the log cannot be
-    /// written; then what remains is dropped, counted, and said. A reader or a disk that does not answer is waited
-    /// for two seconds, three at most.
+    /// Drop every [`CoreLog`] first, because dropping hands its records over. If the log cannot be
+    /// written, the remaining records are dropped, counted and reported. A reader or a disk that
+    /// does not answer delays `close` by two seconds, three at most.
     pub fn close(mut self) -> LogCounts {
         if let Some(thread) = self.thread.take() {
             // Pairs with the load in `Writer::is_closing`.
@@ -326,7 +331,8 @@ impl Log {
     }
 }
 
-/// A busy log thread looks at the requests by itself, so a full channel needs no message.
+/// Wakes the log thread. A full channel needs no message, because a busy log thread checks the
+/// requests anyway.
 fn wake(thread: &LogThread) {
     let _ = thread.messages.try_send(Message::Wake);
     thread.handle.thread().unpark();

@@ -6,33 +6,34 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
+pub const HOST_BYTES_MAX: usize = 253 + 6;
 /// Bytes kept of a request line. Guess: half of the longest line accepted by default; people seldom
 /// send longer lines.
-pub const HOST_BYTES_MAX: usize = 253 + 6;
+pub const LINE_BYTES_MAX: usize = 4096;
 /// Bytes kept of a `Referer`. Guess: browsers send only an origin across sites; 1 KiB holds nearly
 /// every full URL.
-pub const LINE_BYTES_MAX: usize = 4096;
-/// Bytes kept of a `Referer`. Guess: what browsers send across sites is an origin; 1 KiB holds nearly every full URL.
 pub const REFERER_BYTES_MAX: usize = 1024;
 /// Bytes kept of a `User-Agent`. Guess: browsers send 80 to 250.
 pub const USER_AGENT_BYTES_MAX: usize = 512;
 
-/// The most bytes one record takes in a batch.
+/// Longest encoded record in bytes.
 pub(super) const RECORD_BYTES_MAX: usize =
     HEAD_BYTES + HOST_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
 
 const HEAD_BYTES: usize = 43;
-/// Flag in the length of a field that was longer than its bound.
+/// Marks a field that was not sent.
 const ABSENT: u16 = u16::MAX;
-/// Set in a length whose field was longer than its bound.
+/// Flag in the length of a field that was longer than its bound.
 const CUT: u16 = 1 << 15;
 
-/// One answered request, as the access log tells it. Bytes are the peer's, unchanged: the log escapes them.
+/// An answered request for the access log. Bytes are the peer's, unchanged, because the log escapes
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// End of the answer, complete or abandoned: seconds since 1970-01-01 UTC.
+    /// The peer; an IPv4 address mapped into IPv6 is written as IPv4.
     pub peer: IpAddr,
-    /// When the answer was finished or given up: seconds since 1970-01-01 UTC.
+    /// End of the answer, complete or abandoned: seconds since 1970-01-01 UTC.
     pub unix_seconds: u64,
     /// The host that the client asked for, perhaps with a port, if sent.
     pub host: Option<&'a [u8]>,
@@ -44,11 +45,11 @@ pub struct Record<'a> {
     pub body_bytes: u64,
     /// The `Referer` field, if sent.
     pub referer: Option<&'a [u8]>,
-    /// A kept field: its bytes, and whether some were cut.
+    /// The `User-Agent` field, if sent.
     pub user_agent: Option<&'a [u8]>,
 }
 
-/// A field as kept: its bytes, and whether there were more.
+/// A kept field: its bytes, and whether some were cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept<'a> {
     pub(super) bytes: &'a [u8],
@@ -68,7 +69,7 @@ pub(super) struct KeptRecord<'a> {
     pub(super) user_agent: Option<Kept<'a>>,
 }
 
-/// The kept part of a field and the length word that says so.
+/// The kept part of a field, and its length word.
 fn keep(field: &[u8], bytes_max: usize) -> (&[u8], u16) {
     match field.get(..bytes_max) {
         Some(kept) if field.len() > bytes_max => (kept, bytes_max as u16 | CUT),
@@ -111,10 +112,10 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
     batch.extend_from_slice(agent);
 }
 
-/// The first record of `batch` and the rest behind it; `None` at the end.
+/// The first record of `batch`, and the rest behind it; `None` at the end.
 ///
 /// # Panics
-/// If `batch` was not written by [`encode`]: a bug of this folder.
+/// If [`encode`] did not write `batch`: a bug of this folder.
 pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
     if batch.is_empty() {
         return None;

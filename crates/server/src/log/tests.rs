@@ -63,7 +63,7 @@ fn record(core: &mut CoreLog, target: &str) {
     });
 }
 
-/// Hands the batch over now: time is what the caller says.
+/// Hands the batch over now, because the caller controls the time.
 fn flush(core: &mut CoreLog) {
     core.flush_if_due(u64::MAX);
 }
@@ -199,7 +199,7 @@ fn a_reader_that_never_reads_costs_records_not_time() {
     let log = world.start(&fifo);
     let mut core = log.core();
     let mut records = 0;
-    // Far more than pipe, batches and channel hold; each call returns at once, or this test would never end.
+    // Far more than pipe, batches and channel hold. If a call blocked, this test would not end.
     while log.counts().dropped == 0 {
         record(&mut core, "x");
         records += 1;

@@ -117,7 +117,7 @@ struct Parsed {
     agent: Field,
 }
 
-/// Reads one line, accepting nothing that the format does not allow.
+/// Parses a line strictly: rejects everything that the format does not allow.
 fn parse(line: &str) -> Option<Parsed> {
     let (peer, rest) = line.strip_suffix('\n')?.split_once(" - - [")?;
     let (time, rest) = rest.split_once("] ")?;
@@ -167,7 +167,7 @@ fn quoted(text: &str) -> Option<(Field, &str)> {
     }
 }
 
-/// Counts the days one by one over years and months: slow, obvious, unlike the code under test.
+/// Counts days over years and months: slow and obvious, unlike the code under test.
 fn parse_time(text: &str) -> Option<u64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
     (text.len() == 26 && text.ends_with(" +0000")).then_some(())?;
