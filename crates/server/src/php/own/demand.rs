@@ -1,11 +1,13 @@
-//! Pools of hosts: prepared by the hundred, started by the first request for one, stopped when nobody has used them for a
-//! time; and the server's, if a reload has brought it, which always runs.
+//! Pools of hosts, started by the first request and stopped when idle. Also the server's own pool
+//! if a reload introduced it; that pool always runs.
 //!
-//! One thread supervises them all. It hears three things: a pool that rings (`pool/gate.rs`), the spawner, and what pools
-//! say; reloads change which there are (`roster.rs`). At most so many run at once; when another is wanted, the one that was idle for the longest time is stopped, and if
-//! none is idle the one that has run for the longest time is drained, once it had its turn. Who waits longer than requests
-//! may wait gets 503. A pool that ends by itself is started again by the next request, after a pause that grows.
-//! Tested through the binary (`crates/cli/tests/e2e/php/pools.rs`).
+//! One thread supervises all of these pools. It waits for the bell of the pools (`pool/gate.rs`),
+//! for the spawner, and for output of the pools; reloads change the set of pools (`roster.rs`). The
+//! number of running pools is limited. When another pool is wanted, the pool that has been idle
+//! longest is stopped. If no pool is idle, a pool that has run for its turn is drained. A request
+//! that waits beyond its limit gets 503. After a pool ends by itself, the next request starts it
+//! again, after a pause that grows. Tested through the binary
+//! (`crates/cli/tests/e2e/php/pools.rs`).
 
 use super::{
     Plan,
@@ -33,14 +35,14 @@ use std::{
 };
 use vermeil_spawn::{Channel, Event, JobId, ProfileId};
 
-/// How long a pool runs before it is drained because others wait for its place and none is idle. Guess: long beside its
-/// start, short beside how long requests wait.
+/// Time that a pool may run before it is drained because another pool needs its slot and no pool is
+/// idle. Guess: long beside its start, short beside the time that requests may wait.
 const TURN: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether a retired pool is needed any more. Guess: nobody waits for that.
+/// Interval of checks whether a retired pool is still needed. Guess: no request waits for this.
 const RETIRED_LOOK: Duration = Duration::from_millis(100);
 
-/// Begins to supervise what `roster` has and will have.
+/// Starts to supervise the pools of `roster`, now and in future.
 ///
 /// # Errors
 /// Out of descriptors or threads.
@@ -64,19 +66,19 @@ pub(super) fn start(
     thread::Builder::new().name("vermeil-pools".into()).spawn(move || watch.run())
 }
 
-/// A pool, as its supervisor has it.
+/// A pool, as seen by its supervisor.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) php: Arc<Php>,
     pub(super) number: usize,
-    /// For people.
+    /// The name in messages.
     name: String,
-    /// How long it is kept without a request; nothing if it always runs.
+    /// Idle time after which the pool is stopped; `None` if it always runs.
     idle_stop: Option<Duration>,
     plan: Plan,
     profile: ProfileId,
     life: Life,
-    /// Before it is started the next time after an end of its own.
+    /// Pause before the next restart after the pool has ended by itself.
     pause: Duration,
 }
 
@@ -90,7 +92,7 @@ impl Pool {
 #[derive(Debug)]
 enum Life {
     Stopped,
-    /// It ended by itself; it is not started before this.
+    /// The pool ended by itself, and does not start before this time.
     Pausing(Instant),
     Running(Run),
 }
@@ -100,29 +102,29 @@ struct Run {
     job: JobId,
     stderr: Option<OwnedFd>,
     errors: ErrorLines,
-    /// Closed with the life of the pool, so that connections which no child took do not wait for ever.
+    /// Closed when the pool ends, so that connections that no child accepted do not wait for ever.
     _listener: OwnedFd,
     since: Instant,
-    /// When it is looked whether it is idle.
+    /// Time of the next check whether the pool is idle.
     look: Instant,
-    /// Whether it was killed because it is not needed.
+    /// Whether the pool was killed because it is not needed.
     is_killed: bool,
 }
 
-/// What the thread has.
+/// State of the supervising thread.
 struct Watch {
-    /// By their numbers.
+    /// By pool number.
     pools: HashMap<usize, Pool>,
-    /// Those that no configuration names any more.
+    /// Pools that no configuration names any more.
     retired: HashSet<usize>,
-    /// Of pools that run on demand.
+    /// Maximum number of running pools on demand.
     running_max: usize,
-    /// The pools that run, however that ends.
+    /// The running pools.
     running: Vec<usize>,
-    /// Those that are wanted and do not run, first come first served.
+    /// Pools that are wanted and do not run, in the order of arrival.
     waiting: VecDeque<usize>,
     channel: Channel,
-    /// Readable when the channel has something to tell.
+    /// Readable when the channel has an event.
     spawner: OwnedFd,
     roster: Arc<Roster>,
     sink: Arc<ErrorSink>,
@@ -134,7 +136,7 @@ impl Watch {
         let mut is_leaving = false;
         while !self.roster.is_over.load(Ordering::Acquire) {
             self.wait(is_leaving);
-            // Before changes are taken: who has rung is known then.
+            // Read before the changes are taken, so that the set already has every pool that rang.
             let heard = self.roster.bell.heard();
             self.take_changes();
             for number in heard {
@@ -150,7 +152,7 @@ impl Watch {
         }
     }
 
-    /// Learns what a reload has changed.
+    /// Takes the changes of a reload.
     fn take_changes(&mut self) {
         let Some(Changes { new, running_max, retired }) = self.roster.changes() else { return };
         (self.running_max, self.retired) = (running_max, retired);
@@ -167,7 +169,7 @@ impl Watch {
         }
     }
 
-    /// Forgets retired pools that nobody can ask any more.
+    /// Forgets retired pools that no request can reach any more.
     fn forget_retired(&mut self) {
         for number in self.retired.clone() {
             let Some(pool) = self.pools.get(&number) else { continue };
@@ -180,17 +182,17 @@ impl Watch {
         }
     }
 
-    /// Whether it runs whatever is asked of it.
+    /// Whether the pool runs even without requests.
     fn always_runs(&self, number: usize) -> bool {
         self.pools[&number].idle_stop.is_none() && !self.retired.contains(&number)
     }
 
-    /// Pools on demand that run.
+    /// Number of running pools on demand.
     fn running_on_demand(&self) -> usize {
         self.running.iter().filter(|number| !self.always_runs(**number)).count()
     }
 
-    /// Waits for the bell, the spawner, what pools say, or the next moment.
+    /// Waits for the bell, the spawner, output of the pools, or the next due time.
     fn wait(&self, is_leaving: bool) {
         let mut polled = vec![PollFd::new(self.roster.bell.descriptor(), PollFlags::IN)];
         if !self.channel.is_gone() {
@@ -198,7 +200,7 @@ impl Watch {
         }
         let now = Instant::now();
         let mut next: Option<Instant> = None;
-        // What has passed was looked at, and waits for something else.
+        // A past time was handled already, and its pool waits for another event.
         let mut sooner = |at: Instant| {
             if at > now {
                 next = Some(next.map_or(at, |next| next.min(at)));
@@ -220,15 +222,15 @@ impl Watch {
                 sooner(until);
             }
         }
-        // Rounded up, or the loop would turn until the moment has come.
+        // Rounded up, because otherwise the loop would spin until the time has come.
         let left = next.map(|next| next - now + Duration::from_millis(1));
         let left =
             left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-        // Interrupted, everything is looked at once more.
+        // After an interruption the loop checks everything again.
         let _ = poll(&mut polled, left.as_ref());
     }
 
-    /// A pool has something to tell.
+    /// Handles the ring of a pool.
     fn rung(&mut self, number: usize) {
         let Some(pool) = self.pools.get(&number) else { return };
         let is_wanted = pool.php.pool.is_wanted();
@@ -242,7 +244,7 @@ impl Watch {
         }
     }
 
-    /// Kills a pool that is closed once it serves nobody.
+    /// Kills a closing pool once it serves no request.
     fn kill_if_quiet(&mut self, number: usize) {
         let Some(Pool { php, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else { return };
         let is_closing = php.gate().is_some_and(|(gate, _)| gate == Gate::Closing);
@@ -276,7 +278,7 @@ impl Watch {
         self.running.iter().copied().find(is_it)
     }
 
-    /// A pool has ended, or was not started.
+    /// Handles the end of a pool, or its failure to start.
     fn ended(&mut self, job: JobId, how: &str) {
         let Some(number) = self.number_of(job) else { return };
         self.running.retain(|running| *running != number);
@@ -286,7 +288,7 @@ impl Watch {
         if let Some(stderr) = &run.stderr {
             launch::hear(stderr, |bytes| run.errors.push(bytes));
         }
-        // The next one gets a socket of its own.
+        // The next run gets a new socket.
         let _ = fs::remove_file(&pool.plan.socket);
         if !run.is_killed {
             let (count, since) = (&pool.php.restarts, run.since.elapsed());
@@ -312,7 +314,7 @@ impl Watch {
         pool.php.pool.set_stopped();
     }
 
-    /// Takes what a pool says, and stops it if nobody has used it for its time.
+    /// Reads the output of a pool, and stops the pool if it has been idle for its time.
     fn look_after(&mut self, number: usize) {
         let is_retired = self.retired.contains(&number);
         let Some(Pool { php, idle_stop, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else {
@@ -336,7 +338,7 @@ impl Watch {
         }
     }
 
-    /// Starts what waits as far as there is room, and makes room.
+    /// Starts waiting pools while there is room, and makes room for the rest.
     fn start_waiting(&mut self) {
         let now = Instant::now();
         let mut held_back = VecDeque::new();
@@ -361,7 +363,7 @@ impl Watch {
             |number: &&usize| !matches!(self.pools[*number].life, Life::Pausing(until) if now < until);
         let wanted = held_back.iter().filter(is_ready).count();
         self.waiting = held_back;
-        // Before the others are looked at: who becomes idle afterwards rings.
+        // Set before the check of running pools, so that a pool that becomes idle later rings.
         self.roster.bell.press(wanted > 0);
         if wanted > 0 {
             self.make_room(wanted);
@@ -398,14 +400,15 @@ impl Watch {
         }
     }
 
-    /// Has pools stopped until as many as `wanted` are: first the idle, then those that had their turn.
+    /// Stops pools until there is room for `wanted`: first idle pools, then pools that have run for
+    /// their turn.
     fn make_room(&mut self, wanted: usize) {
         let gate = |number: &usize| self.pools[number].php.gate().map(|(gate, _)| gate);
         let on_demand = self.running.iter().copied().filter(|number| !self.always_runs(*number));
         let (mut open, stopping): (Vec<_>, Vec<_>) =
             on_demand.partition(|number| gate(number) == Some(Gate::Open));
         let free = self.running_max.saturating_sub(open.len() + stopping.len());
-        // Those that are being started are no room, but will be.
+        // A starting pool leaves no room yet, but can be stopped later.
         let stopping = stopping.iter().filter(|number| gate(number) == Some(Gate::Closing));
         let mut needed = wanted.saturating_sub(stopping.count() + free);
         let idle_for = |number: &usize| self.pools[number].php.pool.idle_for();
@@ -428,7 +431,7 @@ impl Watch {
 }
 
 impl Pool {
-    /// It is not started again before its pause is over, and the next one is longer.
+    /// Postpones the next start by the pause, and doubles the pause.
     fn rest(&mut self) {
         self.life = Life::Pausing(Instant::now() + self.pause);
         self.pause = (2 * self.pause).min(PAUSE.1);

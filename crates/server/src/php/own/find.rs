@@ -1,6 +1,7 @@
-//! Finding PHP: by its names, in the folders where programs are.
+//! Finds PHP by its usual names in the usual folders.
 //!
-//! Distributions add the version to the name, and some keep several: the plain name wins, then the newest.
+//! Distributions add the version to the name, and some install several versions. The plain name
+//! wins, then the newest version.
 
 use std::{
     env, fs,
@@ -8,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Searched besides `PATH`, which for users other than the superuser lacks the first two.
+/// Searched after `PATH`, because the `PATH` of ordinary users lacks the first two.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin"];
 
-/// Which program it is.
+/// The kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Fpm,
@@ -27,10 +28,10 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The program at `path`, by its name.
+    /// The program at `path`, recognised by its name.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let program = fs::canonicalize(path).ok().filter(|program| is_program(program))?;
-        // A link says what it is meant to be.
+        // Read the name before links are followed, because the link's name tells the kind.
         let name = path.file_name()?.to_str()?;
         let kind = match (name.contains("fpm"), name.contains("cgi")) {
             (true, false) => Kind::Fpm,
@@ -41,12 +42,12 @@ impl Found {
     }
 }
 
-/// Looks in `PATH` and where such programs are: php-fpm anywhere before php-cgi anywhere.
+/// Searches `PATH` and the usual folders: php-fpm anywhere wins over php-cgi anywhere.
 pub(crate) fn find() -> Option<Found> {
     find_in(&folders(), [Kind::Fpm, Kind::Cgi])
 }
 
-/// The same, but php-cgi first: it takes a listening socket that is there before it is.
+/// Like [`find`], but prefers php-cgi, because php-cgi takes an existing listening socket.
 pub(crate) fn find_cgi() -> Option<Found> {
     find_in(&folders(), [Kind::Cgi, Kind::Fpm])
 }
@@ -56,7 +57,7 @@ fn folders() -> Vec<PathBuf> {
     env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).collect()
 }
 
-/// Looks in `folders` for the first of `kinds` that is anywhere.
+/// Searches `folders` for the first of `kinds`.
 pub(super) fn find_in(folders: &[PathBuf], kinds: [Kind; 2]) -> Option<Found> {
     kinds.into_iter().find_map(|kind| {
         let name = match kind {
@@ -72,14 +73,14 @@ fn best(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
     let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     let versioned = files.filter_map(|file| {
         let version = version(file.file_name().to_str()?, name)?;
-        // Without links: the spawner starts no program that somebody could turn to another.
+        // With links followed, because the spawner refuses a path that another user could redirect.
         let program = fs::canonicalize(file.path()).ok()?;
         is_program(&program).then_some((version, program))
     });
     versioned.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, program)| program)
 }
 
-/// What stands behind `name` in `file` as a version, the plain name being above all; nothing for other files.
+/// The version behind `name` in `file`; the plain name ranks highest. `None` for other files.
 fn version(file: &str, name: &str) -> Option<Vec<u32>> {
     let rest = file.strip_prefix(name)?;
     if rest.is_empty() {

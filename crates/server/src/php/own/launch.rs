@@ -1,6 +1,6 @@
-//! Starting a pool: what the spawner is asked for, what the pool says, and how it ended.
+//! Launching a pool: the request to the spawner, the pool's output, and its exit in words.
 //!
-//! Leaves out when (`supervise.rs` for the server's own pool, `demand.rs` for those of hosts).
+//! `supervise.rs` (the server's own pool) and `demand.rs` (pools of hosts) decide when to launch.
 
 use super::Plan;
 use rustix::{
@@ -14,17 +14,17 @@ use std::{
 };
 use vermeil_spawn::{Channel, Directory, End, Exit, JobId, ProfileId, Program, Request, Stdio};
 
-/// A pool that was asked for.
+/// A pool requested from the spawner.
 pub(super) struct Asked {
     pub(super) job: JobId,
-    /// What it will say.
+    /// Standard error of the pool.
     pub(super) stderr: OwnedFd,
 }
 
 /// Asks the spawner for the pool of `plan`, with `listener` as its standard input.
 ///
 /// # Errors
-/// It cannot be asked for, in words.
+/// Why the spawner cannot be asked.
 pub(super) fn ask(
     channel: &mut Channel,
     profile: ProfileId,
@@ -49,14 +49,14 @@ fn stdio(listener: &OwnedFd, stderr: OwnedFd) -> io::Result<Stdio> {
     Ok(Stdio { stdin: listener.try_clone()?, stdout: stderr.try_clone()?, stderr })
 }
 
-/// Whether a pool may say more.
+/// Whether more output may come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hearing {
     GoesOn,
     Over,
 }
 
-/// Takes what a pool has said.
+/// Reads the output of a pool.
 pub(super) fn hear(stderr: &OwnedFd, mut take: impl FnMut(&[u8])) -> Hearing {
     let mut buffer = [0; 4096];
     loop {
@@ -73,7 +73,7 @@ pub(super) fn hear(stderr: &OwnedFd, mut take: impl FnMut(&[u8])) -> Hearing {
     }
 }
 
-/// An end in words.
+/// An exit in words.
 pub(super) fn described(exit: Exit) -> String {
     match exit.end {
         End::Code(code) => format!("ended with code {code}"),

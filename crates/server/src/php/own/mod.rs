@@ -1,8 +1,9 @@
-//! A pool of our own: PHP found, configured, started by the spawner, and started again when it ends.
+//! Our own PHP pool: found, configured, started by the spawner, and restarted when it ends.
 //!
-//! php-fpm is preferred. The listening socket is ours and outlives the pool, so a restart refuses no request. Both
-//! run as many children as configured, always, and replace them after so many requests. Tested in `own/tests.rs`, and
-//! through the binary with both.
+//! php-fpm is preferred. The server owns the listening socket, which outlives the pool, so a
+//! restart refuses no request. Both programs run the configured number of children, always, and
+//! replace each child after a number of requests. Tested in `own/tests.rs`, and through the binary
+//! with both programs.
 
 mod demand;
 mod find;
@@ -28,72 +29,72 @@ use vermeil_spawn::{DefineError, Identity, NewPrivileges, Preparation, Profile, 
 
 use super::PhpOptions;
 
-/// Users that web servers' programs run as, in the order of preference.
+/// Usual users of web servers' programs, in order of preference.
 const USERS: [&str; 2] = ["www-data", "nobody"];
 
-/// The number of the server's first pool; those of hosts follow.
+/// Number of the server's first pool; the pools of hosts follow.
 const FIRST: usize = 0;
 
 /// A pool of our own could not be started.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PhpError {
-    /// Nothing is installed.
+    /// No PHP is installed.
     #[error(
         "cannot start PHP: neither php-fpm nor php-cgi is in PATH or /usr/sbin; install one (Debian: php-fpm), or name a \
          pool that runs with --php=unix:PATH, or as source in [php]"
     )]
     NotFound,
-    /// What was named is not it.
+    /// The configured program is not PHP.
     #[error("cannot start PHP: {} is no php-fpm or php-cgi that can be executed; name another, with --php=PATH or as source in [php], or none to have one found", program.display())]
     NoProgram {
-        /// What was named.
+        /// The configured program.
         program: PathBuf,
     },
-    /// No user for it.
+    /// No user is available for the pool.
     #[error("cannot start PHP: {0}")]
     User(#[from] UserError),
-    /// The spawner refused it.
+    /// The spawner refused the pool.
     #[error("cannot start PHP: {0}")]
     Define(#[from] DefineError),
-    /// A reload asks for it where the sandbox does not let the server connect to.
+    /// After a reload, the sandbox does not let the server connect to this address.
     #[error(
         "PHP at {addr} is beyond the sandbox, which was closed when the server started; restart it, or name a UNIX socket"
     )]
     Beyond {
-        /// Where it is.
+        /// The address of PHP.
         addr: SocketAddr,
     },
-    /// Its files.
+    /// The files of the pool cannot be prepared.
     #[error("cannot prepare PHP: {path}: {source}")]
     Files {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// It ended, or did not listen in time.
+    /// The pool ended, or did not listen in time.
     #[error("cannot start PHP: {program} {why}; its last words: {words}")]
     Failed {
         /// The program.
         program: PathBuf,
-        /// What it did.
+        /// The failure.
         why: &'static str,
-        /// What it said.
+        /// The last output of the program.
         words: String,
     },
 }
 
-/// Everything decided about the pool before anything is started.
+/// Everything that is decided about the pool before the start.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) profile: ProfileId,
-    /// The listening socket, which the program gets from us.
+    /// The listening socket, which the program inherits.
     pub(crate) listener: OwnedFd,
 }
 
-/// Finds PHP, writes what it needs, and tells the spawner about it.
+/// Finds PHP, writes its files, and registers the pool with the spawner.
 pub(crate) fn prepare(
     options: &PhpOptions,
     content_bytes: u64,
@@ -115,10 +116,10 @@ pub(crate) fn prepare(
     Ok(Prepared { plan, profile, listener })
 }
 
-/// Looks for the programs that `options` need.
+/// Checks that the programs of `options` are installed.
 ///
 /// # Errors
-/// One of them is not there.
+/// A program is missing.
 pub(crate) fn look_for(options: &ServeOptions) -> Result<(), PhpError> {
     if let Some(php) = options.php.as_ref().filter(|php| php.is_ours()) {
         found(php.program(), find)?;
@@ -129,7 +130,7 @@ pub(crate) fn look_for(options: &ServeOptions) -> Result<(), PhpError> {
     Ok(())
 }
 
-/// The program that was named, or else what `look` finds.
+/// The configured program, or else the result of `look`.
 fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<Found>) -> Result<Found, PhpError> {
     match program {
         Some(program) => Found::of(program).ok_or_else(|| PhpError::NoProgram { program: program.clone() }),
@@ -152,7 +153,8 @@ fn profile(
     }
 }
 
-/// Who a pool runs as unless it is said; who starts it, unless that is the superuser.
+/// The user of a pool without a configured user. `None`, the server's own user, unless the server is
+/// started by the superuser.
 fn default_identity(grounds: &Grounds) -> Result<Option<Identity>, UserError> {
     if !grounds.have_all_users() {
         return Ok(None);

@@ -1,9 +1,10 @@
-//! How the pool is started: its program, arguments, environment, configuration and socket.
+//! How a pool is started: its program, arguments, environment, configuration and socket.
 //!
-//! Pure but for [`Plan::write`] and [`Plan::listener`]. The server makes the listening socket, where its own user alone reaches
-//! the name, and the program inherits the socket: php-cgi as standard input, php-fpm as descriptor 3. The pool is static: as many children as configured, started at
-//! once. The op-code cache is on. Bounds on uploads are those of the server, so that neither refuses what the other
-//! takes.
+//! Pure but for [`Plan::write`] and [`Plan::listener`]. The server creates the listening socket
+//! under a name that only its own user can reach. The program inherits the socket: php-cgi as
+//! standard input, php-fpm as descriptor 3. The pool is static: the configured number of children
+//! starts at once. The op-code cache is on. Upload limits equal the server's, so that PHP and the
+//! server accept the same requests.
 
 use super::{Found, Kind};
 use crate::php::stream::Address;
@@ -19,18 +20,20 @@ use std::{
 };
 use vermeil_io::output::{Output, Place};
 
-/// Connections that the pool's socket queues. All that are opened are served at once; others wait in our own queue.
+/// Backlog of the pool's socket. Every open connection is served at once, because requests wait in
+/// the server's own queue.
 const BACKLOG: i32 = 511;
 
-/// By this name php-fpm finds the socket that it has inherited. No file has it, so php-fpm removes none when it ends.
+/// The name by which php-fpm finds its inherited socket. No file has this name, so php-fpm removes
+/// none when it ends.
 const INHERITED: &str = "/nonexistent/vermeil";
 
-/// What starting the pool takes.
+/// Everything needed to start the pool.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) found: Found,
     pub(super) socket: PathBuf,
-    /// The file that php-fpm reads.
+    /// Configuration file of php-fpm.
     pub(super) configuration: PathBuf,
     pub(super) children: usize,
     pub(super) requests_per_child: u32,
@@ -42,23 +45,23 @@ impl Plan {
         &self.found.program
     }
 
-    /// Where it will listen.
+    /// The address of the pool.
     pub(crate) fn address(&self) -> Address {
         Address::Unix(self.socket.clone())
     }
 
-    /// Writes the configuration, for everybody to read who may pass through its folder.
+    /// Writes the configuration, readable for every user that can enter the folder.
     pub(super) fn write(&self) -> io::Result<()> {
         if self.found.kind == Kind::Cgi {
             return Ok(());
         }
         let mut file = Output::replace().open(&self.configuration)?;
-        // Whatever mask we were started with.
+        // Independent of the umask.
         file.set_permissions(fs::Permissions::from_mode(0o644))?;
         file.write_all(self.text().as_bytes())
     }
 
-    /// Removes what is left of it, as far as that is ours to remove.
+    /// Removes the pool's files, as far as the server may remove them.
     pub(super) fn clear(&self) {
         let _ = fs::remove_file(&self.socket);
         if self.found.kind == Kind::Fpm {
@@ -66,7 +69,8 @@ impl Plan {
         }
     }
 
-    /// The socket that the program gets as standard input. Its name is the server's user's alone.
+    /// Creates the socket that the program inherits as standard input. Only the server's user can
+    /// reach its name.
     pub(crate) fn listener(&self) -> io::Result<OwnedFd> {
         let socket = UnixListener::bind(Place::find(&self.socket)?.way())?;
         fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600))?;
@@ -77,7 +81,8 @@ impl Plan {
     /// php-fpm's configuration.
     pub(super) fn text(&self) -> String {
         let mut text = String::from("[global]\n");
-        // With `--force-stderr` nothing is written there; the default may not be opened by everybody.
+        // With `--force-stderr` php-fpm writes nothing there. The pool's user may lack the right to
+        // open the default file.
         text.push_str("error_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n");
         let (children, requests) = (self.children, self.requests_per_child);
         writeln!(text, "listen = {INHERITED}")
@@ -85,24 +90,24 @@ impl Plan {
             .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
             .expect("a string takes every character");
         text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\n");
-        // What the server takes for a script, in any case of letters, and nothing else.
+        // The extensions that the server treats as PHP, in any case of letters, and no others.
         text.push_str("security.limit_extensions = .php .phP .pHp .pHP .Php .PhP .PHp .PHP\n");
         text
     }
 
-    /// What of PHP's own settings the server decides.
+    /// PHP settings that the server decides.
     fn settings(&self) -> [(&'static str, String); 4] {
         let bytes = self.content_bytes.to_string();
         [
             ("opcache.enable", "1".to_owned()),
-            // Else php-fpm would run the file that PATH_TRANSLATED names.
+            // Otherwise php-fpm runs the file that PATH_TRANSLATED names.
             ("cgi.fix_pathinfo", "1".to_owned()),
             ("post_max_size", bytes.clone()),
             ("upload_max_filesize", bytes),
         ]
     }
 
-    /// Arguments behind the program's own name.
+    /// Arguments after the program name.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         if self.found.kind == Kind::Fpm {
@@ -123,7 +128,7 @@ impl Plan {
         }
         if self.found.kind == Kind::Cgi {
             variables.push(("PHP_FCGI_CHILDREN", self.children.to_string()));
-            // Never, as far as its counter goes.
+            // The highest value of the counter, in place of "never".
             let requests =
                 if self.requests_per_child == 0 { i32::MAX as u32 } else { self.requests_per_child };
             variables.push(("PHP_FCGI_MAX_REQUESTS", requests.to_string()));

@@ -1,10 +1,12 @@
-//! Which pools there are: those of the configuration in force, and those of the one before that still answer somebody.
+//! The set of pools: those of the configuration in force, and earlier pools that still serve
+//! requests.
 //!
-//! A reload brings pools in two steps: [`Pools::revise`] does all that can fail and changes nothing, [`Pools::take`] has
-//! them supervised, before any core asks for one. A pool that no configuration names any more is *retired*: it
-//! goes on as long as anybody holds it, because a request may have found it and not asked for its turn yet; then the
-//! thread of `demand.rs` forgets it. If it is asked for again meanwhile it stays. Tested through the binary
-//! (`crates/cli/tests/e2e/php/reload.rs`).
+//! A reload adds pools in two steps. [`Pools::revise`] does everything that can fail, and changes
+//! nothing. [`Pools::take`] puts the pools under supervision before any core uses them. A pool that
+//! no configuration names any more is *retired*. A retired pool goes on while references to it
+//! remain, because a request may have found the pool without having asked for its turn yet. Then
+//! the thread of `demand.rs` forgets the pool. If a later configuration names the pool again, it
+//! stays. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
 
 use super::{
     PhpError, Supervisor, Wanted,
@@ -28,32 +30,32 @@ use std::{
 };
 use vermeil_spawn::{Channel, ProfileId, Rereading};
 
-/// Who holds a pool that nobody can ask any more: the roster, and the thread that supervises it.
+/// References to a pool that no request can reach: the roster's, and the supervising thread's.
 const HOLDERS: usize = 2;
 
-/// The pools of our own but the first of the server, under supervision. They end with [`Pools::stop`].
+/// Our own pools under supervision, except the server's first pool. [`Pools::stop`] ends them.
 #[derive(Debug)]
 pub(crate) struct Pools {
     grounds: Grounds,
     cores: usize,
     notices: Arc<Notices>,
-    /// The port that PHP of others may be at.
+    /// The port of external PHP that the sandbox allows.
     connect_port: Option<u16>,
     roster: Arc<Roster>,
     thread: Mutex<Thread>,
 }
 
-/// The thread that supervises.
+/// The supervising thread.
 #[derive(Debug)]
 enum Thread {
-    /// It is not needed yet.
+    /// Not started, because no pool needs it yet.
     Waits(Channel),
     Runs(JoinHandle<()>),
-    /// There can be none, or it has ended.
+    /// The thread cannot start, or has ended.
     Never,
 }
 
-/// What the thread and whoever changes the pools share.
+/// State shared by the supervising thread and the callers that change the pools.
 #[derive(Debug)]
 pub(super) struct Roster {
     pub(super) bell: Arc<Bell>,
@@ -65,14 +67,14 @@ pub(super) struct Roster {
 struct Entries {
     numbers: usize,
     members: HashMap<Key, Member>,
-    /// For the thread to take over.
+    /// New pools for the thread.
     new: Vec<Pool>,
     running_max: usize,
-    /// Whether the thread has to look.
+    /// Whether the thread must read the changes.
     is_changed: bool,
-    /// The server's first pool, when no configuration names it any more.
+    /// The server's first pool, once no configuration names it any more.
     first: Option<(Supervisor, Arc<Php>)>,
-    /// What pools have done that are forgotten.
+    /// Counts of forgotten pools.
     past: Vec<PoolSnapshot>,
 }
 
@@ -83,14 +85,14 @@ struct Member {
     is_retired: bool,
 }
 
-/// What the thread has to know of a change.
+/// Changes for the thread.
 pub(super) struct Changes {
     pub(super) new: Vec<Pool>,
     pub(super) running_max: usize,
     pub(super) retired: HashSet<usize>,
 }
 
-/// The pools of a new configuration, none of which is asked for anything yet.
+/// The pools of a new configuration, before their first use.
 pub(crate) struct Revised {
     pub(crate) php: Option<Arc<Php>>,
     pub(crate) of_hosts: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
@@ -100,7 +102,7 @@ pub(crate) struct Revised {
 }
 
 impl Pools {
-    /// Without any yet; there can be none without a `channel`.
+    /// Creates an empty set. Without a `channel` the set stays empty.
     ///
     /// # Errors
     /// Out of descriptors.
@@ -118,10 +120,10 @@ impl Pools {
         Ok(Self { grounds, cores, notices, connect_port, roster: Arc::new(roster), thread })
     }
 
-    /// Those of the first configuration, of which the spawner has been told.
+    /// Adds the pools of the first configuration, which the spawner already knows.
     ///
     /// # Errors
-    /// Out of descriptors or threads, or they cannot be written down.
+    /// Out of descriptors or threads, or a configuration file cannot be written.
     pub(crate) fn begin(
         &self,
         prepared: Vec<(Wanted, ProfileId)>,
@@ -138,10 +140,10 @@ impl Pools {
         Ok(revised)
     }
 
-    /// Those that `new` asks for, where there were those of `old`, with `php` as the server's.
+    /// Prepares the pools of `new` in place of those of `old`, with `php` as the server's pool.
     ///
     /// # Errors
-    /// One of them cannot be had. Nothing has changed.
+    /// A pool cannot be prepared. Nothing has changed.
     pub(crate) fn revise(
         &self,
         old: &ServeOptions,
@@ -188,7 +190,7 @@ impl Pools {
         Ok(Pool::new(php, number, &wanted.key, plan, profile))
     }
 
-    /// Has the thread run.
+    /// Starts the supervising thread if necessary.
     fn supervise(&self) -> Result<(), PhpError> {
         let mut thread = self.thread.lock().expect("nothing panics under this lock");
         if matches!(*thread, Thread::Runs(_)) {
@@ -203,7 +205,7 @@ impl Pools {
         Ok(())
     }
 
-    /// From now on these are there too.
+    /// Puts the new pools under supervision.
     pub(crate) fn take(&self, revised: &mut Revised) {
         let mut entries = self.roster.lock();
         for (key, pool) in revised.new.drain(..) {
@@ -220,7 +222,7 @@ impl Pools {
         self.roster.tell(entries);
     }
 
-    /// All others are to end once nobody holds them.
+    /// Retires all other pools. A retired pool ends with its last reference.
     pub(crate) fn retire_others(&self, revised: &Revised) {
         let mut entries = self.roster.lock();
         for (key, member) in &mut entries.members {
@@ -229,9 +231,9 @@ impl Pools {
         self.roster.tell(entries);
     }
 
-    /// The server's first pool is to end once nobody holds it.
+    /// Retires the server's first pool, which ends with its last reference.
     pub(crate) fn retire_first(&self, supervisor: Supervisor, php: Arc<Php>) {
-        // Without a thread it goes on to the end, which is no worse.
+        // Without a thread the pool runs until the server ends, which is harmless.
         let _ = self.supervise();
         php.pool.keep_none();
         let mut entries = self.roster.lock();
@@ -239,7 +241,7 @@ impl Pools {
         self.roster.tell(entries);
     }
 
-    /// What pools did that are not there any more, or are about to go.
+    /// Counts of pools that are gone, or about to end.
     pub(crate) fn past(&self) -> Vec<PoolSnapshot> {
         let entries = self.roster.lock();
         let retired = entries.members.values().filter(|member| member.is_retired);
@@ -248,7 +250,7 @@ impl Pools {
         entries.past.iter().copied().chain(going).collect()
     }
 
-    /// Ends all of them.
+    /// Ends all pools.
     pub(crate) fn stop(&self) {
         self.roster.is_over.store(true, Ordering::Release);
         self.roster.bell.wake();
@@ -257,7 +259,7 @@ impl Pools {
             std::mem::replace(&mut *thread, Thread::Never)
         };
         if let Thread::Runs(thread) = thread {
-            // A panic there has been said.
+            // The panic of the thread was already reported.
             let _ = thread.join();
         }
         drop(self.roster.lock().first.take());
@@ -285,7 +287,7 @@ impl Roster {
         self.lock().members.get(key).map(|member| member.php.clone())
     }
 
-    /// What has changed since this was asked last, if anything.
+    /// The changes since the last call, if any.
     pub(super) fn changes(&self) -> Option<Changes> {
         let mut entries = self.lock();
         if !std::mem::take(&mut entries.is_changed) {
@@ -296,12 +298,14 @@ impl Roster {
         Some(Changes { new: std::mem::take(&mut entries.new), running_max: entries.running_max, retired })
     }
 
-    /// Forgets a retired pool that does not run, if nobody holds it; says whether it is forgotten.
+    /// Forgets a retired pool that does not run, if no reference remains. Returns whether the pool
+    /// is forgotten.
     pub(super) fn forget(&self, pool: &Pool) -> bool {
         let mut entries = self.lock();
         let is_it = |member: &Member| member.number == pool.number;
         let is_retired = entries.members.values().any(|member| is_it(member) && member.is_retired);
-        // Who holds it could hand it on, but nobody else can come by one: it is in no configuration.
+        // A holder could clone its reference, but no new holder can appear, because no
+        // configuration names the pool.
         if !is_retired || Arc::strong_count(&pool.php) > HOLDERS {
             return false;
         }
@@ -310,7 +314,8 @@ impl Roster {
         true
     }
 
-    /// Ends the server's first pool if it is retired and nobody holds it; says whether it waits for that.
+    /// Ends the server's first pool if it is retired and unreferenced. Returns whether the pool
+    /// still waits for that.
     pub(super) fn end_first(&self) -> bool {
         let mut entries = self.lock();
         let Some((_, php)) = &entries.first else { return false };
@@ -320,7 +325,7 @@ impl Roster {
         let first = entries.first.take();
         entries.past.extend(first.as_ref().map(|(_, php)| php.snapshot()));
         drop(entries);
-        // It waits for a thread.
+        // Dropped outside the lock, because the drop waits for a thread.
         drop(first);
         false
     }

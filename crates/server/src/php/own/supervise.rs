@@ -1,9 +1,9 @@
-//! The thread that keeps the pool running: it asks the spawner for it, hears what it says and how it ends, and asks
-//! again.
+//! The thread that keeps the pool running: asks the spawner for the pool, reads its output, waits
+//! for its end, and asks again.
 //!
-//! Ends that follow each other quickly are followed by longer pauses. Children are the pool's own business: php-fpm and
-//! php-cgi replace those that end. The spawner ends the pool, with all its children, when the server ends, however that
-//! happens.
+//! Quick ends in a row lengthen the pause. Children are the pool's own business, because php-fpm
+//! and php-cgi replace children that end. The spawner ends the pool with all its children when the
+//! server ends, for whatever reason.
 
 use super::{
     PhpError, Prepared,
@@ -34,26 +34,27 @@ use std::{
 use vermeil_fastcgi::request;
 use vermeil_spawn::{Channel, Event};
 
-/// The pause before the first restart and the longest: each end doubles it.
+/// The pause before the first restart, and the longest pause: each end doubles the pause.
 pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// A pool that has lived so long is not what keeps ending: the next pause is the first again.
+/// A pool that lived this long was sound, so the next pause is the shortest again.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
 
-/// How long the pool may take until it listens. php-fpm takes 50 ms here; a machine that starts may take a hundred
-/// times that.
+/// Longest time until the pool listens. php-fpm takes 50 ms here; a machine that is booting may
+/// take a hundred times that.
 const START: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether it listens.
+/// Interval of checks whether the pool listens.
 const START_LOOK: Duration = Duration::from_millis(5);
 
-/// Bytes of what it says until it listens that are kept. Guess: php-fpm says a line for each mistake in a configuration.
+/// Bytes of output kept until the pool listens. Guess: php-fpm prints a line for each mistake in a
+/// configuration.
 const WORDS_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes of these in an error message: its last words.
+/// Bytes of this output in an error message: the last words.
 const LAST_WORDS_BYTES: usize = 1000;
 
-/// A pool under supervision. It ends with this.
+/// A pool under supervision. Dropping this ends the pool.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     stop: Arc<OwnedFd>,
@@ -64,7 +65,7 @@ impl Supervisor {
     /// Starts the pool, and waits until it listens.
     ///
     /// # Errors
-    /// It cannot be started, or ends at once.
+    /// The pool cannot be started, or ends at once.
     pub(crate) fn start(
         prepared: Prepared,
         channel: Channel,
@@ -102,18 +103,19 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         let _ = write(&*self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // A panic there has been said.
+            // The panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// What the starting thread waits for.
+/// State that the starting thread waits for.
 #[derive(Debug, Default)]
 struct First {
     ended: AtomicBool,
     listens: AtomicBool,
-    /// What the pool has said until it listens. If it never does, that is told once, as the reason why.
+    /// Output of the pool until it listens. If the pool never listens, this output is reported
+    /// once, as the reason.
     words: Mutex<Vec<u8>>,
 }
 
@@ -137,7 +139,7 @@ impl First {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 }
                 Err(_) => asked = None,
-                // A child has the connection, whatever it answers.
+                // A child has accepted the connection, whatever its answer.
                 Ok(_) => {
                     let _words = self.words();
                     self.listens.store(true, Ordering::Release);
@@ -152,7 +154,7 @@ impl First {
         self.words.lock().expect("nothing panics under this lock")
     }
 
-    /// Takes what the pool has said; gives what is to be said of it now.
+    /// Takes output of the pool, and returns the part to log now.
     fn hear(&self, bytes: &[u8]) -> Vec<u8> {
         let mut words = self.words();
         if self.listens.load(Ordering::Acquire) {
@@ -163,7 +165,7 @@ impl First {
         Vec::new()
     }
 
-    /// The lines that were kept. What follows the last one's end is the beginning of the next.
+    /// Takes the complete lines. The rest begins the next line.
     fn take_lines(&self) -> Vec<u8> {
         let mut words = self.words();
         let end = words.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
@@ -177,7 +179,8 @@ impl First {
     }
 }
 
-/// Asks the pool whether it is there. The socket takes connections before the pool runs, so being connected says nothing.
+/// Asks the pool for an answer. A successful connect proves nothing, because the socket accepts
+/// connections before the pool runs.
 fn ask(path: &Path) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(START_LOOK))?;
@@ -187,7 +190,7 @@ fn ask(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Watch {
     prepared: Prepared,
     channel: Channel,
@@ -198,7 +201,7 @@ struct Watch {
     first: Arc<First>,
 }
 
-/// Why waiting ended.
+/// Why the wait ended.
 enum Woken {
     Stop,
     Timeout,
@@ -214,7 +217,7 @@ impl Watch {
             let Some(ended) = ended else { return };
             self.first.ended.store(true, Ordering::Release);
             if !self.first.listens.load(Ordering::Acquire) {
-                // Whoever starts the server is told, and nothing is started again.
+                // The starting thread reports the failure, and nothing is restarted.
                 return;
             }
             if began.elapsed() >= STEADY {
@@ -230,7 +233,7 @@ impl Watch {
         }
     }
 
-    /// From a start to its end, or nothing when told to stop.
+    /// Runs the pool from a start to its end. Returns `None` when told to stop.
     fn one_life(&mut self) -> Option<String> {
         let Prepared { plan, profile, listener } = &self.prepared;
         let asked = launch::ask(&mut self.channel, *profile, plan, listener);
@@ -242,7 +245,7 @@ impl Watch {
             if let Woken::Stop = self.wait(stderr.as_ref(), None) {
                 return None;
             }
-            // Once it is closed there is nothing to wait for.
+            // A closed stream needs no further poll.
             stderr = stderr.filter(|stderr| self.hear(stderr) == Hearing::GoesOn);
             loop {
                 match self.channel.receive() {
@@ -261,7 +264,7 @@ impl Watch {
         }
     }
 
-    /// Waits to be told to stop, and either for the time to pass, or for the spawner and for what the pool says on
+    /// Waits for the order to stop, and for either the time to pass, or the spawner and output on
     /// `stderr`.
     fn wait(&self, stderr: Option<&OwnedFd>, time: Option<Duration>) -> Woken {
         let Ok(spawner) = self.channel.readiness() else { return Woken::Timeout };
@@ -282,7 +285,7 @@ impl Watch {
         }
     }
 
-    /// Takes what the pool has said.
+    /// Reads the output of the pool.
     fn hear(&mut self, stderr: &OwnedFd) -> Hearing {
         let Self { first, errors, .. } = self;
         launch::hear(stderr, |bytes| errors.push(&first.hear(bytes)))

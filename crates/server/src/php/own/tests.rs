@@ -1,4 +1,4 @@
-//! What is found, and what it is told.
+//! Which program is found, and how it is configured.
 
 use super::find::find_in;
 use super::*;
@@ -13,7 +13,7 @@ fn program(path: &Path) {
 #[test]
 fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
     let around = tempfile::tempdir().expect("a folder");
-    // Links on the way to the folder would be followed.
+    // The search follows links on the way to the folder.
     let around = around.path().canonicalize().expect("there");
     let folders = ["a", "b"].map(|name| around.join(name));
     folders.iter().for_each(|folder| fs::create_dir(folder).expect("made"));

@@ -1,8 +1,8 @@
-//! The pools of our own that a configuration asks for, and how each would be started.
+//! Our own pools that a configuration asks for, and how each is started.
 //!
-//! Found out alike by the server and by the keeper, which reads the configuration itself: what may be started is what both
-//! have found. So nothing here depends on rights that the server gives up, or on what it does. Tested through the binary
-//! (`crates/cli/tests/e2e/php/reload.rs`).
+//! The server and the keeper both derive this from the configuration, and only pools in both
+//! results may start. So the result must not depend on rights that the server gives up, or on its
+//! actions. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
 
 use super::{Found, PhpError, Plan, default_identity, find, find_cgi, found};
 use crate::{
@@ -13,14 +13,14 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use vermeil_spawn::{Identity, Profile};
 
-/// Whose pool it is, and what was said of it.
+/// The owner of a pool, and its options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Whose {
     Server(PhpOptions),
     Hosts(Arc<PoolOptions>),
 }
 
-/// What tells pools apart: one that is asked for alike by another configuration goes on.
+/// Identity of a pool: a pool with the same key in another configuration goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) whose: Whose,
@@ -28,14 +28,14 @@ pub(super) struct Key {
     content_bytes: u64,
 }
 
-/// A pool that is asked for.
+/// A wanted pool.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(super) key: Key,
     identity: Option<Identity>,
 }
 
-/// All that `options` ask for, but for a pool of others.
+/// All pools that `options` ask for, except an external pool.
 pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wanted>, PhpError> {
     let mut all = Vec::new();
     let content_bytes = options.gateway.content_bytes;
@@ -51,7 +51,7 @@ pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wa
     Ok(all)
 }
 
-/// Those that hosts have for themselves.
+/// The pools of hosts.
 pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wanted>, PhpError> {
     let mut pools = options.hosts.pools().peekable();
     if pools.peek().is_none() {
@@ -71,7 +71,7 @@ pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Resu
         .collect()
 }
 
-/// The profiles of all pools that `options` ask for. For the keeper.
+/// The profiles of all pools of `options`. For the keeper.
 pub(crate) fn profiles(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Profile>, PhpError> {
     Ok(wanted(options, grounds)?.iter().map(|wanted| wanted.profile(grounds)).collect())
 }
@@ -81,7 +81,7 @@ impl Wanted {
         Self { key: Key { whose, found, content_bytes }, identity }
     }
 
-    /// Who it runs as, and what.
+    /// The user and the program of the pool.
     pub(crate) fn profile(&self, grounds: &Grounds) -> Profile {
         let new_privileges = match &self.key.whose {
             Whose::Server(php) => php.new_privileges,
@@ -90,7 +90,7 @@ impl Wanted {
         super::profile(&self.key.found, grounds, self.identity.clone(), new_privileges)
     }
 
-    /// How it is started as the pool `number`.
+    /// How to start the pool as pool `number`.
     pub(super) fn plan(&self, number: usize, grounds: &Grounds) -> Plan {
         let (children, requests_per_child) = match &self.key.whose {
             Whose::Server(php) => (php.children, php.requests_per_child),
@@ -116,7 +116,7 @@ impl Key {
         PoolBounds { connections_max: children, queue_max, idle_max: children }
     }
 
-    /// How long it is kept without a request; nothing if it always runs.
+    /// Idle time after which the pool is stopped; `None` if it always runs.
     pub(super) fn idle_stop(&self) -> Option<Duration> {
         match &self.whose {
             Whose::Server(_) => None,
@@ -124,7 +124,7 @@ impl Key {
         }
     }
 
-    /// For people: `the pool` and this.
+    /// The name in messages, after `the pool`.
     pub(super) fn name(&self) -> String {
         match &self.whose {
             Whose::Server(_) => "of the server".to_owned(),
