@@ -253,7 +253,7 @@ impl Index {
         Some(entry.clone())
     }
 
-    /// Removes the entry of `target`, because a check found the entry wrong.
+    /// Marks `entry` stale and removes its record, because a check found the entry wrong.
     pub(super) fn refute(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>) {
         entry.set_stale();
         if self.is_finished(site, target, entry) {
@@ -294,7 +294,7 @@ impl Index {
         }
     }
 
-    /// Ends a record, because a dependency changed or because of an eviction.
+    /// Marks a pending record as changed, or removes a finished record, because a dependency changed.
     fn change(&mut self, id: RecordId) {
         match self.records.get_mut(id).map(|record| &mut record.state) {
             Some(State::Pending { changed }) => *changed = true,
