@@ -294,7 +294,7 @@ impl Index {
         }
     }
 
-    /// Marks a pending record as changed, or removes a finished record, because a dependency changed.
+    /// Marks a pending record as changed, or removes a finished record.
     fn change(&mut self, id: RecordId) {
         match self.records.get_mut(id).map(|record| &mut record.state) {
             Some(State::Pending { changed }) => *changed = true,
