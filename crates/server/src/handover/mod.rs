@@ -2,20 +2,20 @@
 //! losing a connection.
 //!
 //! The new server asks on the old server's control socket, which only the owner can open, and
-//! receives one end of a socket pair. The listening sockets, the agent-check sockets and the
-//! control socket follow as descriptors.
+//! receives an end of a socket pair. The listening sockets, the agent-check sockets and the control
+//! socket follow as descriptors.
 //!
 //! From then on both servers hold the sockets, so some process listens at every moment. Whichever
 //! server accepts first takes a queued connection, and handshakes under way complete in the same
-//! sockets. The new server reports when it serves. Then the old server finishes its requests,
-//! closes its idle connections and ends. If the new server ends earlier, for any reason, the old
-//! server has changed nothing. While the old server waits, it refuses to reload.
+//! sockets. The new server reports readiness. Then the old server finishes its requests, closes its
+//! idle connections and ends. If the new server ends earlier, for any reason, the old server has
+//! changed nothing. While the old server waits, the server refuses to reload.
 //!
 //! The kernel's socket selection changes last (`balance/changeover.rs`): the cpu that each socket
 //! prefers, and the selecting program. With fewer cores than before, each core accepts from several
 //! of the old sockets; with more, the last cores get new sockets. Surplus sockets stay open until a
 //! restart, because closing a socket resets the handshakes under way in it. Refusing new handshakes
-//! first is no better, because those clients wait a second before they retry.
+//! first is no better, because those clients wait a second before the next attempt.
 //!
 //! Reading order: `take` (the new server), `give` (the old server). Tested through the binary
 //! (`crates/cli/tests/e2e/handover.rs`).
@@ -59,7 +59,7 @@ impl Address {
     }
 }
 
-/// Sent by the new server once it serves.
+/// Sent by the new server once ready to serve.
 #[derive(Serialize, Deserialize)]
 struct Serves {
     /// Whether the new server answers the old server's control socket from now on.

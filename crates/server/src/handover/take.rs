@@ -1,4 +1,4 @@
-//! The new server's side: takes the sockets that it needs, and reports when it serves.
+//! The new server's side: takes the necessary sockets, and reports readiness.
 
 use super::{Address, Handed, Serves};
 use crate::{
@@ -62,7 +62,7 @@ pub enum TakeOverError {
 /// Sockets taken over and not used yet.
 #[derive(Default)]
 pub(crate) struct Inherited {
-    /// The link to the old server, and its process id; `None` without a takeover.
+    /// The link to the old server, and the process id; `None` without a takeover.
     from: Option<(Messages, u32)>,
     control: Option<(PathBuf, OwnedFd)>,
     listening: Vec<Listening>,
@@ -143,7 +143,7 @@ impl Inherited {
         take_from(&mut self.agent, asked).into_iter().next()
     }
 
-    /// The old server's control socket, if its path is `path`.
+    /// The old server's control socket, if the path is `path`.
     pub(crate) fn take_control(&mut self, path: &Path) -> Option<UnixListener> {
         let file = |path: &Path| fs::symlink_metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let is_there =
@@ -162,7 +162,7 @@ impl Inherited {
         is_called_off
     }
 
-    /// Call once this server serves. Makes the old server let go, waits for it, and carries out the
+    /// Call once this server serves. Makes the old server let go, waits, and carries out the
     /// prepared changes.
     pub(crate) fn finish(self, changeovers: Vec<Changeover>, balancing: &Balancing, cpus: &[CpuId]) {
         self.have_it_let_go();

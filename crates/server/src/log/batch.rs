@@ -1,5 +1,4 @@
-//! One core's end of the access log: records go into a batch, and full batches go to the log
-//! thread.
+//! One core's end of the access log: records go into a batch, and batches go to the log thread.
 //!
 //! Handing over a batch never waits: if the channel is full, the batch is lost, but the core goes
 //! on. Formatting and writing are in `writer.rs`. The core passes the time in. Tested below
@@ -20,7 +19,7 @@ pub const BATCH_BYTES: usize = 64 * 1024;
 /// log does not notice.
 pub const FLUSH_MS: u64 = 250;
 
-/// Empty buffers that wait for their core. Guess: one buffer returns while another is filled.
+/// Empty buffers that wait for the core. Guess: one buffer returns while another is filled.
 const SPARES: usize = 2;
 
 /// A message to the log thread.
@@ -71,7 +70,7 @@ impl CoreLog {
         Self { link: Some(Link { bytes, records, flushed_ms, messages, spares, home, shared }) }
     }
 
-    /// Whether records are kept. If not, the caller need not gather them.
+    /// Whether records are kept. If not, the caller need not gather any.
     pub fn is_on(&self) -> bool {
         self.link.is_some()
     }

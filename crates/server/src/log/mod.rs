@@ -120,7 +120,7 @@ pub enum LogError {
     Thread(io::Error),
 }
 
-/// Adds the owner of the file if that explains the failure to open it.
+/// Adds the owner of the file if that explains the failure.
 fn with_owner(path: &Path, error: io::Error) -> io::Error {
     let is_denied = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
     let ours = rustix::process::geteuid().as_raw();
@@ -222,7 +222,8 @@ struct LogThread {
 }
 
 impl Log {
-    /// Opens `target` and starts the log thread for `cores` cores; with [`LogTarget::Off`] there is no thread.
+    /// Opens `target` and starts the log thread for `cores` cores; with [`LogTarget::Off`] there is
+    /// no thread.
     ///
     /// Call it from a thread that is not pinned: the log thread inherits the cpus it may run on.
     ///

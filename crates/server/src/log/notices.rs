@@ -2,8 +2,9 @@
 //! always counted.
 //!
 //! Contains the kinds, their counts and their pace. There are no levels, targets or formats,
-//! because operators read these lines; programs read the status. A line never blocks its sender: if
-//! standard error cannot take the line, it counts as suppressed. Tested below on an invented clock.
+//! because operators read these lines; programs read the status. A line never blocks the sender: if
+//! standard error cannot take the line, the line counts as suppressed. Tested below on an invented
+//! clock.
 
 use crate::voice::speaker;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -29,10 +30,10 @@ const KINDS: usize = NoticeKind::ALL.len();
 /// `since_ms` of a kind without a line so far.
 const NEVER: u64 = 0;
 
-/// Subject of a notice. Each kind has its own pace and count.
+/// Subject of a notice. Each kind has a separate pace and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// A file changed while it was sent, so the connection was cut.
+    /// A file changed while being sent, so the connection was cut.
     FileChanged,
     /// A connection could not be accepted.
     AcceptTrouble,
@@ -52,13 +53,13 @@ pub enum NoticeKind {
     ProgramMended,
     /// A request was refused because of a configurable limit.
     LimitReached,
-    /// A program wrote to its error output.
+    /// A program wrote to standard error.
     ProgramSaid,
     /// The spawner was killed, or does not answer.
     SpawnerTrouble,
-    /// A core does not poll its network card as configured.
+    /// A core does not poll the network card as configured.
     NotPolled,
-    /// Programs are interrupted while they write their answers.
+    /// Programs are interrupted while writing answers.
     Disturbing,
 }
 

@@ -1,4 +1,4 @@
-//! The record of one request, and its compact form in a batch.
+//! The record of a request, and the compact form in a batch.
 //!
 //! Defines how much of a request is kept, and the byte layout between a core and the log thread.
 //! The layout never leaves the process. The line format is in `combined.rs`, the batches are in
@@ -49,7 +49,7 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
 }
 
-/// A kept field: its bytes, and whether some were cut.
+/// A kept field: the bytes, and whether some were cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept<'a> {
     pub(super) bytes: &'a [u8],
@@ -69,7 +69,7 @@ pub(super) struct KeptRecord<'a> {
     pub(super) user_agent: Option<Kept<'a>>,
 }
 
-/// The kept part of a field, and its length word.
+/// The kept part of a field, and the length word.
 fn keep(field: &[u8], bytes_max: usize) -> (&[u8], u16) {
     match field.get(..bytes_max) {
         Some(kept) if field.len() > bytes_max => (kept, bytes_max as u16 | CUT),
@@ -81,7 +81,8 @@ fn keep_if_sent(field: Option<&[u8]>, bytes_max: usize) -> (&[u8], u16) {
     field.map_or((&[], ABSENT), |field| keep(field, bytes_max))
 }
 
-/// Appends `record` to `batch`: a fixed head, then the four fields. At most [`RECORD_BYTES_MAX`] bytes.
+/// Appends `record` to `batch`: a fixed head, then the four fields. At most [`RECORD_BYTES_MAX`]
+/// bytes.
 pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
     let (host, host_len) = keep_if_sent(record.host, HOST_BYTES_MAX);
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);

@@ -148,7 +148,7 @@ impl Sink {
     }
 
     /// Removes the last `count` bytes written to a file, unless another process has written since.
-    /// Returns whether they were removed.
+    /// Returns whether the removal worked.
     pub(super) fn take_back(&mut self, count: usize) -> bool {
         let Some(file) = self.file.as_mut().filter(|_| count > 0 && !self.may_block) else { return false };
         let taken = file.stream_position().and_then(|end| {
@@ -194,7 +194,7 @@ fn in_one_piece(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// An error counts as writable, because the write reports it.
+/// An error counts as writable, because the write reports the error.
 fn is_writable(file: &File, wait: Duration) -> bool {
     let timeout = Timespec::try_from(wait).expect("a wait is seconds at most");
     !matches!(poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout)), Ok(0))

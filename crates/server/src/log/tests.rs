@@ -108,7 +108,8 @@ fn everything_is_written_at_close_in_the_order_of_each_core() {
         for core in 0..CORES {
             let mut core_log = log.core();
             scope.spawn(move || {
-                // Fewer batches than the channel holds, so nothing is dropped however slow the log thread is.
+                // Fewer batches than the channel holds, so nothing is dropped however slow the log
+                // thread is.
                 for number in 0..RECORDS {
                     record(&mut core_log, &format!("{core}/{number}"));
                 }

@@ -39,7 +39,7 @@ pub(super) struct Writer {
     lines: Formatter,
     text: Vec<u8>,
     move_checked: Instant,
-    /// Whether the last write failed. Trouble is reported once, and its end once.
+    /// Whether the last write failed. Trouble is reported once, and the end once.
     in_trouble: bool,
     dropped_said: u64,
     dropped_said_at: Option<Instant>,
@@ -222,7 +222,8 @@ impl Writer {
         }
     }
 
-    /// Reports the number of dropped records if it grew and the last report is older than `every`.
+    /// Reports the number of dropped records if the number grew and the last report is older than
+    /// `every`.
     fn say_dropped(&mut self, every: Duration) {
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
         if dropped == self.dropped_said || self.dropped_said_at.is_some_and(|at| at.elapsed() < every) {

@@ -1,4 +1,4 @@
-//! Idle connections of one core to all pools, and the task that closes them.
+//! Idle connections of a core to all pools, and the task that closes them.
 //!
 //! `pool.rs` counts the connections and decides which request gets one; this file holds them. The
 //! connection used last is reused first, so that surplus connections grow old and are closed.
@@ -18,19 +18,19 @@ use vermeil::{now_ms, sleep};
 /// Interval of checks while no connection is kept: practically never.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// The idle connections of one core.
+/// The idle connections of a core.
 #[derive(Default)]
 pub(crate) struct Idle {
     /// By pool number; only pools with idle connections.
     pools: HashMap<usize, OfPool>,
     janitor: Option<Waker>,
-    /// Whether the janitor must watch one more pool.
+    /// Whether the janitor must watch another pool.
     is_changed: bool,
 }
 
 struct OfPool {
     php: Arc<Php>,
-    /// The oldest first, each with the time since when it is idle.
+    /// The oldest first, each with the start of its idle time.
     kept: VecDeque<(Connection, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Idle {
     }
 
     /// Reports the pools that other cores need, and the number of connections to close for each.
-    /// Also ready when one more pool must be watched.
+    /// Also ready when another pool must be watched.
     fn poll_reclaimed(&mut self, core: usize, context: &mut Context<'_>) -> Poll<Vec<(Arc<Php>, usize)>> {
         self.janitor = Some(context.waker().clone());
         if mem::take(&mut self.is_changed) {

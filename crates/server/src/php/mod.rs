@@ -1,5 +1,5 @@
-//! PHP over FastCGI: our own pool or an external pool, fair sharing of its connections among all
-//! cores, and the exchange of a request.
+//! PHP over FastCGI: our own pool or an external pool, fair sharing of connections among all cores,
+//! and the exchange of a request.
 //!
 //! Reading order: [`PhpOptions`], `run` (one request), `pool` (the queue for connections), `idle`
 //! (kept connections), `stream` (one connection), `unframe` (answers), `own` (finding, starting and
@@ -43,7 +43,7 @@ pub(crate) const EXTENSION: &[u8] = b".php";
 /// The index program of a folder.
 pub(crate) const INDEX: &str = "index.php";
 
-/// Whether PHP runs the file at `path`, by its name.
+/// Whether the name of the file at `path` makes it a PHP program.
 pub(crate) fn is_named_php(path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     name.len() > EXTENSION.len() && crate::files::ends_with(name, EXTENSION)
@@ -70,8 +70,8 @@ pub(crate) struct Php {
 }
 
 impl Php {
-    /// An external pool. Few of its connections are kept, and only briefly, because an idle
-    /// connection holds a child that other clients may need.
+    /// An external pool. Few connections are kept, and only briefly, because an idle connection
+    /// holds a child that other clients may need.
     pub(crate) fn of_others(options: &PhpOptions, cores: usize) -> Arc<Self> {
         let address = match &options.source {
             PhpSource::Unix(path) => Address::Unix(path.clone()),
@@ -88,7 +88,7 @@ impl Php {
         })
     }
 
-    /// The prepared pool; `restarts` counts its restarts.
+    /// The prepared pool; `restarts` counts restarts.
     pub(crate) fn own(
         options: &PhpOptions,
         prepared: &Prepared,

@@ -1,30 +1,31 @@
-//! Options of PHP: its source, the size of its pool, and the bounds of its queue.
+//! Options of PHP: source, size of the pool, and bounds of the queue.
 
 use crate::privileges::User;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use vermeil_spawn::NewPrivileges;
 
-/// Requests that may wait for PHP unless told otherwise. Guess: with 2 ms for each and four children, half a second of
-/// work.
+/// Requests that may wait for PHP unless told otherwise. Guess: with 2 ms for each and four
+/// children, half a second of work.
 pub const QUEUE_MAX: usize = 1024;
 
-/// Children for each core unless told otherwise. Guess: as many as wait for a database while one computes, at 2 MB
-/// each.
+/// Children for each core unless told otherwise. Guess: as many as wait for a database while one
+/// computes, at 2 MB each.
 pub const CHILDREN_PER_CORE: usize = 4;
 
-/// Requests after which a child is replaced unless told otherwise, against what scripts leak. Guess, ten times
-/// php-cgi's own 500: a child costs 25 ms of processor time to start.
+/// Requests after which a child is replaced unless told otherwise, because scripts leak memory.
+/// Guess: ten times php-cgi's own 500: a child costs 25 ms of processor time to start.
 pub const REQUESTS_PER_CHILD: u32 = 5000;
 
-/// Children of a host's own pool unless told otherwise. As many as start within 52 ms; most hosts never need a second.
+/// Children of a host's own pool unless told otherwise. As many as start within 52 ms; most hosts
+/// never need a second.
 pub const HOST_CHILDREN: usize = 4;
 
-/// How long a host's own pool is kept without a request unless told otherwise. Guess: longer than a visitor reads, far
-/// shorter than the time between two visits of a small site; starting it again takes some 50 ms.
+/// Default idle time after which a host's pool is stopped. Guess: longer than a visitor reads, far
+/// shorter than the time between two visits of a small site; a restart takes some 50 ms.
 pub const IDLE_STOP: Duration = Duration::from_secs(60);
 
-/// Pools of hosts that run at once unless told otherwise. Guess: with four children at 2 MB of their own each, half a
-/// gigabyte.
+/// Pools of hosts that run at once unless told otherwise. Guess: with four children at 2 MB of
+/// their own each, half a gigabyte.
 pub const POOLS_MAX: usize = 64;
 
 /// Idle time after which a connection to an external pool is closed. Guess: longer than between two
@@ -32,31 +33,34 @@ pub const POOLS_MAX: usize = 64;
 /// to notice.
 pub const KEPT_IDLE: Duration = Duration::from_millis(250);
 
-/// PHP for one server.
+/// PHP for a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhpOptions {
     /// Source of PHP.
     pub source: PhpSource,
     /// Connections open at once: the children of the pool.
     pub children: usize,
-    /// Connections to a pool of others that are kept between requests, for [`KEPT_IDLE`]. Default: a quarter of `children`.
+    /// Connections to an external pool that are kept between requests, for [`KEPT_IDLE`]. Default:
+    /// a quarter of `children`.
     pub kept_max: usize,
     /// Requests that may wait for a connection; beyond: 503. See [`QUEUE_MAX`].
     pub queue_max: usize,
-    /// Requests after which a child of a pool of our own is replaced; 0: never. See [`REQUESTS_PER_CHILD`].
+    /// Requests after which a child of our own pool is replaced; 0: never. See
+    /// [`REQUESTS_PER_CHILD`].
     pub requests_per_child: u32,
-    /// The user that a pool of our own runs as, if we are the superuser. Default: `www-data`, or `nobody`.
+    /// The user of our own pool, if the server is started by the superuser. Default: `www-data`, or
+    /// `nobody`.
     pub user: Option<String>,
-    /// Whether a pool of our own may gain privileges by executing other programs. Default: no.
+    /// Whether our own pool may gain privileges by executing other programs. Default: no.
     pub new_privileges: NewPrivileges,
 }
 
 /// The source of PHP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PhpSource {
-    /// A pool of our own, of the php-fpm or php-cgi that is found.
+    /// Our own pool, of the php-fpm or php-cgi that is found.
     Own,
-    /// A pool of our own, of this php-fpm or php-cgi.
+    /// Our own pool, of this php-fpm or php-cgi.
     Program(PathBuf),
     /// A FastCGI pool that others run, behind a UNIX socket.
     Unix(PathBuf),
@@ -99,8 +103,8 @@ impl PhpOptions {
     }
 }
 
-/// A pool of its own for a host, started by the first request for the host. Hosts with equal
-/// options share a pool.
+/// A separate pool for a host, started by the first request for the host. Hosts with equal options
+/// share a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolOptions {
     /// The user of the pool, if configured. Default: as the server's own pool.
@@ -111,7 +115,7 @@ pub struct PoolOptions {
     pub queue_max: usize,
     /// Requests after which a child is replaced; 0: never. See [`REQUESTS_PER_CHILD`].
     pub requests_per_child: u32,
-    /// How long the pool is kept without a request. See [`IDLE_STOP`].
+    /// Idle time after which the pool is stopped. See [`IDLE_STOP`].
     pub idle_stop: Duration,
     /// Whether the pool may gain privileges by executing other programs. Default: no.
     pub new_privileges: NewPrivileges,

@@ -1,13 +1,13 @@
 //! Access to the connections of a PHP pool from all cores: as many connections as PHP has children,
-//! and a queue in front of them.
+//! and a queue in front.
 //!
 //! A child serves a single connection for as long as the connection is open. So every open
 //! connection, busy or idle, holds one of the *places*, and there are as many places as children.
 //! An idle connection on one core would starve requests that wait on another core. Therefore:
 //!
-//! - Requests of all cores wait in one queue, first in, first out.
+//! - Requests of all cores wait in a common queue, first in, first out.
 //! - A connection that becomes free goes to the first request in the queue. If that request waits
-//!   on the same core, it gets the connection as it is. Otherwise the connection is closed and its
+//!   on the same core, it gets the connection unchanged. Otherwise the connection is closed and its
 //!   place moves to the request.
 //! - If all places are taken and some core keeps idle connections, that core is asked to close one.
 //!
@@ -92,7 +92,7 @@ pub(crate) enum Turn {
     New,
 }
 
-/// The fate of a connection after its request.
+/// The fate of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The core keeps the connection.
@@ -128,7 +128,7 @@ impl Pool {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// A request of `core` asks for its turn; await it with [`Waiting::poll`].
+    /// A request of `core` asks for a turn; await it with [`Waiting::poll`].
     pub(crate) fn ask(self: &Arc<Self>, core: usize) -> Waiting {
         Waiting { pool: self.clone(), core, ticket: None }
     }
@@ -251,7 +251,7 @@ impl State {
     }
 }
 
-/// A request in the queue. Dropping it leaves the queue.
+/// A request in the queue. A dropped request leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pool: Arc<Pool>,
@@ -329,8 +329,8 @@ impl Drop for Waiting {
     }
 }
 
-/// A place among the connections, for one request. Dropping it frees the place, so the connection
-/// must be closed by then.
+/// A place among the connections, for one request. Dropping the lease frees the place, so the
+/// connection must be closed by then.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pool: Arc<Pool>,

@@ -1,9 +1,9 @@
-//! One request to PHP: its content, its turn, its connection and the exchange.
+//! One request to PHP: content, turn, connection and the exchange.
 //!
 //! A child may close a kept connection just as a request starts. If nothing has arrived on that
 //! connection and the method is safe, the server repeats the request once on a new connection. Any
 //! other request could take effect twice. External pools close connections at will, so a request
-//! that cannot be repeated never uses a kept connection to them.
+//! that cannot be repeated never uses a kept connection there.
 //!
 //! If the client leaves while its request waits, the request leaves the queue. If the client leaves
 //! later, the server closes the connection, which tells PHP.
@@ -39,7 +39,7 @@ use vermeil_http::{
 /// Pause between attempts to connect to our own pool while it is being restarted.
 const RESTART_PAUSE: Duration = Duration::from_millis(20);
 
-/// A request and its destination.
+/// A request and the destination.
 struct Run<'a> {
     php: &'a Arc<Php>,
     options: &'a GatewayOptions,
@@ -187,7 +187,7 @@ impl Run<'_> {
         });
     }
 
-    /// Whether repeating the request cannot make it take effect twice.
+    /// Whether repeating the request is harmless.
     fn may_repeat(&self, broken: &Broken) -> bool {
         let is_stale = matches!(broken.failure, Failure::Program(Trouble::Connection(_) | Trouble::Ended));
         self.is_safe() && is_stale && broken.was_silent

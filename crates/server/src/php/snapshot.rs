@@ -2,7 +2,7 @@
 
 use super::pool::PoolBounds;
 
-/// The counts of one pool at one moment.
+/// The counts of a pool at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolSnapshot {
     /// Connections that may be open at once: the children of the pool.
@@ -21,11 +21,11 @@ pub struct PoolSnapshot {
     pub refused: u64,
     /// Requests that gave up waiting: out of time, or the client had gone.
     pub given_up: u64,
-    /// Requests repeated on a new connection, because a kept one was stale.
+    /// Requests repeated on a new connection, because a kept connection was stale.
     pub retried: u64,
     /// Requests that PHP did not answer properly.
     pub failed: u64,
-    /// Time from asking for a turn to having it, all requests together, in nanoseconds.
+    /// Time from asking for a turn to getting the turn, all requests together, in nanoseconds.
     pub wait_ns_sum: u64,
     /// The longest of these waits, in nanoseconds.
     pub wait_ns_max: u64,

@@ -1,7 +1,7 @@
-//! One connection to a FastCGI application, and one request on it.
+//! A connection to a FastCGI application, and a request on it.
 //!
 //! The request is sent as parameters with short content behind them; longer content follows in
-//! pieces as the application takes it. The answer is read through `vermeil_fastcgi::Response`. A
+//! pieces as the application reads. The answer is read through `vermeil_fastcgi::Response`. A
 //! connection is reused only if the last answer ended cleanly and no byte followed. Each request
 //! has another number, so that late output is not mistaken for an answer.
 
@@ -73,10 +73,10 @@ impl Connection {
         *is_clean && silent && buffer.is_empty()
     }
 
-    /// Whether the connection may be kept: the last request was sent whole, and its answer ended
+    /// Whether the connection may be kept: the last request was sent whole, and the answer ended
     /// cleanly.
     pub(crate) async fn may_be_kept(&self) -> bool {
-        // An application may end its answer before it has read the request. After half a record the
+        // An application may answer before reading the whole request. After half a record the
         // application could not parse another request.
         self.is_clean && self.buffer.is_empty() && self.is_sent().await
     }
@@ -87,7 +87,7 @@ impl Connection {
         poll_fn(|context| Poll::Ready(matches!(sent.as_mut().poll(context), Poll::Ready(Ok(_))))).await
     }
 
-    /// Begins a request: its two halves. `put` writes the parameters.
+    /// Begins a request, and returns its writer and reader. `put` writes the parameters.
     pub(crate) fn begin(
         &mut self,
         persistence: Persistence,
@@ -105,7 +105,7 @@ impl Connection {
         (writer, ResponseReader { stream, buffer, response: Response::new(*id), is_clean })
     }
 
-    /// Tells the application to abandon its answer, if that is possible without waiting.
+    /// Tells the application to abandon the answer, if that is possible without waiting.
     pub(crate) async fn abort(self) {
         let mut record = Vec::new();
         request::abort(&mut record, self.id);

@@ -1,4 +1,4 @@
-//! Extracts an answer from its FastCGI records.
+//! Extracts an answer from FastCGI records.
 //!
 //! Short output is copied. Long output stays in the receive buffer, and the relay takes over that
 //! memory. The contents of several records are joined by moving the shorter to the longer. Tested

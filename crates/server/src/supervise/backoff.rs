@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// An instance that lived this long was sound, so its fault counts as over. Guess: a fault of the
+/// An instance that lived this long was sound, so the fault counts as over. Guess: a fault of the
 /// start shows at once.
 const SOUND_LIFE: Duration = Duration::from_secs(10);
 
 /// The first pause. The first restart has none.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause. Guess: one start in ten seconds is a negligible load, and an operator who has
-/// mended the cause waits no longer than that.
+/// The longest pause. Guess: one start in ten seconds is a negligible load, and after a repair the
+/// operator waits no longer than that.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// The pauses of one instance.
+/// The pauses of an instance.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
     /// Consecutive short lives.

@@ -1,4 +1,4 @@
-//! The instance's side: receives its place, sockets and configuration, then carries out the
+//! The instance's side: receives place, sockets and configuration, then carries out the
 //! supervisor's orders.
 //!
 //! Standard input is the link to the supervisor. The process has its cpus and memory from the first
@@ -37,7 +37,7 @@ use vermeil_topology::{CpuId, Instance};
 /// messages have a size limit.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
-/// The assignment of this process by its supervisor.
+/// The assignment of this process by the supervisor.
 #[derive(Debug)]
 pub struct Assigned {
     link: Link,

@@ -23,9 +23,10 @@ use vermeil_topology::Instance;
 /// An order of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// Serve. Descriptors: the text of the configuration, the board, the sockets by address and core.
+    /// Serve. Descriptors: the text of the configuration, the board, the sockets by address and
+    /// core.
     Start(Assignment),
-    /// Prepare another configuration. Descriptors: its text, and the sockets of added addresses.
+    /// Prepare another configuration. Descriptors: the text, and the sockets of added addresses.
     Prepare {
         /// All addresses, as configured.
         listen: Vec<SocketAddr>,
@@ -84,14 +85,14 @@ pub(super) enum Answer {
     Weight(u32),
 }
 
-/// A message with the number of its order.
+/// A message with the number of the order.
 #[derive(Serialize, Deserialize)]
 struct Numbered<B> {
     number: u64,
     body: B,
 }
 
-/// One end of the link.
+/// An end of the link.
 #[derive(Debug)]
 pub(super) struct Link {
     messages: Messages,

@@ -1,6 +1,6 @@
 //! One instance as the supervisor sees it: process, link and number of restarts.
 //!
-//! Starts the process and waits for its end. Never signals a process id after the wait, because the
+//! Starts the process and waits for the end. Never signals a process id after the wait, because the
 //! kernel may have reused the id. `supervisor.rs` decides when to start. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
@@ -20,11 +20,11 @@ use vermeil_topology::Instance;
 /// The subcommand of an instance, in front of the supervisor's own arguments.
 pub const INSTANCE_COMMAND: &str = "instance";
 
-/// Longest time from the start of an instance to its first connection. Guess: PHP's pool takes a
+/// Longest time from the start of an instance to the first connection. Guess: PHP's pool takes a
 /// second, and a hundred thousand hosts take another.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longest time from an instance's hang-up to its end. Guess: the process prints a line and exits.
+/// Longest time from an instance's hang-up to the end. Guess: the process prints a line and exits.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Interval of checks for that end. Nothing else waits meanwhile.
@@ -122,7 +122,7 @@ impl Member {
         child.wait()
     }
 
-    /// Signals the process, if there is one, and returns its id.
+    /// Signals the process, if there is one, and returns the id.
     pub(super) fn signal(&self, signal: Signal) -> Option<Pid> {
         // Under the lock, because the id may be reused after the wait.
         let life = self.life();

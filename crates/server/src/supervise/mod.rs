@@ -3,7 +3,7 @@
 //! The supervisor owns the listening sockets, the configuration and the control socket, and serves
 //! nothing. Each instance is a process of the same binary with its own cores, memory nodes, caches,
 //! programs and log thread. Instances share only the socket group, so the crash of one instance
-//! does not disturb the others. A single instance has no supervisor, because restarts would be its
+//! does not disturb the others. A single instance has no supervisor, because restarts would be the
 //! only job and the service manager restarts as well.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,

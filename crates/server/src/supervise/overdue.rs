@@ -1,4 +1,4 @@
-//! Deadline for the end of stopping instances. By then each instance has cut its connections,
+//! Deadline for the end of stopping instances. By then each instance has cut all connections,
 //! unless it hangs.
 //!
 //! Tested below, and through the binary (`crates/cli/tests/e2e/instances.rs`).
@@ -44,7 +44,7 @@ impl Overdue {
         self.changed.notify_all();
     }
 
-    /// Waits for the deadline. Returns false if it was cancelled.
+    /// Waits for the deadline. Returns false if the deadline was cancelled.
     pub(super) fn comes(&self) -> bool {
         let mut at = self.at();
         loop {

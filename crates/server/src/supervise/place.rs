@@ -1,14 +1,14 @@
-//! Moves to the place of an instance: its cpus, and the memory of its nodes.
+//! Moves to the place of an instance: cpus, and memory of the nodes.
 //!
-//! Threads and processes inherit the affinity of the thread that starts them. So the supervisor's
-//! thread moves there before it starts the instance, which then has no page elsewhere. The instance
-//! logs the outcome. Tested on an emulated machine with four nodes (`cargo xtask test numa`).
+//! Threads and processes inherit the affinity of the parent thread. So the supervisor's thread
+//! moves there before it starts the instance, which then has no page elsewhere. The instance logs
+//! the outcome. Tested on an emulated machine with four nodes (`cargo xtask test numa`).
 
 use vermeil_io::{allow_current_thread, bind_memory};
 use vermeil_topology::Instance;
 
 /// Binds the calling thread, and all that it starts, to the place of the instance. Returns a
-/// description of its memory.
+/// description of the memory.
 pub(super) fn take_place(instance: &Instance) -> String {
     let cpus: Vec<usize> = instance.cpus.iter().map(|cpu| cpu.0 as usize).collect();
     // For threads without a core, because each core pins itself and reports a failure.

@@ -1,8 +1,8 @@
 //! The weight of several instances for HAProxy: the mean of their weights, by number of cores.
 //!
 //! Each instance measures its own weight. An instance that does not answer counts as overloaded,
-//! and an absent instance counts zero, because its new connections wait until it is back. Tested
-//! below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
+//! and an absent instance counts zero, because its new connections wait until the instance is back.
+//! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{
     link::{Answer, Order},

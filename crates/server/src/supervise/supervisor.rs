@@ -1,6 +1,6 @@
-//! Starts and restarts all instances, reloads all of them or none, and drains them.
+//! Starts and restarts all instances, reloads all or none, and drains all.
 //!
-//! One small thread for each instance waits for its end. Starting an instance reads the
+//! One small thread for each instance waits for the end. Starting an instance reads the
 //! configuration in force under a lock that a reload takes for writing. So no instance starts with
 //! a configuration that is about to be replaced. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
@@ -135,8 +135,8 @@ impl Supervisor {
         *self.stopping.lock().expect("nothing panics under this lock")
     }
 
-    /// Starts all instances and returns when all of them serve. The threads end with their
-    /// instances, after [`drain`].
+    /// Starts all instances and returns when all serve. The threads end with their instances, after
+    /// [`drain`].
     ///
     /// # Errors
     /// The first instance that failed to start, and the reason. The other instances are drained and
@@ -156,7 +156,7 @@ impl Supervisor {
             }
         }
         drop(say_started);
-        // Every thread sends one result.
+        // Every thread sends a single result.
         for result in started.iter().take(threads.len()) {
             if let (None, Err(failed)) = (&failure, result) {
                 failure = Some(failed);
@@ -173,7 +173,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts an instance, restarts it whenever it ends, and returns its last exit status once all
+    /// Starts an instance, restarts it after each end, and returns the last exit status once all
     /// stop.
     fn keep(
         &self,
@@ -256,7 +256,8 @@ impl Supervisor {
         Ok(child)
     }
 
-    /// While an instance is absent, its cores claim the most work, so that the kernel avoids them.
+    /// While an instance is absent, its cores claim the most work, so that the kernel avoids these
+    /// cores.
     fn send_elsewhere(&self, member: &Member) {
         let Some(board) = self.balancing.board() else { return };
         for core in member.first_core..member.first_core + member.instance.cpus.len() {
@@ -414,7 +415,7 @@ impl Supervisor {
 
     /// Refuses a reload before it begins if an instance hangs.
     fn find_hanging(&self) -> Result<(), ReloadError> {
-        // Harmless, because nothing is prepared yet, and instances answer it at once.
+        // Harmless, because nothing is prepared yet, and instances answer at once.
         let answers = self.ask_all(&Order::Forget, |_| Vec::new(), STATUS_PATIENCE);
         let hangs = |(member, answer): &(&Member, io::Result<Answer>)| answer.is_err() && member.serves();
         match answers.iter().find(|answer| hangs(answer)) {
@@ -513,7 +514,7 @@ impl Overseer for Supervisor {
         let result = self.reload_file();
         match &result {
             Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
-            // The client gets this error as its answer; the log does not need it.
+            // The client gets this error as the answer, so the log need not repeat the error.
             Err(ReloadError::NoFile) => {}
             Err(why) => {
                 say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
@@ -563,7 +564,7 @@ fn addresses_of(listening: &[Listening]) -> Vec<(SocketAddr, SocketAddr)> {
     listening.iter().map(|listening| (listening.asked, listening.addr)).collect()
 }
 
-/// The sockets of one instance, address by address. `all` is the number of all cores.
+/// The sockets of an instance, address by address. `all` is the number of all cores.
 fn sockets_of<'l>(
     member: &Member,
     listening: &'l [Listening],

@@ -1,12 +1,12 @@
 //! Pools of hosts, started by the first request and stopped when idle. Also the server's own pool
 //! if a reload introduced it; that pool always runs.
 //!
-//! One thread supervises all of these pools. It waits for the bell of the pools (`pool/gate.rs`),
-//! for the spawner, and for output of the pools; reloads change the set of pools (`roster.rs`). The
-//! number of running pools is limited. When another pool is wanted, the pool that has been idle
-//! longest is stopped. If no pool is idle, a pool that has run for its turn is drained. A request
-//! that waits beyond its limit gets 503. After a pool ends by itself, the next request starts it
-//! again, after a pause that grows. Tested through the binary
+//! A single thread supervises all of these pools. The thread waits for the bell of the pools
+//! (`pool/gate.rs`), for the spawner, and for output of the pools; reloads change the set of pools
+//! (`roster.rs`). The number of running pools is limited. When another pool is wanted, the pool
+//! that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
+//! drained. A request that waits beyond the limit gets 503. After a pool ends by itself, the next
+//! request starts it again, after a pause that grows. Tested through the binary
 //! (`crates/cli/tests/e2e/php/pools.rs`).
 
 use super::{
@@ -36,7 +36,7 @@ use std::{
 use vermeil_spawn::{Channel, Event, JobId, ProfileId};
 
 /// Time that a pool may run before it is drained because another pool needs its slot and no pool is
-/// idle. Guess: long beside its start, short beside the time that requests may wait.
+/// idle. Guess: long beside the start, short beside the time that requests may wait.
 const TURN: Duration = Duration::from_secs(5);
 
 /// Interval of checks whether a retired pool is still needed. Guess: no request waits for this.
@@ -66,14 +66,14 @@ pub(super) fn start(
     thread::Builder::new().name("vermeil-pools".into()).spawn(move || watch.run())
 }
 
-/// A pool, as seen by its supervisor.
+/// A pool, as seen by the supervisor.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) php: Arc<Php>,
     pub(super) number: usize,
     /// The name in messages.
     name: String,
-    /// Idle time after which the pool is stopped; `None` if it always runs.
+    /// Idle time after which the pool is stopped; `None` if the pool always runs.
     idle_stop: Option<Duration>,
     plan: Plan,
     profile: ProfileId,
@@ -107,7 +107,7 @@ struct Run {
     since: Instant,
     /// Time of the next check whether the pool is idle.
     look: Instant,
-    /// Whether the pool was killed because it is not needed.
+    /// Whether the pool was killed as superfluous.
     is_killed: bool,
 }
 
@@ -244,7 +244,7 @@ impl Watch {
         }
     }
 
-    /// Kills a closing pool once it serves no request.
+    /// Kills a closing pool once no request is being served.
     fn kill_if_quiet(&mut self, number: usize) {
         let Some(Pool { php, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else { return };
         let is_closing = php.gate().is_some_and(|(gate, _)| gate == Gate::Closing);
@@ -278,7 +278,7 @@ impl Watch {
         self.running.iter().copied().find(is_it)
     }
 
-    /// Handles the end of a pool, or its failure to start.
+    /// Handles the end of a pool, or a failed start.
     fn ended(&mut self, job: JobId, how: &str) {
         let Some(number) = self.number_of(job) else { return };
         self.running.retain(|running| *running != number);
@@ -314,7 +314,7 @@ impl Watch {
         pool.php.pool.set_stopped();
     }
 
-    /// Reads the output of a pool, and stops the pool if it has been idle for its time.
+    /// Reads the output of a pool, and stops the pool after its idle time.
     fn look_after(&mut self, number: usize) {
         let is_retired = self.retired.contains(&number);
         let Some(Pool { php, idle_stop, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else {

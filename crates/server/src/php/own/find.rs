@@ -1,4 +1,4 @@
-//! Finds PHP by its usual names in the usual folders.
+//! Finds PHP by the usual names in the usual folders.
 //!
 //! Distributions add the version to the name, and some install several versions. The plain name
 //! wins, then the newest version.
@@ -28,7 +28,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The program at `path`, recognised by its name.
+    /// The program at `path`, recognised by name.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let program = fs::canonicalize(path).ok().filter(|program| is_program(program))?;
         // Read the name before links are followed, because the link's name tells the kind.

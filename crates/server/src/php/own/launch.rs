@@ -1,4 +1,4 @@
-//! Launching a pool: the request to the spawner, the pool's output, and its exit in words.
+//! Launching a pool: the request to the spawner, the pool's output, and the exit in words.
 //!
 //! `supervise.rs` (the server's own pool) and `demand.rs` (pools of hosts) decide when to launch.
 
@@ -21,7 +21,7 @@ pub(super) struct Asked {
     pub(super) stderr: OwnedFd,
 }
 
-/// Asks the spawner for the pool of `plan`, with `listener` as its standard input.
+/// Asks the spawner for the pool of `plan`, with `listener` as standard input.
 ///
 /// # Errors
 /// Why the spawner cannot be asked.

@@ -1,4 +1,4 @@
-//! Our own PHP pool: found, configured, started by the spawner, and restarted when it ends.
+//! Our own PHP pool: found, configured, started by the spawner, and restarted after each end.
 //!
 //! php-fpm is preferred. The server owns the listening socket, which outlives the pool, so a
 //! restart refuses no request. Both programs run the configured number of children, always, and
@@ -94,7 +94,7 @@ pub(crate) struct Prepared {
     pub(crate) listener: OwnedFd,
 }
 
-/// Finds PHP, writes its files, and registers the pool with the spawner.
+/// Finds PHP, writes the files, and registers the pool with the spawner.
 pub(crate) fn prepare(
     options: &PhpOptions,
     content_bytes: u64,
@@ -153,8 +153,8 @@ fn profile(
     }
 }
 
-/// The user of a pool without a configured user. `None`, the server's own user, unless the server is
-/// started by the superuser.
+/// The user of a pool without a configured user. `None`, the server's own user, unless the server
+/// is started by the superuser.
 fn default_identity(grounds: &Grounds) -> Result<Option<Identity>, UserError> {
     if !grounds.have_all_users() {
         return Ok(None);

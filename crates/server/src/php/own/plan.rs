@@ -1,4 +1,4 @@
-//! How a pool is started: its program, arguments, environment, configuration and socket.
+//! How a pool is started: program, arguments, environment, configuration and socket.
 //!
 //! Pure but for [`Plan::write`] and [`Plan::listener`]. The server creates the listening socket
 //! under a name that only its own user can reach. The program inherits the socket: php-cgi as
@@ -24,7 +24,7 @@ use vermeil_io::output::{Output, Place};
 /// the server's own queue.
 const BACKLOG: i32 = 511;
 
-/// The name by which php-fpm finds its inherited socket. No file has this name, so php-fpm removes
+/// The name by which php-fpm finds the inherited socket. No file has this name, so php-fpm removes
 /// none when it ends.
 const INHERITED: &str = "/nonexistent/vermeil";
 
@@ -61,7 +61,7 @@ impl Plan {
         file.write_all(self.text().as_bytes())
     }
 
-    /// Removes the pool's files, as far as the server may remove them.
+    /// Removes the pool's files, as far as the server may.
     pub(super) fn clear(&self) {
         let _ = fs::remove_file(&self.socket);
         if self.found.kind == Kind::Fpm {
@@ -70,7 +70,7 @@ impl Plan {
     }
 
     /// Creates the socket that the program inherits as standard input. Only the server's user can
-    /// reach its name.
+    /// reach the name.
     pub(crate) fn listener(&self) -> io::Result<OwnedFd> {
         let socket = UnixListener::bind(Place::find(&self.socket)?.way())?;
         fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600))?;

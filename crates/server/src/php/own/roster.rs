@@ -5,8 +5,8 @@
 //! nothing. [`Pools::take`] puts the pools under supervision before any core uses them. A pool that
 //! no configuration names any more is *retired*. A retired pool goes on while references to it
 //! remain, because a request may have found the pool without having asked for its turn yet. Then
-//! the thread of `demand.rs` forgets the pool. If a later configuration names the pool again, it
-//! stays. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
+//! the thread of `demand.rs` forgets the pool. If a later configuration names the pool again, the
+//! pool stays. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
 
 use super::{
     PhpError, Supervisor, Wanted,
@@ -33,7 +33,8 @@ use vermeil_spawn::{Channel, ProfileId, Rereading};
 /// References to a pool that no request can reach: the roster's, and the supervising thread's.
 const HOLDERS: usize = 2;
 
-/// Our own pools under supervision, except the server's first pool. [`Pools::stop`] ends them.
+/// Our own pools under supervision, except the server's first pool. [`Pools::stop`] ends these
+/// pools.
 #[derive(Debug)]
 pub(crate) struct Pools {
     grounds: Grounds,
@@ -48,7 +49,7 @@ pub(crate) struct Pools {
 /// The supervising thread.
 #[derive(Debug)]
 enum Thread {
-    /// Not started, because no pool needs it yet.
+    /// Not started, because no pool needs a supervisor yet.
     Waits(Channel),
     Runs(JoinHandle<()>),
     /// The thread cannot start, or has ended.
@@ -222,7 +223,7 @@ impl Pools {
         self.roster.tell(entries);
     }
 
-    /// Retires all other pools. A retired pool ends with its last reference.
+    /// Retires all other pools. A retired pool ends with the last reference.
     pub(crate) fn retire_others(&self, revised: &Revised) {
         let mut entries = self.roster.lock();
         for (key, member) in &mut entries.members {
@@ -231,7 +232,7 @@ impl Pools {
         self.roster.tell(entries);
     }
 
-    /// Retires the server's first pool, which ends with its last reference.
+    /// Retires the server's first pool, which ends with the last reference.
     pub(crate) fn retire_first(&self, supervisor: Supervisor, php: Arc<Php>) {
         // Without a thread the pool runs until the server ends, which is harmless.
         let _ = self.supervise();

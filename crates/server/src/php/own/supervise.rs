@@ -1,8 +1,8 @@
-//! The thread that keeps the pool running: asks the spawner for the pool, reads its output, waits
-//! for its end, and asks again.
+//! The thread that keeps the pool running: asks the spawner for the pool, reads the output, waits
+//! for the end, and asks again.
 //!
 //! Quick ends in a row lengthen the pause. Children are the pool's own business, because php-fpm
-//! and php-cgi replace children that end. The spawner ends the pool with all its children when the
+//! and php-cgi replace children that end. The spawner ends the pool with all children when the
 //! server ends, for whatever reason.
 
 use super::{
@@ -62,7 +62,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the pool, and waits until it listens.
+    /// Starts the pool, and waits for the first answer.
     ///
     /// # Errors
     /// The pool cannot be started, or ends at once.
@@ -114,8 +114,8 @@ impl Drop for Supervisor {
 struct First {
     ended: AtomicBool,
     listens: AtomicBool,
-    /// Output of the pool until it listens. If the pool never listens, this output is reported
-    /// once, as the reason.
+    /// Output of the pool until the pool listens. If the pool never listens, this output is
+    /// reported once, as the reason.
     words: Mutex<Vec<u8>>,
 }
 
@@ -139,7 +139,7 @@ impl First {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 }
                 Err(_) => asked = None,
-                // A child has accepted the connection, whatever its answer.
+                // A child has accepted the connection, whatever the answer.
                 Ok(_) => {
                     let _words = self.words();
                     self.listens.store(true, Ordering::Release);
@@ -233,7 +233,7 @@ impl Watch {
         }
     }
 
-    /// Runs the pool from a start to its end. Returns `None` when told to stop.
+    /// Runs the pool from start to end. Returns `None` when told to stop.
     fn one_life(&mut self) -> Option<String> {
         let Prepared { plan, profile, listener } = &self.prepared;
         let asked = launch::ask(&mut self.channel, *profile, plan, listener);

@@ -13,7 +13,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use vermeil_spawn::{Identity, Profile};
 
-/// The owner of a pool, and its options.
+/// The owner and the options of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Whose {
     Server(PhpOptions),
@@ -116,7 +116,7 @@ impl Key {
         PoolBounds { connections_max: children, queue_max, idle_max: children }
     }
 
-    /// Idle time after which the pool is stopped; `None` if it always runs.
+    /// Idle time after which the pool is stopped; `None` if the pool always runs.
     pub(super) fn idle_stop(&self) -> Option<Duration> {
         match &self.whose {
             Whose::Server(_) => None,

@@ -6,7 +6,7 @@
 //!    ▲ rings when a request waits      │ no more turns; rings when the last request is done
 //! ```
 //!
-//! A shut gate gives no turns. Requests wait in the pool's queue, within its bounds, so a pool that
+//! A shut gate gives no turns. Requests wait in the pool's queue, within the bounds, so a pool that
 //! is being stopped loses no request. Only the supervisor changes the state (`own/demand.rs`).
 //! Tested in `pool/tests.rs`.
 
@@ -154,7 +154,7 @@ pub(crate) enum StillUsed {
 }
 
 impl Pool {
-    /// Creates pool `number`, stopped, with `bell` as its bell.
+    /// Creates pool `number`, stopped, with `bell` as the bell.
     pub(crate) fn on_demand(bounds: PoolBounds, cores: usize, bell: &Arc<Bell>, number: usize) -> Arc<Self> {
         let demand = Demand {
             gate: Gate::Stopped,
@@ -225,7 +225,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Idle time of the pool; `None` while it is in use.
+    /// Idle time of the pool; `None` while in use.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let mut state = self.lock();
         let is_idle = state.open == state.idle() && state.queue.is_empty();
