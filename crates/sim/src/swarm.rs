@@ -71,7 +71,8 @@ impl Case {
                 let (events, hash) = (results.steps, results.hash);
                 Outcome { violation: checker.verdict(&results), events, hash }
             }
-            // What is drawn makes sense; a smaller case may not, and then it breaks this rule and no other.
+            // Drawn cases are valid. A smaller case may be invalid, and then breaks this rule and
+            // no other.
             Err(error) => {
                 let violation = Violation { invariant: "draw", at_ns: 0, what: error.to_string() };
                 Outcome { violation: Some(violation), events: 0, hash: 0 }
@@ -128,7 +129,7 @@ impl Case {
         all
     }
 
-    /// The case as a person reads it: what was drawn, and the workload as a file.
+    /// The case in readable form: the drawn values, and the workload as a file.
     pub fn describe(&self) -> String {
         let cores: Vec<String> = self.cores.iter().map(|core| core.0.to_string()).collect();
         let workload = toml::to_string(&self.workload).unwrap_or_default();

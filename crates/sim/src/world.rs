@@ -1,10 +1,13 @@
 //! The world: virtual cores that run the production scheduler on a simulated machine.
 //!
-//! One thread, one clock. A step of a core is what the runtime's core does between two looks at its queues; what it decides
-//! comes from `vermeil_sched`, what it costs from the machine, what handlers take from the memory system. Owns the state and
-//! the loop. The steps: `step.rs` (an event and the next), `execute.rs` (a handler's time), `ready.rs` (posting, tokens,
-//! wake-ups), `search.rs` (stealing and sleep), `succession.rs` (what follows what runs), `arrive.rs` (requests), `accept.rs` (who takes their connections), `faults.rs`. Invariants are checked from outside by
-//! `check.rs`; determinism and accounts in `world/tests.rs`.
+//! The simulation has one thread and one clock. A step of a core matches a step of the runtime's
+//! core between two checks of the queues. Decisions come from `vermeil_sched`, costs from the
+//! machine, and handler times from the memory system. This module owns the state and the loop. The
+//! steps: `step.rs` (an event and the next), `execute.rs` (a handler's time), `ready.rs` (posting,
+//! tokens, wake-ups), `search.rs` (stealing and sleep), `succession.rs` (colors that follow the
+//! running color), `arrive.rs` (requests), `accept.rs` (the core that accepts a connection),
+//! `faults.rs`. `check.rs` checks the invariants from outside; `world/tests.rs` checks determinism
+//! and accounts.
 
 mod accept;
 mod arrive;
@@ -57,7 +60,7 @@ pub fn simulate(machine: &Machine, program: &Program, options: &Options) -> Resu
     simulate_watched(machine, program, options, ()).0
 }
 
-/// As [`simulate`], with somebody who is told of everything; gives the watcher back.
+/// As [`simulate`], with a watcher that sees every step. Returns the watcher.
 pub fn simulate_watched<W: Watch>(
     machine: &Machine,
     program: &Program,
@@ -89,7 +92,8 @@ struct World<W> {
     now_ns: u64,
     end_ns: u64,
     cores: Vec<Core>,
-    /// By core, what it says about itself between its steps: read for every victim of every search, so not among the rest.
+    /// By core, the core's published hint. Stored apart from the rest because every search reads
+    /// the hint of every victim.
     hints: Vec<Hint>,
     /// The lock of each core's queue, which thieves try.
     locks: Vec<Lock>,
@@ -283,7 +287,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Past the end, what was asked is still answered if the run is to be let finish.
+    /// After the end, pending requests are still answered if the run may finish.
     fn drains_until(&mut self, at_ns: u64) -> bool {
         at_ns <= self.end_ns.saturating_add(self.options.drain_ns)
     }
@@ -318,7 +322,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// What a core says about itself has changed.
+    /// A core's published hint has changed.
     fn publish(&mut self, core: CoreIndex) {
         let at = core.0 as usize;
         self.hints[at] = self.cores[at].hint();

@@ -17,7 +17,7 @@ pub(crate) enum Moment {
     Ask { client: u32 },
     /// A source that does not wait for answers sends.
     Send { source: u32 },
-    /// An event whose wait is over is posted.
+    /// Posts an event after its wait has ended.
     Deliver { event: u32 },
     /// Colors whose events gather on a core may have waited for long enough.
     Gathered { core: u32 },

@@ -93,7 +93,7 @@ impl Control {
         self.units[usize::from(handler)].is_some()
     }
 
-    /// Puts what was decided, and what trials have lost, into the results.
+    /// Puts the decisions, and the losses of trials, into the results.
     pub(crate) fn tell(&self, results: &mut Results) {
         let handler = |unit: HandlerIndex| HandlerIndex(self.handlers[unit.0 as usize].into());
         let named = |moved: &Move| Move { handler: handler(moved.handler), ..*moved };

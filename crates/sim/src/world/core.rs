@@ -1,4 +1,4 @@
-//! One virtual core: what it is doing, what waits for it, and what it has done so far.
+//! One virtual core: its current activity, its queues, and its counts so far.
 //!
 //! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint and the
 //! sampler are the scheduler's own types.

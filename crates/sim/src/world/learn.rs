@@ -1,8 +1,8 @@
-//! What events cost, as each core learns it and all of them read it.
+//! Event costs, as each core learns them and all cores read them.
 //!
-//! The estimates are [`vermeil_sched::HandlerCost`]'s. How they get from one core to the others is the runtime's way
-//! (its `costs.rs`): a core publishes the first few of its runs at once and then every sixteenth, and where two cores have
-//! learned different things they meet in the middle.
+//! The estimates are [`vermeil_sched::HandlerCost`]'s. The estimates spread between cores as in the
+//! runtime (its `costs.rs`): a core publishes the first few runs at once and then every sixteenth.
+//! Two cores that have learned different values meet in the middle.
 
 use vermeil_sched::{
     After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StayCost, StealCost,
@@ -12,7 +12,7 @@ use vermeil_sched::{
 /// Timed runs of a handler between two publications by one core, as in the runtime.
 const PUBLISH_EVERY: u32 = 16;
 
-/// What is known about a handler, for everybody.
+/// The published knowledge about a handler, for all cores.
 #[derive(Clone, Debug)]
 struct Published {
     worth_ns: u32,
@@ -30,7 +30,7 @@ struct Known {
     timed: u32,
 }
 
-/// What all cores know.
+/// The knowledge of all cores.
 #[derive(Clone, Debug)]
 pub(crate) struct Learned {
     stealing: Stealing,
@@ -48,7 +48,7 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// Nothing but what is annotated.
+    /// Knows only the annotations.
     pub(crate) fn new(stealing: Stealing, cores: usize, priors: Vec<Prior>) -> Self {
         let start = |prior: &Prior| {
             let cost = HandlerCost::new(*prior);
@@ -103,12 +103,12 @@ impl Learned {
         self.known[core.0 as usize][usize::from(handler)].stay.tries()
     }
 
-    /// What a core expects a steal over a distance to cost.
+    /// The time that a core expects a steal over a distance to cost.
     pub(crate) fn steal_ns(&self, core: CoreIndex, distance: Distance) -> u64 {
         self.steal_ns[core.0 as usize][distance.class()]
     }
 
-    /// What a steal has cost a core.
+    /// Records the cost of a steal for a core.
     pub(crate) fn observe_steal(&mut self, core: CoreIndex, distance: Distance, took_ns: u64) {
         let moves = &mut self.moves[core.0 as usize];
         moves.observe(distance, took_ns);
@@ -118,19 +118,20 @@ impl Learned {
         *usual_ns = usual_ns.midpoint(clamp(estimate_ns));
     }
 
-    /// What a steal over a distance costs, for whoever does not steal: the thief, who has timed its own, asks again.
+    /// The usual cost of a steal over a distance, for decisions outside the thief. A thief uses its
+    /// own estimate because it has timed its own steals.
     pub(crate) fn usual_steal_ns(&self, distance: Distance) -> u64 {
         self.usual_steal_ns[distance.class()].into()
     }
 
-    /// A core was awake so long after it was called.
+    /// Records how long a core took to wake after the call.
     pub(crate) fn observe_wake(&mut self, core: CoreIndex, after_ns: u64) {
         let moves = &mut self.moves[core.0 as usize];
         moves.observe_wake(after_ns);
         self.wake_ns = self.wake_ns.midpoint(clamp(moves.wake_ns()));
     }
 
-    /// What waking a core takes.
+    /// The time to wake a core.
     pub(crate) fn wake_ns(&self) -> u64 {
         self.wake_ns.into()
     }

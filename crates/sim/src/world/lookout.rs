@@ -1,4 +1,4 @@
-//! Who looks for work and who watches, on each node: the queue's `lookout.rs`, without threads.
+//! The searcher and the sentinel of each node: the queue's `lookout.rs`, without threads.
 
 use vermeil_sched::{CoreIndex, Hint, Stealing, WATCH_NS};
 

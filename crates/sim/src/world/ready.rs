@@ -1,7 +1,7 @@
-//! Posting events, putting tokens into ready queues, and waking whoever should see them.
+//! Posting events, putting tokens into ready queues, and waking cores for new work.
 //!
-//! Every touch of another core's queue is paid for: the lock with its cache line and its wait, the color's lines, the call
-//! that wakes. Whether somebody is woken is the scheduler's decision.
+//! Every access to another core's queue has a cost: the lock with its cache line and its wait, the
+//! color's lines, the wake-up call. The scheduler decides whether to wake a core.
 
 use vermeil_sched::{
     CALLS_TO_COME, Candidate, ClassIndex, CoreIndex, Distance, Gather, HandlerIndex, Hint, Leader, Order,
@@ -173,7 +173,9 @@ impl<W: Watch> World<W> {
         self.tell_someone(color, target, by, at_ns);
     }
 
-    /// A color that ran and has more goes back to the queue, and nobody is told but a core it is placed on by now.
+    /// Returns a color with more events to the queue after a run. Notifies no core, except a core
+    /// that the color is now
+    /// placed on.
     pub(super) fn requeue(&mut self, color: u32, core: CoreIndex, at_ns: &mut u64) {
         if self.options.ideal {
             return self.push_token(color, Some(core), at_ns);
@@ -273,7 +275,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Wakes a sleeping core to watch one that keeps something, if nobody does.
+    /// Wakes a sleeping core to watch a core that keeps a color, if no core watches yet.
     pub(super) fn consider_watch(&mut self, owner: CoreIndex, at_ns: &mut u64) {
         let mut neighbours = self.machine.layout().neighbours(owner).iter().copied();
         let Some(watcher) = neighbours.find(|&core| self.is_asleep(core)) else { return };
@@ -332,7 +334,7 @@ impl<W: Watch> World<W> {
     /// A sleeping core is to go on.
     pub(super) fn wake(&mut self, core: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         let Phase::Parked { asleep_ns } = self.core(core).phase else { return };
-        // Not yet asleep: its last look finds what has come.
+        // The core is not yet asleep, so its last search finds the new work.
         let late_ns = if *at_ns < asleep_ns { asleep_ns - *at_ns } else { self.wake_ns(core) };
         let called_ns = *at_ns;
         if let Some(by) = by {
@@ -393,7 +395,7 @@ impl<W: Watch> World<W> {
         self.machine.costs.lines_ns(lines_milli, distance)
     }
 
-    /// An event whose wait is over.
+    /// Posts an event after its wait has ended.
     pub(super) fn deliver(&mut self, event: u32) {
         let mut at_ns = self.now_ns;
         self.post(event, NOBODY, &mut at_ns);

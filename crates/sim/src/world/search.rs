@@ -20,7 +20,7 @@ const SPIN_STEP_NS: (u64, u64) = (1_000, 100_000);
 const FURTHER_LINES_MILLI: u64 = 2_000;
 
 impl<W: Watch> World<W> {
-    /// Looks for something to steal; what is found is in the core's own queue.
+    /// Searches for a color to steal. A stolen color goes into the core's own queue.
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
         let (began_ns, stealing) = (*at_ns, self.stealing);
         let others_search = std::mem::take(&mut self.lookout_mut(thief).is_searching);

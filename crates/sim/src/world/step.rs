@@ -44,7 +44,7 @@ impl<W: Watch> World<W> {
         self.next(core, at_ns);
     }
 
-    /// Decides what a core without an event does.
+    /// Decides the next action of a core without an event.
     pub(super) fn next(&mut self, core: CoreIndex, mut at_ns: u64) {
         loop {
             self.attend_control(core, &mut at_ns);
@@ -172,7 +172,7 @@ impl<W: Watch> World<W> {
         (self.polled[usize::from(source)].waiting.len() as u32).min(batch)
     }
 
-    /// The event has run: what it posts is posted, what it taught is learned.
+    /// Ends an event: posts its successors and records its measured costs.
     fn finish(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
         let event = *self.colors.event(running.event);
         let run_ns = running.ends_ns - running.started_ns;

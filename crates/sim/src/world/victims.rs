@@ -1,4 +1,4 @@
-//! Whom a thief looks at, in which order, and what looking takes.
+//! The victims of a thief, their order, and the time that a visit takes.
 //!
 //! A core's neighbours stand nearest first, in a few runs of consecutive cores; of those, who has nothing to give costs the
 //! thief a look and the simulation nothing. Owns the order and the sums of looks. Leaves out what is done with a victim
