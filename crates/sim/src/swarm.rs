@@ -19,7 +19,7 @@ use crate::world::simulate_watched;
 /// Every so many seeds are run twice, to compare their hashes.
 const TWICE_EVERY: u64 = 8;
 
-/// What a seed draws.
+/// The values that a seed draws.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The seed.

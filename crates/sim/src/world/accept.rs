@@ -29,7 +29,7 @@ pub(super) struct NodeLoad {
     worked_ns: u64,
 }
 
-/// Who accepts: what the choices remember.
+/// The state of the choice of an accepting core.
 #[derive(Clone, Debug)]
 pub(super) struct Accepting {
     nodes: Vec<NodeLoad>,

@@ -70,7 +70,7 @@ pub(crate) struct Core {
     pub(crate) ready: Ready<u32>,
     /// Entries in a queue of order `Events`.
     pub(crate) entries: usize,
-    /// Events of the colors whose tokens wait here.
+    /// Events of the colors whose tokens wait on this core.
     pub(crate) waiting_events: u64,
     pub(crate) turn: Turn,
     pub(crate) sampler: Sampler,

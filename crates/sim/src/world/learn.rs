@@ -37,11 +37,11 @@ pub(crate) struct Learned {
     priors: Vec<Prior>,
     published: Vec<Published>,
     known: Vec<Vec<Known>>,
-    /// What steals have cost each core.
+    /// The measured steal costs, by core.
     moves: Vec<StealCost>,
-    /// What each core expects of a steal, by class of distance: asked at every visit.
+    /// The steal cost that each core expects, by class of distance. Every visit reads this table.
     steal_ns: Vec<[u64; Distance::CLASSES]>,
-    /// The same as everybody expects it who does not steal, and of a wake.
+    /// The usual steal cost, for cores other than the thief, then the wake cost.
     usual_steal_ns: [u32; Distance::CLASSES],
     wake_ns: u32,
     explorations: Vec<Exploration>,

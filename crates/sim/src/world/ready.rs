@@ -14,7 +14,7 @@ use super::colors::{NONE, Token};
 use super::core::{Lock, Phase};
 use crate::watch::{Note, Watch};
 
-/// Who pays when nobody does: the device that reports an arrival.
+/// No core pays, for example when a device reports an arrival.
 const NOBODY: Option<CoreIndex> = None;
 
 impl<W: Watch> World<W> {
@@ -331,7 +331,7 @@ impl<W: Watch> World<W> {
         state.published.get().1
     }
 
-    /// A sleeping core is to go on.
+    /// Wakes a sleeping core.
     pub(super) fn wake(&mut self, core: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         let Phase::Parked { asleep_ns } = self.core(core).phase else { return };
         // The core is not yet asleep, so its last search finds the new work.

@@ -216,7 +216,7 @@ impl<W: Watch> World<W> {
         self.count_run(core, handler, timed.then_some(sample));
     }
 
-    /// Posts what the event leads to, and answers its request.
+    /// Posts the events that follow this event, and answers the request.
     fn follow(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
         let event = *self.colors.event(running.event);
         let handler = usize::from(event.handler);
