@@ -175,7 +175,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// The card writes what arrived into memory near the queue's core, and perhaps interrupts it.
+    /// The card writes arrived data to memory near the queue's core, and may interrupt the core.
     fn receive_bytes(&mut self, source: u16, queue: u32) {
         let described = &self.program.sources[usize::from(source)];
         let (bytes, cycles) = (described.received_bytes, described.interrupt_cycles);

@@ -60,7 +60,7 @@ impl<W: Watch> World<W> {
         self.clock.at(self.now_ns + gap_ns, Moment::Fault { index });
     }
 
-    /// A core is taken away: what it runs ends, what waits goes to the next.
+    /// Takes a core away. The running event ends; waiting colors go to the next core.
     fn remove(&mut self, core: CoreIndex) {
         if self.cores.iter().filter(|core| core.is_there()).count() <= 1 || self.core(core).is_gone {
             return;

@@ -307,7 +307,7 @@ impl<W: Watch> World<W> {
         self.watch_over(core, asleep_ns);
     }
 
-    /// The core becomes its node's sentinel if there is none and somebody is busy.
+    /// Makes the core its node's sentinel if the node has no sentinel and a core is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
         let is_watched = self.lookout(core).sentinel.is_some();
         if self.stealing != Stealing::Learned || is_watched || self.core(core).is_gone {
