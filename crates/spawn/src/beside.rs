@@ -1,8 +1,12 @@
-//! A process beside the server for one job, such as opening files that the server's sandbox refuses.
+//! A process beside the server for one job, such as opening files that the server's sandbox
+//! refuses.
 //!
-//! Forked like the keeper, while the server has one thread, so the process knows all that the server knew then and runs
-//! the same binary. It has no terminal and obeys no signals; it ends when the server does, because its work ends when the
-//! socket is closed. Leaves out what is said over the socket. Tested with real processes (`tests/processes/beside.rs`).
+//! The server forks the process like the keeper, while the server has one thread. So the process
+//! inherits all the memory of the server and runs the same binary. The process has no terminal and
+//! blocks all signals. The process ends with the server, because its work ends when the socket is
+//! closed.
+//!
+//! Leaves out the messages on the socket. Tested with real processes (`tests/processes/beside.rs`).
 
 use crate::{
     error::StartError,
@@ -21,17 +25,19 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// A process beside this one. It ends by itself when the other end of its socket is closed.
+/// A process beside this process. The process ends by itself when the other end of its socket is
+/// closed.
 #[derive(Debug)]
 pub struct Beside {
     pid: Pid,
 }
 
-/// Forks a process that does `work` with its end of a socket pair, and gives this process the other end. In the new process
-/// only `kept` and the standard descriptors are open: `work` must use no others. To be called while this process has one
-/// thread.
+/// Forks a process that does `work` with its end of a socket pair, and gives this process the other
+/// end. In the new process only `kept` and the standard descriptors are open: `work` must use no
+/// others. Must be called while this process has one thread.
 ///
 /// # Errors
+///
 /// When this process has other threads, or the system refuses.
 pub fn fork_beside(
     name: &CStr,
@@ -58,7 +64,7 @@ pub fn fork_beside(
 }
 
 fn stand_alone(kept: &[BorrowedFd<'_>], socket: &OwnedFd) -> io::Result<()> {
-    // A child is never the leader of its group.
+    // The call cannot fail, because a forked child is never the leader of its process group.
     setsid()?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     dup2_stdin(&null)?;
@@ -75,7 +81,7 @@ impl Beside {
 
     /// Ends the process at once.
     pub fn end(self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill_process(self.pid, Signal::KILL);
         self.wait();
     }

@@ -1,10 +1,14 @@
-//! The cgroups (version 2) of profiles: made when first needed, and their bounds.
+//! The cgroups (version 2) of profiles: folders made on first use, and their bounds.
 //!
-//! A folder that is there already, since somebody made it or an earlier run left it, is bounded as one that is made here.
-//! Bounds are written when a profile is first used, and again when its folder is another one or was bounded for another
-//! profile in between, and looked at again once a second; for each other start there is one `fstat`. Leaves out putting programs into it (`child.rs`), and
-//! removing it, which its administrator does when the site goes. Tested in `cgroup/tests.rs`, and with real cgroups in
-//! `tests/processes/rights.rs`.
+//! A folder that exists already gets the same bounds as a folder made here. For example, an
+//! administrator or an earlier run made the folder. The spawner writes the bounds when a profile is
+//! first used. The spawner writes the bounds again when the folder was replaced, or was bounded for
+//! another profile in between. The bounds are checked once a second; every other start costs one
+//! `fstat`.
+//!
+//! Leaves out putting programs into the cgroup (`child.rs`), and removing the cgroup, which the
+//! administrator does when the site is removed. Tested in `cgroup/tests.rs`, and with real cgroups
+//! in `tests/processes/rights.rs`.
 
 use crate::{error::Step, look::Refused, profile::Cgroup, reply::at};
 use rustix::{
@@ -24,34 +28,36 @@ mod tests;
 /// `cpu.max` counts per period; this is the kernel's default of 100 ms, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// What stands in the file of a bound that is none.
+/// The content of a bound's file when there is no bound.
 const UNBOUNDED: &str = "max";
 
-/// How long bounds are taken to stand: another instance's spawner may have written others. Guess: some reads of files a second.
+/// How long written bounds are trusted: another instance's spawner may have written others. Guess:
+/// some reads of files a second.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Bytes of a bound's file that are looked at; it has two numbers at most.
+/// Bytes read from a bound's file; the file has two numbers at most.
 const BOUND_BYTES: usize = 64;
 
-/// What a spawner knows of the cgroups of its profiles.
+/// The cgroups of a spawner's profiles, with their state.
 #[derive(Default)]
 pub(crate) struct Cgroups {
     folders: HashMap<PathBuf, Known>,
 }
 
-/// What is known of one folder.
+/// The state of one folder.
 #[derive(Default)]
 struct Known {
-    /// Which of the bounds any profile has: those are ours to take out. Others are somebody else's.
+    /// The bounds that any profile has. The spawner may reset these bounds. All other bounds belong
+    /// to the administrator.
     named: [bool; 3],
-    /// The folder that was bounded last, for what, and when that was looked at.
+    /// The folder that was bounded last, the cgroup it was bounded for, and the time of the check.
     bounded: Option<(Which, Cgroup, Instant)>,
 }
 
-/// A folder, whatever its name: its device and its number.
+/// The identity of a folder, independent of its name: device and inode number.
 type Which = (u64, u64);
 
-/// Whether a folder was there.
+/// Whether the folder existed already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Made,
@@ -59,7 +65,7 @@ enum Origin {
 }
 
 impl Cgroups {
-    /// Takes note of a profile's cgroup, before any program is started there.
+    /// Records a profile's cgroup, before any program is started there.
     pub(crate) fn learn(&mut self, cgroup: &Cgroup) {
         let known = self.folders.entry(cgroup.folder.clone()).or_default();
         for (named, (_, bound)) in known.named.iter_mut().zip(bounds(cgroup)) {
@@ -67,10 +73,12 @@ impl Cgroups {
         }
     }
 
-    /// Opens the cgroup's folder, whose bounds hold then, and the file through which a process that runs already moves there.
+    /// Opens the cgroup's folder and its `cgroup.procs`, through which a running process moves
+    /// there. The bounds hold when this returns.
     ///
     /// # Errors
-    /// With the path of the folder or the file that is not to be had.
+    ///
+    /// With the path of the folder or file that is not available.
     pub(crate) fn open(&mut self, cgroup: &Cgroup) -> std::result::Result<(OwnedFd, OwnedFd), Refused> {
         let failed = |errno| (cgroup.folder.clone(), at(Step::Cgroup)(errno));
         let (folder, origin) = open_or_make(&cgroup.folder).map_err(failed)?;
@@ -96,7 +104,7 @@ impl Cgroups {
         })
     }
 
-    /// Has the bounds hold in `folder`; otherwise says whose file is in the way.
+    /// Makes the bounds hold in `folder`; a failure has the path of the file.
     fn bound(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -104,13 +112,13 @@ impl Cgroups {
         cgroup: &Cgroup,
     ) -> std::result::Result<(), (&'static str, Errno)> {
         let known = self.folders.entry(cgroup.folder.clone()).or_default();
-        // What a failure leaves there is unknown.
+        // After a failure the bounds in the folder are unknown.
         known.bounded = None;
         for ((file, bound), named) in bounds(cgroup).into_iter().zip(known.named) {
             let done = match bound {
                 Some(bound) => put(folder, file, &bound),
                 None if named => match put(folder, file, UNBOUNDED) {
-                    // Without the controller nothing is bounded.
+                    // Without the controller there is no bound to remove.
                     Err(Errno::NOENT) => Ok(()),
                     done => done,
                 },
@@ -123,7 +131,7 @@ impl Cgroups {
     }
 }
 
-/// The bounds' files, and what is to stand there.
+/// The bounds' files, and their wanted content.
 fn bounds(cgroup: &Cgroup) -> [(&'static str, Option<String>); 3] {
     let cpu = cgroup.cpu_thousandths.map(|thousandths| {
         let quota_us = u64::from(thousandths) * CPU_PERIOD_US / 1000;
@@ -154,7 +162,8 @@ fn open_folder(path: &Path) -> Result<OwnedFd> {
     openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Writes a bound, unless it is there: who may not write it may still find it as it should be.
+/// Writes a bound, unless the file has it already, because a file without write permission may
+/// still have the right content.
 fn put(folder: BorrowedFd<'_>, file: &str, bound: &str) -> Result<()> {
     if stands(folder, file, bound)? {
         return Ok(());
@@ -169,6 +178,6 @@ fn stands(folder: BorrowedFd<'_>, file: &str, bound: &str) -> Result<bool> {
     let mut text = [0; BOUND_BYTES];
     let bytes = read(file, &mut text)?;
     let text = text[..bytes].trim_ascii();
-    // Of the processor's time, the period stands behind it.
+    // In `cpu.max` the period follows the quota.
     Ok(text == bound.as_bytes() || bound == UNBOUNDED && text.starts_with(UNBOUNDED.as_bytes()))
 }

@@ -1,5 +1,5 @@
-//! The client: one core's line to the spawner. It never blocks, and needs nothing but to be told when there is something
-//! to read.
+//! The client: one core's connection to the spawner. The client never blocks. The caller need only
+//! call [`Channel::receive`] when the socket is readable.
 //!
 //! ```text
 //! spawn ──▶ (waiting, if the socket is full) ──▶ sent ──▶ Started ──▶ Exited
@@ -7,8 +7,9 @@
 //!                  Failed(Withdrawn)        Failed(why, or Lost when the spawner died)
 //! ```
 //!
-//! A channel outlives spawners: when one is killed the next says so on it, and everything that was asked of the last is
-//! lost, whether it had been started or not. Tested with real processes (`tests/processes.rs`).
+//! A channel outlives spawners. When a spawner is killed, the next spawner says so on the channel.
+//! All requests to the killed spawner are then lost, whether their programs had been started or
+//! not. Tested with real processes (`tests/processes.rs`).
 
 use crate::{
     error::SpawnError,
@@ -23,18 +24,19 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// Requests that wait because the socket is full; each holds three descriptors. Guess: the spawner starts so many in a
-/// tenth of a second.
+/// Requests that wait because the socket is full; each holds three descriptors. Guess: the spawner
+/// starts so many in a tenth of a second.
 const WAITING_MAX: usize = 256;
 
 /// Bytes of the longest answer: a path of 4,096 bytes and some numbers.
 const REPLY_BYTES_MAX: usize = 8192;
 
-/// A program that was asked for. Numbers are not used again.
+/// A requested program. Numbers are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u64);
 
-/// What a program gets as standard input, output and error. They may be anything: pipes, files, a listening socket.
+/// Standard input, output and error of a program. Any descriptor is allowed: pipes, files, a
+/// listening socket.
 #[derive(Debug)]
 pub struct Stdio {
     /// Descriptor 0.
@@ -45,44 +47,44 @@ pub struct Stdio {
     pub stderr: OwnedFd,
 }
 
-/// What has become of a program.
+/// News about a program.
 #[derive(Debug)]
 pub enum Event {
-    /// It runs.
+    /// The program runs.
     Started {
-        /// Which.
+        /// The program.
         job: JobId,
-        /// The number of its process, and of its group.
+        /// The number of the program's process, and of its process group.
         pid: u32,
-        /// A descriptor of its process, if the request asked for one.
+        /// A descriptor of the process, if the request asked for a descriptor.
         descriptor: Option<OwnedFd>,
     },
-    /// It was not started, or was lost. Nothing more comes.
+    /// The program was not started, or was lost. No more events come for this job.
     Failed {
-        /// Which.
+        /// The program.
         job: JobId,
-        /// Why.
+        /// The reason.
         error: SpawnError,
     },
-    /// It has ended, and its process group with it. Nothing more comes.
+    /// The program has ended, and its process group with it. No more events come for this job.
     Exited {
-        /// Which.
+        /// The program.
         job: JobId,
-        /// How, and what it used.
+        /// How the program ended, and the resources that it used.
         exit: Exit,
     },
 }
 
-/// A line to the spawner.
+/// A connection to the spawner.
 pub struct Channel {
     socket: OwnedFd,
     generation: u32,
     is_gone: bool,
     jobs: u64,
-    /// Sent to this generation's spawner and not ended.
+    /// Requests sent to this generation's spawner that have not ended.
     sent: BTreeSet<JobId>,
     waiting: VecDeque<Waiting>,
-    /// To be told before anything is read.
+    /// Failures to report before anything is read.
     ended: VecDeque<(JobId, SpawnError)>,
     buffer: Box<[u8]>,
 }
@@ -130,20 +132,22 @@ impl Channel {
         self.socket.try_clone()
     }
 
-    /// Whether neither spawner nor keeper are left, and none will come.
+    /// Whether spawner and keeper have both gone, so that no spawner will come.
     pub fn is_gone(&self) -> bool {
         self.is_gone
     }
 
-    /// Programs asked for that have not ended.
+    /// Requested programs that have not ended.
     pub fn unfinished(&self) -> usize {
         self.sent.len() + self.waiting.iter().filter(|waiting| waiting.stdio.is_some()).count()
     }
 
-    /// Asks for a program. Its descriptors are closed here once the spawner has them.
+    /// Asks for a program. The channel closes its copies of the descriptors once the spawner has
+    /// them.
     ///
     /// # Errors
-    /// When the request cannot be sent, now or ever; nothing of it will happen.
+    ///
+    /// When the request cannot be sent, now or ever. The request has no effect then.
     pub fn spawn(&mut self, request: Request, stdio: Stdio) -> Result<JobId, SpawnError> {
         if let Some(what) = request.invalid() {
             return Err(SpawnError::Invalid { what });
@@ -181,11 +185,12 @@ impl Channel {
         }
     }
 
-    /// What is new, if anything. To be called until it gives nothing whenever the descriptor is readable, and after
-    /// [`Channel::kill`].
+    /// The next event, if there is one. Call this until it returns no event whenever the descriptor
+    /// is readable, and after [`Channel::kill`].
     ///
     /// # Errors
-    /// When the socket fails in a way it should not.
+    ///
+    /// When the socket fails in an unexpected way.
     pub fn receive(&mut self) -> io::Result<Option<Event>> {
         loop {
             if let Some((job, error)) = self.ended.pop_front() {
@@ -197,7 +202,7 @@ impl Channel {
             let received = match socket::receive(self.socket.as_fd(), &mut self.buffer) {
                 Ok(Some(received)) => received,
                 Err(Errno::AGAIN) => return Ok(None),
-                // What came with it found no descriptor: the message is lost, and with it what it was about.
+                // No descriptor was free for the message. The message is lost, and its job with it.
                 Err(Errno::MSGSIZE) => continue,
                 Ok(None) | Err(Errno::CONNRESET | Errno::PIPE) => {
                     self.lose_everything();
@@ -253,7 +258,8 @@ impl Channel {
                     }
                     self.waiting.pop_front();
                 }
-                // The end of the connection is noticed where it is read. Too many descriptors in flight is full, too.
+                // The end of the connection is noticed by the read. Too many descriptors in flight
+                // also counts as a full socket.
                 Err(_) => return,
             }
         }

@@ -1,9 +1,13 @@
-//! Which programs are refused, whoever asks: rules of Apache's suexec, as pure functions of what `stat` says. Which of them, and
-//! which not, is in `docs/cgi.md`.
+//! The rules that refuse programs, independent of the requester: rules of Apache's suexec, as pure
+//! functions of the results of `stat`. `docs/cgi.md` lists which rules apply and which do not.
 //!
-//! A program runs with the rights of a user, so whoever can change it, or the folders on the way to it, has those rights
-//! too. Nobody else may: every name from the root of the programs down is looked at. Leaves out looking (`look.rs`), and
-//! the folders above the root, which whoever configures the server answers for. Tested in `check/tests.rs`.
+//! A program runs with the rights of a user. Therefore every user that can change the program, or a
+//! folder on the way to it, has those rights too. No other user may have that access, so every name
+//! from the root of the programs down is checked.
+//!
+//! Leaves out reading the file system (`look.rs`). The folders above the root are left out too,
+//! because the administrator who configures the server answers for them. Tested in
+//! `check/tests.rs`.
 
 use crate::user::user_name;
 use std::path::{Component, Path};
@@ -12,7 +16,7 @@ use thiserror::Error;
 #[cfg(test)]
 mod tests;
 
-/// What stands under a name, links not followed.
+/// The kind of a directory entry, links not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A folder.
@@ -25,14 +29,14 @@ pub enum Kind {
     Other,
 }
 
-/// What `stat` says of one name.
+/// The result of `stat` for one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The permission bits, with set-user-ID, set-group-ID and sticky.
     pub mode: u32,
-    /// Its owner.
+    /// The owner.
     pub uid: u32,
 }
 
@@ -43,7 +47,7 @@ pub enum Refusal {
     /// The name leads out of the root, or is no name.
     #[error("its name leads out of the folder of programs; name it without .. and without a leading slash")]
     Outside,
-    /// A symbolic link on the way or at its end.
+    /// A symbolic link on the way to the program, or the program itself.
     #[error("a symbolic link can be turned to another program; put the program itself there")]
     Link,
     /// A folder was expected.
@@ -52,34 +56,35 @@ pub enum Refusal {
     /// A file was expected.
     #[error("this is not a regular file; name a program")]
     NotFile,
-    /// Others may change it.
+    /// Other users may change the file or folder.
     #[error("its group or everybody may write to it (mode {mode:o}); take that away with chmod go-w")]
     Writable {
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
-    /// It would run as somebody else.
+    /// The program would run as another user.
     #[error("it is set-user-ID or set-group-ID (mode {mode:o}); take that away with chmod ug-s")]
     SetId {
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
-    /// Somebody else's.
+    /// The file or folder belongs to another user.
     #[error(
         "it belongs to user {}, neither to the superuser nor to user {}; give it to one of them with chown", user_name(u32::to_owned(.owner)), user_name(u32::to_owned(.runs_as))
     )]
     Owner {
-        /// Whose it is.
+        /// The owner.
         owner: u32,
-        /// Who programs run as.
+        /// The user that programs run as.
         runs_as: u32,
     },
 }
 
-/// The names from the root to a program, each to be looked at in turn.
+/// The names from the root to a program, each to be checked in turn.
 ///
 /// # Errors
-/// [`Refusal::Outside`] for an absolute path, `..`, `.` or nothing.
+///
+/// [`Refusal::Outside`] for an absolute path, `..`, `.` or an empty path.
 pub fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, Refusal> {
     let names: Option<Vec<_>> = path
         .components()
@@ -94,7 +99,8 @@ pub fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, Refusal> {
 /// Judges a folder on the way to a program that runs as user `runs_as`.
 ///
 /// # Errors
-/// Why no program below it is started.
+///
+/// The reason why no program below the folder is started.
 pub fn folder(found: Found, runs_as: u32) -> Result<(), Refusal> {
     match found.kind {
         Kind::Folder => unshared(found, runs_as),
@@ -106,7 +112,8 @@ pub fn folder(found: Found, runs_as: u32) -> Result<(), Refusal> {
 /// Judges a program that runs as user `runs_as`.
 ///
 /// # Errors
-/// Why it is not started.
+///
+/// The reason why the program is not started.
 pub fn program(found: Found, runs_as: u32) -> Result<(), Refusal> {
     match found.kind {
         Kind::File if found.mode & 0o6000 != 0 => Err(Refusal::SetId { mode: found.mode }),
@@ -116,12 +123,12 @@ pub fn program(found: Found, runs_as: u32) -> Result<(), Refusal> {
     }
 }
 
-/// Only the superuser and the user that it runs as may change it.
+/// Only the superuser and user `runs_as` may change the entry.
 fn unshared(found: Found, runs_as: u32) -> Result<(), Refusal> {
     if found.uid != 0 && found.uid != runs_as {
         return Err(Refusal::Owner { owner: found.uid, runs_as });
     }
-    // Access control lists show in the group's bits.
+    // Note: access control lists show in the group's bits.
     if found.mode & 0o022 != 0 {
         return Err(Refusal::Writable { mode: found.mode });
     }

@@ -1,9 +1,15 @@
-//! From clone to exec: what a child does, in memory that it borrows.
+//! From clone to exec: the steps of a child, in memory that the child borrows.
 //!
-//! It does nothing but system calls: no allocation, no lock, no panic, and none through the C library, whose `errno` is the
-//! spawner's. Everything it needs is prepared in a [`Child`]. The order of the steps is that of what they need: limits and
-//! cgroup while privileged, the folder as the user who must be able to enter it, the signal of the parent's death after
-//! the change of user, which clears it. Leaves out the memory, and being born (`cradle.rs`).
+//! A child makes only system calls: no allocation, no lock, no panic. No call goes through the C
+//! library, because its `errno` is the spawner's. The spawner prepares everything that the child
+//! needs in a [`Child`].
+//!
+//! Each step comes while its rights still exist. Limits and cgroup come while the child is
+//! privileged. The child enters the folder as the user, because the user must be able to enter the
+//! folder. The signal of the parent's death comes after the change of user, because that change
+//! clears the signal.
+//!
+//! Leaves out the memory, and the clone itself (`cradle.rs`).
 
 #![allow(unsafe_code)]
 
@@ -35,15 +41,15 @@ const STANDARD_DESCRIPTORS: usize = 3;
 /// Bytes of the kernel's set of signals.
 const SIGNAL_SET_BYTES: usize = 8;
 
-/// Why a child could not become its program.
+/// The step and the error that stopped a child before its program.
 pub(crate) type Failure = (Step, Errno);
 
-/// Strings for the kernel: pointers to them, with a null pointer behind the last.
+/// Strings for the kernel: pointers to strings, with a null pointer at the end.
 #[derive(Default)]
 pub(crate) struct Strings(Vec<*const c_char>);
 
 impl Strings {
-    /// Replaces what was there. The strings must live as long as the child that reads them.
+    /// Replaces the strings. The strings must live as long as the child that reads the pointers.
     pub(crate) fn fill<'a>(&mut self, strings: impl Iterator<Item = &'a CStr>) {
         self.0.clear();
         self.0.extend(strings.map(CStr::as_ptr));
@@ -51,7 +57,7 @@ impl Strings {
     }
 }
 
-/// What all children of a profile are.
+/// Settings that all children of a profile share.
 pub(crate) struct Rules {
     pub(crate) limits: Vec<(Resource, u64)>,
     pub(crate) identity: Option<Identity>,
@@ -64,7 +70,8 @@ pub(crate) struct Rules {
     pub(crate) apart: Apart,
 }
 
-/// What a child reads. Its descriptors are those of its own table, which is a copy.
+/// The data that a child reads. The descriptors are numbers in the child's own table, which is a
+/// copy.
 pub(crate) struct Child {
     pub(crate) path: CString,
     pub(crate) arguments: Strings,
@@ -72,26 +79,29 @@ pub(crate) struct Child {
     pub(crate) stdio: [RawFd; 3],
     pub(crate) folder: RawFd,
     pub(crate) ruleset: Option<RawFd>,
-    /// The members of a cgroup that it is not born in.
+    /// The `cgroup.procs` file of a cgroup, if the child must join the cgroup after the clone.
     pub(crate) joins: Option<RawFd>,
     pub(crate) rules: Arc<Rules>,
 }
 
-/// What a child is the leader of, so that it ends with all it has started.
+/// The group that a child leads, so that the child ends with all of its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
     /// A process group in the keeper's session, which has no terminal.
     Group,
-    /// A session too: within one, processes may go on and join groups across users. Where the kernel has scheduling
-    /// groups for sessions (`sched_autogroup_enabled`) each is another: measured, 10 µs more when idle, 40 to 190 µs
-    /// when busy, and nothing of that in a cgroup with the cpu controller, where there are no such groups.
+    /// A session as well: within a session, processes may continue each other and join process
+    /// groups across users. Where the kernel has scheduling groups for sessions
+    /// (`sched_autogroup_enabled`), each session is another group. Measured: 10 µs more when idle,
+    /// 40 to 190 µs when busy. In a cgroup with the cpu controller there is no cost, because there
+    /// are no such groups.
     Session,
 }
 
-/// Runs in a child: becomes its program, or says why not.
+/// Runs in a child: becomes the program, or returns the reason why not.
 pub(crate) fn become_program(child: &Child) -> Result<Infallible, Failure> {
     let at = |step| move |errno| (step, errno);
-    // SAFETY: open in this process since it was cloned, and until its program is executed.
+    // SAFETY: the descriptor is open in this process since the clone, until the program is
+    // executed.
     let open = |descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) };
     let rules = &*child.rules;
     match rules.apart {
@@ -111,7 +121,8 @@ pub(crate) fn become_program(child: &Child) -> Result<Infallible, Failure> {
         take_on(identity, &rules.groups).map_err(at(Step::Identity))?;
     }
     fchdir(open(child.folder)).map_err(at(Step::Enter))?;
-    // What the server was given to listen at low ports is nobody else's. Older kernels have none to give.
+    // The server's right to listen at low ports is for the server alone. Older kernels have no
+    // ambient capabilities.
     let _ = clear_ambient_capability_set();
     if rules.no_new_privileges || child.ruleset.is_some() {
         set_no_new_privs(true).map_err(at(Step::Privileges))?;
@@ -131,7 +142,7 @@ pub(crate) fn become_program(child: &Child) -> Result<Infallible, Failure> {
     Err((Step::Execute, execute(child)))
 }
 
-/// Gives why it could not.
+/// Returns the error, because success does not return.
 fn execute(child: &Child) -> Errno {
     let strings = |strings: &Strings| strings.0.as_ptr().addr();
     let arguments = [child.path.as_ptr().addr(), strings(&child.arguments), strings(&child.variables), 0];
@@ -161,7 +172,8 @@ fn place_descriptors([stdin, stdout, stderr]: [BorrowedFd<'_>; 3]) -> Result<(),
 
 /// Makes descriptor 3 another name of standard input, which the program keeps.
 fn input_at_3() -> Result<(), Errno> {
-    // SAFETY: changes the table of descriptors; the program owns number 3 from here on, and nothing else here uses it.
+    // SAFETY: changes the table of descriptors; the program owns number 3 from here on, and no code
+    // here uses number 3.
     unsafe { raw::call(libc::SYS_dup3, [0, STANDARD_DESCRIPTORS, 0, 0]) }.map(drop)
 }
 
@@ -170,7 +182,7 @@ fn confine(ruleset: RawFd) -> Result<(), Errno> {
     unsafe { raw::call(libc::SYS_landlock_restrict_self, [ruleset as usize, 0, 0, 0]) }.map(drop)
 }
 
-/// The spawner blocks all signals; programs expect none to be.
+/// The spawner blocks all signals, but programs expect that no signal is blocked.
 fn unblock_signals() -> Result<(), Errno> {
     let none = [0u64; SIGNAL_SET_BYTES / size_of::<u64>()];
     let arguments = [libc::SIG_SETMASK as usize, none.as_ptr().addr(), 0, SIGNAL_SET_BYTES];

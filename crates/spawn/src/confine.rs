@@ -1,5 +1,5 @@
-//! A profile's confinement as a Landlock ruleset: made in the spawner, entered by the program's process before it
-//! executes.
+//! A profile's confinement as a Landlock ruleset. The spawner makes the ruleset, and the program's
+//! process enters it before the exec.
 
 use crate::profile::Confinement;
 use landlock::{
@@ -9,7 +9,8 @@ use landlock::{
 use rustix::io::Errno;
 use std::{os::fd::OwnedFd, path::PathBuf};
 
-/// The newest version of Landlock whose rights are bounded here. Older kernels bound what they know.
+/// The newest version of Landlock whose rights are bounded here. Older kernels bound the rights
+/// that they know.
 const ABI_KNOWN: ABI = ABI::V5;
 
 /// Makes the ruleset.

@@ -1,9 +1,11 @@
-//! Where a child lives until it executes its program: in the spawner's memory, of which nothing is copied.
+//! The memory of a child until the exec: part of the spawner's memory, of which nothing is copied.
 //!
-//! `CLONE_VM`: a child shares all memory. What it uses of it is its [`Cradle`]: its stack, what it reads, and where it says
-//! why it failed, which is read afterwards without a pipe. The spawner goes on meanwhile, and leaves the cradle alone
-//! until the kernel has said that it is empty (`CLONE_CHILD_CLEARTID`): by then the child has executed its program, or has
-//! ended. Only where the spawner has to know that the program runs does it wait (`CLONE_VFORK`).
+//! `CLONE_VM`: a child shares all memory. The child uses only its [`Cradle`]: its stack, its input
+//! data, and the place for the reason of a failure, which the spawner reads afterwards without a
+//! pipe. The spawner continues meanwhile. The spawner does not touch the cradle until the kernel
+//! has cleared its word (`CLONE_CHILD_CLEARTID`). By then the child has executed its program, or
+//! has ended. The spawner waits for the exec only where it must know that the program runs
+//! (`CLONE_VFORK`).
 
 #![allow(unsafe_code)]
 
@@ -25,22 +27,23 @@ use std::{
     },
 };
 
-/// Bytes of a child's stack. Its steps use less than an eighth of it, which a test measures by filling it with a
-/// pattern.
+/// Bytes of a child's stack. The child's steps use less than an eighth, which a test measures by
+/// filling the stack with a pattern.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// `clone3(2)`: the child is born into the cgroup whose folder is given. The C library's constant is too narrow for it.
+/// `clone3(2)`: the child is born into the cgroup whose folder is given. The C library's constant
+/// is too narrow.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// What the exit code of a child is that could not execute its program; shells use the same.
+/// The exit code of a child that could not execute its program; shells use the same.
 const NOT_EXECUTED: c_int = 127;
 
-/// Everything a child does before its program runs.
+/// Everything that a child does before its program runs.
 pub(crate) struct Plan<'a> {
     pub(crate) path: CString,
-    /// Arguments and variables, as they stand in a request.
+    /// Arguments and variables, in the format of a request.
     pub(crate) strings: &'a [u8],
-    /// None of them may be a standard descriptor.
+    /// No descriptor here may be a standard descriptor.
     pub(crate) stdio: [BorrowedFd<'a>; 3],
     pub(crate) folder: BorrowedFd<'a>,
     pub(crate) ruleset: Option<BorrowedFd<'a>>,
@@ -48,41 +51,42 @@ pub(crate) struct Plan<'a> {
     pub(crate) rules: Arc<Rules>,
 }
 
-/// The cgroup a child shall be in.
+/// The cgroup of a child.
 #[derive(Clone, Copy)]
 pub(crate) struct Membership<'a> {
-    /// In which it is born.
+    /// The folder of the cgroup in which the child is born.
     pub(crate) folder: BorrowedFd<'a>,
-    /// Its `cgroup.procs`, into which a child writes itself where being born there is not to be had.
+    /// The file `cgroup.procs` of the cgroup. The child writes itself there where birth into a
+    /// cgroup is not available.
     pub(crate) members: BorrowedFd<'a>,
 }
 
 /// Whether the spawner waits until a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It does, and knows then.
+    /// The spawner waits, and then knows that the program runs.
     UntilItRuns,
-    /// It goes on: a failure is known with the child's end.
+    /// The spawner continues. The spawner learns of a failure when the child ends.
     No,
 }
 
-/// Whether there shall be a descriptor of the process.
+/// Whether the caller wants a descriptor of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descriptor {
     Wanted,
-    /// It costs a file of the kernel's own.
+    /// No descriptor, because a descriptor costs a file in the kernel.
     Unwanted,
 }
 
-/// Where one child at a time lives until its program runs.
+/// The memory of one child at a time, until its program runs.
 pub(crate) struct Cradle(NonNull<Place>);
 
 struct Place {
-    /// Cleared by the kernel when the child has left.
+    /// The kernel clears the word when the child no longer uses the memory.
     occupied: AtomicU32,
     failure: Cell<Option<Failure>>,
     child: Option<Child>,
-    /// What the strings of a child point to; kept for its memory.
+    /// The bytes of a child's strings; the buffer is kept for reuse.
     text: Vec<u8>,
     /// In the unit of a stack's alignment.
     stack: Box<[u128]>,
@@ -101,28 +105,28 @@ impl Cradle {
     }
 
     fn is_occupied(&self) -> bool {
-        // SAFETY: the place lives as long as this, and this field is never written to but atomically.
+        // SAFETY: the place lives as long as `self`, and every write to this field is atomic.
         let occupied = unsafe { &(*self.0.as_ptr()).occupied };
-        // Acquire: after whatever the child has written here.
+        // Acquire: orders the read after all that the child has written here.
         occupied.load(Ordering::Acquire) != 0
     }
 
-    /// The place while nobody lives there.
+    /// The place while no child uses it.
     fn place(&mut self) -> &mut Place {
         assert!(!self.is_occupied(), "a child lives here");
-        // SAFETY: nobody else has a reference to it: only children get one, and there is none.
+        // SAFETY: no other reference exists: only children get a reference, and there is no child.
         unsafe { self.0.as_mut() }
     }
 
-    /// Why the last child could not become its program, and which that was; nothing if it could, or was killed before. To be
-    /// asked when it has ended.
+    /// The reason why the last child could not become its program, with the program's path. `None`
+    /// if the child succeeded, or was killed before. Call this after the child has ended.
     pub(crate) fn failure(&mut self) -> Option<(&CStr, Failure)> {
         let place = self.place();
         let failure = place.failure.get()?;
         Some((&place.child.as_ref().expect("one has failed").path, failure))
     }
 
-    /// Starts a program; gives its process.
+    /// Starts a program and returns its process.
     pub(crate) fn start(
         &mut self,
         plan: Plan<'_>,
@@ -134,7 +138,7 @@ impl Cradle {
         let cloned = match cgroup {
             None => birth.cloned(),
             Some(cgroup) => match birth.cloned_into(cgroup.folder) {
-                // Without clone3, or forbidden to use it, as in some containers.
+                // `clone3` is missing or forbidden, as in some containers.
                 Err(Errno::NOSYS | Errno::PERM) => {
                     birth.child().joins = Some(cgroup.members.as_raw_fd());
                     birth.cloned()
@@ -146,7 +150,7 @@ impl Cradle {
         if wait == Wait::UntilItRuns
             && let Some((_, failure)) = self.failure()
         {
-            // It has ended, or is about to; nobody else waits for it.
+            // The child has ended, or is about to. No other code waits for this child.
             let _ = rustix::io::retry_on_intr(|| {
                 rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())
             });
@@ -158,9 +162,9 @@ impl Cradle {
 
 impl Drop for Cradle {
     fn drop(&mut self) {
-        // Better lost than taken from under a child.
+        // A leak is better than freeing memory that a child uses.
         if !self.is_occupied() {
-            // SAFETY: made by `Box`, and nobody else has a reference.
+            // SAFETY: the pointer comes from `Box`, and no other reference exists.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }
@@ -208,8 +212,8 @@ impl<'c> Birth<'c> {
 
     fn cloned(&mut self) -> Result<(Pid, Option<OwnedFd>), Errno> {
         let place = self.occupy();
-        // SAFETY: the child runs `child_main` on a stack of its own. What it reads and the stack stay as they are until it has
-        // left, as `Cradle` sees to.
+        // SAFETY: the child runs `child_main` on a stack of its own. The child's data and its stack
+        // stay unchanged until the child has left them, which `Cradle` ensures.
         let pid = unsafe {
             let stack = (*place).stack.as_mut_ptr_range().end.cast();
             let (flags, occupied) = (self.flags | libc::SIGCHLD, (*place).occupied.as_ptr());
@@ -226,7 +230,7 @@ impl<'c> Birth<'c> {
 
     fn cloned_into(&mut self, cgroup: BorrowedFd<'_>) -> Result<(Pid, Option<OwnedFd>), Errno> {
         let place = self.occupy();
-        // SAFETY: within the place, which nobody uses yet.
+        // SAFETY: within the place, which no child uses yet.
         let (stack, occupied) = unsafe { ((*place).stack.as_mut_ptr(), (*place).occupied.as_ptr()) };
         let arguments = libc::clone_args {
             flags: self.flags as u64 | CLONE_INTO_CGROUP,
@@ -250,7 +254,7 @@ impl<'c> Birth<'c> {
         }
     }
 
-    /// From here on the place is the child's.
+    /// From here on the place belongs to the child.
     fn occupy(&mut self) -> *mut Place {
         *self.cradle.place().occupied.get_mut() = 1;
         self.cradle.0.as_ptr()
@@ -271,7 +275,8 @@ impl<'c> Birth<'c> {
 }
 
 extern "C" fn child_main(place: *mut c_void) -> c_int {
-    // SAFETY: the pointer is to the place of a cradle, which is ours until we have left.
+    // SAFETY: the pointer is to the place of a cradle, which belongs to this child until the exec
+    // or the exit.
     let place = unsafe { &*place.cast::<Place>() };
     match child::become_program(place.child.as_ref().expect("it was prepared")) {
         Ok(never) => match never {},

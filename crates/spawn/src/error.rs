@@ -1,7 +1,8 @@
-//! What can go wrong, for whom, and what to do about it.
+//! The errors, with their cause and cure.
 //!
-//! [`StartError`] and [`DefineError`] come before a server serves, [`SpawnError`] with each program. Why a program was
-//! not started is a [`Fault`], which crosses from the spawner to the server as numbers (`reply.rs`).
+//! [`StartError`] and [`DefineError`] come before a server serves, [`SpawnError`] with each
+//! program. The reason of a failed start is a [`Fault`], which crosses from the spawner to the
+//! server as numbers (`reply.rs`).
 
 use crate::{check::Refusal, request::REQUEST_BYTES_MAX, user::user_name};
 use std::{io, path::PathBuf};
@@ -11,12 +12,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Forking copies only the thread that calls it; what others were doing would stay half done.
+    /// Forking copies only the calling thread, so the work of other threads would stay half done.
     #[error(
         "cannot fork a process beside the server: there are {threads} threads already; fork it before any other thread"
     )]
     Threads {
-        /// How many there are.
+        /// The number of threads.
         threads: usize,
     },
     /// A system call failed.
@@ -24,9 +25,9 @@ pub enum StartError {
         "cannot start a process beside the server: {step}: {source}; are the limits of processes and open files reached?"
     )]
     System {
-        /// What was being done.
+        /// The failed step.
         step: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -50,7 +51,7 @@ pub enum DefineError {
         /// The folder of the programs.
         root: PathBuf,
     },
-    /// Only the superuser may change who it is.
+    /// Only the superuser may change its user.
     #[error(
         "cannot run programs of {root} as user {user}: only the superuser may change users, and the server is not, or has \
          given that up because none of its programs was another's when it started; start it again as root with this \
@@ -59,18 +60,18 @@ pub enum DefineError {
     Identity {
         /// The folder of the programs.
         root: PathBuf,
-        /// Who they should run as.
+        /// The user that the programs should run as.
         uid: u32,
     },
     /// The root or a listed program.
     #[error("cannot use {path}: {fault}")]
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault at that path.
         fault: Fault,
     },
-    /// Profiles are small; lists of thousands of programs or groups are not.
+    /// The profile is too long: for example a list of thousands of programs or groups.
     #[error("cannot define the programs of {root}: {bytes} bytes, at most {REQUEST_BYTES_MAX}; list less")]
     TooLong {
         /// The folder of the programs.
@@ -78,10 +79,10 @@ pub enum DefineError {
         /// Bytes of the message.
         bytes: usize,
     },
-    /// What there may be cannot be read anew.
+    /// The keeper cannot read the allowed programs again.
     #[error("cannot read anew what programs there may be: {0}")]
     Unreadable(String),
-    /// It was not among what was read.
+    /// The profile was not among those read.
     #[error(
         "cannot use the programs of {root}: the keeper of the spawner has read nothing like it; was the file changed at \
          this moment? Reload again"
@@ -95,16 +96,16 @@ pub enum DefineError {
     Keeper(io::Error),
 }
 
-/// A program was not started, or nothing more will be heard of it.
+/// A program was not started, or its fate is unknown.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// It was refused, or a step of starting it failed.
+    /// The program was refused, or a step of the start failed.
     #[error("cannot start {path}: {fault}")]
     Failed {
-        /// What the step was about, mostly the program.
+        /// The path that the step used, mostly the program.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         fault: Fault,
     },
     /// The request does not fit a message.
@@ -116,19 +117,19 @@ pub enum SpawnError {
         /// Bytes of the message.
         bytes: usize,
     },
-    /// The request cannot be said to the kernel.
+    /// The kernel cannot represent the request.
     #[error("cannot ask for a program: {what} has a zero byte, or a name is empty or has an equals sign")]
     Invalid {
-        /// Which part.
+        /// The invalid part.
         what: &'static str,
     },
     /// Too many requests wait for the spawner.
     #[error("cannot ask for a program: {waiting} requests wait for the spawner already; ask again later")]
     Busy {
-        /// How many.
+        /// The number of waiting requests.
         waiting: usize,
     },
-    /// It was to be killed before the spawner had taken the request.
+    /// The server killed the job before the spawner had taken the request.
     #[error("not started: the request was withdrawn")]
     Withdrawn,
     /// The spawner died, and the program with it.
@@ -140,7 +141,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// Whether the program is not there.
+    /// Whether the program does not exist.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Failed { fault: Fault::Step { step: Step::Look, source }, .. } => {
@@ -177,20 +178,20 @@ impl SpawnError {
 /// Why a program was not started.
 #[derive(Debug, Error)]
 pub enum Fault {
-    /// A rule forbids it.
+    /// A rule forbids the program.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A step failed.
     #[error("{}: {source}{}", step.doing(), step.cure(source))]
     Step {
-        /// Which.
+        /// The step.
         step: Step,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// What was being done when starting a program failed.
+/// The step of starting a program that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Step {
@@ -212,7 +213,7 @@ pub enum Step {
     Confinement,
     /// Making the process.
     Clone,
-    /// Becoming a session or process group of its own.
+    /// Becoming the leader of a session or process group.
     Session,
     /// Putting the descriptors in place.
     Descriptors,

@@ -8,10 +8,12 @@ use crate::{
     wire::{Reader, Writer},
 };
 
-/// Reads `bytes` as every message there is. A message that is understood means the same when it is written and read again.
+/// Reads `bytes` as every kind of message. A message that is understood keeps its meaning when it
+/// is written and read again.
 ///
 /// # Panics
-/// It does not.
+///
+/// When the meaning changes.
 pub fn read(bytes: &[u8]) {
     if let Ok(Message { content: Content::Start(order), .. }) = Message::read(bytes) {
         let _ = arguments(order.strings()).count() + variables(order.strings()).count();

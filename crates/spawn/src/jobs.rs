@@ -1,6 +1,7 @@
-//! The programs that run, by the process that they are, by who asked for them, and by the time they have.
+//! The running programs, indexed by process, by requester, and by deadline.
 //!
-//! Leaves out starting them. Deadlines are compared with a time that is handed in. Tested below.
+//! Leaves out starting programs. Deadlines are compared with a time that the caller passes. Tested
+//! below.
 
 use crate::cradle::Cradle;
 use rustix::{
@@ -14,33 +15,35 @@ use std::{
     time::Instant,
 };
 
-/// Who asked for a program: the channel, and the number the server gave it.
+/// The requester of a program: the channel, and the number that the server gave the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Asker {
     pub(crate) channel: usize,
     pub(crate) job: u64,
 }
 
-/// A program that runs, or has ended and not been waited for: until then its number is nobody else's.
+/// A program that runs, or has ended and was not waited for. Until the wait the kernel does not
+/// reuse the process number.
 pub(crate) struct Job {
     pub(crate) asker: Asker,
     pub(crate) pid: Pid,
-    /// Where it may still live, unless it is known to run.
+    /// The cradle that the child may still use, unless the program is known to run.
     pub(crate) cradle: Option<Cradle>,
-    /// Whether it was killed because its time was up.
+    /// Whether the spawner killed the program because its time was up.
     pub(crate) late: bool,
 }
 
 impl Job {
-    /// Sends a signal to its process group.
+    /// Sends a signal to the process group.
     pub(crate) fn signal(&self, signal: Signal) {
         let killed = match kill_process_group(self.pid, signal) {
-            // It was cloned a moment ago and does not lead its group yet: so far it is all there is of it.
+            // The child was cloned a moment ago and does not lead its group yet. So far the child
+            // is the whole group.
             Err(Errno::SRCH) => kill_process(self.pid, signal),
             killed => killed,
         };
         match killed {
-            // Only those left who changed to a user beyond our reach.
+            // Only processes remain that changed to a user beyond the reach of this process.
             Ok(()) | Err(Errno::PERM) => {}
             Err(errno) => debug_assert!(false, "kill of {:?}: {errno}", self.pid),
         }
@@ -52,7 +55,7 @@ pub(crate) struct Jobs {
     all: Slab<Job>,
     by_asker: HashMap<Asker, usize>,
     by_pid: HashMap<Pid, usize>,
-    /// Deadlines, the next one first. Those of programs that have ended stay until their time.
+    /// Deadlines, the earliest first. Deadlines of ended programs stay until their time.
     deadlines: BinaryHeap<Reverse<(Instant, Asker)>>,
 }
 
@@ -73,7 +76,7 @@ impl Jobs {
         self.all.is_empty()
     }
 
-    /// Forgets the program that is this process.
+    /// Removes the program with this process.
     pub(crate) fn remove(&mut self, pid: Pid) -> Option<Job> {
         let job = self.all.remove(self.by_pid.remove(&pid)?);
         self.by_asker.remove(&job.asker);
@@ -84,14 +87,14 @@ impl Jobs {
         self.all.get(*self.by_asker.get(&asker)?)
     }
 
-    /// Kills what one channel has asked for, or everything.
+    /// Kills the programs of the matching channels.
     pub(crate) fn kill_all(&self, of: impl Fn(usize) -> bool) {
         for (_, job) in self.all.iter().filter(|(_, job)| of(job.asker.channel)) {
             job.signal(Signal::KILL);
         }
     }
 
-    /// Kills the programs whose time is up; gives when the next one's will be.
+    /// Kills the programs whose time is up; returns the next deadline.
     pub(crate) fn kill_late(&mut self, now: Instant) -> Option<Instant> {
         while let Some(Reverse((deadline, asker))) = self.deadlines.peek().copied() {
             let Some(key) = self.by_asker.get(&asker) else {
@@ -109,7 +112,7 @@ impl Jobs {
         None
     }
 
-    /// Whether no program has a deadline, so that nobody need look at the clock.
+    /// Whether no program has a deadline, so that the caller need not read the clock.
     pub(crate) fn has_no_deadline(&self) -> bool {
         self.deadlines.is_empty()
     }
@@ -124,7 +127,7 @@ mod tests {
         time::Duration,
     };
 
-    /// A program that waits for its input's end, leader of its group.
+    /// A program that waits for the end of its input, leader of its process group.
     fn program() -> Child {
         Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().expect("cat")
     }

@@ -1,8 +1,13 @@
-//! The keeper: takes profiles and channels, forks the spawner, and another when it is killed.
+//! The keeper: takes profiles and channels, forks the spawner, and forks another when the spawner
+//! is killed.
 //!
-//! It keeps the spawner's ends of the channels open, so that a channel outlives spawners: the next one continues it and
-//! says so. It has what programs there may be read anew when the server asks (`revise.rs`). Orphans of programs come to the keeper (`PR_SET_CHILD_SUBREAPER`), not to init: when a spawner dies, and when
-//! the server does, all that is left of what they started is killed. Tested with real processes (`tests/processes.rs`).
+//! The keeper holds the spawner's ends of the channels open, so that a channel outlives spawners.
+//! The next spawner continues the channel and says so. When the server asks, the keeper has the
+//! allowed programs read again (`revise.rs`).
+//!
+//! Orphans of programs come to the keeper (`PR_SET_CHILD_SUBREAPER`), not to init. When a spawner
+//! or the server dies, the keeper kills all remaining descendants. Tested with real processes
+//! (`tests/processes.rs`).
 
 use crate::{
     error::DefineError,
@@ -34,34 +39,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between the deaths of two spawners, or two attempts to fork one. Guess: short for who waits, long for a machine on
-/// which every spawner dies at once.
+/// Pause between the deaths of two spawners, or between two attempts to fork. Guess: short for a
+/// waiting client, long for a machine on which every spawner dies at once.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a spawner lives that is replaced without a pause.
+/// A spawner that lived this long is replaced without a pause.
 const SOUND_LIFE: Duration = Duration::from_secs(1);
 
-/// How long what was killed may take to end. Longer takes only what waits in the kernel for a disk that does not answer.
+/// How long killed processes may take to end. Only a process that waits in the kernel for an
+/// unresponsive disk takes longer.
 const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often what is left is killed again, in case it has new children or none of them has told. Guess.
+/// The interval between two kills of the remaining processes, because a process may have new
+/// children, or its end may have raised no signal. Guess.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
-/// What `ps` calls a spawner.
+/// The spawner's name in `ps`.
 const SPAWNER_NAME: &CStr = c"vermeil-spawn";
 
 /// Words from the server to the keeper; profiles follow the first in the same message.
 pub(crate) const DEFINE: u8 = b'D';
-/// A channel comes with it.
+/// A channel comes with the message.
 pub(crate) const CHANNEL: u8 = b'C';
-/// Everything is said; fork the spawner.
+/// Everything is said; the keeper must fork the spawner.
 pub(crate) const SERVE: u8 = b'S';
-/// While the spawner serves: have the profiles read anew.
+/// While the spawner serves: read the profiles again.
 pub(crate) const REVISE: u8 = b'R';
 /// While the spawner serves: the number of the profile that follows.
 pub(crate) const FIND: u8 = b'F';
 
-/// What the keeper says to a profile.
+/// The keeper's answer to a profile.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Defined(u32),
@@ -82,18 +89,18 @@ struct Keeper {
 /// The spawner that serves.
 struct Serving {
     pid: Pid,
-    /// On which it is told of profiles.
+    /// The socket on which the keeper tells the spawner of profiles.
     line: OwnedFd,
 }
 
-/// Whose end was waited for.
+/// The process that has gone.
 #[derive(PartialEq, Eq)]
 enum Gone {
     Spawner,
     Server,
 }
 
-/// What the keeper's process does.
+/// The main function of the keeper's process.
 pub(crate) fn run(control: OwnedFd, reviser: Option<Reviser>) -> ! {
     process::settle(c"vermeil-keeper");
     let kept = keep(control, reviser);
@@ -120,9 +127,10 @@ fn keep(control: OwnedFd, reviser: Option<Reviser>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Keeps nothing of the server but the control socket and standard error, and a session that no terminal signals.
+/// Keeps only the control socket and standard error from the server, and starts a session that no
+/// terminal signals.
 fn stand_alone(control: &OwnedFd) -> Result<(), Errno> {
-    // A child is never the leader of its group.
+    // The call cannot fail, because a forked child is never the leader of its process group.
     setsid()?;
     set_child_subreaper(Some(getpid()))?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -137,7 +145,8 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Keeper {
-    /// Takes profiles and channels until the spawner is to be forked; says whether it is.
+    /// Takes profiles and channels until the server asks for the spawner; returns whether the
+    /// server did.
     fn prepare(&mut self) -> Result<bool, Errno> {
         let mut buffer = vec![0; REQUEST_BYTES_MAX];
         loop {
@@ -170,11 +179,11 @@ impl Keeper {
         Verdict::Defined(u32::try_from(self.profiles.len() - 1).expect("as many as fit memory"))
     }
 
-    /// Forks a spawner and waits for its end; says whether another is needed.
+    /// Forks a spawner and waits for its end; returns whether another is needed.
     fn serve(&mut self) -> Result<bool, Errno> {
         self.generation = self.generation.wrapping_add(1);
         let start = Instant::now();
-        // Without room for a process now, there may be some after a pause.
+        // If there is no room for a process now, there may be room after a pause.
         if let Ok(spawner) = self.fork_spawner() {
             if self.watch(&spawner)? == Gone::Server {
                 return Ok(false);
@@ -201,7 +210,7 @@ impl Keeper {
 
     fn be_spawner(&self, line: OwnedFd) -> io::Result<()> {
         let channels = self.channels.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>()?;
-        // The keeper's own, whose values this process never drops.
+        // These are the keeper's descriptors, and this process never drops their owners.
         process::close_all_but(channels.iter().chain([self.stall.descriptor(), &line]))?;
         Ok(spawner::run(self.profiles.clone(), channels, line, &self.stall, self.generation)?)
     }
@@ -229,7 +238,7 @@ impl Keeper {
         }
     }
 
-    /// Kills what stands in the spawner's way.
+    /// Kills stopped children that block the spawner.
     fn look(&self, spawner: &Serving) {
         self.stall.look(spawner.pid, SPAWNER_NAME.to_str().expect("ASCII"));
     }
@@ -254,7 +263,7 @@ impl Keeper {
         self.numbers.find(&profile).ok_or(DefineError::Unlisted { root: profile.root })
     }
 
-    /// Adds the profiles there are now, all or none; gives how many there are then.
+    /// Adds the current profiles, all or none; returns the number of profiles.
     fn revise(&mut self, spawner: &Serving) -> Result<u32, DefineError> {
         let Some(reviser) = &self.reviser else {
             return Err(DefineError::Unreadable("nothing says what there may be".to_owned()));
@@ -270,7 +279,8 @@ impl Keeper {
             return Err(DefineError::Unreadable(full));
         }
         if new.iter().any(|profile| self.tell(spawner, profile).is_err()) {
-            // It may have some of them: the next one has all from its start.
+            // The spawner may have some of the profiles. The next spawner has all of them from its
+            // start.
             let _ = kill_process(spawner.pid, Signal::KILL);
         }
         self.profiles.extend(new);
@@ -283,11 +293,11 @@ impl Keeper {
             .map_err(|errno| DefineError::Keeper(errno.into()))
     }
 
-    /// Kills all that is left below this process, until nothing is or [`KILL_PATIENCE`] is over.
+    /// Kills all descendants of this process, until none is left or [`KILL_PATIENCE`] is over.
     fn kill_descendants(&self) {
         let deadline = Instant::now() + KILL_PATIENCE;
         loop {
-            // Orphans come one generation after the other.
+            // Orphans arrive one generation after the other.
             for child in process::children() {
                 let _ = kill_process(child, Signal::KILL);
             }
@@ -303,7 +313,7 @@ impl Keeper {
     }
 }
 
-/// Waits until one of them is readable.
+/// Waits until a descriptor is readable.
 fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Errno> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)).collect();
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());

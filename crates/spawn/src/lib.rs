@@ -1,27 +1,32 @@
 //! The small process that starts other processes, and its client.
 //!
-//! `fork` copies the page tables of the process that calls it, and even `vfork` copies its table of descriptors: a server
-//! that holds gigabytes and thousands of connections pays milliseconds for each program. So a server calls [`start`]
-//! before it grows. That forks the **keeper**, which waits for [`Profile`]s and then forks the **spawner**:
+//! `fork` copies the page tables of the calling process, and even `vfork` copies its table of
+//! descriptors. Therefore a server that holds gigabytes and thousands of connections pays
+//! milliseconds for each program. So a server calls [`start`] before the server grows. That call
+//! forks the **keeper**, which waits for [`Profile`]s and then forks the **spawner**:
 //!
 //! ```text
 //! server ── control ──▶ keeper ── forks, and forks again when it is killed ──▶ spawner ── clone, exec ──▶ program
 //!    └───────────────────────── one channel per core, outlives spawners ─────────▶┘
 //! ```
 //!
-//! A [`Request`] names a profile, never a user or a limit: what programs may be is said before the server listens to
-//! anybody, and read anew by the keeper alone ([`Reviser`]), so that whoever takes the server over cannot start what was
-//! never allowed. Descriptors for standard input, output and error travel with the request. A program is the leader of a
-//! process group, and of a session too if it is another user's; its group ends with it, when it is killed, when its time
-//! is up, and with the server.
+//! A [`Request`] names a profile, never a user or a limit. The server defines the allowed programs
+//! before the server listens. Later only the keeper reads them again ([`Reviser`]). So an attacker
+//! that takes over the server cannot start a program that was never allowed. Descriptors for
+//! standard input, output and error travel with the request. A program is the leader of a process
+//! group, and of a session too if the program runs as another user. The group ends when the program
+//! ends or is killed, when its time is up, and when the server ends.
 //!
-//! Forked rather than executed anew: a fork shares the pages of the program that are already relocated, needs no
-//! protocol of its own for what it inherits, and its private memory is smaller by the size of those relocations.
+//! The keeper and the spawner are forked, not executed anew. A fork shares the relocated pages of
+//! the server's binary, and needs no protocol for the inherited data. The private memory of a fork
+//! is smaller by the size of those relocations.
 //!
-//! A process for another job of the server, without programs, is forked in the same way ([`fork_beside`]).
+//! A process for another job of the server, without programs, is forked in the same way
+//! ([`fork_beside`]).
 //!
-//! Reading order: [`Profile`] (who and within what), [`Request`], [`Channel`] (the client), `spawner` (the loop), `cradle`, `child`
-//! (between clone and exec), [`check`] (which programs are refused), `keeper`, `revise`, `beside`. Must never hold what a server holds.
+//! Reading order: [`Profile`] (user and limits), [`Request`], [`Channel`] (the client), `spawner`
+//! (the loop), `cradle`, `child` (between clone and exec), [`check`] (which programs are refused),
+//! `keeper`, `revise`, `beside`. The keeper and the spawner must never hold the server's data.
 //! Tested with real processes in `tests/processes.rs`.
 
 mod beside;

@@ -1,7 +1,9 @@
-//! Finding a program below the root and judging every name on the way (`check.rs`), without following links.
+//! Finding a program below the root and judging every name on the way (`check.rs`), without
+//! following links.
 //!
-//! The folder that was judged is held open, and is the one the program starts in. The program itself is executed by its
-//! path: between the judgement and that, only those may have changed it who may change it anyway.
+//! The spawner holds the judged folder open, and the program starts in that folder. The spawner
+//! executes the program by its path. Between the judgement and the exec, only users that are
+//! allowed to change the program can change it.
 
 use crate::{
     check::{self, Found, Kind, Refusal},
@@ -20,18 +22,18 @@ use std::{
 
 /// A program that may be started.
 pub(crate) struct Program {
-    /// The folder it stands in.
+    /// The program's folder.
     pub(crate) folder: OwnedFd,
-    /// What to execute.
+    /// The path to execute.
     pub(crate) path: PathBuf,
 }
 
-/// A program that may not, with the path of what is in its way.
+/// A refused program: the path of the offending entry, and the fault.
 pub(crate) type Refused = (PathBuf, Fault);
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens a folder that is trusted by its name.
+/// Opens a folder whose name is trusted.
 pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd> {
     openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
@@ -63,7 +65,7 @@ pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Re
         }
     }
     path.push(last);
-    // Executed by its path, so it need not be held open.
+    // The program is executed by its path, so no descriptor of the program is held open.
     let program = statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(at(Step::Look))
         .and_then(|program| Ok(check::program(found(&program), runs_as)?));
@@ -73,7 +75,7 @@ pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Re
     }
 }
 
-/// Finds a program that is trusted by its name, links and all, and judges what it is.
+/// Finds a program whose name is trusted, follows its links, and judges the target.
 pub(crate) fn listed(path: &Path, runs_as: u32) -> std::result::Result<Program, Refused> {
     let real =
         path.canonicalize().map_err(|source| (path.to_owned(), Fault::Step { step: Step::Look, source }))?;

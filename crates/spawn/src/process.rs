@@ -1,4 +1,5 @@
-//! What a process does to itself and its children beside starting programs: forking, signals, ends.
+//! Calls by which a process affects itself and its children, except starting programs: forking,
+//! signals, ends.
 
 #![allow(unsafe_code)]
 
@@ -31,13 +32,15 @@ pub(crate) enum Forked {
 /// Forks.
 ///
 /// # Errors
-/// What the system says.
+///
+/// The error of the system.
 ///
 /// # Panics
-/// In a process that has other threads, of which the child would have none.
+///
+/// In a process that has other threads, because the child would have none of those threads.
 pub(crate) fn fork() -> io::Result<Forked> {
     assert_eq!(threads()?, 1, "only a process of one thread is forked");
-    // SAFETY: this process has one thread, so nothing of it is left behind half done in the child.
+    // SAFETY: this process has one thread, so no operation is left half done in the child.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
@@ -50,7 +53,8 @@ pub(crate) fn threads() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Closes every descriptor above the standard ones but these. Whoever owned the others must not use or drop them.
+/// Closes every descriptor except the standard descriptors and `kept`. The owners of the closed
+/// descriptors must not use or drop them.
 pub(crate) fn close_all_but(kept: impl IntoIterator<Item: AsFd>) -> io::Result<()> {
     let mut kept: Vec<u32> = kept.into_iter().map(|fd| fd.as_fd().as_raw_fd().unsigned_abs()).collect();
     kept.sort_unstable();
@@ -65,33 +69,35 @@ pub(crate) fn close_all_but(kept: impl IntoIterator<Item: AsFd>) -> io::Result<(
 }
 
 fn close_range(first: u32, last: u32) -> io::Result<()> {
-    // SAFETY: the caller of `close_all_but` has a process of its own, in which nobody uses them.
+    // SAFETY: the caller of `close_all_but` has a process of its own, in which no code uses these
+    // descriptors.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Ends this process at once, running nothing that its parent left registered.
+/// Ends this process at once, without the exit handlers that its parent registered.
 pub(crate) fn exit(code: c_int) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
 }
 
-/// Takes on a name for `ps`, blocks all signals, which children must unblock, and sets all to their defaults, which
-/// programs inherit.
+/// Sets the process name for `ps`, blocks all signals, which children must unblock, and resets all
+/// dispositions, which programs inherit.
 pub(crate) fn settle(name: &CStr) {
-    // A name is a courtesy.
+    // The name is only for the operator, so a failure does no harm.
     let _ = rustix::thread::set_name(name);
-    // SAFETY: the set is filled before it is read; dispositions are those the kernel starts processes with.
+    // SAFETY: the set is filled before it is read; the dispositions are the kernel's initial ones.
     unsafe {
         let mut all: libc::sigset_t = mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const all, ptr::null_mut());
-        // Not by the C library, which leaves the two that it uses itself as they are.
+        // This bypasses the C library, because the C library does not reset the two signals that it
+        // uses itself.
         let default = [0u64; KERNEL_SIGACTION_WORDS];
         for signal in 1..=SIGNAL_MAX {
-            // Refused for those that cannot be handled anyway.
+            // The kernel refuses the signals that cannot be handled; that is harmless.
             libc::syscall(libc::SYS_rt_sigaction, signal, &raw const default, 0, SIGNAL_SET_BYTES);
         }
     }
@@ -99,7 +105,7 @@ pub(crate) fn settle(name: &CStr) {
 
 /// A descriptor that is readable when a child has ended. The signal must be blocked.
 pub(crate) fn child_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is filled before it is read; the descriptor is new and nobody else's.
+    // SAFETY: the set is filled before it is read; the descriptor is new and has no other owner.
     unsafe {
         let mut set: libc::sigset_t = mem::zeroed();
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
@@ -110,14 +116,15 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Forgets the signals that have come.
+/// Discards the pending signals.
 pub(crate) fn drain(signals: &OwnedFd) {
     let mut buffer = [0; 1024];
     while rustix::io::read(signals, &mut buffer).is_ok_and(|read| read == buffer.len()) {}
 }
 
-/// The child that the next signal is about, if one has come. Of several whose ends came before it was heard it names one, which
-/// may have been waited for meanwhile.
+/// The child that the next signal names, if a signal is pending. When several children end before
+/// the signal is read, the signal names only one of these children. That child may have been waited
+/// for already.
 pub(crate) fn named_child(signals: &OwnedFd) -> Option<Pid> {
     let mut signal = [0; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::read(signals, &mut signal).ok()?;
@@ -125,19 +132,19 @@ pub(crate) fn named_child(signals: &OwnedFd) -> Option<Pid> {
     Pid::from_raw(i32::from_ne_bytes(*pid))
 }
 
-/// A child that has ended and was not waited for, so its number is still its own.
+/// A child that has ended and was not waited for, so its number is not reused yet.
 pub(crate) struct Ended {
     pub(crate) pid: Pid,
     pub(crate) end: End,
     pub(crate) usage: Usage,
 }
 
-/// The end of this child, if it has come.
+/// The end of this child, if the child has ended.
 pub(crate) fn end_of(pid: Pid) -> Option<Ended> {
     ended(libc::P_PID, pid.as_raw_nonzero().get().unsigned_abs())
 }
 
-/// The end of any child. The kernel looks at all children for it, one after the other.
+/// The end of any child. The kernel scans all children, one after the other.
 pub(crate) fn next_end() -> Option<Ended> {
     ended(libc::P_ALL, 0)
 }
@@ -146,8 +153,8 @@ fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Ended> {
     // SAFETY: all zeroes is a value of either.
     let (mut info, mut used): (libc::siginfo_t, libc::rusage) = unsafe { mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // Not by the C library, which does not ask what was used.
-    // SAFETY: both are ours to be written to; the first stays zero when there is none.
+    // This bypasses the C library, because its `waitid` does not return the resource usage. SAFETY:
+    // both values are local and writable; the first stays zero when no child has ended.
     let (pid, status) = unsafe {
         libc::syscall(libc::SYS_waitid, which, id, &raw mut info, options, &raw mut used);
         (Pid::from_raw(info.si_pid())?, info.si_status())
@@ -164,7 +171,8 @@ fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Ended> {
     })
 }
 
-/// Children of this process, orphans it has adopted included; none where the kernel does not list them.
+/// Children of this process, including adopted orphans; none where the kernel does not list
+/// children.
 pub(crate) fn children() -> Vec<Pid> {
     children_of(getpid())
 }

@@ -1,23 +1,26 @@
-//! Who a program runs as and within what: the part of starting a program that is decided before a server serves.
+//! The user and the limits of a program: the part of starting a program that is decided before a
+//! server serves.
 //!
-//! Plain data, sent once to the keeper (`wire.rs`). Leaves out making it true (`child.rs`, `cgroup.rs`, `confine.rs`).
+//! Plain data, sent once to the keeper (`wire.rs`). Leaves out applying the profile (`child.rs`,
+//! `cgroup.rs`, `confine.rs`).
 
 use crate::wire::{Malformed, Reader, Writer};
 use rustix::process::Resource;
 use std::path::PathBuf;
 
-/// Number of a [`Profile`] that was defined; requests name it.
+/// Number of a defined [`Profile`], named by requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProfileId(pub(crate) u32);
 
-/// Who programs run as and within what, for one site.
+/// The user and the limits of programs, for one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The folder below which programs stand, absolute.
     pub root: PathBuf,
     /// Programs elsewhere that may be started too, absolute, such as interpreters. Named by their position.
     pub listed: Vec<PathBuf>,
-    /// Who programs run as; as the spawner itself if nothing is said, which is refused to the superuser.
+    /// The user that programs run as. Without an identity programs run as the spawner's user, which
+    /// is refused to the superuser.
     pub identity: Option<Identity>,
     /// Bounds the kernel enforces for each process.
     pub limits: ResourceLimits,
@@ -25,17 +28,17 @@ pub struct Profile {
     pub cgroup: Option<Cgroup>,
     /// Whether programs may gain privileges by executing others.
     pub new_privileges: NewPrivileges,
-    /// The part of the file system that programs reach, if it is bounded.
+    /// The part of the file system that programs reach, if access is bounded.
     pub confinement: Option<Confinement>,
-    /// Permissions that files made by programs lack. Default 0o022, as suexec has it.
+    /// Permissions that files made by programs lack. Default 0o022, as in suexec.
     pub umask: u32,
-    /// Whether descriptor 3 is standard input too. php-fpm replaces its standard input before it looks for the socket that
-    /// it was given. Default: no.
+    /// Whether descriptor 3 is standard input too. php-fpm replaces its standard input before
+    /// php-fpm looks for its inherited socket. Default: no.
     pub input_at_3: bool,
 }
 
 impl Profile {
-    /// Programs below `root`, as the process that defines it, with default bounds.
+    /// Programs below `root`, as the user of the defining process, with default bounds.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -51,31 +54,33 @@ impl Profile {
     }
 }
 
-/// User and groups by number. [`Identity::of_user`] finds them by name.
+/// User and groups by number. [`Identity::of_user`] finds the numbers by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The user.
     pub uid: u32,
     /// The primary group.
     pub gid: u32,
-    /// All supplementary groups; those of the server are dropped.
+    /// All supplementary groups; the server's groups are dropped.
     pub groups: Vec<u32>,
 }
 
-/// Bounds of one process by `setrlimit(2)`, soft and hard alike; nothing leaves what the server was started with. A
-/// bound above what the server itself may have is lowered to that.
+/// Bounds of one process by `setrlimit(2)`, soft and hard alike. A limit that is `None` stays as
+/// the server was started with. A bound above the server's own bound is lowered to the server's
+/// bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceLimits {
     /// Bytes of address space (`RLIMIT_AS`).
     pub address_space_bytes: Option<u64>,
     /// Seconds of processor time (`RLIMIT_CPU`).
     pub cpu_seconds: Option<u64>,
-    /// Bytes of the largest file it writes (`RLIMIT_FSIZE`).
+    /// Bytes of the largest file that a process writes (`RLIMIT_FSIZE`).
     pub file_bytes: Option<u64>,
-    /// Descriptors (`RLIMIT_NOFILE`). Default 1,024, the kernel's own: servers raise theirs, and programs that use
-    /// `select(2)` or close all they may have should not pay for it.
+    /// Descriptors (`RLIMIT_NOFILE`). Default 1,024, the kernel's own, because servers raise their
+    /// limit. Programs that use `select(2)`, or close all possible descriptors, should not pay for
+    /// that.
     pub descriptors: Option<u64>,
-    /// Processes of its user, all programs together (`RLIMIT_NPROC`).
+    /// Processes of the user, all programs together (`RLIMIT_NPROC`).
     pub processes: Option<u64>,
     /// Bytes of a core dump (`RLIMIT_CORE`). Default 0: dumps of programs belong into no site.
     pub core_bytes: Option<u64>,
@@ -95,7 +100,7 @@ impl Default for ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// No bounds but those that the server was started with.
+    /// No bounds except those that the server was started with.
     pub const NONE: Self = Self {
         address_space_bytes: None,
         cpu_seconds: None,
@@ -105,7 +110,7 @@ impl ResourceLimits {
         core_bytes: None,
     };
 
-    /// These, and where there is none those of `others`.
+    /// These bounds; each missing bound comes from `others`.
     pub fn or(self, others: Self) -> Self {
         Self {
             address_space_bytes: self.address_space_bytes.or(others.address_space_bytes),
@@ -117,7 +122,7 @@ impl ResourceLimits {
         }
     }
 
-    /// In the order in which they are sent, with the kernel's names.
+    /// The bounds in the order in which they are sent, with the kernel's names.
     pub(crate) fn each(&self) -> [(Resource, Option<u64>); 6] {
         [
             (Resource::As, self.address_space_bytes),
@@ -130,11 +135,11 @@ impl ResourceLimits {
     }
 }
 
-/// A cgroup (version 2). It is made when first needed; its parent must exist and have the controllers that the bounds
-/// need in its `cgroup.subtree_control`.
+/// A cgroup (version 2). The spawner makes the cgroup on first use. Its parent must exist, and must
+/// have the controllers that the bounds need in its `cgroup.subtree_control`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cgroup {
-    /// Its folder, such as `/sys/fs/cgroup/vermeil/example.org`.
+    /// The folder, such as `/sys/fs/cgroup/vermeil/example.org`.
     pub folder: PathBuf,
     /// Bytes of memory, all programs together (`memory.max`).
     pub memory_bytes: Option<u64>,
@@ -149,12 +154,13 @@ pub struct Cgroup {
 pub enum NewPrivileges {
     /// Set-user-ID programs and file capabilities give nothing.
     Refused,
-    /// They work as from a shell, such as `sendmail` in some installations.
+    /// Set-user-ID programs and file capabilities work as from a shell, for example `sendmail` in
+    /// some installations.
     Allowed,
 }
 
-/// What programs reach of the file system, by Landlock; all else is refused to them. Folders count with all below.
-/// [`NewPrivileges`] are then refused.
+/// The paths that programs reach in the file system, by Landlock; all other paths are refused. A
+/// folder includes all entries below. [`NewPrivileges`] are then refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Confinement {
     /// Read and executed.

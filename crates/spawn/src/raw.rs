@@ -1,5 +1,5 @@
-//! System calls past the C library: a child that shares its parent's memory shares its `errno` too, and the C library
-//! offers no `clone3`.
+//! System calls that bypass the C library, because a child that shares its parent's memory shares
+//! the parent's `errno` too. The C library also has no `clone3`.
 
 #![allow(unsafe_code)]
 
@@ -11,12 +11,14 @@ use std::ptr;
 /// Makes a system call of up to four arguments.
 ///
 /// # Errors
-/// What the kernel says.
+///
+/// The error of the kernel.
 ///
 /// # Safety
-/// What the call needs.
+///
+/// The requirements of the system call.
 pub(crate) unsafe fn call(number: c_long, arguments: [usize; 4]) -> Result<isize, Errno> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's responsibility.
     let result = unsafe { raw(number, arguments) };
     match i32::try_from(result) {
         Ok(errno) if (-MAX_ERRNO..0).contains(&errno) => Err(Errno::from_raw_os_error(-errno)),
@@ -30,7 +32,7 @@ const MAX_ERRNO: i32 = 4095;
 #[cfg(target_arch = "x86_64")]
 unsafe fn raw(number: c_long, [first, second, third, fourth]: [usize; 4]) -> isize {
     let result;
-    // SAFETY: a system call clobbers rcx and r11, and what the caller allows it to.
+    // SAFETY: a system call clobbers rcx and r11, and memory that the caller passes for writing.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -49,7 +51,7 @@ unsafe fn raw(number: c_long, [first, second, third, fourth]: [usize; 4]) -> isi
 #[cfg(target_arch = "aarch64")]
 unsafe fn raw(number: c_long, [first, second, third, fourth]: [usize; 4]) -> isize {
     let result;
-    // SAFETY: a system call changes x0, and what the caller allows it to.
+    // SAFETY: a system call changes x0, and memory that the caller passes for writing.
     unsafe {
         std::arch::asm!(
             "svc 0",
@@ -63,10 +65,11 @@ unsafe fn raw(number: c_long, [first, second, third, fourth]: [usize; 4]) -> isi
     result
 }
 
-/// Elsewhere through the C library; an `errno` of the parent's may be wrong for it.
+/// On other architectures the call goes through the C library, so the parent may see a wrong
+/// `errno`.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn raw(number: c_long, [first, second, third, fourth]: [usize; 4]) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's responsibility.
     match unsafe { libc::syscall(number, first, second, third, fourth) } {
         -1 => {
             -(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO).raw_os_error()
@@ -76,11 +79,13 @@ unsafe fn raw(number: c_long, [first, second, third, fourth]: [usize; 4]) -> isi
     }
 }
 
-/// `clone3(2)` for a child on a stack of its own, which the C library does not offer. Gives the child's number, or a
-/// negative error number.
+/// `clone3(2)` for a child on a stack of its own, because the C library does not offer the call.
+/// Returns the child's number, or a negative error number.
 ///
 /// # Safety
-/// `arguments` must give the child a stack, and `child` must not return before that may be given back.
+///
+/// `arguments` must give the child a stack, and `child` must not return before the stack may be
+/// freed.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn clone3(
     arguments: &libc::clone_args,
@@ -88,8 +93,8 @@ pub(crate) unsafe fn clone3(
     argument: *mut c_void,
 ) -> i64 {
     let result;
-    // SAFETY: in the parent this is a system call, which clobbers rcx and r11. The child begins behind it with the same
-    // registers and an empty, aligned stack, calls `child` and ends.
+    // SAFETY: in the parent this is a system call, which clobbers rcx and r11. The child begins
+    // after the call with the same registers and an empty, aligned stack, calls `child` and ends.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -127,8 +132,8 @@ pub(crate) unsafe fn clone3(
     argument: *mut c_void,
 ) -> i64 {
     let result;
-    // SAFETY: in the parent this is a system call, which changes x0 only. The child begins behind it with the same
-    // registers and an empty, aligned stack, calls `child` and ends.
+    // SAFETY: in the parent this is a system call, which changes x0 only. The child begins after
+    // the call with the same registers and an empty, aligned stack, calls `child` and ends.
     unsafe {
         std::arch::asm!(
             "svc 0",
@@ -151,10 +156,11 @@ pub(crate) unsafe fn clone3(
     result
 }
 
-/// As a kernel without it answers.
+/// Answers like a kernel without `clone3`.
 ///
 /// # Safety
-/// None is needed.
+///
+/// No requirements.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) unsafe fn clone3(
     _: &libc::clone_args,

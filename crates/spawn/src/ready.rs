@@ -1,7 +1,9 @@
-//! A profile ready for use: with it an order becomes a [`Plan`], and the plan a process.
+//! A profile ready for use: the profile turns an order into a [`Plan`], and the plan becomes a
+//! process.
 //!
-//! Everything that can be looked up, opened and allocated is, before the child exists. Folders, cgroup and confinement
-//! are opened for each program rather than kept: a server may have thousands of profiles, most of them idle.
+//! The spawner looks up, opens and allocates everything possible before the child exists. Folders,
+//! cgroup and confinement are opened for each program and not kept, because a server may have
+//! thousands of profiles, most of which are idle.
 
 use crate::{
     cgroup::Cgroups,
@@ -30,12 +32,12 @@ use std::{
     sync::Arc,
 };
 
-/// A profile with what is worked out once.
+/// A profile with its precomputed parts.
 pub(crate) struct Ready {
     profile: Profile,
     rules: Arc<Rules>,
     runs_as: u32,
-    /// Whether programs are another user's than the spawner is.
+    /// Whether programs run as another user than the spawner.
     whose: Whose,
 }
 
@@ -48,7 +50,7 @@ enum Whose {
 /// A program that was started.
 pub(crate) struct Started {
     pub(crate) pid: Pid,
-    /// If it was asked for.
+    /// A descriptor of the process, if the request asked for a descriptor.
     pub(crate) descriptor: Option<OwnedFd>,
 }
 
@@ -56,7 +58,7 @@ impl Ready {
     pub(crate) fn new(profile: Profile) -> Self {
         let (own_uid, own_gid) = (geteuid().as_raw(), getegid().as_raw());
         let identity = profile.identity.clone().filter(|identity| {
-            // Whoever is it already, and may not change groups, need not try.
+            // A spawner that runs as the user already, and may not change groups, need not try.
             own_uid == 0 || identity.uid != own_uid || identity.gid != own_gid
         });
         let groups = identity.iter().flat_map(|identity| &identity.groups);
@@ -85,14 +87,14 @@ impl Ready {
         Self { rules: Arc::new(rules), runs_as, whose, profile }
     }
 
-    /// Takes note of what is to be known before any program is started.
+    /// Records the cgroup that must be known before any program is started.
     pub(crate) fn tell(&self, cgroups: &mut Cgroups) {
         if let Some(cgroup) = &self.profile.cgroup {
             cgroups.learn(cgroup);
         }
     }
 
-    /// Starts what `order` asks for, in `cradle`.
+    /// Starts the program of `order` in `cradle`.
     pub(crate) fn start(
         &self,
         order: &Order<'_>,
@@ -126,7 +128,8 @@ impl Ready {
         };
         let started = match (order.told, self.whose) {
             (Told::Nothing, _) => cradle.start(plan, Wait::No, descriptor),
-            // Who could stop it could stop the spawner.
+            // A user that could stop the child could stop the spawner as well, so no timer is
+            // needed.
             (_, Whose::Ours) => cradle.start(plan, Wait::UntilItRuns, descriptor),
             (_, Whose::Others) => stall.watch(|| cradle.start(plan, Wait::UntilItRuns, descriptor)),
         };
@@ -144,7 +147,7 @@ impl Ready {
         }
     }
 
-    /// The folder to run in, if it is another than the program's.
+    /// The folder to run in, unless it is the program's folder.
     fn folder(&self, directory: Directory<'_>) -> Result<Option<OwnedFd>, Refused> {
         let root = &self.profile.root;
         match directory {

@@ -1,6 +1,6 @@
-//! What the spawner says to the server, as values and as bytes.
+//! Messages of the spawner to the server, as values and as bytes.
 //!
-//! Tested below: every value arrives as it was sent, and nothing else is taken for one.
+//! Tested below: every value arrives as sent, and no other bytes are accepted.
 
 use crate::{
     check::Refusal,
@@ -13,44 +13,44 @@ use std::{io, path::PathBuf, time::Duration};
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It returned this code.
+    /// The program returned this code.
     Code(i32),
-    /// This signal ended it.
+    /// This signal ended the program.
     Signal(i32),
-    /// Its time was up, and it was killed.
+    /// The time limit was over, and the spawner killed the program.
     Late,
 }
 
 /// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// How it ended.
+    /// How the program ended.
     pub end: End,
-    /// What it used.
+    /// The resources that the program used.
     pub usage: Usage,
 }
 
-/// What a program used, with those of its children it waited for.
+/// Resources used by a program and by the children that the program waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time in user space.
     pub user: Duration,
     /// Processor time in the kernel.
     pub system: Duration,
-    /// The most memory it had, in bytes.
+    /// The peak memory, in bytes.
     pub memory_bytes_max: u64,
 }
 
 /// A message of the spawner.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// A spawner takes requests; the first of a channel's, and after each restart.
+    /// A spawner takes requests; the first message of a channel, and sent again after each restart.
     Hello { generation: u32 },
     /// The program runs.
     Started { job: u64, pid: u32 },
-    /// It does not.
+    /// The program was not started.
     Failed { job: u64, path: PathBuf, fault: Fault },
-    /// It ran.
+    /// The program ran and has ended.
     Exited { job: u64, exit: Exit },
 }
 

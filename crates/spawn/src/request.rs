@@ -1,7 +1,8 @@
-//! A request for a program: built by the server, straight into the bytes of its message, and read by the spawner.
+//! A request for a program. The server builds the request directly in the bytes of its message, and
+//! the spawner reads the message.
 //!
-//! Strings end with a zero byte, as the kernel wants them: the spawner hands them on where they are. What each is says
-//! the byte before it. Tested below.
+//! Strings end with a zero byte, as the kernel requires, so the spawner passes the strings on in
+//! place. The byte before a string says its kind. Tested below.
 
 use crate::{
     profile::ProfileId,
@@ -26,9 +27,9 @@ const JOB_AT: usize = 8;
 const LIMIT_AT: usize = 16;
 const HEAD_BYTES: usize = 32;
 
-/// What is told when a program runs, besides that it does: nothing, as a rule.
+/// The server wants a descriptor with the news that the program runs. By default the news has none.
 const TOLD_WITH_DESCRIPTOR: u8 = 1;
-/// That it runs is not told.
+/// The server wants no news that the program runs.
 const UNTOLD: u8 = 2;
 
 const PROGRAM: u8 = b'P';
@@ -48,7 +49,7 @@ pub enum Program<'a> {
 /// Which folder a program runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory<'a> {
-    /// The program's own, as CGI has it.
+    /// The program's own folder, as CGI requires.
     OfProgram,
     /// The profile's root.
     Root,
@@ -56,11 +57,11 @@ pub enum Directory<'a> {
     Below(&'a Path),
 }
 
-/// A request for a program. Its environment is what is said here and nothing else.
+/// A request for a program. The environment has only the variables that are added here.
 #[derive(Clone, Debug)]
 pub struct Request {
     bytes: Vec<u8>,
-    /// The first part that cannot be said to the kernel.
+    /// The first part that the kernel cannot represent.
     invalid: Option<&'static str>,
 }
 
@@ -84,7 +85,7 @@ impl Request {
         request
     }
 
-    /// Runs it in another folder than its own.
+    /// Runs the program in another folder than its own.
     pub fn directory(&mut self, directory: Directory<'_>) -> &mut Self {
         match directory {
             Directory::OfProgram => self.bytes[3] = 0,
@@ -97,20 +98,22 @@ impl Request {
         self
     }
 
-    /// Kills it, and its process group, after this time; rounded up to milliseconds.
+    /// Kills the program and its process group after this time; rounded up to milliseconds.
     pub fn time_limit(&mut self, limit: Duration) -> &mut Self {
         let ms = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);
         self.bytes[LIMIT_AT..LIMIT_AT + 8].copy_from_slice(&ms.to_ne_bytes());
         self
     }
 
-    /// Asks for a descriptor of the process, by which its end can be waited for (`pidfd_open(2)`).
+    /// Asks for a descriptor of the process, for waiting on the end of the process
+    /// (`pidfd_open(2)`).
     pub fn with_descriptor(&mut self) -> &mut Self {
         self.bytes[1] = TOLD_WITH_DESCRIPTOR;
         self
     }
 
-    /// That it runs is not told: the next news of it is its end, or why it was not started. This saves waking up for it.
+    /// Suppresses the news that the program runs. The next news is the program's end, or the reason
+    /// why the program was not started. This saves a wake-up.
     pub fn untold(&mut self) -> &mut Self {
         self.bytes[1] = UNTOLD;
         self
@@ -141,24 +144,24 @@ impl Request {
         self
     }
 
-    /// What cannot be said to the kernel, if anything.
+    /// The part that the kernel cannot represent, if there is such a part.
     pub(crate) fn invalid(&self) -> Option<&'static str> {
         self.invalid
     }
 
-    /// The message, still to be addressed.
+    /// The message, still without an address.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Says in a message who asks: the job, and the spawner that it is meant for.
+/// Writes the address into a message: the job, and the generation of the spawner.
 pub(crate) fn address(message: &mut [u8], generation: u32, job: u64) {
     message[GENERATION_AT..GENERATION_AT + 4].copy_from_slice(&generation.to_ne_bytes());
     message[JOB_AT..JOB_AT + 8].copy_from_slice(&job.to_ne_bytes());
 }
 
-/// The message that sends `signal` to a job's process group, still to be addressed.
+/// The message that sends `signal` to a job's process group, still without an address.
 pub(crate) fn kill_message(signal: u8) -> Vec<u8> {
     let mut message = vec![0; JOB_AT + 8];
     message[0] = KILL;
@@ -180,7 +183,7 @@ pub(crate) enum Content<'a> {
     Kill { signal: i32 },
 }
 
-/// What a server wants to know when its program runs.
+/// The news that a server wants when its program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Start,
@@ -251,12 +254,12 @@ impl<'a> Order<'a> {
     }
 }
 
-/// What its program is handed as arguments, its own name left out.
+/// The program's arguments, without the program's own name.
 pub(crate) fn arguments(strings: &[u8]) -> impl Iterator<Item = &CStr> {
     of_kind(strings, ARGUMENT)
 }
 
-/// Its program's environment.
+/// The program's environment.
 pub(crate) fn variables(strings: &[u8]) -> impl Iterator<Item = &CStr> {
     of_kind(strings, VARIABLE)
 }
@@ -265,7 +268,7 @@ fn of_kind(strings: &[u8], wanted: u8) -> impl Iterator<Item = &CStr> {
     each(strings).filter(move |(kind, _)| *kind == wanted).map(|(_, string)| string)
 }
 
-/// The strings with what they are. An empty one, without even that, is passed over.
+/// The strings with their kinds. An empty string, which has no kind byte, is skipped.
 fn each(strings: &[u8]) -> impl Iterator<Item = (u8, &CStr)> {
     strings.split_inclusive(|byte| *byte == 0).filter_map(|string| {
         let (kind, rest) = string.split_first()?;

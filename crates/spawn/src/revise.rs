@@ -1,11 +1,12 @@
-//! What programs there may be, read anew while the server runs: by the keeper, not by the server.
+//! Reading the allowed programs again while the server runs. The keeper does this, not the server.
 //!
-//! A server that somebody has taken over must not say what may be started. So the keeper has from its birth a function
-//! that reads the profiles from where they were read first ([`Reviser`]). When the server asks, a child of the keeper
-//! runs it, with the keeper's rights and on memory that goes with the child; the keeper judges what it found and adds
-//! what is new. The server then learns the numbers of the profiles it can name exactly ([`Revisions::find`]). Nothing is
-//! taken away: requests that are under way have their profiles to the end. Tested with real processes
-//! (`tests/processes/revisions.rs`).
+//! A server under an attacker's control must not decide which programs may start. Therefore the
+//! keeper has from its birth a function that reads the profiles from their original source
+//! ([`Reviser`]). When the server asks, a child of the keeper runs the function, with the keeper's
+//! rights, in memory that is freed with the child. The keeper judges the profiles and adds the new
+//! profiles. The server then learns the numbers of the profiles that the server can name exactly
+//! ([`Revisions::find`]). No profile is removed, because running requests keep their profiles to
+//! the end. Tested with real processes (`tests/processes/revisions.rs`).
 
 use crate::{
     error::DefineError,
@@ -27,38 +28,40 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Reads what programs there may be, or says why that cannot be read. Run in a process of its own.
+/// Reads the allowed programs, or returns the reason why reading failed. Runs in a process of its
+/// own.
 pub type Reviser = Box<dyn Fn() -> Result<Vec<Profile>, String>>;
 
-/// Profiles a keeper has at most, those that nobody needs any more included. Guess: a hundred thousand sites, each changed
-/// ten times. Then only a restart helps.
+/// The maximum number of profiles of a keeper, including profiles that are no longer needed. Guess:
+/// a hundred thousand sites, each changed ten times. Beyond that only a restart helps.
 pub const PROFILES_MAX: usize = 1 << 20;
 
 /// How long reading may take. Guess: a hundred thousand sites are read in a second.
 const READ_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long the server waits for the keeper to have done so.
+/// How long the server waits for the keeper to read the profiles.
 const REVISE_PATIENCE: Duration = Duration::from_secs(25);
 
-/// How long the keeper or the spawner may take to answer. Guess: they answer in a millisecond.
+/// How long the keeper or the spawner may take to answer. Guess: an answer takes a millisecond.
 pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Between two looks at what may stand in the spawner's way meanwhile.
+/// The interval between two checks for stopped children that block the spawner.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What `ps` calls the child that reads.
+/// The name of the reading child in `ps`.
 const READER_NAME: &std::ffi::CStr = c"vermeil-reread";
 
-/// What the child says: a profile, why there are none, or that there are no more.
+/// Messages of the child: a profile, the reason for a failure, or the end of the list.
 const PROFILE: u8 = b'P';
 const TROUBLE: u8 = b'E';
 const DONE: u8 = b'.';
 
-/// The server's way to have profiles read anew.
+/// The server's handle for reading the profiles again.
 #[derive(Debug)]
 pub struct Revisions {
     control: OwnedFd,
-    /// An answer did not come in time. It may come yet, and would be taken for that to the next question.
+    /// An answer did not come in time. The late answer may still come, and would be taken for the
+    /// answer to the next question.
     is_lost: bool,
 }
 
@@ -67,10 +70,12 @@ impl Revisions {
         Self { control, is_lost: false }
     }
 
-    /// Has the keeper read what programs there may be.
+    /// Has the keeper read the allowed programs.
     ///
     /// # Errors
-    /// They cannot be read, or one of them cannot be had or should not; nothing has changed then.
+    ///
+    /// The programs cannot be read, or a profile is not available or is refused. No profile has
+    /// changed then.
     pub fn read(&mut self) -> Result<(), DefineError> {
         match self.ask(&[REVISE], REVISE_PATIENCE)? {
             Verdict::Defined(_) => Ok(()),
@@ -81,7 +86,8 @@ impl Revisions {
     /// The number of a profile that was read.
     ///
     /// # Errors
-    /// The keeper has read none like it.
+    ///
+    /// The keeper has read no equal profile.
     pub fn find(&mut self, profile: &Profile) -> Result<ProfileId, DefineError> {
         match self.ask(&message(FIND, profile)?, ANSWER_PATIENCE)? {
             Verdict::Defined(number) => Ok(ProfileId(number)),
@@ -89,7 +95,7 @@ impl Revisions {
         }
     }
 
-    /// The same for several profiles, which are read once.
+    /// The same for several profiles, with a single read.
     pub fn rereading(&mut self) -> Rereading<'_> {
         Rereading { revisions: self, is_read: false }
     }
@@ -110,7 +116,8 @@ impl Revisions {
     }
 }
 
-/// Finds profiles, once what programs there may be was read anew. Nothing is read if none is asked for.
+/// Finds profiles after the keeper has read the allowed programs again. The keeper reads nothing if
+/// the caller looks for no profile.
 #[derive(Debug)]
 pub struct Rereading<'r> {
     revisions: &'r mut Revisions,
@@ -143,7 +150,7 @@ pub(crate) fn message(word: u8, profile: &Profile) -> Result<Vec<u8>, DefineErro
     Ok(message)
 }
 
-/// The keeper's profiles by what they say, once it was asked for them.
+/// The keeper's profiles by their content. The index is filled on the first query.
 #[derive(Default)]
 pub(crate) struct Numbers {
     by_bytes: HashMap<Vec<u8>, u32>,
@@ -151,7 +158,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Of all `profiles`, in their order.
+    /// Records all `profiles`, in their order.
     pub(crate) fn learn(&mut self, profiles: &[Profile]) {
         for (number, profile) in profiles.iter().enumerate().skip(self.learned) {
             self.by_bytes.insert(bytes_of(profile), u32::try_from(number).expect("bounded"));
@@ -170,7 +177,8 @@ fn bytes_of(profile: &Profile) -> Vec<u8> {
     to.into_bytes()
 }
 
-/// In the keeper: has a child read the profiles; calls `meanwhile` every few milliseconds until it has.
+/// In the keeper: has a child read the profiles; calls `meanwhile` every few milliseconds until the
+/// child is done.
 pub(crate) fn read(reviser: &Reviser, mut meanwhile: impl FnMut()) -> Result<Vec<Profile>, DefineError> {
     let system = |errno: Errno| DefineError::Keeper(errno.into());
     let (line, theirs) = socket::pair().map_err(system)?;
@@ -184,7 +192,7 @@ pub(crate) fn read(reviser: &Reviser, mut meanwhile: impl FnMut()) -> Result<Vec
     };
     drop(theirs);
     let read = collect(&line, &mut meanwhile);
-    // Waited for with all other children, by the keeper's loop.
+    // The keeper's loop waits for this child, as for all other children.
     let _ = kill_process(child, Signal::KILL);
     read
 }
@@ -217,7 +225,8 @@ fn collect(line: &OwnedFd, meanwhile: &mut impl FnMut()) -> Result<Vec<Profile>,
         let received = match socket::receive(line.as_fd(), &mut buffer) {
             Ok(Some(received)) => received,
             Err(Errno::AGAIN) if Instant::now() < deadline => {
-                // Nothing or something: the next turn finds out.
+                // The result is ignored, because the next turn finds out whether there is a
+                // message.
                 let _ = socket::wait(line.as_fd(), PollFlags::IN, LOOK);
                 meanwhile();
                 continue;

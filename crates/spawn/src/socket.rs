@@ -1,6 +1,7 @@
-//! Messages with descriptors over `SOCK_SEQPACKET`: each arrives whole or not at all, and ends are noticed.
+//! Messages with descriptors over `SOCK_SEQPACKET`. Each message arrives whole or not at all, and
+//! the end of a connection is noticed.
 //!
-//! Tested by everything that is built on it.
+//! Tested by all code that uses this module.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -23,7 +24,8 @@ pub const DESCRIPTORS_MAX: usize = 64;
 /// Two ends that do not block and that no program inherits.
 ///
 /// # Errors
-/// Out of descriptors.
+///
+/// When there are no descriptors left.
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
@@ -31,8 +33,9 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
 /// Sends one message, with at most [`DESCRIPTORS_MAX`] descriptors.
 ///
 /// # Errors
-/// [`Errno::AGAIN`] when there is no room for it now, [`Errno::MSGSIZE`] when there never is, [`Errno::PIPE`] when the other
-/// end is closed.
+///
+/// [`Errno::AGAIN`] when there is no room now, [`Errno::MSGSIZE`] when the message can never fit,
+/// [`Errno::PIPE`] when the other end is closed.
 pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -49,10 +52,11 @@ pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     Ok(())
 }
 
-/// As [`send`], waiting for room as long as `patience` lasts.
+/// As [`send`], waiting for room up to `patience`.
 ///
 /// # Errors
-/// As there; [`Errno::TIMEDOUT`] when there was none.
+///
+/// As [`send`]; [`Errno::TIMEDOUT`] when there was no room.
 pub(crate) fn say(
     to: BorrowedFd<'_>,
     bytes: &[u8],
@@ -63,10 +67,12 @@ pub(crate) fn say(
     send(to, bytes, descriptors)
 }
 
-/// As [`receive`], waiting for a message as long as `patience` lasts; gives its length.
+/// As [`receive`], waiting for a message up to `patience`; returns the message's length.
 ///
 /// # Errors
-/// As there; [`Errno::TIMEDOUT`] when none came, [`Errno::PIPE`] when the other end is closed.
+///
+/// As [`receive`]; [`Errno::TIMEDOUT`] when no message came, [`Errno::PIPE`] when the other end is
+/// closed.
 pub(crate) fn hear(from: BorrowedFd<'_>, buffer: &mut [u8], patience: Duration) -> Result<usize> {
     wait(from, PollFlags::IN, patience)?;
     match receive(from, buffer)? {
@@ -75,9 +81,10 @@ pub(crate) fn hear(from: BorrowedFd<'_>, buffer: &mut [u8], patience: Duration) 
     }
 }
 
-/// Waits until something can be sent or received.
+/// Waits until the socket is ready for `flags`.
 ///
 /// # Errors
+///
 /// [`Errno::TIMEDOUT`] when `patience` was over first.
 pub(crate) fn wait(socket: BorrowedFd<'_>, flags: PollFlags, patience: Duration) -> Result<()> {
     let mut polled = [PollFd::new(&socket, flags)];
@@ -88,19 +95,20 @@ pub(crate) fn wait(socket: BorrowedFd<'_>, flags: PollFlags, patience: Duration)
     }
 }
 
-/// A message that was received; its descriptors are closed unless taken.
+/// A received message; its descriptors are closed unless the caller takes them.
 #[derive(Debug, Default)]
 pub struct Received {
-    /// How long it is.
+    /// The length of the message.
     pub bytes: usize,
-    /// What came with it.
+    /// The descriptors that came with the message.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Receives one message into `buffer`; nothing if the other end is closed.
+/// Receives one message into `buffer`; returns `None` if the other end is closed.
 ///
 /// # Errors
-/// [`Errno::AGAIN`] when there is none, [`Errno::MSGSIZE`] when it does not fit.
+///
+/// [`Errno::AGAIN`] when there is no message, [`Errno::MSGSIZE`] when the message does not fit.
 pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Received>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -115,7 +123,7 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Receive
     if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(Errno::MSGSIZE);
     }
-    // Nobody here sends empty messages.
+    // No process here sends empty messages, so an empty message is the end of the connection.
     if message.bytes == 0 {
         return Ok(None);
     }

@@ -1,10 +1,14 @@
-//! The spawner's loop: requests in, programs started, their ends told.
+//! The spawner's loop: takes requests, starts programs, reports their ends.
 //!
-//! One thread, one epoll over the channels and the signal of children's ends: a descriptor of each process, made, watched
-//! and closed, takes a tenth of a start. A program that ended takes its process group with it; a channel that closed takes
-//! its programs. When all are closed the server has gone, and so goes the spawner. Answers that find no room wait, and
-//! their channel's requests with them. Leaves out what happens between clone and exec (`cradle.rs`, `child.rs`). Tested with
-//! real processes (`tests/processes`).
+//! The spawner has one thread and one epoll over the channels and the signal of children's ends. A
+//! descriptor for each process was tried and lost, because making, watching and closing the
+//! descriptor takes a tenth of a start. When a program ends, the spawner kills its process group.
+//! When a channel is closed, the spawner kills the channel's programs. When all channels are
+//! closed, the server has gone, and the spawner ends.
+//!
+//! Answers wait when their channel is full, and the channel's requests wait with them. Leaves out
+//! the steps between clone and exec (`cradle.rs`, `child.rs`). Tested with real processes
+//! (`tests/processes`).
 
 use crate::{
     cgroup::Cgroups,
@@ -45,16 +49,16 @@ const EVENTS_MAX: usize = 128;
 /// Empty cradles that are kept, each of some pages. Guess: as many programs as begin at once.
 const CRADLES_MAX: usize = 16;
 
-/// The event of the keeper's line. Others are of the channel of that number.
+/// The event of the keeper's socket. Any other event is the number of a channel.
 const OF_KEEPER: u64 = u64::MAX;
 /// The event of children's ends.
 const OF_CHILDREN: u64 = OF_KEEPER - 1;
 
-/// The spawner's end of a channel, and the answers that found no room.
+/// The spawner's end of a channel, and the answers that wait for room.
 struct Line {
     socket: OwnedFd,
     unsent: VecDeque<(Reply, Option<OwnedFd>)>,
-    /// Whether room is waited for, rather than requests.
+    /// Whether the epoll waits for room, not for requests.
     is_full: bool,
 }
 
@@ -62,7 +66,7 @@ struct Spawner<'k> {
     generation: u32,
     ready: Vec<Ready>,
     cgroups: Cgroups,
-    /// On which the keeper tells of profiles, until it has gone.
+    /// The socket on which the keeper sends profiles, until the keeper has gone.
     keeper: Option<OwnedFd>,
     lines: Vec<Option<Line>>,
     jobs: Jobs,
@@ -70,7 +74,7 @@ struct Spawner<'k> {
     /// Readable when children have ended.
     signals: OwnedFd,
     sweep: Sweep,
-    /// Empty ones.
+    /// Empty cradles for reuse.
     cradles: Vec<Cradle>,
     stall: &'k StallTimer,
 }
@@ -78,7 +82,8 @@ struct Spawner<'k> {
 /// Serves `channels` until all are closed.
 ///
 /// # Errors
-/// When there are no descriptors for it.
+///
+/// When there are no descriptors left for the epoll.
 pub(crate) fn run(
     profiles: Vec<Profile>,
     channels: Vec<OwnedFd>,
@@ -149,14 +154,14 @@ impl<'k> Spawner<'k> {
         })
     }
 
-    /// Takes the profiles that the keeper tells of.
+    /// Takes the profiles that the keeper sends.
     fn hear_keeper(&mut self) {
-        // Seldom, so its memory is not kept.
+        // Messages of the keeper are rare, so the buffer is not kept.
         let mut buffer = vec![0; REQUEST_BYTES_MAX];
         while let Some(keeper) = &self.keeper {
             match socket::receive(keeper.as_fd(), &mut buffer) {
                 Ok(Some(received)) => {
-                    // It has judged them, and they are its own words.
+                    // The keeper has judged these profiles and has written the bytes itself.
                     let profile = buffer[..received.bytes].split_first();
                     let profile = profile.and_then(|(_, bytes)| Profile::read(&mut Reader::new(bytes)).ok());
                     let ready = Ready::new(profile.expect("the keeper's own words"));
@@ -169,7 +174,7 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Kills what is late; gives how long until there is more to do.
+    /// Kills programs past their deadline; returns the time until the next deadline or sweep.
     fn next_deadline(&mut self) -> Option<Timespec> {
         let sweep = self.sweep.due();
         if sweep.is_none() && self.jobs.has_no_deadline() {
@@ -178,12 +183,12 @@ impl<'k> Spawner<'k> {
         let now = Instant::now();
         let late = self.jobs.kill_late(now);
         let left = late.into_iter().chain(sweep).min()?.saturating_duration_since(now);
-        // Rounded up by epoll, or the loop would turn until the moment has come.
+        // Rounded up as epoll rounds, because otherwise the loop would spin until the deadline.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
     }
 
-    /// Sends what waits on a channel, or takes a request from it. If there are more, the next look at the epoll says so,
-    /// which costs less than to find that there are none.
+    /// Sends the waiting answers of a channel, or takes a request from it. If there are more
+    /// requests, the next epoll says so. That costs less than a read that finds no request.
     fn serve(&mut self, channel: usize, buffer: &mut [u8]) {
         if !self.send_unsent(channel) {
             return;
@@ -191,7 +196,8 @@ impl<'k> Spawner<'k> {
         let Some(line) = &self.lines[channel] else { return };
         match socket::receive(line.socket.as_fd(), buffer) {
             Ok(Some(received)) => self.take(channel, &buffer[..received.bytes], received.descriptors),
-            // Too long, or no descriptor was free for what came with it: whoever sent it waits in vain, in its limits.
+            // The message was too long, or no descriptor was free. The sender gets no answer, and
+            // its own time limit ends the wait.
             Err(Errno::AGAIN | Errno::MSGSIZE) => {}
             Ok(None) | Err(_) => self.close(channel),
         }
@@ -199,7 +205,8 @@ impl<'k> Spawner<'k> {
 
     fn take(&mut self, channel: usize, bytes: &[u8], descriptors: Vec<OwnedFd>) {
         let Ok(message) = Message::read(bytes) else { return };
-        // Meant for a spawner that has died: the server has given it up when it hears of us.
+        // The request is for a spawner that has died. The server gives the request up when the
+        // server hears of this spawner.
         if message.generation != self.generation {
             return;
         }
@@ -223,7 +230,8 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Starts a program; gives its process, and a descriptor of it if that was asked for.
+    /// Starts a program; returns its process, and a descriptor if the request asked for a
+    /// descriptor.
     fn start(
         &mut self,
         asker: Asker,
@@ -236,7 +244,7 @@ impl<'k> Spawner<'k> {
         };
         let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         if order.profile as usize >= self.ready.len() {
-            // The keeper tells us before it tells the server.
+            // The keeper tells the spawner of a profile before the keeper tells the server.
             self.hear_keeper();
         }
         let ready =
@@ -245,7 +253,7 @@ impl<'k> Spawner<'k> {
         let started = ready.start(order, stdio, &mut cradle, &mut self.cgroups, self.stall);
         let cradle = match (&started, order.told) {
             (Ok(_), Told::Nothing) => Some(cradle),
-            // Its child has left, or there was none.
+            // The child no longer uses the cradle, or there was no child.
             _ => {
                 self.keep(cradle);
                 None
@@ -263,7 +271,7 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Tells the end of the program that a signal is about. It may be for several.
+    /// Reports the end of the program that a signal names. A signal may stand for several children.
     fn hear_children(&mut self) {
         if let Some(pid) = process::named_child(&self.signals)
             && let Some(ended) = process::end_of(pid)
@@ -273,7 +281,7 @@ impl<'k> Spawner<'k> {
         self.sweep.want();
     }
 
-    /// Tells the ends of all programs that have ended, if it is time to look for them.
+    /// Reports the ends of all ended programs, if a sweep is due.
     fn sweep_if_due(&mut self) {
         let Some(due) = self.sweep.due() else { return };
         let mut now = Instant::now();
@@ -292,11 +300,11 @@ impl<'k> Spawner<'k> {
         self.sweep.done(now, took);
     }
 
-    /// Tells the end of a program that has ended. Only then the kernel is told that it may forget the process, which takes a while:
-    /// whoever asked goes on meanwhile, and what it asks for next comes after.
+    /// Reports the end of a program. Only afterwards the spawner reaps the process, which takes a
+    /// while. The requester continues meanwhile, and its next request is handled after the reaping.
     fn end(&mut self, ended: &Ended) {
         if let Some(job) = self.jobs.remove(ended.pid) {
-            // Its number is still its group's, and nobody else's.
+            // The process is not reaped yet, so its number still names its own group.
             job.signal(Signal::KILL);
             self.tell_end(job, ended);
         }
@@ -329,7 +337,8 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Sends the answers that wait on a channel; says whether it is open and none waits any more.
+    /// Sends the waiting answers of a channel; returns whether the channel is open and no answer
+    /// waits.
     fn send_unsent(&mut self, channel: usize) -> bool {
         let Some(line) = &mut self.lines[channel] else { return false };
         while let Some((reply, descriptor)) = line.unsent.front() {

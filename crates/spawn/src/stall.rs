@@ -1,8 +1,9 @@
-//! Against whoever stops a child between its change of user and its program.
+//! A defence against a user that stops a child between its change of user and its program.
 //!
-//! In that moment the child belongs to a user, who may send it SIGSTOP. Where the spawner waits until the program runs
-//! (`cradle.rs`), it would wait for ever: one hostile user would stop the programs of all. So it sets a timer before such
-//! a clone, which the keeper sees: it kills children of the spawner that are stopped and no program yet.
+//! In that moment the child belongs to a user, and the user may send it SIGSTOP. Where the spawner
+//! waits until the program runs (`cradle.rs`), the spawner would wait for ever. One hostile user
+//! would then stop the programs of all users. So the spawner sets a timer before such a clone. When
+//! the timer runs out, the keeper kills children of the spawner that are stopped before their exec.
 //! Tested in `tests/processes.rs` (`nobody_stops_the_spawner`).
 
 use rustix::{
@@ -12,14 +13,15 @@ use rustix::{
 };
 use std::{fs, os::fd::OwnedFd};
 
-/// How long starting may take before the keeper looks, and how often it looks then. A start takes a tenth of a
-/// millisecond; ten times more than a slow one, so that the keeper sleeps as a rule.
+/// How long a start may take before the keeper looks, and the interval of further looks. A start
+/// takes a tenth of a millisecond. The limit is ten times a slow start, so that the keeper sleeps
+/// as a rule.
 const LOOK_NS: i64 = 10_000_000;
 
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
 
-/// Set by the spawner, seen by the keeper.
+/// The spawner sets the timer, and the keeper reads it.
 pub(crate) struct StallTimer(OwnedFd);
 
 impl StallTimer {
@@ -46,7 +48,7 @@ impl StallTimer {
         debug_assert!(set.is_ok(), "a timer can be set to any time");
     }
 
-    /// In the keeper: kills what stands in `spawner`'s way, if the timer has run out.
+    /// In the keeper: kills stopped children that block `spawner`, if the timer has run out.
     pub(crate) fn look(&self, spawner: Pid, spawner_name: &str) {
         let mut times = [0; 8];
         if rustix::io::read(&self.0, &mut times).is_err() {
@@ -60,7 +62,7 @@ impl StallTimer {
     }
 }
 
-/// A process takes its program's name when it executes it; until then it has its parent's.
+/// A process takes its program's name at the exec; until then the process has its parent's name.
 fn is_stopped_before_its_program(pid: Pid, name: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let named = stat.split_once(" (").and_then(|(_, rest)| rest.rsplit_once(") "));

@@ -1,7 +1,7 @@
-//! Starting: the keeper forked, profiles defined, channels opened.
+//! Starting: forking the keeper, defining profiles, opening channels.
 //!
-//! Everything here happens once, before a server serves, and may block for a moment. What comes later is in `revise.rs`. Tested with real processes
-//! (`tests/processes.rs`).
+//! All steps happen once, before a server serves, and may block for a moment. Later changes are in
+//! `revise.rs`. Tested with real processes (`tests/processes.rs`).
 
 use crate::{
     channel::Channel,
@@ -24,20 +24,22 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
-/// Forks the keeper. To be called while the process is small, before it starts a thread, opens what should not be known
-/// to others, or gives up rights that programs need.
+/// Forks the keeper. Call this while the process is small, before the process starts a thread,
+/// opens secret files, or gives up rights that programs need.
 ///
 /// # Errors
+///
 /// When this process has other threads, or the system refuses.
 pub fn start() -> Result<Preparation, StartError> {
     start_with(None)
 }
 
-/// As [`start`], with a way to read later what programs there may be besides those that are defined before
-/// ([`Keeper::revisions`]).
+/// As [`start`], with a function that can later read the allowed programs again, in addition to
+/// those defined before ([`Keeper::revisions`]).
 ///
 /// # Errors
-/// As there.
+///
+/// As [`start`].
 pub fn start_revisable(reviser: Reviser) -> Result<Preparation, StartError> {
     start_with(Some(reviser))
 }
@@ -54,13 +56,14 @@ fn start_with(reviser: Option<Reviser>) -> Result<Preparation, StartError> {
     }
 }
 
-/// A keeper that waits to be told what programs there will be.
+/// A keeper that waits for the definitions of programs.
 #[derive(Debug)]
 pub struct Preparation {
     keeper: Keeper,
 }
 
-/// The keeper of a spawner. Both end, and all programs with them, when this is dropped or the process ends.
+/// The keeper of a spawner. Keeper and spawner end, and all programs with them, when this is
+/// dropped or the process ends.
 #[derive(Debug)]
 pub struct Keeper {
     control: OwnedFd,
@@ -68,10 +71,11 @@ pub struct Keeper {
 }
 
 impl Preparation {
-    /// Says who programs run as and within what.
+    /// Defines the user and the limits of programs.
     ///
     /// # Errors
-    /// What the profile asks for cannot be had, or should not.
+    ///
+    /// The profile is not available, or is refused.
     pub fn define(&mut self, profile: &Profile) -> Result<ProfileId, DefineError> {
         let message = message(DEFINE, profile)?;
         let keeper = |errno: Errno| DefineError::Keeper(errno.into());
@@ -86,9 +90,10 @@ impl Preparation {
         }
     }
 
-    /// Starts the spawner, with `count` channels to it: one for each core.
+    /// Starts the spawner, with `count` channels: one channel for each core.
     ///
     /// # Errors
+    ///
     /// When the system refuses, or keeper or spawner do not answer.
     pub fn serve(self, count: usize) -> Result<(Keeper, Vec<Channel>), StartError> {
         let keeper = self.keeper;
@@ -115,9 +120,11 @@ impl Keeper {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// The way to have what programs there may be read anew; only one is to be used. It ends with the keeper.
+    /// The handle for reading the allowed programs again. The caller must use only one handle. The
+    /// handle ends with the keeper.
     ///
     /// # Errors
+    ///
     /// When there are no descriptors left.
     pub fn revisions(&self) -> io::Result<Revisions> {
         self.control.try_clone().map(Revisions::over)
@@ -127,7 +134,7 @@ impl Keeper {
     pub fn stop(self) {
         let pid = self.pid;
         drop(self);
-        // Whoever else waits for our children has done it.
+        // Other code that waits for all children may have waited for the keeper already.
         let _ = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
     }
 
@@ -138,7 +145,8 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Revisions have a copy of the socket: closing ours would tell the keeper nothing.
+        // Revisions have a copy of the socket, so closing this socket would tell the keeper
+        // nothing.
         let _ = shutdown(&self.control, Shutdown::Both);
     }
 }

@@ -1,17 +1,18 @@
-//! When the spawner looks at all of its children.
+//! The times at which the spawner scans all of its children.
 //!
-//! The signal of a child's end names that child; others that ended before it was heard are not told of. So all are looked at,
-//! by the kernel, one after the other: that is nothing for a few, and as much as a start for a thousand (90 µs of the
-//! spawner's cpu for a start became 170). Where it takes long it waits, so that it never takes more than a share of the time.
-//! Pure: told what it took and when. Tested below.
+//! The signal of a child's end names that child. The signal does not name children that ended
+//! before the signal was read. So the kernel scans all children, one after the other. For a few
+//! children a scan costs nothing. For a thousand children a scan costs as much as a start (90 µs of
+//! the spawner's cpu for a start became 170). An expensive scan waits, so that scans never take
+//! more than a share of the time. Pure: the caller passes durations and times. Tested below.
 
 use std::time::{Duration, Instant};
 
-/// What may be done at once, each time. Guess: a tenth of a start.
+/// A scan up to this duration may be repeated at once. Guess: a tenth of a start.
 const CHEAP: Duration = Duration::from_micros(10);
 
-/// Anything longer takes at most this part of the time. Guess: lost among starts; with a thousand children, an end that no
-/// signal was for is known some 4 ms late.
+/// A longer scan takes at most this part of the time. Guess: lost among starts. With a thousand
+/// children, the spawner learns some 4 ms late of an end without a signal.
 const SHARE: u32 = 50;
 
 pub(crate) struct Sweep {
@@ -24,17 +25,17 @@ impl Sweep {
         Self { is_wanted: false, earliest: now }
     }
 
-    /// A signal was heard: there may be more ends than one.
+    /// A signal was read: there may be further ends.
     pub(crate) fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// When the next one is due, if one is wanted.
+    /// When the next scan is due, if a scan is wanted.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.is_wanted.then_some(self.earliest)
     }
 
-    /// All were looked at, which was over `now` and has taken so long.
+    /// A scan of all children ended at `now` and took `took`.
     pub(crate) fn done(&mut self, now: Instant, took: Duration) {
         self.is_wanted = false;
         self.earliest = if took <= CHEAP { now } else { now + took * SHARE };

@@ -1,6 +1,6 @@
-//! Users by name: numbers and groups, as the system's user database has them.
+//! Users by name: numbers and groups from the system's user database.
 //!
-//! Looked up once, by the server, when a profile is made. Tested below.
+//! The server looks up the user once, when a profile is made. Tested below.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,8 @@ use std::{
 };
 use thiserror::Error;
 
-/// Bytes for the strings of an entry. Longer ones are tried with twice as much, up to this many times.
+/// Bytes for the strings of an entry. A longer entry is read again with twice as much, up to the
+/// maximum.
 const ENTRY_BYTES: usize = 4096;
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 
@@ -22,18 +23,18 @@ const GROUPS_MAX: usize = 65_536;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum UserError {
-    /// There is none of this name.
+    /// There is no user of this name.
     #[error("cannot find user {0}: the system knows none of this name; `getent passwd` lists them")]
     Unknown(String),
     /// There is no group of this name.
     #[error("cannot find group {0}: the system knows none of this name; `getent group` lists them")]
     UnknownGroup(String),
-    /// The system could not say.
+    /// The system could not answer.
     #[error("cannot find user {name}: {source}")]
     System {
         /// The name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -42,7 +43,8 @@ impl Identity {
     /// The user of this name, with its groups.
     ///
     /// # Errors
-    /// When there is none, or the user database cannot be read.
+    ///
+    /// When there is no such user, or the user database cannot be read.
     pub fn of_user(name: &str) -> Result<Self, UserError> {
         let failed = |source| UserError::System { name: name.to_owned(), source };
         let unknown = || UserError::Unknown(name.to_owned());
@@ -54,9 +56,10 @@ impl Identity {
 }
 
 impl Identity {
-    /// The same user with another group, by name, in place of its first; it keeps the others it is in.
+    /// The same user with another primary group, by name; the supplementary groups stay.
     ///
     /// # Errors
+    ///
     /// When there is no such group, or the database cannot be read.
     pub fn in_group(self, name: &str) -> Result<Self, UserError> {
         let unknown = || UserError::UnknownGroup(name.to_owned());

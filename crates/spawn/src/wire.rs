@@ -1,7 +1,8 @@
-//! Numbers, texts and lists as bytes, for messages between processes that were forked from one program.
+//! Numbers, texts and lists as bytes, for messages between processes that were forked from one
+//! binary.
 //!
-//! Byte order is the machine's own. Reading judges everything: what comes from the server is not trusted.
-//! Tested in `profile.rs`, `reply.rs` and `request.rs`.
+//! Byte order is the machine's own. The reader checks every byte, because messages of the server
+//! are not trusted. Tested in `profile.rs`, `reply.rs` and `request.rs`.
 
 use std::{
     ffi::OsStr,
@@ -9,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A message that is not one of ours.
+/// A message that violates the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -68,7 +69,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// What has not been read.
+    /// The bytes that were not read.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.0
     }

@@ -1,4 +1,5 @@
-//! Bounds on ordinary folders with files of the kernel's names: which are written, when, and what stands in the way.
+//! Bounds on ordinary folders with files of the kernel's names: which files are written, when, and
+//! which conditions prevent the write.
 
 use super::*;
 use std::fs;
@@ -6,7 +7,7 @@ use tempfile::TempDir;
 
 const FILES: [&str; 4] = ["cgroup.procs", "memory.max", "cpu.max", "pids.max"];
 
-/// A folder that takes itself for a cgroup.
+/// A folder with the files of a cgroup.
 fn group(around: &TempDir) -> Cgroup {
     let folder = around.path().join("group");
     make(&folder);
@@ -29,7 +30,7 @@ fn set(cgroup: &Cgroup, file: &str, text: &str) {
     fs::write(cgroup.folder.join(file), text).expect("a bound");
 }
 
-/// That of a spawner that was told of these.
+/// The state of a spawner that was told of these cgroups.
 fn knowing(profiles: &[&Cgroup]) -> Cgroups {
     let mut cgroups = Cgroups::default();
     profiles.iter().for_each(|cgroup| cgroups.learn(cgroup));
@@ -40,7 +41,8 @@ fn open(cgroups: &mut Cgroups, cgroup: &Cgroup) {
     cgroups.open(cgroup).map(drop).unwrap_or_else(|(path, fault)| panic!("{}: {fault}", path.display()));
 }
 
-/// Bounds were written only into folders that were made here: one that was there kept none, or its old ones.
+/// Regression: bounds were written only into folders that were made here. A folder that existed
+/// already had no bounds, or its old bounds.
 #[test]
 fn a_folder_that_is_there_is_bounded_once() {
     let around = TempDir::new().expect("a folder");
@@ -78,7 +80,7 @@ fn a_reload_changes_bounds_takes_them_out_and_brings_them_back() {
     cgroups.learn(&plain);
     open(&mut cgroups, &plain);
     assert_eq!(shown(&plain), ["max", "max", "max"]);
-    // The spawner that follows one that was killed is told of all profiles.
+    // The successor of a killed spawner is told of all profiles.
     open(&mut cgroups, &first);
     open(&mut knowing(&[&first, &plain]), &plain);
     assert_eq!(shown(&plain), ["max", "max", "max"]);
@@ -91,7 +93,7 @@ fn bounds_that_nobody_named_are_somebody_elses() {
     set(&plain, "memory.max", "4096\n");
     open(&mut knowing(&[&plain]), &plain);
     assert_eq!(shown(&plain), ["4096", "max 100000", "max"]);
-    // Nor are controllers missed that no bound needs.
+    // A missing controller is no failure if no bound needs the controller.
     for file in ["memory.max", "cpu.max"] {
         fs::remove_file(plain.folder.join(file)).expect("removed");
     }
@@ -108,7 +110,7 @@ fn a_folder_that_is_removed_and_made_again_is_bounded_again() {
     let bounded = Cgroup { processes: Some(9), ..group(&around) };
     let mut cgroups = knowing(&[&bounded]);
     open(&mut cgroups, &bounded);
-    // Kept, so that its number is not the next one's.
+    // The folder is kept, so that the next folder does not get the same inode number.
     fs::rename(&bounded.folder, around.path().join("old")).expect("moved");
     make(&bounded.folder);
     open(&mut cgroups, &bounded);
@@ -133,14 +135,15 @@ fn a_bound_that_cannot_be_had_names_its_file_and_the_cure() {
     open(&mut cgroups, &bounded);
     assert_eq!(shown(&bounded)[2], "9");
 
-    // One that is made here has no controllers, as it is no cgroup.
+    // A folder made here has no controllers, because the parent is no cgroup.
     let missing = Cgroup { folder: around.path().join("missing"), ..bounded };
     let (path, _) = cgroups.open(&missing).expect_err("no controller");
     assert_eq!(path, missing.folder.join("pids.max"));
     assert!(!missing.folder.exists(), "one without its bounds is not left behind");
 }
 
-/// A folder that was given to the server's user, with the bounds that are wanted but not theirs to write.
+/// A folder that was given to the server's user. Its bounds have the wanted values, but the user
+/// may not write the files.
 #[test]
 fn a_bound_that_stands_there_need_not_be_writable() {
     let around = TempDir::new().expect("a folder");

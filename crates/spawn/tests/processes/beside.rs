@@ -1,4 +1,4 @@
-//! A process beside the server: what it has open, and when it ends.
+//! A process beside the server: its open descriptors, and its end.
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -23,7 +23,8 @@ pub(crate) fn work_has_open_what_was_kept_and_ends_with_the_socket(_: &[String])
     poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).expect("waited");
     let mut buffer = [0; 64];
     let (count, _) = recv(&socket, &mut buffer, RecvFlags::empty()).expect("heard");
-    // Three standard ones, the kept one, the socket, and the folder that is listed.
+    // Six descriptors: three standard descriptors, the kept descriptor, the socket, and the listed
+    // folder.
     assert_eq!(std::str::from_utf8(&buffer[..count]), Ok("6 vermeil-test"));
     let folder = format!("/proc/{}", process.pid());
     assert!(fs::exists(&folder).expect("looked"));

@@ -2,7 +2,7 @@
 
 use crate::{beside, ends, programs, revisions, rights};
 
-/// A case: it gets the arguments behind its name, and panics when it fails.
+/// A case: receives the arguments after its name, and panics on failure.
 pub(crate) type Case = fn(&[String]);
 
 macro_rules! cases {
@@ -55,7 +55,7 @@ cases! {
         server;
 }
 
-/// Whether a case is a part of another one, which starts it.
+/// Whether a case is a part of another case, which starts it.
 pub(crate) fn is_part(name: &str) -> bool {
     name == "ends::server"
 }

@@ -1,4 +1,4 @@
-//! How programs end: by themselves, killed, late, and with the processes they depend on.
+//! The ends of programs: by themselves, killed, late, and with the processes they depend on.
 
 use crate::fixture::{Asked, Site, Spawner, line, name_of, pid, runs, until};
 use rustix::process::{Signal, kill_process};
@@ -11,7 +11,8 @@ use std::{
 };
 use vermeil_spawn::{End, Event, SpawnError};
 
-/// Starts a child in the background that starts one in turn, says their numbers, and waits for ever.
+/// Starts a child in the background, which starts a child of its own, prints the process numbers,
+/// and waits for ever.
 const FAMILY: &str = "sh -c 'sleep 1000 & echo $!; wait' & echo $!; echo $$; wait";
 
 /// The processes of a program made of [`FAMILY`].
@@ -175,7 +176,7 @@ pub(crate) fn without_both_nothing_is_left_to_ask(_: &[String]) {
     assert!(matches!(error, SpawnError::Gone) && error.is_passing(), "{error}");
 }
 
-/// The part of `programs_die_with_the_server` that is the server: it starts a family, says the numbers of all
+/// The server part of `programs_die_with_the_server`: starts a family, prints the numbers of all
 /// processes, and waits to be killed.
 pub(crate) fn server(arguments: &[String]) {
     let site = Path::new(&arguments[0]);
@@ -229,20 +230,21 @@ pub(crate) fn a_stopped_keeper_leaves_nothing(_: &[String]) {
     assert!(fs::metadata(format!("/proc/{}", processes[4])).is_err(), "and leaves no dead process behind");
 }
 
-/// A user may stop all its processes, also one that is about to execute its program and still shares the spawner's
-/// memory, which would make the spawner wait for ever.
+/// A user may stop all of its processes. For example, the user may stop a process that is about to
+/// exec and still shares the spawner's memory. The spawner would wait for that process for ever.
 pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
     if !crate::fixture::is_root() {
         return crate::fixture::skip("programs run as who we are, who may stop anything of ours");
     }
     const STARTS: usize = 50;
-    // Debian gives them to nobody by itself.
+    // Debian assigns these numbers to no user by itself.
     const OWN_USERS: std::ops::Range<u32> = 61_000..64_000;
     let site = Site::new();
     site.script("hostile", "echo ready; while :; do kill -STOP -1; done 2>/dev/null");
     site.script("quick", "exit 0");
     let mut profile = site.profile();
-    // A user of its own: others may run their servers as nobody, which would be stopped as well.
+    // The test takes a user of its own, because other tests may run their servers as nobody, and
+    // those would be stopped as well.
     let own = OWN_USERS.start + std::process::id() % (OWN_USERS.end - OWN_USERS.start);
     profile.identity.as_mut().expect("root can choose").uid = own;
     let mut spawner = Spawner::start(&profile);

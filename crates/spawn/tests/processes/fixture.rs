@@ -1,4 +1,4 @@
-//! A site of programs, a spawner for it, and waiting for what becomes of them.
+//! A site of programs, a spawner for the site, and functions that wait for events.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -38,7 +38,7 @@ impl Site {
         self.0.path().join(name)
     }
 
-    /// Writes a shell script; its folders are made.
+    /// Writes a shell script and makes its parent folders.
     pub(crate) fn script(&self, name: &str, lines: &str) {
         self.file(name, &format!("#!/bin/sh\n{lines}\n"), 0o755);
     }
@@ -52,7 +52,7 @@ impl Site {
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its mode");
     }
 
-    /// A profile for its programs: as nobody where that can be chosen.
+    /// A profile for the site's programs: as user nobody where the test can choose.
     pub(crate) fn profile(&self) -> Profile {
         let identity = is_root().then(|| Identity { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] });
         Profile { identity, ..Profile::new(self.0.path()) }
@@ -75,14 +75,14 @@ pub(crate) struct Spawner {
     pub(crate) profile: ProfileId,
 }
 
-/// A program that was asked for, and the other ends of its output.
+/// A requested program, and the other ends of its output.
 pub(crate) struct Asked {
     pub(crate) job: JobId,
     pub(crate) stdout: File,
     pub(crate) stderr: File,
 }
 
-/// What a program said, and how it ended.
+/// The output of a program, and its end.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) stdout: String,
@@ -115,7 +115,7 @@ impl Spawner {
         Ok(Asked { job, stdout: stdout.into(), stderr: stderr.into() })
     }
 
-    /// The next thing that happens.
+    /// The next event.
     #[track_caller]
     pub(crate) fn event(&mut self) -> Event {
         let deadline = Instant::now() + PATIENCE;
@@ -131,7 +131,7 @@ impl Spawner {
         }
     }
 
-    /// Waits until it runs; gives its process.
+    /// Waits until the program runs; returns its process.
     #[track_caller]
     pub(crate) fn started(&mut self, asked: &Asked) -> u32 {
         match self.event() {
@@ -202,7 +202,7 @@ pub(crate) fn line(file: &mut File) -> String {
     line
 }
 
-/// Looks until `condition` gives something.
+/// Polls until `condition` returns a value.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -219,7 +219,7 @@ pub(crate) fn pid(number: u32) -> Pid {
     Pid::from_raw(number.cast_signed()).expect("a number above zero")
 }
 
-/// Whether a process runs: neither gone nor ended and not waited for.
+/// Whether a process runs: the process exists and is no zombie.
 pub(crate) fn runs(number: u32) -> bool {
     test_kill_process(pid(number)).is_ok() && state_of(number).is_some_and(|state| state != 'Z')
 }

@@ -1,8 +1,9 @@
 //! The spawner with real processes: each case in a process of its own.
 //!
-//! A spawner is forked from a process of one thread, which cargo's harness is not, and cases kill processes and count
-//! descriptors. So this program is its own harness: without arguments it runs itself once for each case, and reports as
-//! cargo's harness does. `cargo test -p vermeil-spawn --test processes WORD` runs the cases whose names have the word.
+//! A spawner must be forked from a process with one thread, but cargo's harness has several
+//! threads. Cases also kill processes and count descriptors. So this program is its own harness:
+//! without arguments the program runs itself once for each case, and reports like cargo's harness.
+//! `cargo test -p vermeil-spawn --test processes WORD` runs the cases with the word in their names.
 
 mod beside;
 mod cases;
@@ -20,7 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long one case may take. Far more than it takes, since machines that test are busy.
+/// How long one case may take. The limit is far above the usual time, because test machines are
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What a program gets, what it does not get, and what is refused.
+//! Programs' inputs, descriptors that programs must not get, and refusals.
 
 use crate::fixture::{Site, Spawner, children, descriptors, line, name_of, status, until};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -115,7 +115,7 @@ pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
     request.untold();
     assert!(spawner.refused(request).is_missing());
 
-    // It can be killed although nobody knows that it runs.
+    // The server can kill the program although the server was not told that the program runs.
     let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let mut request = spawner.request("wait");
     request.untold();
@@ -150,7 +150,7 @@ pub(crate) fn every_failure_says_its_step_and_its_cure(_: &[String]) {
         (Request::new(spawner.profile, Program::Listed(0)), "finding its profile"),
     ];
     for (request, words) in cases {
-        // The spawner does not wait for the start of what is not told of.
+        // The spawner does not wait for the start of an untold program.
         let mut untold = request.clone();
         untold.untold();
         for request in [request, untold] {
@@ -208,7 +208,7 @@ pub(crate) fn refused_programs_are_not_started(_: &[String]) {
     assert!(!site.path("ran").exists());
 }
 
-/// Starts many and counts what is left in each process concerned.
+/// Starts many programs and counts the descriptors left in each process concerned.
 pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
     const STARTS: usize = 10_000;
     const AT_ONCE: usize = 16;
@@ -241,7 +241,8 @@ pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
         }
     }
     assert_eq!(descriptors(std::process::id()), before.1);
-    // Fewer are right: the first one's may have been open still when they were counted.
+    // Fewer are right, because the first program's descriptors may have been open still at the
+    // first count.
     until("the spawner has closed the last one's", || (descriptors(spawners) <= before.0).then_some(()));
     until("the spawner has forgotten the last one", || children(spawners).is_empty().then_some(()));
     assert_eq!(spawner.channel.unfinished(), 0);
@@ -292,7 +293,8 @@ pub(crate) fn answers_wait_for_who_does_not_read(_: &[String]) {
     while jobs.len() < STARTS {
         match spawner.ask(spawner.request("missing")) {
             Ok(asked) => jobs.push(asked.job),
-            // Its answers have no room, so it takes no more requests: what comes next makes some.
+            // The spawner's answers have no room, so the spawner takes no more requests. The next
+            // receive makes room.
             Err(SpawnError::Busy { .. }) => break,
             Err(error) => panic!("{error}"),
         }

@@ -1,11 +1,11 @@
-//! What programs there may be, read anew while the spawner serves: by the keeper, and by nobody else.
+//! The keeper alone reads the allowed programs again while the spawner serves.
 
 use crate::fixture::{Site, Spawner, pid};
 use rustix::process::{Signal, kill_process};
 use std::{fs, path::PathBuf};
 use vermeil_spawn::{DefineError, End, Profile, Program, Request, SpawnError};
 
-/// A spawner of one site, whose keeper reads from a file which folders there are besides.
+/// A spawner of one site, whose keeper reads further folders from a file.
 fn revisable(site: &Site, list: PathBuf) -> Spawner {
     let profile = site.profile();
     let reviser = {
@@ -34,7 +34,7 @@ pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
         output.stdout
     };
 
-    // It is not the server that says what may be started.
+    // The server does not decide which programs may start.
     let error = revisions.find(&second.profile()).expect_err("not read");
     assert!(matches!(error, DefineError::Unlisted { .. }), "{error}");
     fs::write(&list, format!("{}\n", second.path("").display())).expect("written");
@@ -43,7 +43,7 @@ pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
     let number = revisions.find(&second_profile).expect("read");
     assert_eq!(ask(&mut spawner, number), "second\n");
 
-    // Another spawner has them too, and is told of more.
+    // The next spawner has the profiles too, and is told of more.
     let died = pid(spawner.pid());
     kill_process(died, Signal::STOP).expect("our own");
     let lost = spawner.ask(Request::new(number, Program::Below("who".as_ref()))).expect("asked");

@@ -1,4 +1,4 @@
-//! Who programs run as and within what.
+//! The users and the limits of programs.
 
 use crate::fixture::{NOBODY, Site, Spawner, is_root, skip};
 use std::{
@@ -166,7 +166,7 @@ pub(crate) fn programs_are_born_in_their_cgroup(_: &[String]) {
         assert_eq!(spawner.run(spawner.request("show")).exit.end, End::Code(0));
         assert_eq!(fs::read_to_string(folder.join("pids.max")).expect("bounded"), "9\n");
         spawner.keeper.stop();
-        // What the last run has left is bounded as the next one wants it.
+        // The next spawner applies its own bounds to the cgroup that the last run left.
         let bounded = Cgroup { processes: Some(8), ..cgroup };
         let mut spawner = Spawner::start(&Profile { cgroup: Some(bounded), ..site.profile() });
         assert_eq!(spawner.run(spawner.request("show")).exit.end, End::Code(0));
@@ -178,7 +178,7 @@ pub(crate) fn programs_are_born_in_their_cgroup(_: &[String]) {
         assert!(error.to_string().contains("cgroup.subtree_control"), "{error}");
         assert!(error.to_string().contains("pids.max"), "{error}");
         assert!(!folder.exists(), "a cgroup without its bounds is not left behind");
-        // One that is there already is not used without them either.
+        // A folder that exists already is not used without the controllers either.
         fs::create_dir(&folder).expect("as before");
         let error = spawner.refused(spawner.request("show"));
         assert!(error.to_string().contains("pids.max"), "{error}");
