@@ -1,17 +1,17 @@
-//! `cargo xtask check`: everything that a change can break, cheapest first.
+//! `cargo xtask check`: formats, rules, lints, pages and unit tests, cheapest first, in less than
+//! three minutes. `cargo xtask test` adds the tests of whole programs.
 //!
 //! Every step runs, regardless of earlier failures. The table at the end lists the time and the
 //! result of each step.
 
-use std::io;
 use std::path::Path;
 
 use vermeil_bench::peers::find_program;
 
 use crate::error::Result;
-use crate::steps::{Steps, run_command};
+use crate::steps::{self, Steps, Tally, run_command};
 use crate::workspace::{Workspace, cargo};
-use crate::{again, architecture, docs};
+use crate::{architecture, docs};
 
 /// The arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -51,16 +51,17 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
         let mut command = in_root(&["doc", "--workspace", "--no-deps"]);
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     });
-    steps.run_tests("tests", |tally| {
-        let threads =
-            (std::thread::available_parallelism().map_or(1, usize::from) * TESTS_PER_CPU).to_string();
-        let test = |arguments: &[&str]| {
-            let mut command = in_root(&[&["test"], arguments].concat());
-            command.env("RUST_TEST_THREADS", &threads);
-            command
-        };
-        again::run_tests(test, &["--workspace", "--no-fail-fast"], tally, &mut io::stdout())
-    });
+    steps.run_tests("unit tests", |tally| tests(root, &["--lib", "--bins"], tally));
+}
+
+/// Runs the workspace's tests of the kinds in `arguments`. A failed test fails the run: no test
+/// gets a second try, because an unsteady test hides faults.
+pub(crate) fn tests(root: &Path, arguments: &[&str], tally: &mut Tally) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) * TESTS_PER_CPU;
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).current_dir(root);
+    command.env("RUST_TEST_THREADS", threads.to_string());
+    steps::run_tests(&mut command, tally, &mut std::io::stdout())
 }
 
 /// Compares the licences and sources of all dependencies with deny.toml, if cargo-deny is

@@ -5,7 +5,6 @@
 //! `check`, the model checks and the smoke size of every bench. `bench` measures, `docs` writes
 //! generated files. Nothing here ships.
 
-mod again;
 mod architecture;
 mod bench;
 mod bpf;

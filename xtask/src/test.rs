@@ -1,9 +1,11 @@
 //! `cargo xtask test`: the run of continuous integration, on a clean clone and a bare machine.
 //!
-//! Installs the tests' requirements, runs the steps of `check`, the tests of the manifests, the
-//! model checks and the smoke size of every bench, and ends with the line `N passed, N failed`:
-//! tests of cargo's harness, including model checks, and one for each smoke bench. Any other failed
-//! step counts as one failure.
+//! Installs the tests' requirements, runs the steps of `check`, the tests of whole programs, the
+//! tests of the manifests, the model checks and the smoke size of some benches, and ends with the
+//! line `N passed, N failed`: tests of cargo's harness, including model checks, and one for each
+//! smoke bench. Any other failed step counts as one failure.
+//!
+//! `--all` adds the tests that are ignored otherwise and the smoke size of every bench.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use vermeil_bench::peers::vermeil::Io;
+use vermeil_bench::serve::plan::Server;
 
 use crate::bench::{self, Name};
 use crate::error::{Error, Result};
@@ -22,6 +27,12 @@ use crate::{bpf, check, dokuwiki, numa, packages};
 /// are found at all (CHESS, OSDI 2008); three take seconds here, four take minutes.
 const LOOM_MAX_PREEMPTIONS: &str = "3";
 
+/// The benches of the short run: those of the parts that change most. The others take minutes.
+const SHORT_BENCHES: [Name; 5] = [Name::Serve, Name::Runtime, Name::Hosts, Name::Sim, Name::Load];
+
+/// The servers of `bench serve` in the short run: ours, a peer and the least possible work.
+const SHORT_SERVERS: [Server; 3] = [Server::Vermeil(Io::Uring), Server::Nginx, Server::Floor(Io::Uring)];
+
 /// The arguments of `test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -30,6 +41,9 @@ pub(crate) struct Args {
     /// Of `kill`: the duration.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     minutes: u64,
+    /// Also the long tests: every end-to-end test on both I/O drivers, every bench
+    #[arg(long, conflicts_with = "what")]
+    all: bool,
     /// Only the step of this name, for example `canaries`
     #[arg(long, value_name = "STEP", conflicts_with = "what")]
     only: Option<String>,
@@ -52,23 +66,31 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Some(What::Numa) => numa::run(),
         Some(What::Kill) => kill(args.minutes),
         Some(What::Dokuwiki) => dokuwiki::run(),
-        None => everything(args.only),
+        None => everything(args.only, args.all),
     }
 }
 
-fn everything(only: Option<String>) -> Result<()> {
+fn everything(only: Option<String>, all: bool) -> Result<()> {
     let workspace = Workspace::load()?;
     let mut steps = Steps::only(only);
     steps.run("packages", packages::install);
     check::run_steps(&mut steps, &workspace.root);
+    let root = &workspace.root;
+    steps.run_tests("tests of programs", |tally| {
+        let ignored: &[&str] = if all { &["--", "--include-ignored"] } else { &[] };
+        check::tests(root, &[&["--test", "*"], ignored].concat(), tally)
+    });
+    steps.run_tests("examples of the documentation", |tally| check::tests(root, &["--doc"], tally));
     steps.run("kernel programs", bpf::check);
     steps.run_tests("manifests", |tally| manifests(&workspace, tally));
     steps.run_tests("models (loom)", |tally| models(&workspace, Checker::Loom, tally));
     steps.run_tests("models (shuttle)", |tally| models(&workspace, Checker::Shuttle, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
-    for name in Name::ALL {
+    let (benches, servers): (&[Name], &[Server]) =
+        if all { (&Name::ALL, &[]) } else { (&SHORT_BENCHES, &SHORT_SERVERS) };
+    for &name in benches {
         steps.run_tests(name.smoke_step(), |tally| {
-            bench::smoke(name, &[])?;
+            bench::smoke(name, servers)?;
             tally.passed += 1;
             Ok(())
         });

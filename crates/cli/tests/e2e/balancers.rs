@@ -1,6 +1,6 @@
 //! What balancers are told: by a real HAProxy in front of two servers, in the load report of answers, and by readiness.
 
-use crate::support::{Client, Content, Io, Process, Server, Site, on_both, until, vermeil};
+use crate::support::{Client, Content, Io, Process, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-on_both!(
+on_usual!(
     readiness_ends_before_the_server_does,
     one_agent_answers_for_all_instances,
     an_agent_shares_its_port_with_nobody,

@@ -2,14 +2,14 @@
 
 mod answers;
 
-use crate::support::{Client, Content, End, Io, PATIENCE, Response, Server, Site, noise, on_both, until};
+use crate::support::{Client, Content, End, Io, PATIENCE, Response, Server, Site, noise, on_usual, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-on_both! {
+on_usual! {
     documents,
     every_variable,
     paths_and_queries,

@@ -1,8 +1,8 @@
 //! Conditional requests: the verdicts of `vermeil-http` with the validators of real files.
 
-use crate::support::{Client, Io, Server, Site, noise, on_both, until};
+use crate::support::{Client, Io, Server, Site, noise, on_usual, until};
 
-on_both!(
+on_usual!(
     if_none_match_knows_lists_weak_tags_and_the_asterisk,
     if_modified_since_compares_dates,
     if_match_and_if_unmodified_since_protect,

@@ -1,12 +1,12 @@
 //! `vermeil.toml` through the binary: it serves as the command line does, `check` says what it comes to, and what is wrong
 //! is told with its place.
 
-use crate::support::{Client, Content, Io, Server, Site, on_both, vermeil};
+use crate::support::{Client, Content, Io, Server, Site, on_usual, vermeil};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-on_both!(
+on_usual!(
     a_file_serves_like_a_command_line,
     limits_of_the_file_hold,
     a_bad_file_does_not_start,

@@ -1,10 +1,10 @@
 //! CGI of one host: its user, folder, environment, bounds, cgroup and Landlock, each seen by a program that runs so.
 
-use crate::support::{Io, Server, Site, on_both, until};
+use crate::support::{Io, Server, Site, on_usual, until};
 use rustix::process::{Signal, geteuid};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-on_both! {
+on_usual! {
     each_host_has_its_user,
     folder_and_environment_are_the_hosts,
     bounds_are_the_hosts,

@@ -1,11 +1,11 @@
 //! Virtual hosts through the binary: every name gets its folder and no other one, few folders are open, and a folder that
 //! is not there is its host's trouble alone.
 
-use crate::support::{Client, Content, Io, Response, Server, Site, on_both};
+use crate::support::{Client, Content, Io, Response, Server, Site, on_usual};
 use std::fmt::Write as _;
 use std::fs;
 
-on_both!(
+on_usual!(
     each_name_gets_its_own_files,
     names_that_nobody_has_get_the_default_host_or_421,
     a_folder_that_is_not_there_concerns_nobody_else,

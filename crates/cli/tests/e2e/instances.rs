@@ -1,14 +1,14 @@
 //! Several instances behind one supervisor: one that is killed is started again and the others do not notice, a reload is
 //! taken by all or by none, and all drain together.
 
-use crate::support::{Client, Content, Io, Process, Server, Site, on_both, until, vermeil};
+use crate::support::{Client, Content, Io, Process, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-on_both!(
+on_usual!(
     one_that_is_killed_is_started_again_and_the_others_go_on,
     a_reload_is_taken_by_all_or_by_none,
     all_drain_and_none_is_left,

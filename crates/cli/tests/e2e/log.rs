@@ -1,10 +1,10 @@
 //! The access log and the words on standard error, as they leave the process.
 
-use crate::support::{Content, Io, Server, Site, noise, on_both, until};
+use crate::support::{Content, Io, Server, Site, noise, on_usual, until};
 use rustix::process::Signal;
 use std::fs;
 
-on_both!(
+on_usual!(
     each_answer_has_a_line,
     what_a_client_sends_cannot_forge_a_line,
     a_file_is_opened_anew_on_sighup,

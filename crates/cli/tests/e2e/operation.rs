@@ -1,12 +1,12 @@
 //! Starting and stopping: exit codes, the cpus, and what becomes of requests when the server is told to stop.
 
-use crate::support::{Client, Content, End, Io, Process, Server, Site, noise, on_both, until, vermeil};
+use crate::support::{Client, Content, End, Io, Process, Server, Site, noise, on_usual, until, vermeil};
 use rustix::process::Signal;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-on_both!(
+on_usual!(
     a_taken_port_names_its_holder,
     a_server_is_followed_by_the_next_on_its_port,
     what_cannot_start_says_why,

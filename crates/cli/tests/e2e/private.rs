@@ -1,10 +1,14 @@
 //! Hosts that answer at some listeners only, and routes for some clients only.
 
-use crate::support::{Client, Content, Io, Server, Site, on_both};
+use crate::support::{Client, Content, Io, Server, Site, on_usual};
 use std::fs;
 use std::net::SocketAddr;
 
-on_both!(bound_host_answers_at_its_listener_only, route_hides_from_other_clients, hidden_route_sends_no_file);
+on_usual!(
+    bound_host_answers_at_its_listener_only,
+    route_hides_from_other_clients,
+    hidden_route_sends_no_file
+);
 
 const HOSTS: &str = r#"
 [[listener]]

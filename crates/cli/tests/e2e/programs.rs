@@ -1,9 +1,9 @@
 //! The text of a program is never sent, and an index page that is a program goes to the program.
 
-use crate::support::{Io, Server, Site, noise, on_both, vermeil};
+use crate::support::{Io, Server, Site, noise, on_usual, vermeil};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-on_both!(
+on_usual!(
     source_of_a_program_is_never_sent,
     index_page_that_is_cgi_runs,
     send_folder_keeps_the_text_of_programs,

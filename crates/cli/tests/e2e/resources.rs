@@ -3,13 +3,13 @@
 //! Measured from outside, on one core and in the build that is tested. Kernel memory (socket buffers) is not counted: it
 //! is not the server's to spare.
 
-use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
+use crate::support::{Client, Content, Io, Server, Site, noise, on_usual, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-on_both!(
+on_usual!(
     an_idle_connection_costs_2_kb_at_most,
     ten_thousand_idle_connections_are_held,
     a_request_costs_few_system_calls,

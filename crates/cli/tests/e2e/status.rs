@@ -1,6 +1,6 @@
 //! The control socket: what a server says of itself is what it did, a reload is answered, and nobody else is let in.
 
-use crate::support::{Content, Io, Server, Site, noise, on_both, until, vermeil};
+use crate::support::{Content, Io, Server, Site, noise, on_usual, until, vermeil};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-on_both!(
+on_usual!(
     the_status_tells_what_was_done,
     a_busy_core_is_seen,
     a_reload_is_answered,

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Io, Server, Site, noise, on_both};
+use crate::support::{Io, Server, Site, noise, on_usual};
 
-on_both!(
+on_usual!(
     wget_mirrors_a_tree_byte_for_byte,
     wget_follows_the_links_of_pages,
     curl_resumes_and_revalidates,

@@ -1,10 +1,10 @@
 //! `--trace`: what a server recorded of real requests is simulated on another machine.
 
-use crate::support::{Io, Server, Site, noise, on_both, vermeil};
+use crate::support::{Io, Server, Site, noise, on_usual, vermeil};
 use serde_json::Value;
 use std::process::Output;
 
-on_both!(a_server_is_replayed_on_a_machine_one_does_not_have);
+on_usual!(a_server_is_replayed_on_a_machine_one_does_not_have);
 
 fn stdout(output: &Output) -> &str {
     assert!(output.status.success(), "{output:?}");

@@ -1,12 +1,12 @@
 //! `--user`: what the superuser starts serves as somebody else, in all its processes. Says so and passes where the tests are not
 //! run by the superuser, who alone may change users.
 
-use crate::support::{Io, Process, Server, Site, on_both, until, vermeil};
+use crate::support::{Io, Process, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-on_both!(
+on_usual!(
     every_process_becomes_the_user,
     every_instance_does_and_so_does_the_supervisor,
     the_superuser_is_warned,

@@ -3,7 +3,7 @@
 //! Where both differ, [`DIFFERENCES`] says why, for all requests or for one; any other difference fails the test.
 
 use super::{installed, operation::Fpm, site, writable, write};
-use crate::support::{Io, Process, Server, on_both, until};
+use crate::support::{Io, Process, Server, on_usual, until};
 use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 
-on_both! {
+on_usual! {
     php_reads_the_same_as_behind_apache,
 }
 

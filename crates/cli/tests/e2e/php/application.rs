@@ -1,7 +1,7 @@
 //! Applications that are not PHP, and do what PHP does not: a few lines of FastCGI that the test speaks itself.
 
 use super::{site, writable, write};
-use crate::support::{Io, Server, on_both, until};
+use crate::support::{Io, Server, on_usual, until};
 use std::{
     fs,
     io::{self, Read, Write},
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-on_both! {
+on_usual! {
     what_an_application_has_not_read_is_in_nobodys_way,
     what_was_held_is_sent_although_its_application_dies,
     parts_go_together_unless_the_application_says_otherwise,

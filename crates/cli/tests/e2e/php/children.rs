@@ -2,11 +2,11 @@
 //! and what the status says of the time that requests waited for one and took in it.
 
 use super::{installed, site, write};
-use crate::support::{Content, Io, Server, Site, on_both, vermeil};
+use crate::support::{Content, Io, Server, Site, on_usual, vermeil};
 use serde_json::Value;
 use std::collections::HashMap;
 
-on_both! {
+on_usual! {
     children_are_replaced_after_their_requests,
     code_is_compiled_once,
     the_status_tells_how_long_requests_wait_and_take,

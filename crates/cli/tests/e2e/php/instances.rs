@@ -1,12 +1,12 @@
 //! PHP in several instances: each has a pool of its own, and one that is killed does not leave its pool behind.
 
 use super::{serve, site, write};
-use crate::support::{Client, Io, Server, on_both, two_cpus, until, vermeil};
+use crate::support::{Client, Io, Server, on_usual, two_cpus, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path, thread, time::Duration};
 
-on_both! {
+on_usual! {
     each_instance_has_its_own_pool,
     new_connections_go_where_less_waits_for_php,
 }

@@ -1,7 +1,7 @@
 //! What whoever runs a pool, or has one, gets: turns, bounds, times, words, and nothing left behind.
 
 use super::{installed, serve, site, writable, write};
-use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
+use crate::support::{Client, Content, Io, Server, Site, noise, on_usual, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-on_both! {
+on_usual! {
     errors_go_to_the_notices_with_the_request,
     a_script_may_end_in_capitals,
     a_folder_named_through_its_parent_has_scripts,

@@ -1,11 +1,11 @@
 //! Pools of hosts: each as its user, started by the first request, stopped when nobody uses it, within a bound.
 
 use super::{installed, site, whole, writable, write};
-use crate::support::{Client, Content, Io, Server, Site, on_both, until};
+use crate::support::{Client, Content, Io, Server, Site, on_usual, until};
 use rustix::process::geteuid;
 use std::{fs, path::Path};
 
-on_both! {
+on_usual! {
     each_host_has_its_user,
     php_fpm_does_as_well,
     a_pool_stops_when_nobody_uses_it_and_starts_again,

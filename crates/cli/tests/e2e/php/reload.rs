@@ -2,7 +2,7 @@
 //! none, and no request is lost.
 
 use super::{installed, site, whole, writable, write};
-use crate::support::{Content, Io, Server, Site, on_both, until, vermeil};
+use crate::support::{Content, Io, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use std::{
@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-on_both! {
+on_usual! {
     a_pool_of_a_new_user_comes_and_goes,
     so_does_one_of_php_fpm,
     the_servers_own_php_comes_changes_and_goes,

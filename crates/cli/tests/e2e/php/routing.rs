@@ -1,10 +1,10 @@
 //! Which requests are PHP's, what it is told of them, and which files it may have sent.
 
 use super::{serve, site, write};
-use crate::support::{Content, Io, noise, on_both};
+use crate::support::{Content, Io, noise, on_usual};
 use std::fs;
 
-on_both! {
+on_usual! {
     programs_run_and_are_never_sent,
     only_a_regular_file_with_the_name_is_a_program,
     a_folder_without_a_page_is_answered_by_its_program,

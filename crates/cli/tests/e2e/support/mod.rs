@@ -1,7 +1,8 @@
 //! What every test here is made of: a server that is the real binary ([`Server`]), the folder it serves ([`Site`]), a
 //! client that writes bytes and reads strictly ([`Client`]), and waiting for a condition with a deadline ([`until`]).
 //!
-//! [`on_both!`] makes two tests of one function, one for each I/O driver.
+//! [`on_both!`] makes two tests of one function, one for each I/O driver. [`on_usual!`] is for
+//! functions that test nothing of a driver: the test on the other driver runs in `cargo xtask test --all` only.
 
 mod client;
 mod response;
@@ -53,3 +54,18 @@ macro_rules! on_both {
     };
 }
 pub(crate) use on_both;
+
+/// Makes `mod usual` with one test per function named, on the driver that `serve` chooses, and
+/// `mod epoll` with the same tests for `--include-ignored`.
+macro_rules! on_usual {
+    ($($name:ident),* $(,)?) => {
+        mod usual {
+            $(#[test] fn $name() { super::$name($crate::support::Io::usual()); })*
+        }
+        mod epoll {
+            $(#[test] #[ignore = "tests nothing of the driver: cargo xtask test --all"]
+            fn $name() { super::$name($crate::support::Io::Epoll); })*
+        }
+    };
+}
+pub(crate) use on_usual;

@@ -25,12 +25,25 @@ impl Io {
         }
     }
 
-    /// Runs `test`, or says loudly that this machine refuses the driver.
+    /// The driver that `serve` chooses on this machine.
+    pub(crate) fn usual() -> Self {
+        if Self::uring_refusal().is_none() { Self::Uring } else { Self::Epoll }
+    }
+
+    /// Runs `test`, or says loudly that this machine refuses io_uring.
     pub(crate) fn if_there(self, test: impl FnOnce(Self)) {
+        match Self::uring_refusal() {
+            None => test(self),
+            Some(why) => eprintln!("SKIPPED: this machine refuses {}: {why}", self.name()),
+        }
+    }
+
+    /// Why this machine refuses io_uring, if it does.
+    fn uring_refusal() -> Option<&'static str> {
         static REFUSED: OnceLock<Option<String>> = OnceLock::new();
         let refused = REFUSED.get_or_init(|| {
             let site = Site::new();
-            let process = Process::spawn(command(self, &site, &[]));
+            let process = Process::spawn(command(Self::Uring, &site, &[]));
             let mut refused = None;
             until("it serves or ends", || {
                 let ended = process.has_ended();
@@ -39,10 +52,7 @@ impl Io {
             });
             refused
         });
-        match refused {
-            None => test(self),
-            Some(why) => eprintln!("SKIPPED: this machine refuses {}: {why}", self.name()),
-        }
+        refused.as_deref()
     }
 }
 
