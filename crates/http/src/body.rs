@@ -1,10 +1,11 @@
-//! The content of a request, found byte by byte: where it is in the buffer, where it ends, what is wrong with
-//! it.
+//! The content of a request, found byte by byte: the position in the buffer, the end, and errors of
+//! the framing.
 //!
-//! [`BodyReader`] is fed whatever has arrived and says how much of it it consumed and which part of that was
-//! content. It holds no bytes, so a body costs no memory whatever its size. Chunked framing (RFC 9112 §7.1)
-//! is the transition table of `body/chunked.rs`. That any cut gives the same content, and that a plain
-//! decoder gives it too, is tested in `body/tests.rs`; what is refused, in `tests/corpus/`.
+//! [`BodyReader`] reads the received bytes and reports how many bytes it consumed, and which of
+//! these bytes are content. The reader holds no bytes, so a body of any size costs no memory.
+//! Chunked framing (RFC 9112 §7.1) is the transition table of `body/chunked.rs`. `body/tests.rs`
+//! checks that any cut of the input gives the same content, and that a plain decoder agrees;
+//! `tests/corpus/` checks the refusals.
 
 use std::ops::Range;
 
@@ -31,13 +32,13 @@ enum State {
     Done,
 }
 
-/// What [`BodyReader::read`] found in its input.
+/// The result of one [`BodyReader::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that are done with. The rest, if any, is to be given again, after the caller has
-    /// used the data.
+    /// Consumed bytes of the input. The caller passes the remaining bytes again, after the caller
+    /// has used the data.
     pub consumed: usize,
-    /// Which of the consumed bytes are content; may be empty.
+    /// The content among the consumed bytes; may be empty.
     pub data: Range<usize>,
     /// Whether the content ends here. The next request starts behind the consumed bytes.
     pub done: bool,
@@ -63,12 +64,14 @@ impl BodyReader {
         matches!(self.state, State::Done)
     }
 
-    /// Reads on in `input`. Consumes at least one byte of a non-empty input unless the content has ended;
-    /// several calls may be needed for one input, since each gives one run of content at most.
+    /// Continues with `input`. Consumes at least one byte of a non-empty input unless the content
+    /// has ended. One input may need several calls, because each call returns at most one run of
+    /// content.
     ///
     /// # Errors
-    /// What is wrong with the framing, or the limit that was passed. The reader must not be used after an
-    /// error.
+    ///
+    /// The error of the framing, or the limit that was exceeded. The reader must not be used after
+    /// an error.
     pub fn read(&mut self, input: &[u8]) -> Result<Step, Rejection> {
         let step = match &mut self.state {
             State::Done => Step { consumed: 0, data: 0..0, done: true },

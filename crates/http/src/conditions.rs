@@ -1,11 +1,12 @@
-//! Conditional requests: does the client have it already, and is it still what the client thinks it is?
+//! Conditional requests: whether the client's copy is current, and whether the representation is
+//! still the client's version.
 //!
-//! [`Preconditions::evaluate`] is the precedence of RFC 9110 §13.2.2 for methods that read ([`Method::Get`]
-//! and [`Method::Head`]; the others ignore these fields or never get here); [`Preconditions::range_applies`]
-//! is `If-Range`. A weak tag of ours matches in weak comparison only. The whole table of cases is in `conditions/tests.rs`.
+//! [`Preconditions::evaluate`] is the precedence of RFC 9110 §13.2.2 for methods that read
+//! ([`Method::Get`] and [`Method::Head`]; other methods ignore these fields or never get here).
+//! [`Preconditions::range_applies`] is `If-Range`. A weak tag of the server matches in weak
+//! comparison only. The whole table of cases is in `conditions/tests.rs`.
 //!
-//! [`Method::Get`]: crate::Method::Get
-//! [`Method::Head`]: crate::Method::Head
+//! [`Method::Get`]: crate::Method::Get [`Method::Head`]: crate::Method::Head
 
 use std::time::UNIX_EPOCH;
 
@@ -16,7 +17,7 @@ use crate::scan;
 #[cfg(test)]
 mod tests;
 
-/// The conditional fields of a request, as they came.
+/// The conditional fields of a request, as received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions<'a> {
     /// `If-Match`
@@ -31,23 +32,25 @@ pub struct Preconditions<'a> {
     pub if_range: Option<&'a [u8]>,
 }
 
-/// What is known about the representation that would be sent.
+/// The validators of the representation that would be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// The entity tag that is sent, with its quotes, and with `W/` before them if it is weak.
+    /// The entity tag of the response, with its quotes, and with `W/` before the quotes if the tag
+    /// is weak.
     pub etag: &'a [u8],
-    /// The `Last-Modified` that is sent, if one is. Never that of two contents, unless whoever writes them dates them alike.
+    /// The `Last-Modified` of the response, if the response has one. Two different contents never
+    /// have the same date, unless the author of the contents gives both the same date.
     pub last_modified: Option<&'a HttpDate>,
 }
 
-/// What the conditions say.
+/// The result of evaluating the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Answer as if there were no conditions.
     Proceed,
     /// 304: the client's copy is current.
     NotModified,
-    /// 412: the representation is not the one the client means.
+    /// 412: the representation is not the client's version.
     PreconditionFailed,
 }
 
@@ -61,8 +64,8 @@ impl Preconditions<'_> {
             && self.if_unmodified_since.is_none()
     }
 
-    /// Evaluates the conditions of a `GET` or `HEAD` that would be answered with 200 without them. Fields with
-    /// invalid dates are ignored, malformed tags match nothing.
+    /// Evaluates the conditions of a `GET` or `HEAD` that would be answered with 200 without
+    /// conditions. Fields with invalid dates are ignored, malformed tags match nothing.
     #[inline]
     pub fn evaluate(&self, current: &Validators<'_>) -> Verdict {
         if self.is_empty() { Verdict::Proceed } else { self.evaluate_some(current) }
@@ -85,9 +88,10 @@ impl Preconditions<'_> {
         if client_is_current { Verdict::NotModified } else { Verdict::Proceed }
     }
 
-    /// Whether `Range` is to be obeyed: there is no `If-Range`, or what it names is exactly what would be
-    /// sent. A date must be the one sent, not merely a later one (RFC 9110 §13.1.5); without one, none is. A weak tag
-    /// never matches.
+    /// Whether the server obeys `Range`: there is no `If-Range`, or the `If-Range` validator is
+    /// exactly the response's validator. A date must equal the `Last-Modified` of the response (RFC
+    /// 9110 §13.1.5). A later date does not match, and without `Last-Modified` no date matches. A
+    /// weak tag never matches.
     pub fn range_applies(&self, current: &Validators<'_>) -> bool {
         let Some(validator) = self.if_range else { return true };
         (validator == current.etag && !is_weak(current.etag))
@@ -105,8 +109,8 @@ fn is_weak(etag: &[u8]) -> bool {
     etag.starts_with(b"W/")
 }
 
-/// Whether the list `tags` is `*` or holds the tag `etag`. What stands behind a malformed element of a
-/// line is not looked at.
+/// Whether the list `tags` is `*` or holds the tag `etag`. The rest of a line after a malformed
+/// element is ignored.
 fn has_tag(tags: List<'_>, etag: &[u8], comparison: Comparison) -> bool {
     tags.lines().any(|line| line_has_tag(line, etag, comparison))
 }
@@ -132,7 +136,7 @@ fn line_has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
 }
 
 struct ListedTag<'a> {
-    /// With its quotes.
+    /// The tag with its quotes.
     tag: &'a [u8],
     weak: bool,
 }
@@ -158,14 +162,15 @@ fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
     Some(ListedTag { tag, weak })
 }
 
-/// Whether `text` is the very date that is sent. For `If-Modified-Since` RFC 9110 §13.1.3 takes a
-/// later one as well; but after a change back to older content that would confirm a copy of the
-/// newer, as only clients without tags have it.
+/// Whether `text` is exactly the date in the response. For `If-Modified-Since` RFC 9110 §13.1.3
+/// accepts a later date as well. But after a change back to older content, that rule would confirm
+/// a copy of the newer content. Only clients without tags have such a copy.
 fn is_date(text: &[u8], sent: &HttpDate) -> bool {
     text == sent.as_bytes() || parse_date(text) == Some(sent.seconds())
 }
 
-/// Whether nothing changed after `date`; `None` if it is not a date, or if there is none to compare it with.
+/// Whether nothing changed after `date`; `None` if `date` is invalid, or if there is no
+/// `Last-Modified` for comparison.
 fn is_unmodified_since(date: &[u8], last_modified: Option<&HttpDate>) -> Option<bool> {
     let last_modified = last_modified?;
     if date == last_modified.as_bytes() {
@@ -174,7 +179,7 @@ fn is_unmodified_since(date: &[u8], last_modified: Option<&HttpDate>) -> Option<
     Some(last_modified.seconds() <= parse_date(date)?)
 }
 
-/// Seconds since 1970 of a date in one of the three forms of RFC 9110 §5.6.7; negative before.
+/// Seconds since 1970 of a date in any of the three forms of RFC 9110 §5.6.7; negative before.
 fn parse_date(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     since_1970(text).or_else(|| before_1970(text))
@@ -186,7 +191,7 @@ fn since_1970(text: &str) -> Option<i64> {
 }
 
 /// A date with a year of four digits before 1970, which `httpdate` does not read: the same date
-/// some periods of the calendar later, less those periods.
+/// some periods of the calendar later, minus those periods.
 #[cold]
 fn before_1970(text: &str) -> Option<i64> {
     /// The Gregorian calendar, days of the week included, repeats itself after so many years.

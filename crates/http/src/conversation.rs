@@ -1,4 +1,4 @@
-//! One connection's input as a machine: heads, bodies, and when it is over.
+//! One connection's input as a machine: heads, bodies, and the end.
 //!
 //! ```text
 //! Head ── request without content ──▶ Head                 (or Closed, if it was the last)
@@ -6,9 +6,10 @@
 //! any  ── something refused ────────▶ Closed
 //! ```
 //!
-//! The machine owns no bytes. Its user keeps a buffer, shows it the unread part, and drops what an event
-//! consumed. This is what the server runs and what the tests cut to pieces: `tests/corpus/`. Each request,
-//! its order and its number are checked in `conversation/tests.rs`.
+//! The machine owns no bytes. The caller keeps a buffer, passes the unread part, and drops the
+//! bytes that an event consumed. The server runs this machine, and the tests run it on every cut of
+//! the input: `tests/corpus/`. `conversation/tests.rs` checks each request, the order and the
+//! number of requests.
 
 use std::ops::Range;
 
@@ -56,29 +57,30 @@ pub struct Conversation {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Waiting for a head; of the buffer, `seen` bytes have been found to be a valid prefix of one,
-    /// which ends in `place`.
+    /// Waits for a head. The first `seen` bytes of the buffer are a valid prefix of a head, which
+    /// ends in `place`.
     Head {
         seen: usize,
         place: Place,
     },
     Body(BodyReader),
-    /// The content of the last request is longer than the limit, so it is not read.
+    /// The content of the last request is longer than the limit, so the machine does not read the
+    /// content.
     TooLong,
     Closed,
 }
 
-/// What the bytes shown to [`Conversation::next`] amount to.
+/// The meaning of the bytes that [`Conversation::next`] was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a box would allocate per request")]
 pub enum Event<'a> {
-    /// Nothing yet. Come back with more bytes behind the same ones.
+    /// No event yet. The caller must call again with the same bytes and more bytes after them.
     NeedMore,
-    /// A request. Answer it; if its framing is not [`Framing::None`], body events follow, else the next
-    /// request.
+    /// A request, which the caller must answer. If the framing is not [`Framing::None`], body
+    /// events follow, else the next request.
     Request {
-        /// The request. Its `keep_alive` is false also if the limit of requests is reached: what it says is
-        /// what the answer must say.
+        /// The request. `keep_alive` is also false if the limit of requests is reached, so the
+        /// answer must follow `keep_alive`.
         request: Request<'a>,
         /// Bytes to drop from the buffer.
         consumed: usize,
@@ -87,13 +89,14 @@ pub enum Event<'a> {
     Body {
         /// Bytes to drop from the buffer.
         consumed: usize,
-        /// Which of them are content.
+        /// The content among the consumed bytes.
         data: Range<usize>,
         /// Whether the content is complete.
         done: bool,
     },
-    /// The input must be refused: answer with the error and close. If it comes amid the content of a request
-    /// that has been answered already, just close.
+    /// The input must be refused: the caller answers with the error and closes the connection. If
+    /// the event comes within the content of an answered request, the caller only closes the
+    /// connection.
     Reject(Rejection),
     /// Nothing more is read from this connection: the last answer has been, or is, the last.
     Closed,
@@ -121,8 +124,8 @@ impl Conversation {
         self.requests
     }
 
-    /// Whether bytes of a request have been read, or are waited for: the difference between an idle
-    /// connection and one that a header or body timeout is for.
+    /// Whether bytes of a request have been read, or are awaited. An idle connection gives false; a
+    /// header or body timeout applies when this is true.
     pub fn is_amid_request(&self) -> bool {
         match self.state {
             State::Head { seen, .. } => seen > 0,
@@ -136,8 +139,8 @@ impl Conversation {
         matches!(self.state, State::Body(_) | State::TooLong)
     }
 
-    /// No more is to be read: the answer to the present request is the last one. For a server that drains, or
-    /// that answers with a final status while the client waits for `100 Continue`.
+    /// Stops reading: the answer to the present request is the last answer. For a server that
+    /// drains, or that answers with a final status while the client waits for `100 Continue`.
     pub fn close(&mut self) {
         self.goes_on = false;
         self.state = State::Closed;
@@ -172,8 +175,8 @@ impl Conversation {
             Parsed::Rejected(rejection) => return self.reject(rejection),
         };
         self.requests += 1;
-        // Content that is too long ends the connection, but is no reason not to answer: what the
-        // request asks for, and whether that takes the method, is judged before the content.
+        // Content over the limit ends the connection, but the request still gets an answer. The
+        // caller judges the target and the method before the content.
         let reader = BodyReader::new(request.body, limits);
         request.keep_alive &= self.requests < limits.requests_per_connection && reader.is_ok();
         self.goes_on = request.keep_alive;
@@ -214,11 +217,12 @@ impl State {
     const BEGIN: Self = Self::Head { seen: 0, place: Place::Method(0) };
 }
 
-/// Whether `buf` still leaves the verdict open, `seen` bytes of it being a valid prefix that ends
-/// in `place`; if so both go on to its end. Parsing starts over each time, so a peer that sends its
-/// head byte by byte would make it quadratic. Only a byte that may decide something is worth a
-/// pass: the ends of lines, of which there are at most [`Limits::header_count`], the few bytes of a
-/// version, and those at which a limit is reached.
+/// Whether `buf` still leaves the verdict open. The first `seen` bytes are a valid prefix that ends
+/// in `place`; if the verdict is open, `seen` and `place` advance to the end of `buf`. Parsing
+/// starts over each time, so a peer that sends its head byte by byte would make the cost quadratic.
+/// Therefore only a byte that may decide the verdict triggers a pass. Such bytes are the ends of
+/// lines (at most [`Limits::header_count`]), the few bytes of a version, and the bytes at which a
+/// limit is reached.
 #[inline]
 fn is_still_open(buf: &[u8], seen: &mut usize, place: &mut Place, limits: &Limits) -> bool {
     if *seen == 0 {

@@ -1,9 +1,12 @@
-//! Between HTTP and programs that answer requests: CGI (RFC 3875), and FastCGI, which says the same in records.
+//! The gateway between HTTP and programs that answer requests: CGI (RFC 3875), and FastCGI, which
+//! carries the same data in records.
 //!
-//! On the way in, a request becomes variables ([`Invocation`]), after [`split`] has found which file of a path is the
-//! program. On the way out, [`HeadReader`] reads what the program says before its content, and refuses what would let
-//! it, or whoever feeds it, write more of our answer than it may; [`body`] decides how the content is framed. Leaves
-//! out starting programs, talking to them, and deciding which file may run. Tested in `gateway/tests/`.
+//! On the way in, a request becomes variables ([`Invocation`]), after [`split`] has found the part
+//! of the path that is the program. On the way out, [`HeadReader`] reads the head of the program's
+//! answer. The reader refuses a head with which the program, or an attacker that controls the
+//! program's input, could write more of the response than allowed. [`body`] decides how the content
+//! is framed. Leaves out starting programs, talking to programs, and deciding which file may run.
+//! Tested in `gateway/tests/`.
 
 pub mod body;
 mod fault;

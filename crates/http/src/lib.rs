@@ -1,18 +1,19 @@
 //! HTTP/1.1 without sockets: parsing, framing, conditions, ranges, negotiation.
 //!
-//! Bytes in, decisions out. Nothing here reads a socket, a file or a clock: times are arguments, buffers
-//! belong to the caller, and parsing allocates nothing. What a message may be is RFC 9110 (semantics) and RFC
-//! 9112 (HTTP/1.1); where those leave a choice between lenient and strict, this crate is strict, because
-//! every leniency is a way for two programs to disagree about where a request ends (request smuggling).
+//! Bytes in, decisions out. The crate reads no socket, no file and no clock: times are arguments,
+//! buffers belong to the caller, and parsing allocates nothing. The rules of messages are RFC 9110
+//! (semantics) and RFC 9112 (HTTP/1.1). Where the RFCs allow lenient or strict parsing, this crate
+//! is strict. The reason: with every leniency two programs may disagree about the end of a request
+//! (request smuggling).
 //!
-//! Start with [`Conversation`]: it turns the bytes of one connection into requests, bodies and refusals.
-//! Then, for a request of a file: [`path::decode`], [`Preconditions::evaluate`], [`ranges::parse`],
-//! [`negotiate::choose`], and
-//! [`response::HeadWriter`] for the answer. For a program's: [`gateway`].
+//! Start with [`Conversation`]: a conversation turns the bytes of one connection into requests,
+//! bodies and refusals. Then, for a request of a file: [`path::decode`],
+//! [`Preconditions::evaluate`], [`ranges::parse`], [`negotiate::choose`], and
+//! [`response::HeadWriter`] for the answer. For a program's answer: [`gateway`].
 //!
-//! One rule holds everywhere input is read: *the verdict depends on the bytes, never on how they were cut*. A
-//! prefix of the input gives either "more" or exactly the verdict of the whole. `tests/corpus/` checks it on
-//! every cut of a corpus, and on cuts of its mutations.
+//! One rule holds for all input: *the verdict depends on the bytes, never on how the bytes were
+//! cut*. A prefix of the input gives either "more" or exactly the verdict of the whole.
+//! `tests/corpus/` checks the rule on every cut of a corpus, and on cuts of its mutations.
 
 pub mod body;
 pub mod conditions;

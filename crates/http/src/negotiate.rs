@@ -67,7 +67,7 @@ impl EncodingSet {
 /// Codings in the order of preference at equal weight.
 const PREFERENCE: [Choice; 4] = [Choice::Br, Choice::Zstd, Choice::Gzip, Choice::Identity];
 
-/// Chooses from `available` what the value of `Accept-Encoding` weighs highest.
+/// Chooses the coding of `available` with the highest weight in `Accept-Encoding`.
 #[inline]
 pub fn choose(accept_encoding: Option<List<'_>>, available: EncodingSet) -> Choice {
     match accept_encoding {
@@ -79,7 +79,7 @@ pub fn choose(accept_encoding: Option<List<'_>>, available: EncodingSet) -> Choi
 fn choose_some(list: List<'_>, available: EncodingSet) -> Choice {
     let List::Line(line) = list else { return heaviest(&Weights::parse(list), available) };
     match line {
-        // What Chrome and Firefox, Safari, and older browsers send: equal weights.
+        // The values of Chrome and Firefox, Safari, and older browsers: equal weights.
         b"gzip, deflate, br, zstd" => first_of(&PREFERENCE, available),
         b"gzip, deflate, br" => first_of(&[Choice::Br, Choice::Gzip], available),
         b"gzip, deflate" | b"gzip" => first_of(&[Choice::Gzip], available),
@@ -102,7 +102,7 @@ fn heaviest(weights: &Weights, available: EncodingSet) -> Choice {
     best.1
 }
 
-/// Weights in thousandths, as far as the field names them.
+/// Weights in thousandths, as far as the field has weights.
 #[derive(Default)]
 struct Weights {
     named: [Option<u16>; PREFERENCE.len()],

@@ -1,9 +1,11 @@
-//! From the path of a target to the path below a root: decoded, without dot segments, without empty segments.
+//! From the path of a target to the path below a root: decoded, without dot segments, without empty
+//! segments.
 //!
-//! [`decode`] decodes first and removes dot segments afterwards, so no encoding of `..` survives, and what
-//! climbs above the root stays at the root (RFC 3986 §5.2.4). A path that needs no change is not copied.
-//! Symbolic links and permissions are the file system's part; this is only about names. Properties (no `..`
-//! in any result, decoding what was encoded gives it back) are tested in `path/tests.rs`.
+//! [`decode`] decodes first and removes dot segments afterwards, so no encoding of `..` survives. A
+//! path that climbs above the root stays at the root (RFC 3986 §5.2.4). A path that needs no change
+//! is not copied. Symbolic links and permissions belong to the file system; this module is about
+//! names only. The properties (no `..` in any result, decoding inverts encoding) are tested in
+//! `path/tests.rs`.
 
 use std::borrow::Cow;
 
@@ -14,16 +16,16 @@ use crate::response::Status;
 #[cfg(test)]
 mod tests;
 
-/// Longest decoded path in bytes: `PATH_MAX` of Linux, so no longer one can be opened.
+/// Longest decoded path in bytes: `PATH_MAX` of Linux, because no longer path can be opened.
 pub const PATH_BYTES_MAX: usize = 4096;
 
 /// A path below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodedPath<'a> {
-    /// Starts with `/`; its segments are not empty, not `.`, not `..`, and hold no NUL. Any other byte may
-    /// occur, also such as are not UTF-8.
+    /// Starts with `/`; no segment is empty, `.` or `..`, and no segment holds NUL. All other bytes
+    /// may occur, including invalid UTF-8.
     pub bytes: &'a [u8],
-    /// Whether it ends in `/` and so names a folder.
+    /// Whether the path ends in `/` and so names a folder.
     pub is_dir: bool,
     /// Whether a segment starts with a dot, `.well-known` at the top (RFC 8615) not counted.
     pub has_dotfile: bool,
@@ -32,14 +34,14 @@ pub struct DecodedPath<'a> {
 /// Why a path names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathError {
-    /// It does not start with `/`.
+    /// The path does not start with `/`.
     NotAbsolute,
     /// A `%` without two hexadecimal digits.
     BadEscape,
     /// A NUL, encoded or not.
     Nul,
-    /// An encoded slash. No name of a file holds one, so nothing can be there; treating it as a separator
-    /// would give one file two names of different depth.
+    /// An encoded slash. No file name has a slash, so no file can have this path. If the slash were
+    /// a separator, a file would have two names of different depth.
     EncodedSlash,
     /// More than [`PATH_BYTES_MAX`] bytes.
     TooLong,
@@ -70,11 +72,12 @@ impl std::fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Decodes `raw`, the path of a target, into `out` if it needs decoding; otherwise the result is `raw` and
-/// `out` is left alone.
+/// Decodes `raw`, the path of a target. Writes the result to `out` if `raw` needs decoding;
+/// otherwise the result is `raw`, and `out` is unchanged.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+///
+/// The first error in `raw`.
 #[inline]
 pub fn decode<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<DecodedPath<'a>, PathError> {
     if is_plain(raw) {
@@ -87,16 +90,16 @@ pub fn decode<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<DecodedPath<'a>
 /// A decoded path of which a part may be for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramPath<'a> {
-    /// As [`DecodedPath::bytes`]; an encoded slash has become one that separates.
+    /// As [`DecodedPath::bytes`]; an encoded slash has become a separator.
     pub bytes: &'a [u8],
-    /// How much of it was before any slash that was encoded, also before one that went with dot
-    /// segments.
+    /// The bytes before the first encoded slash, including encoded slashes that dot segments
+    /// removed.
     encoded_slash: Option<usize>,
 }
 
 impl ProgramPath<'_> {
-    /// How many bytes may be the name of a program, with its folders: no name of a file holds a
-    /// slash, so an encoded one can only be in what is behind the program.
+    /// How many bytes may name a program and its folders. No file name has a slash, so an encoded
+    /// slash can only be in the part after the program.
     pub fn names_max(&self) -> usize {
         self.encoded_slash.map_or(self.bytes.len(), |at| at.saturating_sub(1))
     }
@@ -107,11 +110,13 @@ impl ProgramPath<'_> {
     }
 }
 
-/// As [`decode`], for a path that may name a program: what follows the program may hold encoded
-/// slashes, which are separators there, since programs cannot tell them from others.
+/// As [`decode`], for a path that may name a program. The rest after the program may hold encoded
+/// slashes. There these are separators, because programs cannot distinguish them from other
+/// slashes.
 ///
 /// # Errors
-/// The first thing that is wrong with it, never [`PathError::EncodedSlash`].
+///
+/// The first error in `raw`, never [`PathError::EncodedSlash`].
 pub fn decode_for_program<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<ProgramPath<'a>, PathError> {
     let mut encoded_slash = None;
     let bytes = match is_plain(raw) {
@@ -128,8 +133,7 @@ pub fn decode_for_program<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<Pro
     }
 }
 
-/// A part of a target with its bytes beyond ASCII escaped, as a client that escapes would have sent
-/// it.
+/// A part of a target with all non-ASCII bytes escaped, as from a client that escapes.
 pub fn escaped(raw: &[u8]) -> Cow<'_, [u8]> {
     if raw.is_ascii() {
         return Cow::Borrowed(raw);
@@ -149,11 +153,12 @@ fn checked(path: DecodedPath<'_>) -> Result<DecodedPath<'_>, PathError> {
     if path.bytes.len() > PATH_BYTES_MAX { Err(PathError::TooLong) } else { Ok(path) }
 }
 
-/// Whether `raw` is its own decoding and has no segment that starts with a dot.
+/// Whether `raw` needs no decoding and has no segment that starts with a dot.
 #[inline]
 fn is_plain(raw: &[u8]) -> bool {
     let [b'/', rest @ ..] = raw else { return false };
-    // Two loops without an exit, which become vector instructions, beat one that leaves early.
+    // Two loops without an early exit, which become vector instructions, are faster than a loop
+    // with an early exit.
     let escaped = rest.iter().fold(false, |found, &b| found | (b == b'%') | (b == 0));
     let pairs = raw.iter().zip(rest);
     let dotted = pairs.fold(false, |found, (&a, &b)| found | ((a == b'/') & ((b == b'/') | (b == b'.'))));
@@ -164,11 +169,12 @@ fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     decode_with(raw, out, EncodedSlashes::Refused)
 }
 
-/// What becomes of encoded slashes.
+/// The treatment of encoded slashes.
 enum EncodedSlashes<'a> {
     Refused,
-    /// They end segments. Here stands how much of the path has had none: what dot segments take
-    /// away behind the first of them does not come back.
+    /// Encoded slashes end segments. The value counts the bytes of the path before the first
+    /// encoded slash. When dot segments remove bytes before that point, the count shrinks and does
+    /// not grow again.
     Separate(&'a mut Option<usize>),
 }
 
@@ -226,8 +232,8 @@ enum SegmentEnd {
     Path,
 }
 
-/// Applies the segment that starts at `at` to the path before it, and returns where the next one starts.
-/// `out` ends in a slash before each segment.
+/// Applies the segment that starts at `at` to the path before the segment, and returns the start of
+/// the next segment. `out` ends in a slash before each segment.
 fn end_segment(out: &mut Vec<u8>, at: usize, end: SegmentEnd) -> usize {
     match &out[at..] {
         b"" | b"." => out.truncate(at),
@@ -248,13 +254,13 @@ fn has_dotfile(path: &[u8]) -> bool {
     (first.starts_with(b".") && first != TOP) || segments.any(|segment| segment.starts_with(b"."))
 }
 
-/// What stands for itself in a path: the unreserved characters, the slash, and of the rest only what can be
-/// mistaken for nothing else. A colon is encoded, lest the name of a file be read as a scheme in a relative
-/// reference.
+/// Bytes that stay unencoded in a path: the unreserved characters, the slash, and further bytes
+/// without a special meaning. A colon is encoded, because otherwise a relative reference could read
+/// the name of a file as a scheme.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Appends `path` so that it can stand in a `Location` field or a link. A path as [`decode`] gives it never
-/// starts with two slashes, so the result is never a reference to another host.
+/// Appends `path` in a form for a `Location` field or a link. A path from [`decode`] never starts
+/// with two slashes, so the result is never a reference to another host.
 pub fn percent_encode_path(path: &[u8], out: &mut Vec<u8>) {
     for piece in percent_encode(path, ENCODED) {
         out.extend_from_slice(piece.as_bytes());

@@ -1,9 +1,11 @@
-//! Parts of a representation: what `Range` asks for, and the fields and parts that answer it (RFC 9110 §14).
+//! Parts of a representation: the ranges of `Range`, and the fields and parts of the answer (RFC
+//! 9110 §14).
 //!
-//! [`parse`] decides between the whole, one part, several parts and 416, without allocating unless there are
-//! several. What makes answering dearer than asking is refused: too many ranges or more bytes than the
-//! representation has give the whole; ranges that overlap or touch are joined. `ranges/multipart.rs` writes
-//! several parts. The result is compared with a set of byte positions in `ranges/tests.rs`.
+//! [`parse`] decides between the whole, one part, several parts and 416. It allocates only for
+//! several parts. Requests whose answer would cost more than the request are refused. Too many
+//! ranges, or more bytes than the representation has, give the whole; ranges that overlap or touch
+//! are joined. `ranges/multipart.rs` writes several parts. `ranges/tests.rs` compares the result
+//! with a set of byte positions.
 
 use crate::scan;
 
@@ -38,7 +40,7 @@ impl ByteRange {
     }
 }
 
-/// What to send.
+/// The part of the representation to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
     /// 200: everything. The field is malformed, of another unit, or not worth obeying.
@@ -99,13 +101,14 @@ impl Found {
     }
 }
 
-/// What follows `bytes=`; unit names do not depend on case.
+/// The text after `bytes=`; unit names do not depend on case.
 fn strip_unit(header: &[u8]) -> Option<&[u8]> {
     let (unit, specs) = header.split_at_checked(b"bytes=".len())?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(specs)
 }
 
-/// The bytes that one element means: `None` if it is malformed, `Some(None)` if it lies outside.
+/// The byte range of one element: `None` if the element is malformed, `Some(None)` if the range
+/// lies outside.
 fn resolve(spec: &[u8], size: u64) -> Option<Option<ByteRange>> {
     let dash = spec.iter().position(|&b| b == b'-')?;
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
@@ -121,7 +124,7 @@ fn resolve(spec: &[u8], size: u64) -> Option<Option<ByteRange>> {
     Some((start < size).then(|| ByteRange { start, end: last.saturating_add(1).min(size) }))
 }
 
-/// Joins ranges that overlap or touch; a joined range stands where its first part stood.
+/// Joins ranges that overlap or touch; a joined range takes the place of its first part.
 fn join(ranges: Vec<ByteRange>) -> Ranges {
     let mut joined: Vec<ByteRange> = Vec::with_capacity(ranges.len());
     for mut range in ranges {

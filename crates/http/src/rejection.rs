@@ -1,17 +1,17 @@
-//! Why a request was refused before anybody looked at what it asks for.
+//! Reasons why the server refuses a request before it considers the target.
 //!
-//! A rejection is always the peer's fault and always ends the connection: after bytes that break the framing,
-//! nobody can know where the next request starts. Each kind has a status code and a sentence for the error
-//! page and the counters. Which input yields which kind is the table of `tests/corpus/`.
+//! A rejection is always the peer's fault and always ends the connection: after bytes that break
+//! the framing, the start of the next request is unknown. Each kind has a status code and a
+//! sentence for the error page and the counters. `tests/corpus/` has the table of inputs and kinds.
 
 use crate::response::Status;
 
-/// What is wrong with a request. The connection must be closed after the answer.
+/// The error in a request. The connection must be closed after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rejection {
     /// A CR that no LF follows.
     BareCr,
-    /// An LF without a CR before it.
+    /// An LF without a preceding CR.
     BareLf,
     /// More empty lines before the request line than tolerated.
     TooManyEmptyLines,
@@ -27,7 +27,8 @@ pub enum Rejection {
     VersionSyntax,
     /// A well-formed version of another major number than 1.
     VersionUnsupported,
-    /// A field line without a name or colon, or with a space or another foreign byte before its colon.
+    /// A field line without a name or colon, or with a space or another foreign byte before the
+    /// colon.
     FieldName,
     /// A field line that starts with white space: line folding, obsolete since RFC 7230.
     LineFolding,
@@ -49,7 +50,7 @@ pub enum Rejection {
     LengthRepeated,
     /// Both `Content-Length` and `Transfer-Encoding`.
     LengthAndCoding,
-    /// `Transfer-Encoding` that does not end in `chunked`, applies it twice, or stands on two lines.
+    /// `Transfer-Encoding` that does not end in `chunked`, has `chunked` twice, or has two lines.
     CodingSyntax,
     /// A transfer coding other than `chunked`.
     CodingUnsupported,
@@ -77,7 +78,7 @@ impl Rejection {
         self.describe().0
     }
 
-    /// One sentence without a full stop, for the peer: what was wrong.
+    /// A sentence without a full stop, for the peer: the error in the request.
     pub fn reason(self) -> &'static str {
         self.describe().1
     }

@@ -1,12 +1,13 @@
-//! A request's head: what it is once parsed, and the one function that parses it.
+//! A request's head: the parsed form, and the single function that parses the head.
 //!
-//! This file owns the types; `request/head.rs` the pass over the bytes, `request/line.rs` the request line,
-//! `request/fields.rs` the fields that mean something here, `request/list.rs` those that are lists, `request/host.rs` the syntax of hosts. All that
-//! makes a head valid or not is decided there, from left to right: the first offending byte decides, so a
-//! prefix never gives another verdict than the whole. Bodies are `body.rs`.
+//! This file owns the types. `request/head.rs` has the pass over the bytes, `request/line.rs` the
+//! request line, and `request/fields.rs` the fields with a meaning here. `request/list.rs` has the
+//! fields that are lists, `request/host.rs` the syntax of hosts. These files decide whether a head
+//! is valid, from left to right. The first offending byte decides, so a prefix never gives another
+//! verdict than the whole. Bodies are in `body.rs`.
 //!
-//! Invariants (no cut changes a verdict, httparse agrees on all we accept) are tested in `tests/corpus/`,
-//! each rule in `request/tests.rs`.
+//! Invariants (no cut changes a verdict, httparse accepts every accepted head) are tested in
+//! `tests/corpus/`, each rule in `request/tests.rs`.
 
 use crate::conditions::Preconditions;
 use crate::limits::Limits;
@@ -23,14 +24,15 @@ mod tests;
 pub use head::FieldLines;
 pub use list::List;
 
-/// Empty lines tolerated before a request line. RFC 9112 §2.2 asks for at least one, for clients that end a
-/// body with a line end too many.
+/// Empty lines tolerated before a request line. RFC 9112 §2.2 asks for at least one, because some
+/// clients end a body with an extra line end.
 pub const EMPTY_LINES_MAX: usize = 2;
 
-/// Longest method. The longest registered one, `UPDATEREDIRECTREF`, has 17 bytes (IANA registry).
+/// Longest method. The longest registered method, `UPDATEREDIRECTREF`, has 17 bytes (IANA
+/// registry).
 pub const METHOD_BYTES_MAX: usize = 32;
 
-/// What the start of a buffer holds.
+/// The content at the start of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a box would allocate per request")]
 pub enum Parsed<'a> {
@@ -38,18 +40,18 @@ pub enum Parsed<'a> {
     Incomplete,
     /// A whole head.
     Complete {
-        /// The request; it borrows from the buffer.
+        /// The request; borrows from the buffer.
         request: Request<'a>,
-        /// Bytes of the head, empty lines before it included. The body starts there.
+        /// Bytes of the head, empty lines before the head included. The body starts there.
         consumed: usize,
     },
     /// Something that must be answered with an error, and the connection closed.
     Rejected(Rejection),
 }
 
-/// A request whose head has been read and found valid. Field values come without white space around them; of
-/// a field that is no list and stands on several lines the first line counts: for all fields kept here that
-/// costs the client at most a second try, and never gives it wrong bytes.
+/// A valid request head. Field values have no white space around them. When a field that is no list
+/// has several lines, the first line counts. For all fields kept here, that costs the client at
+/// most a second try, and never gives the client wrong bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The method.
@@ -58,7 +60,8 @@ pub struct Request<'a> {
     pub target: Target<'a>,
     /// The protocol version.
     pub version: Version,
-    /// Host and optional port, from the target if it names one, else from `Host`. Always there in HTTP/1.1.
+    /// Host and optional port, from the target if the target has a host, else from `Host`. Always
+    /// present in HTTP/1.1.
     pub host: Option<&'a [u8]>,
     /// The conditional fields.
     pub preconditions: Preconditions<'a>,
@@ -74,10 +77,10 @@ pub struct Request<'a> {
     pub body: Framing,
     /// Whether the client lets the connection live on after the answer (RFC 9112 §9.3).
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends its content. Answered with a final status
-    /// instead, it may or may not send it: the connection must then be closed.
+    /// Whether the client waits for `100 Continue` before the client sends its content. After a
+    /// final status the client may or may not send the content, so the connection must be closed.
     pub expect_continue: bool,
-    /// The field lines as they came.
+    /// The field lines as received.
     pub fields: FieldLines<'a>,
 }
 
@@ -107,7 +110,7 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
-    /// The method as it stands in the request line.
+    /// The method, as in the request line.
     pub fn as_bytes(self) -> &'a [u8] {
         match self {
             Self::Get => b"GET",
@@ -134,7 +137,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version as it is spoken here.
+    /// The version, as in the status line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -146,14 +149,14 @@ impl Version {
 /// The request target, cut into its parts but not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Which of the four forms it has.
+    /// The form of the target.
     pub form: TargetForm,
-    /// All of it, as it came. Bytes beyond ASCII mean what their escapes mean:
+    /// The whole target, as received. Bytes beyond ASCII mean the same as their escapes:
     /// [`path::escaped`](crate::path::escaped).
     pub raw: &'a [u8],
     /// The path, still percent-encoded. Starts with `/` in origin and absolute form, is empty in the others.
     pub path: &'a [u8],
-    /// What follows the first `?`, if there is one.
+    /// The query after the first `?`, if there is a `?`.
     pub query: Option<&'a [u8]>,
 }
 
@@ -162,7 +165,7 @@ pub struct Target<'a> {
 pub enum TargetForm {
     /// `/path?query`
     Origin,
-    /// `http://host/path?query`; the host replaces the one in `Host`.
+    /// `http://host/path?query`; the host replaces the value of `Host`.
     Absolute,
     /// `host:port`, with `CONNECT` only.
     Authority,
@@ -173,7 +176,7 @@ pub enum TargetForm {
 /// How the end of a request's content is found (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// There is no content.
     None,
     /// This many bytes, at least one.
     Length(u64),
@@ -181,13 +184,15 @@ pub enum Framing {
     Chunked,
 }
 
-/// Parses the head at the start of `buf`. Reads as far as the first byte that decides; the cost is linear in
-/// the head and nothing is allocated. A caller that gets [`Parsed::Incomplete`] comes back with a longer
-/// buffer that starts at the same byte ([`Conversation`](crate::Conversation) does so, and keeps peers that
-/// send one byte at a time from making that quadratic).
+/// Parses the head at the start of `buf`. The parser reads up to the first byte that decides. The
+/// cost is linear in the head, and the parser allocates nothing. After [`Parsed::Incomplete`] the
+/// caller calls again with a longer buffer that starts at the same byte.
+/// [`Conversation`](crate::Conversation) does so, and avoids quadratic cost for peers that send one
+/// byte at a time.
 ///
 /// # Errors
-/// [`Parsed::Rejected`] carries the first thing that is wrong, as soon as it can be known.
+///
+/// [`Parsed::Rejected`] carries the first error, as soon as the error is certain.
 #[inline]
 pub fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Parsed<'a> {
     match head::parse(buf, limits) {

@@ -1,8 +1,8 @@
-//! The head of a response: status codes, field lines, and who may keep the connection.
+//! The head of a response: status codes, field lines, and persistence of the connection.
 //!
-//! [`HeadWriter`] appends to a buffer of the caller's; it never allocates if that has room. Dates are
-//! `response/date.rs`, pages for errors and the escaping of HTML `response/page.rs`. Byte-exact examples:
-//! `response/tests.rs`.
+//! [`HeadWriter`] appends to a buffer of the caller, and never allocates if the buffer has room.
+//! Dates are in `response/date.rs`, error pages and the escaping of HTML in `response/page.rs`.
+//! Byte-exact examples: `response/tests.rs`.
 
 use crate::request::Version;
 
@@ -24,7 +24,7 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// All of them, ascending.
+            /// All status codes, ascending.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The phrase behind the code.
@@ -111,15 +111,15 @@ impl Status {
     }
 }
 
-/// What `100 Continue` is on the wire.
+/// `100 Continue` on the wire.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Whether the connection outlives the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// It does.
+    /// The connection stays open.
     KeepAlive,
-    /// It does not.
+    /// The server closes the connection.
     Close,
 }
 
@@ -131,7 +131,8 @@ pub struct HeadWriter<'a> {
 }
 
 impl<'a> HeadWriter<'a> {
-    /// Appends the status line. The version is always 1.1, our own, whatever the request's (RFC 9110 §2.5).
+    /// Appends the status line. The version is always 1.1, the server's own, for every version of
+    /// the request (RFC 9110 §2.5).
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, status: Status) -> Self {
         out.extend_from_slice(status.line());
@@ -180,7 +181,8 @@ impl<'a> HeadWriter<'a> {
         self.raw(&[b"Last-Modified: ", time.as_bytes(), b"\r\n"])
     }
 
-    /// Appends `Connection` if it has something to say: closing is news in HTTP/1.1, staying is in 1.0.
+    /// Appends `Connection` if needed: for closing in HTTP/1.1, and for keeping the connection in
+    /// 1.0.
     #[inline]
     pub fn connection(self, version: Version, persistence: Persistence) -> Self {
         match (version, persistence) {

@@ -1,19 +1,19 @@
-//! Byte classes of RFC 9110 §5.6.2 and the loops that skip over them.
+//! Byte classes of RFC 9110 §5.6.2 and the loops that skip over bytes of a class.
 //!
-//! The only loops over input bytes that are hot stand here. [`text_len`] looks at eight bytes at a time,
-//! since field values are most of a browser's request. Lists are split here too. Each loop is compared with
-//! its one-line definition in `scan/tests.rs`.
+//! All hot loops over input bytes are here. [`text_len`] reads eight bytes at a time, because field
+//! values are most of a browser's request. Lists are split here too. `scan/tests.rs` compares each
+//! loop with its one-line definition.
 
 /// `tchar`: may stand in a method, a field name, a coding.
 const TOKEN: u8 = 1;
-/// May stand in a request target: visible ASCII but `#`, which starts a fragment, which is never
-/// sent; and bytes beyond ASCII, which clients that do not escape send. They frame nothing, so they
-/// are taken as if escaped.
+/// Allowed in a request target: visible ASCII except `#`, which starts a fragment and is never
+/// sent. Bytes beyond ASCII are allowed too, because some clients do not escape. Such bytes do not
+/// affect the framing, so the parser treats them as escaped.
 const TARGET: u8 = 2;
-/// May stand in a registered name or IPv4 address (RFC 3986 §3.2.2), without the comma: it is legal there,
-/// nobody's host has one, and two hosts in one field look just like it.
+/// Allowed in a registered name or IPv4 address (RFC 3986 §3.2.2), except the comma. A comma is
+/// legal, but no real host has a comma, and two hosts in one field look the same.
 const REG_NAME: u8 = 4;
-/// May stand in an IP literal between its brackets.
+/// Allowed in an IP literal between the brackets.
 const IP_LITERAL: u8 = 8;
 
 static CLASS: [u8; 256] = classes();
@@ -131,8 +131,8 @@ fn next_control(bytes: &[u8]) -> usize {
     bytes[at..].iter().position(|&b| b < 0x20 || b == 0x7f).map_or(bytes.len(), |i| at + i)
 }
 
-/// Marks the high bit of control bytes of `word`, tabs and DEL included. The lowest mark is exact; a borrow
-/// may set marks above it that are not (Hacker's Delight, chapter 6).
+/// Marks the high bit of control bytes of `word`, tabs and DEL included. The lowest mark is exact;
+/// a borrow may set false marks above the lowest mark (Hacker's Delight, chapter 6).
 fn control_bytes(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
@@ -142,7 +142,7 @@ fn control_bytes(word: u64) -> u64 {
     (below_space | deletes) & HIGHS
 }
 
-/// `bytes` without the spaces and tabs around it (OWS of RFC 9110 §5.6.3).
+/// `bytes` without surrounding spaces and tabs (OWS of RFC 9110 §5.6.3).
 #[inline]
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
@@ -159,8 +159,8 @@ pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(trim)
 }
 
-/// A decimal number of digits only, of any length; what does not fit becomes `u64::MAX`. `None` if it is
-/// anything else.
+/// A decimal number of digits only, of any length; a number too large becomes `u64::MAX`. `None` if
+/// there is any other byte.
 pub(crate) fn decimal_saturating(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -6,15 +6,16 @@
 //! SizeEnd of size 0 ─▶ Trailer(Start) ⇄ Trailer(Name, Value, End) ─▶ Trailer(LastLf) ─▶ done
 //! ```
 //!
-//! Every line ends in CRLF; a bare LF after a chunk size or in an extension is how chunk parsers were made to
-//! disagree. Trailer fields obey the syntax of header fields and mean nothing (RFC 9110 §6.5.1).
+//! Every line must end in CRLF, because attackers used a bare LF after a chunk size or in an
+//! extension to make chunk parsers disagree. Trailer fields obey the syntax of header fields and
+//! have no effect (RFC 9110 §6.5.1).
 
 use super::Step;
 use crate::limits::Limits;
 use crate::rejection::Rejection;
 use crate::scan;
 
-/// Where in the framing the next byte stands, and what may still come.
+/// The position of the next byte in the framing, and the remaining budgets.
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
     phase: Phase,

@@ -26,8 +26,8 @@ fn read<'a>(
     Ok(reader.is_done().then_some((content, consumed)))
 }
 
-/// Chunked framing by splitting lines, without states: what the machine is compared with. `None`: more is
-/// needed; the kind of an error is not told.
+/// Chunked framing by splitting lines, without states: the reference for the machine. `None`: more
+/// input is needed. The kind of an error is not reported.
 fn decode_plainly(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     let mut content = Vec::new();
     let mut at = 0;
@@ -57,7 +57,8 @@ fn decode_plainly(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     }
 }
 
-/// Takes a line that ends in CRLF. A CR or LF elsewhere is an error, as is what no line can go on from.
+/// Takes a line that ends in CRLF. A CR or LF elsewhere is an error, and so is a line that no
+/// continuation can make valid.
 fn take_line<'a>(input: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]>, ()> {
     let rest = &input[*at..];
     match rest.iter().position(|&b| b == b'\r' || b == b'\n').map(|end| (end, &rest[end..])) {
@@ -151,8 +152,8 @@ proptest! {
         let whole = read(Framing::Chunked, [&input[..]], &limits);
         prop_assert_eq!(read(Framing::Chunked, cut(&input, &cuts), &limits), whole.clone());
         prop_assert_eq!(read(Framing::Chunked, input.chunks(1), &limits), whole.clone());
-        // The machine may see an error sooner, in a line that has not ended; and it knows white space in
-        // extensions.
+        // The machine may report an error sooner, in an unfinished line. The machine also accepts
+        // white space in extensions.
         match (whole, decode_plainly(&input)) {
             (Ok(Some(ours)), Ok(Some(theirs))) => prop_assert_eq!(ours, theirs),
             (Ok(None), Ok(None)) | (Err(_), Err(()) | Ok(None)) => {}

@@ -86,7 +86,7 @@ fn precedence() {
     use Verdict::*;
     let table: &[(&[(&str, &str)], Verdict)] = &[
         (&[], Proceed),
-        // If-Match hides If-Unmodified-Since, whichever way it goes.
+        // If-Match hides If-Unmodified-Since, whatever the result.
         (&[("match", "\"v1\""), ("unmodified", EARLIER)], Proceed),
         (&[("match", "\"v2\""), ("unmodified", LATER)], PreconditionFailed),
         // If-None-Match hides If-Modified-Since.

@@ -1,10 +1,10 @@
-//! Where in a head the bytes received so far end, so that more bytes of the same part need no new
-//! pass over the head.
+//! The position in a head at which the received bytes end, so that more bytes of the same part need
+//! no new pass over the head.
 //!
-//! [`Place::after`] knows only which bytes leave the verdict open. A byte that could decide
-//! something, the last of a line included, is left to the parser, so a refusal comes with the byte
-//! that causes it, however the head was cut. That is checked on every cut of the corpus, in
-//! `tests/corpus/`.
+//! [`Place::after`] knows only which bytes leave the verdict open. The parser judges every byte
+//! that could decide, the last byte of a line included. So a refusal comes with the byte that
+//! causes the refusal, however the head was cut. `tests/corpus/` checks this on every cut of the
+//! corpus.
 
 use crate::request::METHOD_BYTES_MAX;
 use crate::scan;
@@ -73,7 +73,7 @@ impl Place {
         place
     }
 
-    /// Whether the bytes end in the request line, whose length has a bound of its own.
+    /// Whether the bytes end in the request line, whose length has its own limit.
     pub(super) fn is_in_request_line(self) -> bool {
         matches!(self, Self::Method(_) | Self::Target)
     }

@@ -1,4 +1,5 @@
-//! The machine's own rules: counting, ending, and how often it parses. What it makes of bytes is in `tests/`.
+//! The machine's own rules: counting, ending, and how often the machine parses. The tests of its
+//! verdicts are in `tests/`.
 
 use super::*;
 
@@ -55,8 +56,8 @@ fn a_closed_conversation_reads_nothing() {
     assert_eq!(refused.next(GET, &limits), Event::Closed);
 }
 
-/// A head that arrives byte by byte was parsed anew at each byte: 32 KiB of it cost half a gigabyte of
-/// scanning.
+/// Regression: a head that arrived byte by byte was parsed again at each byte. A head of 32 KiB
+/// cost half a gigabyte of scanning.
 #[test]
 fn a_head_that_drips_is_not_parsed_at_each_byte() {
     let limits = Limits::default();
@@ -81,8 +82,8 @@ fn a_full_buffer_is_always_judged() {
     assert_eq!(conversation.next(&head[..64], &limits), Event::Reject(Rejection::HeadTooLong));
 }
 
-/// The bytes behind a method that is too long were not looked at before a line end: 408 after a
-/// while, instead of 400.
+/// Regression: the bytes after an overlong method were not checked before a line end. The answer
+/// was 408 after a while, instead of 400.
 #[test]
 fn bad_method_is_refused_however_it_is_cut() {
     let limits = Limits::default();
@@ -94,7 +95,7 @@ fn bad_method_is_refused_however_it_is_cut() {
     }
 }
 
-/// 413 was the answer whatever was asked for, and nothing of the request was known to the log.
+/// Regression: the answer was 413 for every target, and the log had nothing of the request.
 #[test]
 fn content_over_the_limit_is_judged_behind_its_request() {
     let limits = Limits { body_bytes: 3, ..Limits::default() };

@@ -1,8 +1,10 @@
-//! How a program's content is framed on its way to the client (RFC 9112 §6), and what of it is sent.
+//! The framing of a program's content on the way to the client (RFC 9112 §6), and which part of the
+//! content is sent.
 //!
-//! A program that announced a length is held to it: what is more is dropped, what is less breaks the connection, since
-//! the client must not take a part for the whole. Without a length, HTTP/1.1 gets chunks, and HTTP/1.0 everything up to
-//! the end of the connection. Tested in `gateway/tests/bodies.rs`.
+//! The announced length binds the program. Excess content is dropped. Missing content breaks the
+//! connection, because the client must not take a part for the whole. Without a length, HTTP/1.1
+//! gets chunks, and HTTP/1.0 gets everything up to the end of the connection. Tested in
+//! `gateway/tests/bodies.rs`.
 
 use super::ResponseHead;
 use crate::request::Version;
@@ -12,7 +14,7 @@ use std::io::Write as _;
 /// The framing of one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// No content, whatever the program writes.
+    /// No content, even if the program writes content.
     None,
     /// So many bytes.
     Length(u64),
@@ -25,44 +27,44 @@ pub enum BodyFraming {
 /// The field line that says [`BodyFraming::Chunked`].
 const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
 
-/// What ends content in chunks.
+/// The end of chunked content.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// What ends one chunk.
+/// The end of one chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
-/// Appends what stands before a chunk of `bytes`, which must not be 0: that would be the end.
+/// Appends the head of a chunk of `bytes`, which must not be 0, because 0 would end the content.
 pub fn chunk_header(out: &mut Vec<u8>, bytes: usize) {
     assert!(bytes > 0, "an empty chunk ends the content");
     write!(out, "{bytes:X}\r\n").expect("a vector takes every byte");
 }
 
-/// Content on its way, counted.
+/// Content on the way to the client, counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Body {
     framing: BodyFraming,
     sent: u64,
 }
 
-/// What is to be done with the next piece of a program's content.
+/// The treatment of the next piece of a program's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Nothing: drop it.
+    /// Drop the piece.
     Dropped,
-    /// Send the first so many bytes of it as they are.
+    /// Send the first so many bytes of the piece unchanged.
     Plain(usize),
-    /// Send all of it as a chunk.
+    /// Send the whole piece as a chunk.
     Chunk,
 }
 
 /// How content can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is complete.
+    /// The content is complete.
     Complete,
-    /// It is, once [`LAST_CHUNK`] was sent.
+    /// The content is complete once [`LAST_CHUNK`] was sent.
     LastChunk,
-    /// It is, once the connection is closed in good order.
+    /// The content is complete once the connection is closed in good order.
     Close,
     /// The program announced more: the connection must be cut.
     Short,
@@ -80,7 +82,7 @@ impl Body {
         Self { framing, sent: 0 }
     }
 
-    /// Its framing.
+    /// The framing.
     pub fn framing(&self) -> BodyFraming {
         self.framing
     }
@@ -90,7 +92,8 @@ impl Body {
         self.sent
     }
 
-    /// Whether the client has all it was promised, so that nothing the program still writes matters.
+    /// Whether the client has all the promised content, so that further output of the program does
+    /// not matter.
     pub fn is_complete(&self) -> bool {
         match self.framing {
             BodyFraming::None => true,
@@ -124,7 +127,7 @@ impl Body {
         match (self.framing, head.content_length) {
             (BodyFraming::Length(length), _) => writer.content_length(length),
             (BodyFraming::Chunked, _) => writer.lines(CHUNKED),
-            // What a GET would be sent.
+            // The content of the response to a GET.
             (BodyFraming::None, Some(length)) if head.has_content() => writer.content_length(length),
             (BodyFraming::None, _) if head.status == 205 => writer.content_length(0),
             (BodyFraming::None | BodyFraming::UntilClose, _) => writer,

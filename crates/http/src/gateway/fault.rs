@@ -1,15 +1,14 @@
-//! Why what a program said is no answer: the reasons behind a 502.
+//! Reasons why a program's output is no answer: the causes of a 502.
 
 use std::fmt;
 
-/// What is wrong with the head of a program's answer.
+/// The error in the head of a program's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BadHead {
-    /// The program ended before its head did.
+    /// The program ended before the head was complete.
     Truncated,
-    /// A line without a colon, or with white space in what stands before it: text where the head
-    /// should be.
+    /// A line without a colon, or with white space in the name: text in place of the head.
     FieldName,
     /// A line that starts with white space, as the rest of a folded line does.
     LineFolding,
@@ -18,11 +17,12 @@ pub enum BadHead {
     StatusLine,
     /// A control character in a value: a way to write lines that the program did not mean to.
     FieldValue,
-    /// More than one of a field that can be there only once, where no one of them can be preferred.
+    /// A repeated field that may occur only once, where no value can be preferred.
     Repeated,
     /// `Status` is not a final status code and its reason.
     Status,
-    /// `Location` that cannot stand in an answer, or is no path of this site where it must be one.
+    /// `Location` that is not allowed in an answer, or is no path of this site where a path is
+    /// required.
     Location,
     /// `Content-Length` is not a decimal number.
     Length,
@@ -37,7 +37,7 @@ pub enum BadHead {
 }
 
 impl BadHead {
-    /// One sentence without a full stop, for whoever wrote the program.
+    /// A sentence without a full stop, for the author of the program.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Truncated => "it ended before its head did",

@@ -1,11 +1,12 @@
-//! The head of a program's answer (RFC 3875 §6.2, §6.3): read as it comes, checked line by line, within bounds.
+//! The head of a program's answer (RFC 3875 §6.2, §6.3): read as the bytes arrive, checked line by
+//! line, within limits.
 //!
-//! Lines end in LF or CRLF, as programs write them. Everything that is handed on is a token, a colon and text without
-//! control characters, so no program can write a line it did not mean to. What the server decides itself (`Connection`,
-//! `Date`, `Server`, framing) is replaced; `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering`
-//! are taken out, whoever allows them. What is odd and harmless passes, as with other servers; what
-//! is left out is told ([`Oddity`]); the rest is refused.
-//! Tested in `gateway/tests/heads.rs`.
+//! Lines end in LF or CRLF, as programs write lines. Every forwarded line is a token, a colon and
+//! text without control characters. So no program can write a line by accident. The server replaces
+//! the fields that the server decides (`Connection`, `Date`, `Server`, framing).
+//! `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering` are always removed, whether or not the
+//! configuration allows these fields. Harmless oddities pass, as with other servers; dropped parts
+//! are reported ([`Oddity`]); the rest is refused. Tested in `gateway/tests/heads.rs`.
 
 use super::{BadHead, Oddity};
 use crate::response::Status;
@@ -15,13 +16,14 @@ use crate::scan;
 /// stop.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// Most fields in a head. Guess: twice what a client may send by default, since each cookie takes a line.
+/// Most fields in a head. Guess: twice the default limit for a client, because each cookie takes a
+/// line.
 pub const HEAD_FIELDS: usize = 200;
 
 /// Bounds of a program's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Longest head in bytes, its empty line included. See [`HEAD_BYTES`].
+    /// Longest head in bytes, the final empty line included. See [`HEAD_BYTES`].
     pub bytes: usize,
     /// Most fields. See [`HEAD_FIELDS`].
     pub fields: usize,
@@ -33,7 +35,7 @@ impl Default for HeadLimits {
     }
 }
 
-/// What a program's head asks for.
+/// The answer that a program's head asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// This answer, with the content that follows.
@@ -51,20 +53,21 @@ pub enum Answer {
 pub struct ResponseHead {
     /// The status code, from 200 to 599.
     pub status: u16,
-    /// Whether the program said the status, or let it follow from the rest.
+    /// Whether the program gave the status. Otherwise the status follows from the other fields.
     pub is_status_given: bool,
-    /// The phrase behind it; may be empty.
+    /// The reason phrase; may be empty.
     pub reason: Vec<u8>,
     /// Bytes of content that the program announces.
     pub content_length: Option<u64>,
-    /// Whether each part of the content is wanted as soon as it is written, however small: `X-Accel-Buffering: no`.
+    /// Whether each part of the content is sent immediately, however small: `X-Accel-Buffering:
+    /// no`.
     pub is_unbuffered: bool,
-    /// The fields to hand on, each line with its CRLF. No `Content-Length` is among them.
+    /// The fields to forward, each line with CRLF, without `Content-Length`.
     pub lines: Vec<u8>,
 }
 
 impl ResponseHead {
-    /// Appends the status line and the fields; what the server says itself is to follow.
+    /// Appends the status line and the fields; the server's own fields must follow.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(itoa::Buffer::new().format(self.status).as_bytes());
@@ -80,7 +83,8 @@ impl ResponseHead {
     }
 }
 
-/// Reads a head as it comes. A prefix of the bytes gives "more" or exactly the verdict of the whole.
+/// Reads a head as the bytes arrive. A prefix of the bytes gives "more" or exactly the verdict of
+/// the whole.
 #[derive(Clone, Debug)]
 pub struct HeadReader {
     limits: HeadLimits,
@@ -96,7 +100,7 @@ struct Draft {
     status: Option<(u16, Vec<u8>)>,
     location: Option<Vec<u8>>,
     content_length: Option<u64>,
-    /// Its line, as it is handed on.
+    /// The line, as forwarded.
     content_type: Option<Vec<u8>>,
     /// Whether there are fields to hand on that are not about the content.
     has_other_fields: bool,
@@ -112,16 +116,18 @@ impl HeadReader {
         Self { limits, at: 0, fields: 0, draft: Draft::default(), oddities: Vec::new() }
     }
 
-    /// What of the head is not handed on, once there is an answer.
+    /// The parts of the head that are not forwarded, once there is an answer.
     pub fn oddities(&self) -> &[Oddity] {
         &self.oddities
     }
 
-    /// Looks at `output`, all that the program has written so far. Gives the answer and the length of the head, or
-    /// nothing if the head is not complete. Lines are read once, however they come.
+    /// Reads `output`, the program's complete output so far. Returns the answer and the length of
+    /// the head, or `None` if the head is incomplete. Each line is read once, however the output is
+    /// cut.
     ///
     /// # Errors
-    /// The first thing that is wrong. The reader must not be used after an answer or an error.
+    ///
+    /// The first error. The reader must not be used after an answer or an error.
     pub fn read(&mut self, output: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
         let cut = &output[..output.len().min(self.limits.bytes)];
         while let Some(len) = line_len(&cut[self.at..]) {
@@ -144,7 +150,8 @@ impl HeadReader {
     }
 }
 
-/// Bytes before the first LF. Eight are looked at at a time while they are text, as nearly all of them are.
+/// Bytes before the first LF. The scan takes eight bytes at a time while the bytes are text, as
+/// nearly all of the bytes are.
 fn line_len(bytes: &[u8]) -> Option<usize> {
     let text = scan::text_len(bytes);
     bytes[text..].iter().position(|&byte| byte == b'\n').map(|more| text + more)
@@ -153,7 +160,7 @@ fn line_len(bytes: &[u8]) -> Option<usize> {
 /// Fields that are the server's to write: the client gets the server's.
 const REPLACED: [&[u8]; 3] = [b"connection", b"date", b"server"];
 
-/// Fields about a connection that the client does not have with the program, and those for other
+/// Fields about a connection that the client does not have with the program, and fields for other
 /// servers.
 const NOT_FOR_CLIENTS: [&[u8]; 9] = [
     b"keep-alive",
@@ -248,8 +255,8 @@ impl Draft {
     }
 }
 
-/// What a file's own head says instead. `ETag`, `Last-Modified` and the like, which describe the
-/// file, are replaced.
+/// Reports the fields that the file's own head replaces. `ETag`, `Last-Modified` and similar
+/// fields, which describe the file, are replaced.
 fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
     if status != 200 {
         oddities.push(Oddity::BesideFile("Status"));
@@ -298,7 +305,7 @@ fn last<T: PartialEq>(slot: &mut Option<T>, value: T, name: &'static str, odditi
     *slot = Some(value);
 }
 
-/// Two equal values are one.
+/// Two equal values count as a single value.
 fn once<T: PartialEq>(slot: &mut Option<T>, value: T) -> Result<(), BadHead> {
     match slot.replace(value) {
         Some(before) if slot.as_ref() != Some(&before) => Err(BadHead::Repeated),
@@ -306,7 +313,8 @@ fn once<T: PartialEq>(slot: &mut Option<T>, value: T) -> Result<(), BadHead> {
     }
 }
 
-/// `Status: 404 Not Found`. Interim codes are the server's own; so are codes that no one knows how to frame.
+/// `Status: 404 Not Found`. Interim codes belong to the server. Codes with unknown framing are
+/// refused.
 fn status(value: &[u8]) -> Result<(u16, Vec<u8>), BadHead> {
     let (code, reason) = value.split_at_checked(3).ok_or(BadHead::Status)?;
     let reason = match reason {

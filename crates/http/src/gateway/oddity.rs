@@ -1,8 +1,8 @@
-//! What of a program's head does not reach the client, although the answer does: for the notice
-//! that tells of it.
+//! Parts of a program's head that do not reach the client although the answer does: the content of
+//! a notice in the log.
 //!
-//! The rules are the table of docs/cgi.md, "What of an answer is mended, told, refused". Each is
-//! tested in `gateway/tests/heads.rs`.
+//! The rules are the table of docs/cgi.md, "What of an answer is mended, told, refused". Each rule
+//! is tested in `gateway/tests/heads.rs`.
 
 use std::fmt;
 

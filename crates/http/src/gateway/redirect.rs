@@ -7,18 +7,21 @@ use percent_encoding::percent_encode_byte;
 /// Local redirects followed in a row. Apache's `LimitInternalRecursion` is 10.
 pub const LOCAL_REDIRECTS_MAX: u32 = 10;
 
-/// Fields of the old request that belonged to its content.
+/// Fields of the old request that describe its content.
 fn is_about_content(name: &[u8]) -> bool {
     let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
     let others: [&[u8]; 4] = [b"transfer-encoding", b"expect", b"trailer", b"te"];
     starts || others.into_iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
-/// Appends the head of the request for `location`, to be parsed and judged as if a client had sent it: the fields of
-/// `request` without its content. HEAD stays HEAD, everything else becomes GET, since the content has been read.
+/// Appends the head of the request for `location`, to be parsed and judged like a client's request:
+/// the fields of `request` without its content. HEAD stays HEAD; every other method becomes GET,
+/// because the content has been read.
 ///
 /// # Errors
-/// [`BadHead::Location`] if `location` is no path, or has a fragment, which no request has.
+///
+/// [`BadHead::Location`] if `location` is no path, or has a fragment, which is not allowed in a
+/// request.
 pub fn write_request(request: &Request<'_>, location: &[u8], out: &mut Vec<u8>) -> Result<(), BadHead> {
     if !location.starts_with(b"/") || location.contains(&b'#') {
         return Err(BadHead::Location);
@@ -46,8 +49,8 @@ pub fn write_request(request: &Request<'_>, location: &[u8], out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// `location` with what cannot stand in a request line escaped: programs write spaces and names as
-/// they are.
+/// `location` with all bytes escaped that are not allowed in a request line, because programs write
+/// spaces and names unescaped.
 fn escaped(location: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(location.len());
     for &byte in location {

@@ -1,4 +1,4 @@
-//! Tables of inputs and what becomes of them.
+//! Tables of inputs and expected results.
 
 mod bodies;
 mod heads;

@@ -1,9 +1,11 @@
-//! The meta-variables of a request (RFC 3875 §4.1), and the few more that PHP programs rely on.
+//! The meta-variables of a request (RFC 3875 §4.1), and the few further variables that PHP programs
+//! need.
 //!
-//! What a client sends reaches a program as `HTTP_*` only under names that nothing else can have: letters, digits and
-//! hyphens. An underscore would make two fields one variable, and `Proxy` one that libraries take for their own
-//! (CVE-2016-5385), so both are dropped. Fields about the connection are dropped as well (§4.1.18).
-//! Tested in `gateway/tests/variables.rs`.
+//! A client's field reaches a program as `HTTP_*` only if its name has letters, digits and hyphens
+//! alone, so no two fields share a variable. An underscore would map two fields to one variable.
+//! `Proxy` would become a variable that libraries read as their own setting (CVE-2016-5385). So
+//! both are dropped. Fields about the connection are dropped as well (§4.1.18). Tested in
+//! `gateway/tests/variables.rs`.
 
 use crate::{
     path,
@@ -29,12 +31,13 @@ impl Scheme {
     }
 }
 
-/// The two ends of the client's connection, as programs are told of them: made once for all its requests.
+/// The two ends of the client's connection, as shown to programs: made once for all requests of the
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     local: End,
     remote: End,
-    /// Ours, where a name is wanted.
+    /// The server's end, where a name is wanted.
     name: String,
     scheme: Scheme,
 }
@@ -63,16 +66,16 @@ impl Link {
     }
 }
 
-/// The program a request is for. All are bytes as the file system has them, decoded.
+/// The program of a request. All paths are decoded bytes, as in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script<'a> {
-    /// Its path in the site, such as `/app/index.php`.
+    /// The path in the site, such as `/app/index.php`.
     pub name: &'a [u8],
-    /// Its file, absolute.
+    /// The file, absolute.
     pub filename: &'a [u8],
-    /// What of the path follows it; empty, or starts with a slash.
+    /// The rest of the path after the program; empty, or starts with a slash.
     pub path_info: &'a [u8],
-    /// The folder of the site, absolute, without a slash at its end.
+    /// The folder of the site, absolute, without a trailing slash.
     pub document_root: &'a [u8],
 }
 
@@ -83,7 +86,7 @@ pub struct Invocation<'a> {
     pub request: &'a Request<'a>,
     /// The program.
     pub script: Script<'a>,
-    /// The connection it came by.
+    /// The connection of the request.
     pub link: &'a Link,
     /// Bytes of the content that the program will get; nothing if the request has none. Content that came in chunks
     /// must have been counted before: programs read by length.
@@ -109,7 +112,7 @@ impl Invocation<'_> {
             put(b"PATH_INFO", script.path_info);
             put(b"PATH_TRANSLATED", &[script.document_root, script.path_info].concat());
         }
-        // Without it php-cgi takes itself for a program that a client called directly.
+        // Without this variable php-cgi assumes that a client called php-cgi directly.
         put(b"REDIRECT_STATUS", b"200");
         self.connection(&mut put);
         self.content(&mut put);
@@ -120,7 +123,7 @@ impl Invocation<'_> {
         let Link { local, remote, name, scheme } = self.link;
         put(b"SERVER_ADDR", local.address.as_bytes());
         put(b"REMOTE_ADDR", remote.address.as_bytes());
-        // The name is not looked up; the address may stand in for it (§4.1.9).
+        // The server does not look up the name; the address may replace the name (§4.1.9).
         put(b"REMOTE_HOST", remote.address.as_bytes());
         put(b"SERVER_NAME", self.request.host.map_or(name.as_bytes(), without_port));
         put(b"SERVER_PORT", local.port.as_bytes());
@@ -142,7 +145,7 @@ impl Invocation<'_> {
     }
 }
 
-/// The path and query as they came, but escaped; without the host that an absolute target names.
+/// The path and query as received, but escaped; without the host of an absolute target.
 fn request_uri(target: &Target<'_>) -> Vec<u8> {
     let mut uri = path::escaped(target.path).into_owned();
     if let Some(query) = target.query {
@@ -159,8 +162,8 @@ fn without_port(host: &[u8]) -> &[u8] {
     &host[..colon.map_or(host.len(), |at| address_end + at)]
 }
 
-/// Fields that no program is told of under `HTTP_`: those with a variable of their own, those about the connection, and
-/// `Proxy`.
+/// Fields that become no `HTTP_` variable: fields with a variable of their own, fields about the
+/// connection, and `Proxy`.
 const WITHHELD: [&[u8]; 11] = [
     b"connection",
     b"content-length",
@@ -199,7 +202,8 @@ fn fields(request: &Request<'_>, put: &mut impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// `value` and those of later lines of the same name, as one value; nothing if there are none.
+/// `value` and the values of later lines with the same name, as a single value; `None` if there are
+/// no such lines.
 fn joined<'a>(
     name: &[u8],
     value: &[u8],

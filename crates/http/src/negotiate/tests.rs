@@ -60,7 +60,7 @@ fn table() {
     assert_eq!(choose(None, ALL), Identity);
 }
 
-/// What the shortcuts for browsers say is what reading the list says.
+/// The shortcuts for browsers agree with the parsed list.
 #[test]
 fn shortcuts_agree_with_the_list() {
     for value in ["gzip, deflate, br, zstd", "gzip, deflate, br", "gzip, deflate", "gzip"] {

@@ -221,7 +221,7 @@ fn program_is_named_before_any_encoded_slash() {
         ("/x.php/%2fa", "/x.php/a", 6, true),
         ("/x.php/%2F", "/x.php/", 6, true),
         ("/x.php/a%2F..", "/x.php/", 6, true),
-        // The slash behind the name must be a plain one.
+        // The slash after the name must be a plain slash.
         ("/x.php%2Fa", "/x.php/a", 6, false),
         ("/a%2Fx.php/b", "/a/x.php/b", 8, false),
         ("/%2Fx.php", "/x.php", 6, false),

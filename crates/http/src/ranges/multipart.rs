@@ -1,13 +1,15 @@
-//! `multipart/byteranges` (RFC 9110 §14.6): part heads, the end, and how long it all is before a byte is
-//! sent.
+//! `multipart/byteranges` (RFC 9110 §14.6): part heads, the end, and the total length before the
+//! first byte is sent.
 //!
-//! The builder never sees the content: the server writes part head, bytes of the file, part head, bytes of
-//! the file, end. That the announced length is the one written is tested in `ranges/tests.rs`.
+//! The builder never sees the content: the server writes part head, bytes of the file, part head,
+//! bytes of the file, end. `ranges/tests.rs` checks that the announced length equals the written
+//! length.
 
 use super::{ByteRange, write_content_range};
 
-/// Separates the parts. A boundary must not occur in the content, which no server checks: like others we make
-/// it improbable, by 64 bits that the client cannot choose.
+/// Separates the parts. A boundary must not occur in the content, but no server checks the content.
+/// Like other servers, this server makes a collision improbable, by 64 bits that the client cannot
+/// choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary([u8; Boundary::LEN]);
 
@@ -19,7 +21,7 @@ impl Boundary {
         Self(std::array::from_fn(|i| b"0123456789abcdef"[(bits >> (4 * i) & 0xf) as usize]))
     }
 
-    /// The boundary as it stands in the `Content-Type` field.
+    /// The boundary, as in the `Content-Type` field.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -28,7 +30,7 @@ impl Boundary {
 /// The parts of one response.
 #[derive(Clone, Copy, Debug)]
 pub struct Multipart<'a> {
-    /// At least two, as [`super::Ranges::Several`] gives them.
+    /// At least two ranges, as in [`super::Ranges::Several`].
     pub ranges: &'a [ByteRange],
     /// Bytes of the whole representation.
     pub size: u64,
@@ -59,7 +61,7 @@ impl Multipart<'_> {
         length + framing.len() as u64
     }
 
-    /// Appends what stands before the bytes of part `index`.
+    /// Appends the head of part `index`.
     pub fn write_part_head(&self, index: usize, out: &mut Vec<u8>) {
         if index > 0 {
             out.extend_from_slice(b"\r\n");
@@ -73,7 +75,7 @@ impl Multipart<'_> {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Appends what stands behind the bytes of the last part.
+    /// Appends the end after the last part.
     pub fn write_end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(self.boundary.as_bytes());

@@ -1,4 +1,4 @@
-//! Ranges against a set of byte positions, and multipart lengths against what is written.
+//! Ranges against a set of byte positions, and multipart lengths against the written bytes.
 
 use std::collections::BTreeSet;
 
@@ -112,7 +112,7 @@ impl Spec {
         }
     }
 
-    /// The positions it means, one by one; `None` if it is not valid.
+    /// The positions of the range, listed; `None` if the range is invalid.
     fn positions(self, size: u64) -> Option<Vec<u64>> {
         match self {
             Self::Closed(first, last) if last < first => None,

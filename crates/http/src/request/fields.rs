@@ -1,15 +1,17 @@
-//! The fields that mean something here: which they are, how their values are read, and what they add up to.
+//! The fields with a meaning here: their names, the syntax of their values, and their combined
+//! result.
 //!
-//! [`Meaning`] takes the field lines of one head in their order and refuses a line as soon as it contradicts
-//! those before it; [`Meaning::finish`] refuses what only the end of the head can tell. Framing follows RFC
-//! 9112 §6, with every "ought to" and "may" that concerns request smuggling taken the strict way.
+//! [`Meaning`] takes the field lines of one head in order, and refuses a line as soon as the line
+//! contradicts earlier lines. [`Meaning::finish`] refuses heads whose error shows only at the end.
+//! Framing follows RFC 9112 §6; every "ought to" and "may" about request smuggling is applied in
+//! the strict way.
 
 use super::{FieldLines, Framing, List, Version, host, list};
 use crate::conditions::Preconditions;
 use crate::rejection::Rejection;
 use crate::scan;
 
-/// What the field lines read so far say.
+/// The combined result of the field lines read so far.
 #[derive(Default)]
 pub(super) struct Meaning<'a> {
     pub(super) host: Option<&'a [u8]>,
@@ -18,7 +20,7 @@ pub(super) struct Meaning<'a> {
     pub(super) accept_encoding: Option<List<'a>>,
     pub(super) referer: Option<&'a [u8]>,
     pub(super) user_agent: Option<&'a [u8]>,
-    /// Whether one of the lists stands on several lines.
+    /// Whether a list has several lines.
     several: bool,
     length: Option<u64>,
     chunked: bool,
@@ -27,7 +29,7 @@ pub(super) struct Meaning<'a> {
     expects_continue: bool,
 }
 
-/// What the whole head says about its body and its connection.
+/// The framing and the persistence that the whole head asks for.
 pub(super) struct Outcome {
     pub(super) body: Framing,
     pub(super) keep_alive: bool,
@@ -69,7 +71,7 @@ impl<'a> Meaning<'a> {
         Ok(())
     }
 
-    /// Called at the end of the head, with all of its lines.
+    /// Called at the end of the head, with all field lines.
     #[inline]
     pub(super) fn join_lists(&mut self, fields: FieldLines<'a>) {
         if !self.several {
@@ -129,8 +131,9 @@ impl<'a> Meaning<'a> {
         Ok(())
     }
 
-    /// One number on one line. Lists of equal numbers, which RFC 9110 §8.6 lets a recipient repair, and
-    /// leading zeros, which some read as octal, are refused.
+    /// One number on one line. Lists of equal numbers are refused, although RFC 9110 §8.6 lets a
+    /// recipient repair such lists. Leading zeros are refused, because some programs read the
+    /// number as octal.
     fn take_length(&mut self, value: &[u8]) -> Result<(), Rejection> {
         if self.length.is_some() {
             return Err(Rejection::LengthRepeated);
@@ -148,8 +151,8 @@ impl<'a> Meaning<'a> {
         Ok(())
     }
 
-    /// `chunked` alone is understood; a list that does not end in it has no end that can be found (RFC 9112
-    /// §6.3).
+    /// Only `chunked` is understood; a list that does not end in `chunked` has no detectable end
+    /// (RFC 9112 §6.3).
     fn take_coding(&mut self, version: Version, value: &[u8]) -> Result<(), Rejection> {
         if version == Version::Http10 {
             return Err(Rejection::CodingInOldVersion);

@@ -1,7 +1,8 @@
-//! The one pass over a head: empty lines, request line, field lines, empty line (RFC 9112 §2.1).
+//! The single pass over a head: empty lines, request line, field lines, empty line (RFC 9112 §2.1).
 //!
-//! Limits are applied by cutting the buffer first: a head that does not end within the cut is too long,
-//! whatever follows. That keeps the verdict a function of a prefix, and the loops free of limit checks.
+//! The parser applies limits by cutting the buffer first: a head that does not end within the cut
+//! is too long, whatever follows. So the verdict stays a function of a prefix, and the loops need
+//! no limit checks.
 
 use super::fields::Meaning;
 use super::{EMPTY_LINES_MAX, Request, Stop, line};
@@ -9,7 +10,7 @@ use crate::limits::Limits;
 use crate::rejection::Rejection;
 use crate::scan;
 
-/// Parses the head at the start of `buf`; the second value is its length.
+/// Parses the head at the start of `buf`; the second value is the length of the head.
 #[inline]
 pub(super) fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Result<(Request<'a>, usize), Stop> {
     let cut = &buf[..buf.len().min(limits.header_bytes)];
@@ -114,7 +115,7 @@ fn field_line(buf: &[u8]) -> Result<Option<FieldLine<'_>>, Stop> {
     Ok(Some(FieldLine { name: &buf[..name_len], value, len: value_end + LINE_END.len() }))
 }
 
-/// What stands at the start of `buf`, where no field name ends in a colon.
+/// Classifies the start of `buf` when no field name ends in a colon there.
 fn no_field(buf: &[u8], name_len: usize) -> Result<Option<FieldLine<'_>>, Stop> {
     match buf {
         [b'\r', b'\n', ..] => Ok(None),
@@ -138,17 +139,17 @@ fn value_stop(rest: &[u8]) -> Stop {
     }
 }
 
-/// The field lines of a valid head, in their order: an iterator of name and value, both as they came but for
-/// the white space around values. It reads the bytes again; what matters for answering is in [`Request`]
-/// already.
+/// The field lines of a valid head, in order: an iterator of name and value, both as received,
+/// without white space around values. The iterator reads the bytes again; the fields needed for the
+/// answer are already in [`Request`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FieldLines<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> FieldLines<'a> {
-    /// The field lines of `received`, which is no whole head, or one that was refused: those behind
-    /// its first line, up to the first that is none.
+    /// The field lines of `received`, which is an incomplete or refused head: the lines after the
+    /// first line, up to the first line that is no field line.
     pub fn of_refused(received: &'a [u8]) -> Self {
         let start = received.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(received.len());
         let lines = &received[start..];

@@ -52,7 +52,7 @@ fn reg_name_len(value: &[u8]) -> Option<usize> {
     (at > 0).then_some(at)
 }
 
-/// Bytes between the brackets of an IPv6 address; its own grammar is left to whoever resolves it.
+/// Bytes between the brackets of an IPv6 address; the resolver checks the grammar of the address.
 fn ip_literal_len(rest: &[u8]) -> Option<usize> {
     let len = rest.iter().position(|&b| b == b']')?;
     (len >= 2 && rest[..len].iter().all(|&b| scan::is_ip_literal(b))).then_some(len)

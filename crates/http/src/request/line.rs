@@ -1,10 +1,11 @@
-//! The request line (RFC 9112 §3): method, target, version, one space between, CRLF at the end, nothing else.
+//! The request line (RFC 9112 §3): method, target, version, separated by single spaces, with CRLF
+//! at the end.
 
 use super::{METHOD_BYTES_MAX, Method, Stop, Target, TargetForm, Version, host};
 use crate::rejection::Rejection;
 use crate::scan;
 
-/// A request line and what its target says about the host.
+/// A request line and the host in its target.
 pub(super) struct RequestLine<'a> {
     pub(super) method: Method<'a>,
     pub(super) target: Target<'a>,
@@ -63,7 +64,7 @@ fn method(buf: &[u8]) -> Result<(Method<'_>, usize), Stop> {
 
 const VERSION_LINE_LEN: usize = b"HTTP/1.1\r\n".len();
 
-/// The version and its line end, which `buf` starts with.
+/// The version and its line end, at the start of `buf`.
 #[inline]
 fn version(buf: &[u8]) -> Result<Version, Stop> {
     match buf.first_chunk::<VERSION_LINE_LEN>() {
@@ -74,7 +75,7 @@ fn version(buf: &[u8]) -> Result<Version, Stop> {
 }
 
 /// A version that is not one of the usual two: a later minor version of HTTP/1, another major
-/// version, none, or not all there.
+/// version, no version, or an incomplete version.
 #[cold]
 fn other_version(buf: &[u8]) -> Result<Version, Stop> {
     const PATTERN: &[u8; VERSION_LINE_LEN] = b"HTTP/0.0\r\n";
@@ -95,7 +96,7 @@ fn other_version(buf: &[u8]) -> Result<Version, Stop> {
     }
 }
 
-/// Cuts a target into its parts; the second value is the authority it names.
+/// Cuts a target into its parts; the second value is the authority in the target.
 #[inline]
 fn split_target<'a>(method: Method<'_>, raw: &'a [u8]) -> Result<(Target<'a>, Option<&'a [u8]>), Rejection> {
     if method == Method::Connect {

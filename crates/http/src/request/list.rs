@@ -1,16 +1,17 @@
-//! Fields that are lists: the lines of one are one list (RFC 9110 §5.3).
+//! Fields that are lists: several lines of a list form a single list (RFC 9110 §5.3).
 //!
-//! One line is the rule, and all that is kept of it is the line; of several, where they begin. Tested in `tests.rs`, and
-//! with what the lists mean in `conditions/tests.rs` and `negotiate/tests.rs`.
+//! A list usually has one line, and then the request keeps only that line. Of a list with several
+//! lines, the request keeps the position of the first line. Tested in `tests.rs`, and with the
+//! meaning of the lists in `conditions/tests.rs` and `negotiate/tests.rs`.
 
 use super::FieldLines;
 
 /// The value of a field that is a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List<'a> {
-    /// It stands on one line.
+    /// The list has one line.
     Line(&'a [u8]),
-    /// It stands on several: the field lines of the head, from the first of these on.
+    /// The list has several lines: the field lines of the head, from the first line of the list on.
     Lines(FieldLines<'a>),
 }
 
@@ -28,7 +29,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Takes `value` where it is the first line, and says of a further one that there are several.
+/// Takes `value` if it is the first line; sets `several` for a further line.
 #[inline]
 pub(super) fn take<'a>(list: &mut Option<List<'a>>, several: &mut bool, value: &'a [u8]) {
     match list {
@@ -37,7 +38,7 @@ pub(super) fn take<'a>(list: &mut Option<List<'a>>, several: &mut bool, value: &
     }
 }
 
-/// Has the list `name` be all of its lines among `fields`.
+/// Makes the list `name` cover all of its lines among `fields`.
 pub(super) fn join<'a>(list: &mut Option<List<'a>>, name: &[u8], fields: FieldLines<'a>) {
     let mut behind = fields;
     let mut starts = std::iter::from_fn(|| {

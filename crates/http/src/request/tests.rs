@@ -1,4 +1,5 @@
-//! What is captured, and that each limit is exact to the byte. Verdicts are in the corpus (`tests/corpus/`).
+//! Captured fields, and limits that are exact to the byte. Verdicts are in the corpus
+//! (`tests/corpus/`).
 
 use super::*;
 use crate::{
@@ -63,7 +64,8 @@ fn of_a_repeated_field_the_first_line_counts() {
     assert_eq!(request.preconditions.if_range, Some(&b"\"a\""[..]));
 }
 
-/// The first line counted of these too: a second one with the right tag was not seen.
+/// Regression: only the first line of a list counted, so a second line with the right tag had no
+/// effect.
 #[test]
 fn of_a_repeated_list_all_lines_count() {
     let input = b"GET / HTTP/1.1\r\nIf-Match: *\r\nIf-None-Match: a\r\nHost: h\r\nIF-NONE-MATCH:\r\nIf-None-Matched: x\r\n\

@@ -1,7 +1,8 @@
-//! Dates as HTTP writes them (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+//! Dates in the format of HTTP (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
 //!
-//! The text is made once, when the second changes or a file is opened, and copied from then on. Compared with
-//! the crate `httpdate`, which also reads dates for `conditions.rs`, in `response/tests.rs`.
+//! The text is made once, when the second changes or a file is opened, and then copied.
+//! `response/tests.rs` compares the text with the crate `httpdate`, which also reads dates for
+//! `conditions.rs`.
 
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,11 +18,11 @@ impl HttpDate {
     /// Bytes of a date.
     pub const LEN: usize = 29;
 
-    /// The last second of the year 9999: a later one has no such text.
+    /// The last second of the year 9999: a later time has no such text.
     const SECONDS_MAX: i64 = 253_402_300_799;
 
-    /// The date `seconds` after the start of 1970. Times before it or after the year 9999, as file systems
-    /// have them, count as the nearest that can be written.
+    /// The date `seconds` after the start of 1970. File systems have times before 1970 or after the
+    /// year 9999. Such a time becomes the nearest valid date.
     pub fn new(seconds: i64) -> Self {
         let seconds = seconds.clamp(0, Self::SECONDS_MAX);
         let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs()));

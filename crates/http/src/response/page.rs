@@ -1,4 +1,4 @@
-//! The small page that says what went wrong, and the escaping that every page needs.
+//! The small error page, and the escaping that every page needs.
 
 use super::{HeadWriter, HttpDate, Persistence, Status};
 use crate::request::Version;
@@ -15,15 +15,15 @@ pub enum Content {
 /// A complete response that says a status and a reason.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorPage<'a> {
-    /// The status; one that has content.
+    /// The status; must be a status with content.
     pub status: Status,
-    /// One more sentence, or nothing. Escaped here.
+    /// One more sentence, or an empty text. The writer escapes the text.
     pub detail: &'a str,
     /// The version of the request.
     pub version: Version,
-    /// What becomes of the connection.
+    /// The persistence of the connection.
     pub persistence: Persistence,
-    /// Whether the page is sent or only its head.
+    /// Whether the page is sent, or only the head.
     pub content: Content,
     /// The present.
     pub now: &'a HttpDate,
@@ -68,8 +68,7 @@ impl ErrorPage<'_> {
     }
 }
 
-/// Appends `text` so that it can stand in HTML, in content or within quotes. What is not UTF-8 becomes
-/// U+FFFD.
+/// Appends `text` with escapes for HTML, in content or within quotes. Invalid UTF-8 becomes U+FFFD.
 pub fn html_escape(text: &[u8], out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {

@@ -1,4 +1,4 @@
-//! What programs write, and what is made of it, whole and cut at every byte.
+//! Outputs of programs and their verdicts, whole and cut at every byte.
 
 use crate::fixed_cases;
 use crate::gateway::{Answer, BadHead, HeadLimits, HeadReader, Oddity};
@@ -24,7 +24,7 @@ fn read_in(output: &[u8], step: usize) -> Verdict {
     Ok(None)
 }
 
-/// One line per answer: kind, status, reason, length, fields.
+/// A single line for each answer: kind, status, reason, length, fields.
 fn shown(output: &str) -> String {
     let verdict = read(output.as_bytes());
     for step in 1..4 {
@@ -49,7 +49,7 @@ fn shown(output: &str) -> String {
     format!("{}{}", shown.trim_end(), told(output))
 }
 
-/// What is said of an answer that is given all the same.
+/// The oddities of an answer that passes.
 fn told(output: &str) -> String {
     let mut reader = HeadReader::new(HeadLimits::default());
     reader.read(output.as_bytes()).expect("read before");
@@ -85,7 +85,7 @@ fn documents() {
         ("Content-Type: a/b\nX-Name: caf\u{e9}\n\nbody", "200 OK Content-Type: a/b;X-Name: caf\u{e9};"),
         ("Content-Type: a/b\nX-Empty:\n\nbody", "200 OK Content-Type: a/b;X-Empty: ;"),
         ("Content-Type: a/b\r\nMixed: yes\n\r\nbody", "200 OK Content-Type: a/b;Mixed: yes;"),
-        // Harmless, and mended without a word.
+        // Harmless, and corrected without a notice.
         ("X-Powered-By: PHP\n\nbody", "200 OK X-Powered-By: PHP;"),
         ("\nbody", "200 OK"),
         ("\r\nbody", "200 OK"),
@@ -96,14 +96,14 @@ fn documents() {
         ("Status: 404Gone\n\nbody", "404 Gone"),
         ("Content-Type: a/b\nContent-Length: 4\nContent-Length: 4\n\nbody", "200 OK [4] Content-Type: a/b;"),
         ("Content-Type: a/b\nTransfer-Encoding: identity\n\nbody", "200 OK Content-Type: a/b;"),
-        // What is ours to say.
+        // Fields that belong to the server.
         ("Content-Type: a/b\nConnection: close\nDate: x\nServer: y\n\nbody", "200 OK Content-Type: a/b;"),
     ] {
         assert_eq!(shown(output), expected, "{output:?}");
     }
 }
 
-/// Each of them made a 502, or was lost without a word.
+/// Regression: each of these outputs made a 502, or was lost without a notice.
 #[test]
 fn what_is_left_out_is_told() {
     for (output, expected) in [
@@ -129,7 +129,7 @@ fn redirects() {
         ("Location: /other?x=1\n\nbody", "local /other?x=1"),
         ("Location: /other\nContent-Type: a/b\nContent-Length: 4\n\nbody", "local /other"),
         ("Location: /caf\u{e9} x\n\nbody", "local /caf\\xc3\\xa9 x"),
-        // What only the client can have goes to the client.
+        // Data that is only for the client goes to the client.
         ("Location: /other\nSet-Cookie: a=b\n\nbody", "302 Found Set-Cookie: a=b;Location: /other;"),
         ("Set-Cookie: a=b\nLocation: /other\n\nbody", "302 Found Set-Cookie: a=b;Location: /other;"),
         (
@@ -189,7 +189,7 @@ fn what_is_no_answer() {
         ("Content-Type: a/b\n\tfolded: x\n\nbody", "LineFolding"),
         ("a\0b: x\n\nbody", "FieldName"),
         ("PHP Warning:  x in y on line 1\n\nbody", "FieldName"),
-        // A carriage return that ends no line is how a second field is smuggled into one.
+        // An attacker can smuggle a second field behind a carriage return that ends no line.
         ("Content-Type: a/b\rSet-Cookie: x\n\nbody", "FieldValue"),
         ("Content-Type: a\0b\n\nbody", "FieldValue"),
         ("Content-Type: a\x7fb\n\nbody", "FieldValue"),

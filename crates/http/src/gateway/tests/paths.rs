@@ -1,4 +1,4 @@
-//! Which file of a path is the program, and what a local redirect asks for.
+//! The program's file in a path, and the request of a local redirect.
 
 use crate::gateway::{BadHead, redirect, split};
 use crate::{Limits, Parsed, parse};

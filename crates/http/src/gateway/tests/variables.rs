@@ -1,4 +1,4 @@
-//! The variables of a request, and that no client can name one it should not.
+//! The variables of a request, and the variables that no client may set.
 
 use crate::gateway::{Invocation, Link, Scheme, Script};
 use crate::{Limits, Parsed, parse};
@@ -12,7 +12,7 @@ const SCRIPT: Script<'static> = Script {
     document_root: b"/srv/www",
 };
 
-/// The two ends of a connection, and how it is secured.
+/// The two ends of a connection, and the security of the connection.
 #[derive(Clone, Copy)]
 struct Ends {
     local: SocketAddr,
@@ -101,7 +101,7 @@ fn all_of_a_request() {
     assert_eq!(call.variables(head), expected);
 }
 
-/// What of a request with `fields` reaches a program under `HTTP_`, the host left out.
+/// The `HTTP_` variables of a request with `fields`, without the host.
 fn http(fields: &str) -> Vec<String> {
     let variables = PLAIN.variables(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
     let http = variables.iter().filter(|(name, _)| name.starts_with("HTTP_") && *name != "HTTP_HOST");
