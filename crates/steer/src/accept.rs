@@ -243,7 +243,7 @@ fn nearest_first(machine: &Machine, cpu: CpuId, cores: &[CpuId]) -> Vec<(Option<
 }
 
 fn one_of_each_node(machine: &Machine, cores: &[CpuId], core: usize, away: Vec<usize>) -> Vec<usize> {
-    let node_of = |core: usize| machine.pu(cores[core]).map(|pu| pu.node);
+    let node_of = |core: usize| machine.pu(cores[core]).and_then(|pu| pu.node);
     let mut nodes: Vec<(_, Vec<usize>)> = Vec::new();
     for other in away {
         match nodes.iter_mut().find(|(node, _)| *node == node_of(other)) {

@@ -194,7 +194,7 @@ fn chosen<'a>(network: &'a Network, request: &Request, plan: &mut Plan) -> Resul
 fn nearest_cores(machine: &Machine, nic: &Nic, nics: &[&Nic], cores: &CpuSet) -> CpuSet {
     let distance = |nic: &Nic, cpu: CpuId| {
         let of = |node: NodeId| machine.nodes().iter().position(|known| known.id == node);
-        let core = machine.pu(cpu).and_then(|pu| of(pu.node))?;
+        let core = machine.pu(cpu).and_then(|pu| of(pu.node?))?;
         Some(machine.node_distances()[of(nic.node?)?][core])
     };
     let near = |cpu: &CpuId| {

@@ -15,7 +15,7 @@ mod tests;
 /// Distances assumed if the firmware gives none, as in the kernel (`LOCAL_DISTANCE`,
 /// `REMOTE_DISTANCE`).
 const DISTANCE_LOCAL: u32 = 10;
-const DISTANCE_REMOTE: u32 = 20;
+pub(crate) const DISTANCE_REMOTE: u32 = 20;
 
 /// A machine from a source: in any order, with overlaps and gaps.
 #[derive(Debug, Default)]
@@ -60,18 +60,15 @@ impl Draft {
         })
     }
 
-    /// Nodes without cpus stay (memory only). Cpus without a node go to the first node with cpus,
-    /// or the first node, or a new node.
+    /// Nodes without cpus stay (memory only), and cpus that no node lists stay without a node. A
+    /// machine without nodes gets one with all cpus. An only node that lists no cpu has all cpus.
     fn settle_nodes(&mut self) {
         self.nodes.sort_by_key(|node| node.id);
-        let left = claim(&mut self.nodes, &self.cpus, |node| &mut node.cpus);
-        if left.is_empty() {
-            return;
-        }
-        let home = self.nodes.iter().position(|node| !node.cpus.is_empty()).unwrap_or(0);
-        match self.nodes.get_mut(home) {
-            Some(node) => node.cpus = node.cpus.union(&left),
-            None => self.nodes.push(Node { id: NodeId(0), cpus: left, memory_bytes: 0 }),
+        claim(&mut self.nodes, &self.cpus, |node| &mut node.cpus);
+        match self.nodes.as_mut_slice() {
+            [] => self.nodes.push(Node { id: NodeId(0), cpus: self.cpus.clone(), memory_bytes: 0 }),
+            [only] if only.cpus.is_empty() => only.cpus = self.cpus.clone(),
+            _ => {}
         }
     }
 
@@ -100,7 +97,10 @@ impl Draft {
     fn pus(&self) -> Vec<Pu> {
         let core_of = owners(self.cores.iter().map(|core| (core.id, &core.cpus)));
         let node_of = owners(self.nodes.iter().map(|node| (node.id, &node.cpus)));
-        self.cpus.iter().map(|cpu| Pu { cpu, core: core_of[&cpu], node: node_of[&cpu] }).collect()
+        self.cpus
+            .iter()
+            .map(|cpu| Pu { cpu, core: core_of[&cpu], node: node_of.get(&cpu).copied() })
+            .collect()
     }
 
     fn matrix(&self) -> Vec<Vec<u32>> {

@@ -18,7 +18,7 @@ pub const INSTANCES_MAX: usize = 256;
 /// The number of instances of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InstanceSelection {
-    /// `per-node`: an instance for each memory node with cores of the server.
+    /// `per-node`: an instance for each memory node that is the nearest of cores of the server.
     #[default]
     PerNode,
     /// `one`.
@@ -32,7 +32,8 @@ pub enum InstanceSelection {
 pub struct Instance {
     /// A cpu for each core; the same cpu twice if there are more instances than cpus.
     pub cpus: Vec<CpuId>,
-    /// The nodes of these cpus, ascending.
+    /// The nodes with memory that are nearest to these cpus, ascending. Empty if no node is known to
+    /// be near, so that the memory is not bound.
     pub nodes: Vec<NodeId>,
 }
 
@@ -96,7 +97,7 @@ impl Instance {
 }
 
 fn node_of(machine: &Machine, cpu: CpuId) -> Option<NodeId> {
-    machine.pu(cpu).map(|pu| pu.node)
+    machine.memory_node(cpu)
 }
 
 #[cfg(test)]
@@ -134,6 +135,30 @@ mod tests {
             divided("node:2 core:1 pu:2", "all", "per-node"),
             [(vec![0, 1], vec![0]), (vec![2, 3], vec![1])]
         );
+    }
+
+    /// Cpus 0-1 in a node with memory, 2-3 in a node without memory near to node 2, 4-5 in no node,
+    /// node 2 only memory, 6 beside node 0 in a package.
+    #[test]
+    fn cpus_without_memory_join_the_nearest_node_with_memory() {
+        let mut root = crate::fixture::Root::new().with("sys/devices/system/cpu/online", "0-6");
+        for cpu in 0..7 {
+            root = root.cpu(cpu, 0, &cpu.to_string());
+            let package = format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+            let id = if [0, 1, 6].contains(&cpu) { 0 } else { cpu };
+            root = root.with(&package, &id.to_string());
+        }
+        let root = root.node(0, "0-1", 4096, "10 20 30").node(1, "2-3", 0, "20 10 12");
+        let root = root.node(2, "", 2048, "30 12 10");
+        let machine = crate::sysfs::read(root.path()).unwrap();
+        let cpus = CoreSelection::All.resolve(&machine, &Allowed::everything(&machine)).unwrap();
+        let mut instances = InstanceSelection::PerNode.divide(&machine, &cpus);
+        instances.iter_mut().for_each(|instance| instance.cpus.sort_unstable());
+        let ids = |cpus: &[u32], nodes: &[u32]| Instance {
+            cpus: cpus.iter().copied().map(CpuId).collect(),
+            nodes: nodes.iter().copied().map(NodeId).collect(),
+        };
+        assert_eq!(instances, [ids(&[0, 1, 6], &[0]), ids(&[2, 3], &[2]), ids(&[4, 5], &[])]);
     }
 
     #[test]

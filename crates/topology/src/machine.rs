@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::CpuSet;
+use crate::draft::DISTANCE_REMOTE;
 
 #[cfg(test)]
 mod tests;
@@ -40,14 +41,15 @@ ids! {
     CoreId;
 }
 
-/// A memory node. Nodes share no cpu; a node without cpus is memory only.
+/// A memory node. Nodes share no cpu. A node without cpus is memory only. A node may also have cpus
+/// and no memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Node {
     /// The system's number.
     pub id: NodeId,
     /// The cpus to which this memory is local.
     pub cpus: CpuSet,
-    /// Memory in bytes, 0 if unknown.
+    /// Memory in bytes, 0 if the node has none or the source does not say.
     pub memory_bytes: u64,
 }
 
@@ -120,8 +122,8 @@ pub struct Pu {
     pub cpu: CpuId,
     /// The physical core of the cpu.
     pub core: CoreId,
-    /// The node whose memory is local to the cpu.
-    pub node: NodeId,
+    /// The node that lists the cpu; `None` if no node does. For memory see [`Machine::memory_node`].
+    pub node: Option<NodeId>,
 }
 
 /// The distance between two cpus, nearest first.
@@ -138,11 +140,11 @@ pub enum Distance {
     /// Cores of one node that share no cache.
     Node,
     /// Cores of two nodes, with the firmware's distance between them (ACPI SLIT: 10 is local, 20
-    /// twice as far).
+    /// twice as far). A core outside of all nodes counts as a core of another node.
     Remote(u32),
 }
 
-/// A machine. Every online cpu is a [`Pu`], in exactly one core and one node, and in at most one
+/// A machine. Every online cpu is a [`Pu`], in exactly one core, and in at most one node, one
 /// package and one cache of each level and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
@@ -210,15 +212,54 @@ impl Machine {
             Distance::SameCpu
         } else if a.core == b.core {
             Distance::Smt
-        } else if a.node != b.node {
-            Distance::Remote(self.node_distance(a.node, b.node)?)
         } else {
-            match self.shared_cache_level(a.cpu, b.cpu) {
-                Some(1 | 2) => Distance::L2,
-                Some(_) => Distance::L3,
-                None => Distance::Node,
+            match (a.node, b.node, self.shared_cache_level(a.cpu, b.cpu)) {
+                (Some(from), Some(to), _) if from != to => Distance::Remote(self.node_distance(from, to)?),
+                (.., Some(1 | 2)) => Distance::L2,
+                (.., Some(_)) => Distance::L3,
+                (from, to, None) if from == to => Distance::Node,
+                _ => Distance::Remote(DISTANCE_REMOTE),
             }
         })
+    }
+
+    /// The node with memory that is nearest to an online cpu: the cpu's own node if that node has
+    /// memory, otherwise the nearest by the distance matrix. A cpu outside of all nodes has the node
+    /// of the cpus that share its smallest cache or its package, or the machine's only node with
+    /// memory. `None` if nothing says which node is near.
+    ///
+    /// Where the source gives no memory sizes at all, every node counts as a node with memory.
+    pub fn memory_node(&self, cpu: CpuId) -> Option<NodeId> {
+        let pu = self.pu(cpu)?;
+        match pu.node {
+            Some(node) => self.nearest_memory(node),
+            None => self.memory_beside(cpu).or_else(|| match self.nodes_with_memory().as_slice() {
+                [only] => Some(only.id),
+                _ => None,
+            }),
+        }
+    }
+
+    fn nearest_memory(&self, from: NodeId) -> Option<NodeId> {
+        let with_memory = self.nodes_with_memory();
+        let far = |to: &&&Node| (to.id != from, self.node_distance(from, to.id), to.id);
+        with_memory.iter().min_by_key(far).map(|node| node.id)
+    }
+
+    /// The memory of the cpus that share the smallest cache or package with `cpu`.
+    fn memory_beside(&self, cpu: CpuId) -> Option<NodeId> {
+        let caches = self.caches.iter().map(|cache| &cache.cpus);
+        let shared = caches.chain(self.packages.iter().map(|package| &package.cpus));
+        let mut shared: Vec<&CpuSet> = shared.filter(|cpus| cpus.contains(cpu)).collect();
+        shared.sort_by_key(|cpus| cpus.len());
+        let neighbours = shared.into_iter().flat_map(CpuSet::iter);
+        let node = neighbours.filter_map(|neighbour| self.pu(neighbour)?.node).next()?;
+        self.nearest_memory(node)
+    }
+
+    fn nodes_with_memory(&self) -> Vec<&Node> {
+        let some = self.nodes.iter().any(|node| node.memory_bytes > 0);
+        self.nodes.iter().filter(|node| node.memory_bytes > 0 || !some).collect()
     }
 
     fn node_distance(&self, from: NodeId, to: NodeId) -> Option<u32> {

@@ -4,6 +4,7 @@
 //! Leaves out the output. Golden drawings in `render/tests.rs`.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -17,8 +18,8 @@ mod tests;
 const SIBLINGS_MAX: usize = 16;
 
 /// Draws the machine: nodes, packages, caches, cores and cpus, nested; then the distances between
-/// nodes, offline cpus, and the part that this process may use. An object with a single child
-/// shares the child's line. Ends with a new line.
+/// nodes, the cpus without memory of their own, offline cpus, and the part that this process may
+/// use. An object with a single child shares the child's line. Ends with a new line.
 pub fn tree(machine: &Machine, allowed: &Allowed) -> String {
     let memory = machine.nodes().iter().fold(0_u64, |all, node| all.saturating_add(node.memory_bytes));
     let mut out = format!(
@@ -32,6 +33,7 @@ pub fn tree(machine: &Machine, allowed: &Allowed) -> String {
     if machine.nodes().len() > 1 {
         draw_distances(&mut out, machine);
     }
+    draw_cpus_without_memory(&mut out, machine);
     if !machine.offline().is_empty() {
         out += &format!("\noffline: cpus {}\n", machine.offline());
     }
@@ -214,6 +216,25 @@ fn draw_distances(out: &mut String, machine: &Machine) {
     row("", &mut ids.iter().cloned());
     for (id, distances) in ids.iter().zip(machine.node_distances()) {
         row(id, &mut distances.iter().map(u32::to_string));
+    }
+}
+
+/// Groups of cpus whose node has no memory, or that no node lists, each with the nearest memory.
+fn draw_cpus_without_memory(out: &mut String, machine: &Machine) {
+    let mut groups: BTreeMap<_, CpuSet> = BTreeMap::new();
+    for pu in machine.pus() {
+        let memory = machine.memory_node(pu.cpu);
+        if pu.node.is_none() || pu.node != memory {
+            groups.entry((pu.node, memory)).or_default().insert(pu.cpu);
+        }
+    }
+    for ((node, memory), cpus) in groups {
+        let place = node.map_or("outside of all nodes".to_owned(), |node| format!("of node {node}"));
+        let nearest = match memory {
+            Some(node) => format!("nearest memory: node {node}"),
+            None => "nearest memory unknown, so it is not bound".to_owned(),
+        };
+        *out += &format!("\nwithout memory of their own: cpus {cpus} {place}; {nearest}\n");
     }
 }
 

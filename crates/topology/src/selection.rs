@@ -116,8 +116,10 @@ fn preference(machine: &Machine, usable: &CpuSet) -> Vec<CpuId> {
     let mut keyed: Vec<_> = Vec::with_capacity(usable.len());
     for core in machine.cores() {
         for (thread, cpu) in core.cpus.intersection(usable).iter().enumerate() {
-            let node = machine.pu(cpu).map(|pu| nodes[&pu.node]);
-            keyed.push((thread, node, core.class, outer_cache(machine, core), core.id, cpu));
+            // Cpus without a near node come last.
+            let memory = machine.memory_node(cpu).map_or(usize::MAX, |node| nodes[&node]);
+            let node = machine.pu(cpu).and_then(|pu| pu.node);
+            keyed.push((thread, memory, node, core.class, outer_cache(machine, core), core.id, cpu));
         }
     }
     keyed.sort_unstable();
@@ -132,14 +134,12 @@ fn outer_cache(machine: &Machine, core: &Core) -> Option<CpuId> {
 
 /// The rank of each node: the node with most usable cores first, then by distance from that node.
 fn node_order(machine: &Machine, usable: &CpuSet) -> BTreeMap<NodeId, usize> {
-    let cores = |cpus: &CpuSet| {
-        machine
-            .cores()
-            .iter()
-            .filter(|core| !core.cpus.intersection(usable).intersection(cpus).is_empty())
-            .count()
+    let cores = |node: NodeId| {
+        let near = |cpu| machine.memory_node(cpu) == Some(node);
+        let has_near = |core: &&Core| core.cpus.intersection(usable).iter().any(near);
+        machine.cores().iter().filter(has_near).count()
     };
-    let most = |index: &usize| (cores(&machine.nodes()[*index].cpus), std::cmp::Reverse(*index));
+    let most = |index: &usize| (cores(machine.nodes()[*index].id), std::cmp::Reverse(*index));
     let first = (0..machine.nodes().len()).max_by_key(most).unwrap_or(0);
     let mut order: Vec<usize> = (0..machine.nodes().len()).collect();
     order.sort_by_key(|&index| (index != first, machine.node_distances()[first][index], index));

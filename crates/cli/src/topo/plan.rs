@@ -76,12 +76,16 @@ fn line(planned: &PlannedInstance) -> String {
     let PlannedInstance { instance, cpus, nodes, memory_bytes, queues } = planned;
     let cpus: CpuSet = cpus.iter().map(|&cpu| vermeil_topology::CpuId(cpu)).collect();
     let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
-    let plural = if names.len() == 1 { "" } else { "s" };
+    let place = match names.len() {
+        0 => "memory from anywhere (no node is known to be near)".to_owned(),
+        1 => format!("memory of node {}", names[0]),
+        _ => format!("memory of nodes {}", names.join(", ")),
+    };
     let memory = match memory_bytes {
         0 => String::new(),
         bytes => format!(" ({:.1} GiB)", *bytes as f64 / f64::from(1 << 30)),
     };
     let queues: Vec<String> = queues.iter().map(|queue| format!("{} {}", queue.nic, queue.queue)).collect();
     let queues = if queues.is_empty() { String::new() } else { format!("; queues {}", queues.join(", ")) };
-    format!("instance {instance}: cpus {cpus}, memory of node{plural} {}{memory}{queues}\n", names.join(", "))
+    format!("instance {instance}: cpus {cpus}, {place}{memory}{queues}\n")
 }

@@ -69,6 +69,49 @@ fn an_hwloc_export_is_drawn() {
     assert!(text.starts_with("machine: 1 node, 2 cores, 2 cpus"), "{text}");
 }
 
+/// Node 0 lists cpus 0-1 and has no memory, node 2 is memory only, and cpu 2 is in no node.
+#[test]
+fn cpus_without_memory_are_drawn_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machine.xml");
+    let core = |cpu: u32| {
+        let mask = 1 << cpu;
+        format!(
+            r#"<object type="Core" os_index="{cpu}" cpuset="0x{mask:x}"><object type="PU" os_index="{cpu}" cpuset="0x{mask:x}"/></object>"#
+        )
+    };
+    let node = |id: u32, cpus: &str, bytes: u64| {
+        format!(r#"<object type="NUMANode" os_index="{id}" cpuset="{cpus}" local_memory="{bytes}"/>"#)
+    };
+    let distances = r#"<distances2 type="NUMANode" nbobjs="3" kind="5" indexing="os"><indexes length="3">0 1 2
+        </indexes><u64values length="9">10 30 12 30 10 20 12 20 10</u64values></distances2>"#;
+    let (cores, nodes) = (
+        [0, 1, 2, 3].map(core).concat(),
+        [node(0, "0x3", 0), node(1, "0x8", 1 << 30), node(2, "0x0", 1 << 31)],
+    );
+    let xml = format!(
+        r#"<topology version="2.0"><object type="Machine" cpuset="0xf">{}{cores}</object>{distances}</topology>"#,
+        nodes.concat()
+    );
+    std::fs::write(&path, xml).unwrap();
+    let from = ["--from", path.to_str().unwrap()];
+    let text = topo(&from).unwrap();
+    for line in [
+        "without memory of their own: cpus 2 outside of all nodes; nearest memory unknown, so it is not bound",
+        "without memory of their own: cpus 0-1 of node 0; nearest memory: node 2",
+        "instance 0: cpus 0-1, memory of node 2 (2.0 GiB)",
+        "instance 1: cpus 3, memory of node 1 (1.0 GiB)",
+        "instance 2: cpus 2, memory from anywhere (no node is known to be near)",
+    ] {
+        assert!(text.lines().any(|drawn| drawn == line), "{line}\n{text}");
+    }
+    let nodes = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&topo(&[&from[..], args].concat()).unwrap()).unwrap()
+    };
+    assert_eq!(nodes(&["--plan"])[2]["nodes"], serde_json::json!([]));
+    assert_eq!(nodes(&["--json"])["machine"]["nodes"][0]["cpus"], "0-1");
+}
+
 #[test]
 fn what_is_refused_names_the_option_the_value_and_the_cure() {
     for (args, message, exit) in [

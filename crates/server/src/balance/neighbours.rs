@@ -46,7 +46,7 @@ fn after(group: &[usize], at: usize) -> Vec<usize> {
 /// The node, and the first cpu of the outermost cache that several cpus share.
 fn group_of(machine: &Machine, cpu: CpuId) -> (Option<u32>, Option<CpuId>) {
     let outer = machine.caches().iter().find(|cache| cache.cpus.contains(cpu) && cache.cpus.len() > 1);
-    (machine.pu(cpu).map(|pu| pu.node.0), outer.and_then(|cache| cache.cpus.first()))
+    (machine.pu(cpu).and_then(|pu| pu.node).map(|node| node.0), outer.and_then(|cache| cache.cpus.first()))
 }
 
 fn nearest(machine: &Machine, cpus: &[CpuId], core: usize) -> Option<usize> {

@@ -14,6 +14,9 @@ pub(super) fn take_place(instance: &Instance) -> String {
     // For threads without a core, because each core pins itself and reports a failure.
     let _ = allow_current_thread(&cpus);
     let nodes: Vec<u32> = instance.nodes.iter().map(|node| node.0).collect();
+    if nodes.is_empty() {
+        return "memory from anywhere (no node is known to be near)".to_owned();
+    }
     let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
     let names = format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, names.join(", "));
     match bind_memory(&nodes) {

@@ -145,12 +145,11 @@ fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(Cache, topology:
     let priced = modelled.filter_map(|cache| {
         let cost = spec.cache.iter().find(|cost| cost.level == cache.level)?;
         let first = cache.cpus.first()?;
-        let node = tree.pu(first)?.node;
         let ours = Cache {
             level: cache.level,
             bytes: cache.bytes.unwrap_or(CACHE_BYTES_UNKNOWN),
             hit: line_time(cost.latency_ns, cost.overlap_sequential, cost.overlap_random),
-            node: tree.nodes().iter().position(|other| other.id == node)? as u16,
+            node: node_of(tree, first) as u16,
             port_bytes_per_us: cost.port_gb_per_s.map(bytes_per_us),
             first_core: tree.pus().iter().position(|pu| pu.cpu == first)? as u32,
         };
@@ -162,6 +161,13 @@ fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(Cache, topology:
 /// Where the topology does not say how large a cache is: the size hwloc assumes of an L2. Guess.
 const CACHE_BYTES_UNKNOWN: u64 = 4 << 20;
 
+/// The position of the cpu's node among the machine's nodes. A cpu outside of all nodes counts to
+/// the nearest node with memory, or to the first node.
+fn node_of(tree: &topology::Machine, cpu: CpuId) -> usize {
+    let node = tree.pu(cpu).and_then(|pu| pu.node).or_else(|| tree.memory_node(cpu));
+    tree.nodes().iter().position(|other| Some(other.id) == node).unwrap_or(0)
+}
+
 fn core(tree: &topology::Machine, caches: &[(Cache, topology::CpuSet)], cpu: CpuId) -> Core {
     let position = |cpu: CpuId| tree.pus().iter().position(|pu| pu.cpu == cpu).expect("an online cpu");
     let pu = &tree.pus()[position(cpu)];
@@ -169,9 +175,8 @@ fn core(tree: &topology::Machine, caches: &[(Cache, topology::CpuSet)], cpu: Cpu
     let mut used: Vec<u16> =
         (0..caches.len() as u16).filter(|&c| caches[usize::from(c)].1.contains(cpu)).collect();
     used.sort_by_key(|&cache| caches[usize::from(cache)].0.level);
-    let node = tree.nodes().iter().position(|node| node.id == pu.node).expect("a cpu's node");
     Core {
-        node: node as u16,
+        node: node_of(tree, cpu) as u16,
         caches: used,
         speed_percent: (u64::from(physical.capacity) * 100 / u64::from(CAPACITY_MAX)).max(1) as u32,
         sibling: physical
@@ -290,10 +295,7 @@ fn layout(
 ) -> Result<Layout, Error> {
     let measured = Layout::from_machine(tree, cpus)?;
     let nodes = tree.nodes().len();
-    let node_of = |core: CoreIndex| {
-        let node = tree.pus()[core.0 as usize].node;
-        tree.nodes().iter().position(|other| other.id == node).expect("a cpu's node")
-    };
+    let node_of = |core: CoreIndex| node_of(tree, tree.pus()[core.0 as usize].cpu);
     let distance = |a: CoreIndex, b: CoreIndex| match measured.distance(a, b) {
         Distance::Hops(_) if !without_links => {
             let (x, y) = (node_of(a), node_of(b));

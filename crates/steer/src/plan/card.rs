@@ -172,7 +172,7 @@ impl Card<'_> {
     }
 
     fn place_of(&self, cpu: CpuId) -> String {
-        let node = self.machine.pu(cpu).map(|pu| pu.node);
+        let node = self.machine.pu(cpu).and_then(|pu| pu.node);
         match (self.machine.nodes().len(), node) {
             (2.., Some(node)) => format!(" of node {node}, where a listener takes their connections"),
             _ => ", where a listener takes their connections".to_owned(),

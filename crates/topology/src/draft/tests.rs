@@ -31,7 +31,12 @@ proptest! {
         };
         let machine = draft.finish().expect("there are cpus");
         assert_eq!(assert_disjoint(machine.cores().iter().map(|core| &core.cpus)), cpus);
-        assert_eq!(assert_disjoint(machine.nodes().iter().map(|node| &node.cpus)), cpus);
+        let in_nodes = assert_disjoint(machine.nodes().iter().map(|node| &node.cpus));
+        assert!(in_nodes.is_subset(&cpus));
+        for pu in machine.pus() {
+            let lists = |node: &&Node| node.cpus.contains(pu.cpu);
+            assert_eq!(pu.node, machine.nodes().iter().find(lists).map(|node| node.id));
+        }
         assert_disjoint(machine.caches().iter().map(|cache| &cache.cpus));
         assert_eq!(machine.pus().iter().map(|pu| pu.cpu).collect::<Vec<_>>(), cpus.iter().collect::<Vec<_>>());
         for (core, index) in machine.cores().iter().zip(0..) {
