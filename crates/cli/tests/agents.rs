@@ -1,8 +1,10 @@
-//! `vermeil load agent` as it is used: agents with network stacks of their own, a coordinator, a server that sees who asks.
+//! `vermeil load agent` in practice: agents with network stacks of their own, a coordinator, and a
+//! server that sees the address of each client.
 //!
-//! Each agent has a network namespace, joined to the server's by a pair of virtual cards. Namespaces carry this
-//! process's id in their names and are removed. Without the right to make them the tests say so and pass; what is counted
-//! is tested in `vermeil-load` on one stack.
+//! Each agent has a network namespace, joined to the server's namespace by a pair of virtual cards.
+//! The names of the namespaces have this process's id, and the test removes the namespaces. Without
+//! the right to make namespaces the tests report a skip and pass. `vermeil-load` tests the counts
+//! on one stack.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Agents of a test, and the addresses of all, from the block reserved for tests of network devices (RFC 2544).
 const AGENTS: usize = 3;
 const SERVER: &str = "198.18.7.1";
-/// Longest wait for something that happens by itself.
+/// Longest wait for an event that happens by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The address of an agent.
@@ -24,7 +26,7 @@ fn agent(place: usize) -> String {
     format!("198.18.8.{}", 4 * place + 2)
 }
 
-/// The server's address on the pair of cards that leads to it.
+/// The server's address on the pair of cards that leads to an agent.
 fn near(place: usize) -> String {
     format!("198.18.8.{}", 4 * place + 1)
 }
@@ -77,7 +79,8 @@ impl Network {
         command
     }
 
-    /// One that goes on until it is dropped, once it has said `ready`.
+    /// A command that runs until dropped. The function returns once the command has printed
+    /// `ready`.
     fn start(&self, place: usize, words: &[&str], ready: &str) -> Running {
         let mut child = self.vermeil(place, words).stderr(Stdio::piped()).spawn().expect("it runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
@@ -125,7 +128,8 @@ impl Drop for Network {
     }
 }
 
-/// A process; killed when dropped. `ip netns exec` becomes what it starts, so it is the program's own.
+/// A process, killed when dropped. `ip netns exec` executes its program, so the process is the
+/// program itself.
 struct Running(Child);
 
 impl Drop for Running {

@@ -1,4 +1,4 @@
-//! The binary itself: exit codes, and where its words go.
+//! The binary itself: exit codes, and the output streams.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

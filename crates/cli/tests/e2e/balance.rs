@@ -1,7 +1,9 @@
-//! New connections when one core of two is stuck: they are answered all the same, by its neighbour, and none is lost.
+//! New connections when one core of two is stuck: the neighbour answers all of these connections,
+//! and no connection is lost.
 //!
-//! The core is stuck for real: its thread is stopped by a tracer. Clients connect from the stopped core's cpu, so that its
-//! listener is the one the kernel chooses. Says so and passes where there is one cpu, or where tracing is not allowed.
+//! The core is really stuck, because a tracer stops its thread. Clients connect from the stopped
+//! core's cpu, so that the kernel chooses the listener of that core. On a machine with one cpu, or
+//! without the right to trace, the tests report a skip and pass.
 
 use crate::support::{Client, Io, Server, Site, Stopped, on_both, two_cpus};
 
@@ -39,7 +41,7 @@ fn start(io: Io, site: &Site, cpus: [usize; 2], mode: &str) -> Server {
     server
 }
 
-/// From the line at the end: connections, and those of them that were taken over.
+/// From the last line of the output: connections, and connections taken over.
 fn counts(server: &Server) -> [usize; 2] {
     let said = server.stderr();
     let (_, rest) = said.split_once("vermeil: accepted: ").expect("said at the end");
@@ -68,14 +70,16 @@ fn a_core_is_stuck(io: Io, mode: &str) {
     let server = start(io, &site, cpus, mode);
     assert_eq!(answered_from(cpus[1], &server, 1), 1);
     let Some(stopped) = Stopped::core(&server, 1) else { return };
-    // Without a neighbour that takes over, each of these would wait until the core goes on, which it does below.
+    // Without a neighbour that takes over, each connection would wait until the core continues,
+    // which happens below.
     assert_eq!(answered_from(cpus[1], &server, 20), 20);
     drop(stopped);
     assert_eq!(answered_from(cpus[1], &server, 20), 20);
     server.stops_clean();
     let [connections, taken_over] = counts(&server);
     assert_eq!(connections, 41, "{server:?}");
-    // The kernel's program gives it none any more when it has not looked at its sockets for a quarter of a second.
+    // The kernel's program gives a core no new connections when the core has not polled its sockets
+    // for a quarter of a second.
     assert!(taken_over + sent_away(&server) >= 20, "{server:?}");
 }
 
@@ -87,7 +91,7 @@ fn a_core_that_is_not_stuck_keeps_its_connections(io: Io) {
     server.stops_clean();
     let [connections, taken_over] = counts(&server);
     assert_eq!(connections, asked, "{server:?}");
-    // A busy machine may hold a core up for a while; not for most of them.
+    // A busy machine may delay a core for a while, but not for most of the connections.
     assert!(taken_over * 2 < connections, "{server:?}");
 }
 
@@ -102,7 +106,8 @@ fn every_mode_serves(io: Io) {
     }
 }
 
-/// Either what it will do, or in the same line why it cannot; and it serves in both cases.
+/// The start line says either how the server polls, or why the server cannot poll; the server
+/// serves in both cases.
 fn busy_polling_is_said_at_the_start(io: Io) {
     let site = Site::new();
     site.write("a.txt", b"a");

@@ -1,4 +1,5 @@
-//! What balancers are told: by a real HAProxy in front of two servers, in the load report of answers, and by readiness.
+//! Information for balancers: to a real HAProxy in front of two servers, in the load report of
+//! answers, and by readiness.
 
 use crate::support::{Client, Content, Io, Process, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +19,7 @@ on_usual!(
     what_the_manifest_says_serves_and_is_ready,
 );
 
-/// A server of a configuration with keys at the top of its file.
+/// A server of a configuration with keys at the top of the file.
 fn configured(io: Io, site: &Site, top: &str, host: &str) -> Server {
     let file = site.outside("vermeil.toml");
     let text = format!(
@@ -30,7 +31,7 @@ fn configured(io: Io, site: &Site, top: &str, host: &str) -> Server {
     Server::of_file(&file)
 }
 
-/// Where a server says that it answers agent checks.
+/// The address at which a server answers agent checks.
 fn agent_of(server: &Server) -> SocketAddr {
     let addr = || {
         let said = server.stderr();
@@ -40,7 +41,8 @@ fn agent_of(server: &Server) -> SocketAddr {
     until("the server says where the agent is", addr)
 }
 
-/// Gives the first signal, and waits until it has arrived: two at once would be one.
+/// Sends the first signal, and waits until the signal has arrived, because two signals at once
+/// would count as one.
 fn leave(server: &Server) {
     server.signal(Signal::TERM);
     server.says("no longer ready");
@@ -52,7 +54,7 @@ fn asked(agent: SocketAddr) -> String {
     line
 }
 
-/// The weight it asks for.
+/// The weight that the server asks for.
 #[track_caller]
 fn weight(agent: SocketAddr) -> u32 {
     let line = asked(agent);
@@ -72,12 +74,13 @@ fn readiness_ends_before_the_server_does(io: Io) {
     until("it is no longer ready", || (server.get("/ready").status == 503).then_some(()));
     assert_eq!(asked(agent), "drain\n");
     assert_eq!(server.get("/").status, 200, "it serves as before");
-    // The second signal ends it.
+    // The second signal ends the server.
     server.stops_clean();
     assert!(TcpStream::connect(agent).is_err());
 }
 
-/// It took half of the connections of whoever listened there, or of its own server.
+/// Regression: the agent's socket took half of the connections of another listener at that port, or
+/// of its own server.
 fn an_agent_shares_its_port_with_nobody(io: Io) {
     let site = Site::new();
     let taken = Server::start(io, &site, &[]);
@@ -109,7 +112,7 @@ fn one_agent_answers_for_all_instances(io: Io) {
     let output = vermeil(&["status", "--json", "--control", control.to_str().unwrap()]).output().unwrap();
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let pid = Pid::from_raw(status["instances"][0]["pid"].as_i64().unwrap() as i32).unwrap();
-    // An instance that does not answer counts as one that has far too much to do: 5 of 100, so (5 + 100) / 2 are left.
+    // A silent instance counts as heavily overloaded: 5 of 100, so (5 + 100) / 2 are left.
     kill_process(pid, Signal::STOP).unwrap();
     until("half of the server is missing", || (weight(agent) <= 53).then_some(()));
     kill_process(pid, Signal::CONT).unwrap();
@@ -121,7 +124,7 @@ fn one_agent_answers_for_all_instances(io: Io) {
     assert_eq!(asked(agent), "drain\n");
     assert_eq!(server.get("/").status, 200, "it serves as before");
     assert_eq!(server.get("/ready").status, 503);
-    // The second signal ends it.
+    // The second signal ends the server.
     server.stops_clean();
     assert!(TcpStream::connect(agent).is_err());
 }
@@ -144,7 +147,8 @@ fn answers_report_the_load(io: Io) {
     server.stops_clean();
 }
 
-/// What `deploy/kubernetes/web.yaml` gives its servers; the manifest itself is looked at by `deploy/check`.
+/// The options that `deploy/kubernetes/web.yaml` gives to its servers; `deploy/check` checks the
+/// manifest itself.
 fn what_the_manifest_says_serves_and_is_ready(io: Io) {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/web.yaml");
     let manifest = fs::read_to_string(manifest).unwrap();
@@ -200,7 +204,8 @@ struct Haproxy {
 
 impl Haproxy {
     fn start(program: &Path, folder: &Site, servers: &[&Server]) -> Self {
-        // Nobody else takes a port that was just given back: the kernel goes round.
+        // No other process takes a port that was just given back, because the kernel cycles through
+        // the ports.
         let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let stats = folder.outside("haproxy.sock");
         let mut text = format!(
@@ -230,7 +235,7 @@ impl Haproxy {
         Self { process, stats, addr }
     }
 
-    /// One column of what it says of a server.
+    /// One column of HAProxy's statistics of a server.
     fn column(&self, server: &str, name: &str) -> String {
         let mut socket = UnixStream::connect(&self.stats).unwrap();
         socket.write_all(b"show stat\n").unwrap();
@@ -276,7 +281,7 @@ fn haproxy_weighs_servers_and_takes_leave_of_them() {
         haproxy.column("s0", "status").starts_with("DRAIN").then_some(())
     });
     assert!((0..10).all(|_| haproxy.get() == "1"));
-    // The second signal cuts what HAProxy keeps open for later.
+    // The second signal cuts the connections that HAProxy keeps open.
     assert!(servers[0].stop().is_some());
     assert!((0..10).all(|_| haproxy.get() == "1"));
 }

@@ -1,4 +1,5 @@
-//! Every bound on what a client may send, hold or delay: what happens at it, and that the server goes on after it.
+//! Every bound on data, connections and delays of a client: the behaviour at the bound, and that
+//! the server continues afterwards.
 
 use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both, until};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -39,7 +40,7 @@ fn a_late_head_is_answered_408(io: Io) {
         second.send(start);
         assert_eq!(second.read(Content::Follows).status, 408, "{start:?} as the second request");
     }
-    // Bytes that trickle do not extend it.
+    // Single bytes that arrive slowly do not extend the timeout.
     let mut client = server.client();
     let asked = Instant::now();
     client.send("GET / HTTP/1.1\r\n");
@@ -81,7 +82,7 @@ fn an_idle_connection_is_closed(io: Io) {
     goes_on(&server);
 }
 
-/// Asks for more than all buffers take and does not read it.
+/// Asks for more than all buffers hold and does not read the answer.
 fn stuck(server: &Server, target: &str, times: usize) -> Client {
     let mut client = server.narrow_client();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(times));
@@ -110,7 +111,7 @@ fn sockets(server: &Server) -> usize {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// The last answer of a connection may still be on its way when the time between requests is over.
+/// The last answer of a connection may still be in transit when the time between requests is over.
 fn an_answer_that_is_read_slowly_is_not_cut_as_idle(io: Io) {
     let site = Site::new();
     let content = noise(2, 8 << 20);
@@ -120,7 +121,7 @@ fn an_answer_that_is_read_slowly_is_not_cut_as_idle(io: Io) {
     let mut client = stuck(&server, "/large.txt", 1);
     let mut idle = server.client();
     idle.get("/");
-    // When that one has been idle too long, so has every other.
+    // When that client has been idle too long, every other client has been idle too long as well.
     idle.ends_silently();
     assert!(client.read(Content::Follows).body == content);
     client.ends_silently();
@@ -144,7 +145,7 @@ fn beyond_the_bound_connections_wait(io: Io) {
     }
     let server = Server::start(io, &site, &args);
     let (mut first, mut second) = (server.client(), server.client());
-    // While the server works for a client, its connection does not give way.
+    // While the server works for a client, the server does not evict its connection.
     first.ask("GET", "/cgi-bin/wait?1", &[]);
     second.ask("GET", "/cgi-bin/wait?2", &[]);
     let mut third = server.client();
@@ -153,7 +154,7 @@ fn beyond_the_bound_connections_wait(io: Io) {
     assert!(!third.is_readable());
     fs::write(site.path("wait1"), "one\n").unwrap();
     assert_eq!(first.read(Content::Follows).text(), "one\n");
-    // Now that one is idle.
+    // Now that client is idle.
     assert_eq!(third.read(Content::Follows).status, 200);
     fs::write(site.path("wait2"), "two\n").unwrap();
     assert_eq!(second.read(Content::Follows).text(), "two\n");
@@ -171,7 +172,7 @@ fn at_the_bound_idle_connections_give_way(io: Io) {
         assert_eq!(client.get("/").status, 200);
         kept.push(client);
     }
-    // Nobody is closed unless another comes.
+    // The server evicts no connection unless another connection comes.
     assert!(kept.iter().any(|client| !client.is_readable()));
     until("four have given way", || {
         (kept.iter().filter(|client| client.is_readable()).count() == 4).then_some(())
@@ -195,7 +196,7 @@ fn a_long_line_and_a_large_head_are_refused(io: Io) {
         ("x".repeat(100_000), 400),
     ] {
         let mut client = server.client();
-        // The refusal may come before all of it is taken.
+        // The refusal may come before the server has taken the whole request.
         let _ = client.try_send(&request);
         let response = client.read(Content::Follows);
         assert_eq!((response.status, response.closes()), (status, status != 200), "{} bytes", request.len());
@@ -213,7 +214,8 @@ fn short_of_descriptors_the_server_goes_on() {
     let server = Server::start(Io::Epoll, &site, &["--cores", "1"]);
     let mut first = server.client();
     assert_eq!(first.get("/").status, 200);
-    // The server fits its bound of connections to the limit at its start, so the limit is lowered behind its back.
+    // The server fits its bound of connections to the limit at its start, so the test lowers the
+    // limit afterwards.
     let set_limit = |current| {
         let limit = Rlimit { current: Some(current), maximum: getrlimit(Resource::Nofile).maximum };
         let pid = Pid::from_raw(server.pid().cast_signed());
@@ -223,7 +225,7 @@ fn short_of_descriptors_the_server_goes_on() {
     let mut others: Vec<_> = (0..40).map(|_| server.client()).collect();
     others.iter_mut().for_each(|client| client.ask("GET", "/", &[]));
     server.says("cannot accept a connection");
-    // Should the file have to be opened again, it cannot be; the client is told to come again.
+    // If the server must open the file again, the open fails, and the client gets 503.
     assert!(matches!(first.get("/").status, 200 | 503));
     set_limit(before.current.expect("a limit"));
     for client in &mut others {
@@ -235,7 +237,8 @@ fn short_of_descriptors_the_server_goes_on() {
     goes_on(&server);
 }
 
-/// With epoll only: io_uring accepts ahead of the bound, and each connection has a descriptor before it has a place.
+/// With epoll only, because io_uring accepts ahead of the bound, and each connection has a
+/// descriptor before the connection has a place.
 #[test]
 fn connections_fit_the_limit_of_descriptors() {
     let site = Site::new();

@@ -1,4 +1,4 @@
-//! CGI with real programs: shell scripts, C, and PHP's own reading of its variables.
+//! CGI with real programs: shell scripts, C, and PHP's own parsing of the variables.
 
 mod answers;
 
@@ -95,7 +95,7 @@ fn spawner(server: &Server) -> u32 {
     until("the keeper has a spawner", || children(keeper).into_iter().next())
 }
 
-/// The next answer, with a length or in chunks; nothing may be asked behind one in chunks.
+/// The next answer, with a length or in chunks; no request may follow an answer in chunks.
 #[track_caller]
 fn read(client: &mut Client) -> Response {
     let mut seen = 1;
@@ -171,7 +171,7 @@ fn documents(io: Io) {
     server.stops_clean();
 }
 
-/// The environment that a program says it has.
+/// The environment that a program reports.
 fn variables(response: &Response) -> Vec<(String, String)> {
     let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     response.text().lines().filter_map(pair).collect()
@@ -493,7 +493,8 @@ fn error_output_is_logged_with_its_request(io: Io) {
     server.says(&format!("vermeil: cgi {id}: another\n"));
 }
 
-/// Says the numbers of itself and of two generations of children, waits for ever, and holds its output open.
+/// Prints the process numbers of the program and of two generations of children, waits for ever,
+/// and holds the output open.
 const FAMILY: &str = "sh -c 'sleep 1000 & echo $!; wait' & echo $!; echo $$;";
 
 /// The numbers in a file that a family writes.
@@ -505,7 +506,7 @@ fn family(path: &std::path::Path) -> Vec<u32> {
     })
 }
 
-/// A program that writes the numbers of its family to the file that is given.
+/// A program that writes the numbers of its family to the given file.
 fn write_family(site: &Site, name: &str, before: &str) -> std::path::PathBuf {
     let numbers = site.outside("numbers");
     fs::write(&numbers, "").expect("a file");
@@ -556,7 +557,7 @@ fn a_host_has_its_bounds(io: Io) {
     for client in &mut clients {
         client.ask("GET", "/cgi-bin/wait", &[]);
     }
-    // Two run and three wait; nobody knows whose the sixth was.
+    // Two requests run and three wait; the test cannot know which request was the sixth.
     let refused = until("one is refused", || clients.iter().position(Client::is_readable));
     let refusal = read(&mut clients.swap_remove(refused));
     assert_eq!((refusal.status, refusal.field("retry-after")), (503, "1"));
@@ -564,7 +565,7 @@ fn a_host_has_its_bounds(io: Io) {
     for client in &mut clients {
         let deadline = Instant::now() + PATIENCE;
         while !client.is_readable() && Instant::now() < deadline {
-            // Each line is read by one program; whoever has none yet gets the next.
+            // One program reads each line; the next line goes to a program that has none yet.
             let file = fs::File::options().write(true).read(true).open(&fifo).expect("a pipe");
             std::io::Write::write_all(&mut &file, b"go\n").expect("written");
             std::thread::park_timeout(std::time::Duration::from_millis(5));
@@ -605,7 +606,8 @@ fn whole_answers_of_nph_programs(io: Io) {
 
 fn a_spawner_killed_under_load_loses_no_request(io: Io) {
     let site = site();
-    // In one piece: an answer of unknown length that had begun would be cut, so that it is not taken for whole.
+    // In one write: if an answer of unknown length had begun, the server would cut the answer, so
+    // that the client does not take the answer for complete.
     script(&site, "cgi-bin/hello", "printf 'Content-Type: a/b\\nContent-Length: 6\\n\\nhello\\n'");
     let server = serve(io, &site, &[]);
     let first = spawner(&server);
@@ -615,7 +617,8 @@ fn a_spawner_killed_under_load_loses_no_request(io: Io) {
                 scope.spawn(|| {
                     let mut statuses = Vec::new();
                     while statuses.len() < 60 {
-                        // A connection that is cut amid an answer would be a request without one.
+                        // A connection that is cut within an answer would be a request without an
+                        // answer.
                         let mut client = server.client();
                         statuses.push(get(&mut client, "/cgi-bin/hello").status);
                     }
@@ -714,7 +717,7 @@ fn c_and_php(io: Io) {
     );
 }
 
-/// It took PHP to say so.
+/// Regression: only PHP could send such files.
 fn files_are_sent_from_allowed_folders(io: Io) {
     let site = site();
     let store = site.outside("store");

@@ -1,4 +1,4 @@
-//! Files that change: between requests, and while they are sent.
+//! Files that change: between requests, and during a send.
 
 use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both, until};
 use std::fs::OpenOptions;
@@ -15,8 +15,8 @@ on_both!(
     file_rolled_back_to_an_older_date_is_sent,
 );
 
-/// Asks until the answer is `wanted`. Until the kernel has told of a change, what was there before may be answered, or
-/// begun and cut; anything else never.
+/// Asks until the answer is `wanted`. Until the kernel has reported a change, the server may answer
+/// with the old content, or may begin and cut the old content. No other answer is allowed.
 #[track_caller]
 fn becomes(server: &Server, target: &str, before: &[u8], wanted: &[u8]) {
     until("the change is seen", || {
@@ -94,7 +94,7 @@ fn amid_download(server: &Server) -> Client {
     client
 }
 
-/// Changes the file while it is sent, and insists that the client can tell.
+/// Changes the file during the send, and checks that the client can notice the change.
 fn check_cut(io: Io, change: impl FnOnce(&Site)) {
     let site = Site::new();
     let old = noise(1, LARGE);
@@ -130,7 +130,8 @@ fn a_file_appended_to_while_sent_cuts_the_connection(io: Io) {
     });
 }
 
-/// What was opened is not what was renamed over it: either all old bytes come, or the connection is cut.
+/// The open file is not the file that was renamed over its name: either all old bytes come, or the
+/// connection is cut.
 fn a_file_replaced_while_sent_is_sent_as_it_was(io: Io) {
     let site = Site::new();
     let (old, new) = (noise(1, LARGE), noise(2, LARGE));
@@ -190,7 +191,7 @@ fn complete_answer_is_one_state_of_the_file(io: Io) {
     server.stops_clean();
 }
 
-/// Above what is kept in memory, and above what fits into the buffers of a narrow client.
+/// Above the size of files in memory, and above the capacity of a narrow client's buffers.
 const MIDDLE: usize = 2_000_000;
 
 fn file_rolled_back_to_an_older_date_is_sent(io: Io) {

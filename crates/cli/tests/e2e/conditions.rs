@@ -14,7 +14,7 @@ const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
-/// One file for each way to send: copied behind the head, gathered, sent from the page cache.
+/// One file for each way to send: copied after the head, gathered, sent from the page cache.
 const FILES: [(&str, usize); 3] = [("/small.txt", 1000), ("/mid.bin", 60_000), ("/large.bin", 3_000_000)];
 
 fn served(io: Io) -> (Site, Server) {
@@ -55,7 +55,7 @@ fn if_none_match_knows_lists_weak_tags_and_the_asterisk(io: Io) {
         let list = format!("If-None-Match: \"x\", W/\"a,b\" ,{tag}");
         let cases: [(&[&str], u16); 9] = [
             (&[&is], 304),
-            // The lines of a list are one list (RFC 9110 §5.3).
+            // The lines of a list form a single list (RFC 9110 §5.3).
             (&["If-None-Match: \"x\"", &is], 304),
             (&[&weak], 304),
             (&[&list], 304),
@@ -80,7 +80,7 @@ fn if_modified_since_compares_dates(io: Io) {
         let field = |date: &str| format!("If-Modified-Since: {date}");
         let cases: [(&[&str], u16); 6] = [
             (&[&field(DATE)], 304),
-            // Of content that was newer: a change back to this one is a change.
+            // The date of newer content: a change back to the present content is a change.
             (&[&field(AFTER)], 200),
             (&[&field(BEFORE)], 200),
             (&[&field("Sunday, 06-Nov-94 08:49:37 GMT")], 304),
@@ -137,7 +137,8 @@ fn if_range_gives_a_part_of_the_same_only(io: Io) {
     server.stops_clean();
 }
 
-/// A file that is written twice in a second had one date for both contents: `If-Range` gave the second half of the other.
+/// Regression: a file that was written twice in a second had one date for both contents, and
+/// `If-Range` gave the second half of the other content.
 fn a_date_never_joins_parts_of_two_contents(io: Io) {
     let site = Site::new();
     let server = Server::start(io, &site, &[]);

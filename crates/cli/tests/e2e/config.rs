@@ -1,5 +1,5 @@
-//! `vermeil.toml` through the binary: it serves as the command line does, `check` says what it comes to, and what is wrong
-//! is told with its place.
+//! `vermeil.toml` through the binary: the server serves as with the command line, `check` prints
+//! the resulting settings, and an error message has its position.
 
 use crate::support::{Client, Content, Io, Server, Site, on_usual, vermeil};
 use rustix::process::Signal;
@@ -65,7 +65,7 @@ fn a_bad_file_does_not_start(io: Io) {
     assert_eq!(both.status.code(), Some(2), "the file and the command line are not mixed: {both:?}");
 }
 
-/// They were told to name the file with `--config`, which they had done.
+/// Regression: the message told users to name the file with `--config`, which the users had done.
 #[test]
 fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
     let site = Site::new();
@@ -188,7 +188,7 @@ code = 308
     server.stops_clean();
 }
 
-/// `Host` may be missing in HTTP/1.0: the address was one without a host.
+/// `Host` may be missing in HTTP/1.0. Regression: the redirect's address had no host.
 fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
     let site = Site::new();
     let routes = "[[host.route]]\naction = \"redirect\"\nto = \"https://{host}{path}\"\n";
@@ -203,8 +203,8 @@ fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
     }
 }
 
-/// The prefix of a whole host ends in a slash, and `{rest}` went on with the name of the new one: `/.evil.example` led
-/// to another host.
+/// The prefix of a whole host ends in a slash. Regression: `{rest}` continued the name of the new
+/// host, so `/.evil.example` led to another host.
 fn a_whole_host_moves_to_another(io: Io) {
     let site = Site::new();
     let text = r#"
@@ -227,7 +227,8 @@ to = "https://new.example{rest}{query}"
     server.stops_clean();
 }
 
-/// As the superuser the tests name a user for programs, whom the server otherwise takes from itself.
+/// As the superuser, the tests name a user for programs, because the server otherwise takes its own
+/// user.
 fn cgi_user() -> &'static str {
     if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" }
 }

@@ -1,5 +1,6 @@
-//! The corpus of requests, well-formed, malformed and smuggled, of `vermeil-http` over real sockets: so many answers as
-//! were promised, refusals that close, and the same answers wherever a request is cut.
+//! The corpus of requests, well-formed, malformed and smuggled, of `vermeil-http` over real
+//! sockets. The tests check the number of answers, that a refusal closes the connection, and that
+//! every cut of a request gives the same answers.
 
 #[path = "../../../http/tests/corpus/framing.rs"]
 mod framing;
@@ -10,7 +11,7 @@ use crate::support::{Client, Content, End, Io, Response, Server, Site, on_both};
 
 on_both!(the_corpus_gets_the_answers_beside_it, requests_cut_anywhere_get_the_same_answers,);
 
-/// What is to come back for one request or refusal.
+/// The expected answer to one request or refusal.
 #[derive(Debug)]
 struct Expected {
     content: Content,
@@ -18,8 +19,8 @@ struct Expected {
     closes: bool,
 }
 
-/// The answers that a line of the corpus promises: one for each request, one for a refusal unless the request it
-/// belongs to was answered before its content was read.
+/// The answers that a line of the corpus promises: one for each request, and one for a refusal. A
+/// refusal has no answer if its request was answered before the content was read.
 fn promised(line: &str) -> Vec<Expected> {
     let mut answers: Vec<Expected> = Vec::new();
     let mut amid_content = false;
@@ -43,7 +44,7 @@ fn promised(line: &str) -> Vec<Expected> {
     answers
 }
 
-/// Reads the answers to what was sent, and the end of the connection.
+/// Reads the answers to the sent requests, and the end of the connection.
 fn read_all(client: &mut Client, promised: &[Expected]) -> Result<Vec<Response>, String> {
     let mut answers = Vec::new();
     for expected in promised {
@@ -63,7 +64,7 @@ fn read_all(client: &mut Client, promised: &[Expected]) -> Result<Vec<Response>,
 
 fn the_corpus_gets_the_answers_beside_it(io: Io) {
     let site = Site::new();
-    // What other methods than GET ask for is there, so that the method decides.
+    // The targets of methods other than GET exist, so that the method decides.
     ["a", "f", "pot"].into_iter().for_each(|name| site.write(name, b"x"));
     let server = Server::start(io, &site, &["--cores", "1"]);
     let tables = [heads::VALID, heads::MALFORMED, framing::VALID, framing::MALFORMED, framing::SMUGGLING];
@@ -80,8 +81,8 @@ fn the_corpus_gets_the_answers_beside_it(io: Io) {
     server.stops_clean();
 }
 
-/// One core reads what came first before it answers what came later on another connection: so a round trip there makes
-/// sure that the first piece has been read alone.
+/// A core reads earlier input before the core answers later input on another connection. So a round
+/// trip there ensures that the server has read the first piece alone.
 fn requests_cut_anywhere_get_the_same_answers(io: Io) {
     let cases: [(&[u8], &str); 7] = [
         (b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "GET / h close"),

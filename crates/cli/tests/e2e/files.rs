@@ -1,4 +1,4 @@
-//! What of a folder is served, as what, and what is not.
+//! The files of a folder: which files are served, with which types, and which files are refused.
 
 use crate::support::{Io, Server, Site, noise, on_both};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -119,7 +119,7 @@ fn a_site_has_its_own_page_for_what_is_not_found(io: Io) {
             assert_eq!((own.status, own.get("etag")), (404, None), "{target}");
             assert!(target == "/%2f" || own.body == page, "{target}");
         }
-        // A condition or a range is for what was asked for, which is not there.
+        // A condition or a range applies to the requested file, which does not exist.
         let own = client.get_with("/missing", &["If-None-Match: *", "Range: bytes=0-1"]);
         assert!(own.status == 404 && own.body == page);
         server.stops_clean();
@@ -306,7 +306,8 @@ fn check_forbidden(server: &Server) {
     server.stops_clean();
 }
 
-/// Root reads everything: so the server runs without its rights, if `setpriv` can take them away.
+/// Root can read all files, so the server runs without root's rights, if `setpriv` can remove the
+/// rights.
 fn on_behalf_of_nobody(io: Io) {
     let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let can = std::process::Command::new(setpriv[0])

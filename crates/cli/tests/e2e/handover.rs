@@ -1,4 +1,5 @@
-//! `--take-over`: another server serves the same addresses, and nobody notices; or it cannot start, and nobody notices either.
+//! `--take-over`: another server takes over the same addresses, and no client notices. If the other
+//! server cannot start, no client notices either.
 
 use crate::support::{Content, Io, Process, Server, Site, noise, on_both, until, vermeil};
 use rustix::{
@@ -49,7 +50,7 @@ fn next(file: &Path) -> Server {
     next
 }
 
-/// Waits for the end of a server that somebody took over from.
+/// Waits for the end of a server after its successor has taken over.
 #[track_caller]
 fn ends(server: &Server, next: u32) {
     server.says(&format!("vermeil: process {next} has taken over\n"));
@@ -65,8 +66,8 @@ fn status(control: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Has clients ask all the time, on connections that last and on such that do not, while `change` does something, which is
-/// given a way to wait until some more were answered.
+/// Clients send requests all the time, on kept and on fresh connections, while `change` runs.
+/// `change` gets a function that waits until some more requests were answered.
 fn under_load(addr: SocketAddr, content: &[u8], change: impl FnOnce(&dyn Fn())) {
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let ask = |requests_per_connection: usize| {
@@ -76,9 +77,10 @@ fn under_load(addr: SocketAddr, content: &[u8], change: impl FnOnce(&dyn Fn())) 
                 let response = client.get("/page");
                 assert!(response.status == 200 && response.body == content);
                 answered.fetch_add(1, Ordering::Relaxed);
-                // Else the kernel, which ends processes when it has time, takes seconds for that on two cpus.
+                // Without the pause, the kernel takes seconds on two cpus, because the kernel ends
+                // processes when it has time.
                 thread::park_timeout(Duration::from_millis(1));
-                // It drains: this connection was told so.
+                // The server drains, and its answer said that the connection closes.
                 if response.closes() {
                     break;
                 }
@@ -156,7 +158,7 @@ fn one_that_cannot_start_changes_nothing(io: Io) {
             server.says("which was to take over, has not come to serve: going on as before\n");
             assert_eq!(status(&site.outside("control"))["pid"], server.pid());
         });
-        // It is as it was: another configuration, and another process.
+        // The state is as before: another configuration, and another process.
         configure(io, &site, instances);
         server.signal(Signal::HUP);
         server.says("vermeil: reloaded: ");
@@ -177,7 +179,7 @@ fn while_one_takes_over_no_other_configuration_is_taken(io: Io) {
             stream.write_all(what.as_bytes()).unwrap();
             stream
         };
-        // The link that comes is in this stream until it is received.
+        // The link that arrives stays in this stream until the receiver takes the link.
         let taking = ask("take over\n");
         let said = |mut stream: UnixStream| {
             let mut text = String::new();
@@ -197,7 +199,7 @@ fn while_one_takes_over_no_other_configuration_is_taken(io: Io) {
     }
 }
 
-/// Whether a process has come to wait for SIGTERM; or has ended.
+/// Whether a process waits for SIGTERM already, or has ended.
 fn minds_being_stopped(process: &Process) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -205,13 +207,14 @@ fn minds_being_stopped(process: &Process) -> bool {
     caught & 1 << (Signal::TERM.as_raw() - 1) != 0
 }
 
-/// The signal waited, so the next one took over, had the other end, and then ended too.
+/// Regression: the signal stayed pending, so the successor took over, stopped the old server, and
+/// then ended too.
 fn one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving(io: Io) {
     let site = Site::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let file = configure(io, &site, instances);
         let mut server = Server::of_file(&file);
-        // One that was faster than the signal has taken over.
+        // A server that was faster than the signal has taken over.
         until("one is told in time", || {
             let next = Process::spawn(vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]));
             until("it minds signals", || minds_being_stopped(&next).then_some(()));
@@ -236,7 +239,7 @@ fn one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving(io: Io
     }
 }
 
-/// Takes over as far as to have the sockets, in a link that nobody has read.
+/// Takes over up to the point of having the sockets, in a link that no process has read.
 fn begin_to_take_over(control: &Path) -> OwnedFd {
     let mut stream = UnixStream::connect(control).unwrap();
     stream.write_all(b"take over\n").unwrap();
@@ -252,7 +255,7 @@ fn begin_to_take_over(control: &Path) -> OwnedFd {
     link.expect("a link")
 }
 
-/// It was the second signal to stop.
+/// Regression: the take-over counted as the second signal to stop.
 fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
     let site = Site::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
@@ -280,7 +283,8 @@ fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
     }
 }
 
-/// Whoever stops a service signals the one that drains too, and its requests were cut.
+/// A service manager also signals the draining server. Regression: the signal cut the draining
+/// server's requests.
 fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
     let site = Site::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
@@ -308,7 +312,8 @@ fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
     }
 }
 
-/// It removed the name, under which the next one could not be asked then.
+/// Regression: the old server removed the name of the control socket, so the successor was not
+/// reachable under that name.
 fn one_that_stops_leaves_its_control_socket_to_the_next_one(io: Io) {
     let site = Site::new();
     let control = site.outside("control");
@@ -317,7 +322,7 @@ fn one_that_stops_leaves_its_control_socket_to_the_next_one(io: Io) {
         let link = begin_to_take_over(&control);
         server.stops_clean();
         assert!(UnixStream::connect(&control).is_ok(), "the link has the socket");
-        // What nobody has any more is in nobody's way.
+        // A link that no process holds any more blocks no successor.
         drop(link);
         let next = Server::of_file(&configure(io, &site, instances));
         assert_eq!(status(&control)["pid"], next.pid());
@@ -337,7 +342,7 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
     let is_root = geteuid().is_root();
     if is_root {
         fs::set_permissions(site.outside("."), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        // What opened the sockets is not what hands them over.
+        // The user that opened the sockets differs from the user that hands the sockets over.
         args.extend(["--user", "nobody:nogroup"]);
     } else {
         eprintln!("SKIPPED: only the superuser may become other users");
@@ -349,7 +354,7 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
     };
     let server = Server::start(io, &site, &args);
     assert!(told().starts_with("ready up "), "{server:?}");
-    // One that has to be waited for: the old one drains meanwhile.
+    // A request that takes a while: the old server drains meanwhile.
     let mut busy = server.client();
     busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
     args.push("--take-over");
@@ -379,7 +384,7 @@ fn addresses_that_the_next_one_does_not_want_are_closed(io: Io) {
     ends(&server, next.pid());
     assert!(crate::support::Client::try_connect(other).is_none());
     assert_eq!(next.get("/").status, 200);
-    // And one that comes back is opened, not taken over.
+    // A listener that returns is opened, not taken over.
     site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
     let last = self::next(&both);
     ends(&next, last.pid());

@@ -1,4 +1,5 @@
-//! CGI of one host: its user, folder, environment, bounds, cgroup and Landlock, each seen by a program that runs so.
+//! CGI of one host: user, folder, environment, bounds, cgroup and Landlock, each checked by a
+//! program that runs with these settings.
 
 use crate::support::{Io, Server, Site, on_usual, until};
 use rustix::process::{Signal, geteuid};
@@ -57,7 +58,7 @@ fn configuration(hosts: &[&str]) -> String {
     format!("{user}{}", hosts.collect::<String>())
 }
 
-/// What the program `name` of a host says.
+/// The output of a host's program `name`.
 #[track_caller]
 fn of(server: &Server, host: &str, name: &str) -> String {
     let response = ask(server, host, name);
@@ -136,7 +137,8 @@ fn a_program_that_is_late_is_killed(io: Io) {
     server.stops_clean();
 }
 
-/// The kernel bounds memory and processes; what a cgroup bounds is tested in the emulated machine (`cargo xtask test numa`).
+/// The kernel bounds memory and processes; the emulated machine (`cargo xtask test numa`) tests the
+/// bounds of a cgroup.
 fn programs_that_want_too_much_end_and_the_reason_is_said(io: Io) {
     let site = site();
     let write = |name: &str, lines: &str| {
@@ -155,7 +157,7 @@ fn programs_that_want_too_much_end_and_the_reason_is_said(io: Io) {
     server.says("/cgi-bin/hungry: it ended with ");
     if geteuid().is_root() {
         assert_eq!(ask(&server, "a", "bomb").0, 502);
-        // Of failures one is said in a second; what programs say is said always.
+        // The server logs one failure a second, but always logs the programs' output.
         server.says("Cannot fork");
     }
     server.stops_clean();
@@ -195,7 +197,7 @@ fn programs_are_born_in_the_cgroup_of_their_host(io: Io) {
     }
     server.stops_clean();
     fs::remove_dir(&free).expect("nothing is in it");
-    // Made only where its bounds are.
+    // The cgroup is made only where its bounds are available.
     let _ = fs::remove_dir(&bounded);
 }
 
@@ -222,8 +224,9 @@ fn programs_reach_what_their_host_lets_them(io: Io) {
     server.stops_clean();
 }
 
-/// Bounds, folder, user and a host that was not there: each counts from the reload on, and what was wrong never does.
-/// Writes the configuration and has the server take it; waits until it has said `words` once more.
+/// Changes of bounds, folder, user and a new host take effect with the reload; a faulty
+/// configuration never does. Writes the configuration and reloads the server; waits until the
+/// server has printed `words` once more.
 fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
@@ -272,7 +275,8 @@ fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
     server.stops_clean();
 }
 
-/// The keeper of an instance may run on that instance's cpus alone, and reads a configuration that names them all.
+/// Regression: the keeper of an instance may run only on that instance's cpus, but reads a
+/// configuration that names all cpus.
 fn programs_of_instances_follow_a_reload(io: Io) {
     let site = site();
     script(&site, "who", "echo $WHO");
@@ -291,7 +295,8 @@ fn programs_of_instances_follow_a_reload(io: Io) {
     server.stops_clean();
 }
 
-/// What files may be sent could be said on the command line only, where there are no hosts.
+/// Regression: folders of sendable files could be given only on the command line, where there are
+/// no hosts.
 fn files_are_sent_from_folders_that_are_named(io: Io) {
     let site = site();
     for name in ["shared", "own"] {

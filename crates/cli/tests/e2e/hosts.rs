@@ -1,5 +1,5 @@
-//! Virtual hosts through the binary: every name gets its folder and no other one, few folders are open, and a folder that
-//! is not there is its host's trouble alone.
+//! Virtual hosts through the binary: every name gets its own folder only, few folders are open, and
+//! a missing folder affects its own host alone.
 
 use crate::support::{Client, Content, Io, Response, Server, Site, on_usual};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ on_usual!(
     a_change_in_any_host_is_seen_at_once,
 );
 
-/// A site with folders `a`, `b`, …, whose index pages say where they are.
+/// A site with folders `a`, `b`, …, whose index pages name the folder.
 fn folders(names: &[&str]) -> Site {
     let site = Site::new();
     for name in names {
@@ -58,7 +58,7 @@ fn each_name_gets_its_own_files(io: Io) {
         ("[::1]:80", "c"),
     ] {
         assert_eq!(get(client, host, "/").text(), folder, "{host}");
-        // The host of an absolute target counts, whatever the field says (RFC 9112 §3.2.2).
+        // The host of an absolute target counts, whatever the `Host` field has (RFC 9112 §3.2.2).
         client.send(format!("GET http://{host}/ HTTP/1.1\r\nHost: other.example\r\n\r\n"));
         assert_eq!(client.read(Content::Follows).text(), folder, "{host}");
     }
@@ -114,7 +114,8 @@ fn many_hosts_are_served_with_few_folders_open(io: Io) {
             assert_eq!(get(client, &format!("{name}.example"), "/").text(), name);
             assert_eq!(get(client, &format!("{name}.example"), "/none").status, 404);
         }
-        // What was closed for the last one goes with the next request.
+        // Descriptors that were marked for closing by the last request are closed with the next
+        // request.
         assert!(open() <= 9, "{} are open", open());
     }
     server.stops_clean();

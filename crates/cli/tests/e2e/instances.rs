@@ -1,5 +1,5 @@
-//! Several instances behind one supervisor: one that is killed is started again and the others do not notice, a reload is
-//! taken by all or by none, and all drain together.
+//! Several instances under one supervisor. A killed instance is started again, and the others do
+//! not notice. All instances take a reload, or none. All instances drain together.
 
 use crate::support::{Client, Content, Io, Process, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,7 +45,7 @@ fn pids(status: &Value) -> Vec<i32> {
     instances.iter().map(|instance| instance["pid"].as_i64().unwrap() as i32).collect()
 }
 
-/// Whether it runs: one that nobody waits for has ended all the same.
+/// Whether the process runs; a zombie counts as ended.
 fn is_there(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -70,7 +70,7 @@ fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     server.says("instance 0: it ended (signal: 9 (SIGKILL)); starting another\n");
     for _ in 0..CLIENTS {
-        // Some wait in the sockets that the killed one had.
+        // Some connections wait in the sockets of the killed instance.
         assert_eq!(server.get("/").status, 200);
     }
     let still_answered = clients.iter_mut().filter_map(|client| {
@@ -82,7 +82,8 @@ fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
     let after = status(&control);
     assert_eq!(after["instances"][0]["restarts"], 1, "{after}");
     assert_eq!(after["instances"][1]["restarts"], 0, "{after}");
-    // Counts of the new process are since its own start; those of the other one, and their time, go on.
+    // Counts of the new process begin at its start; the counts and the uptime of the other process
+    // continue.
     let uptimes = |status: &Value| [0, 1].map(|at| status["instances"][at]["uptime_s"].as_f64().unwrap());
     let (old, new) = (uptimes(&before), uptimes(&after));
     assert!(new[0] < new[1] && new[1] > old[1], "{before} {after}");
@@ -93,7 +94,8 @@ fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
     server.stops_clean();
 }
 
-/// Writes the configuration and has the server take it; waits until it has said `words` once more.
+/// Writes the configuration and reloads the server; waits until the server has printed `words` once
+/// more.
 fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
@@ -109,7 +111,7 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     let mut clients = clients(&server);
     for (text, words) in [
         ("[[host]]\nrot = \"site\"\n", "host.rot: there is no such key"),
-        // What only an instance finds.
+        // An error that only an instance finds.
         ("[[host]]\nroot = \"gone\"\n", "gone: there is no such folder"),
     ] {
         reload(&server, &site, io, &format!("{TWO}{text}"), "the configuration stays as it is");
@@ -128,7 +130,7 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     for _ in 0..CLIENTS {
         assert_eq!(Client::connect(other).get("/").text(), "new");
     }
-    // One that starts now starts with what is in force.
+    // An instance that starts now takes the configuration in force.
     let pid = pids(&status(&control))[1];
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     server.says("instance 1 serves again, after ");
@@ -170,7 +172,8 @@ fn all_drain_and_none_is_left(io: Io) {
     assert!(!pids.into_iter().any(is_there));
 }
 
-/// As systemd signals a service: an instance took its supervisor's signal for the second one, and cut its requests.
+/// systemd signals every process of a service. Regression: an instance took its supervisor's signal
+/// for the second signal, and cut its requests.
 fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
     let site = Site::new();
     let all_drain = |server: &Server| {
@@ -200,7 +203,8 @@ fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
     drop(slow);
 }
 
-/// It kept the supervisor for ever, a reload for a minute, and whoever asked for the status with it.
+/// Regression: a hanging instance delayed the supervisor's stop for ever, a reload for a minute,
+/// and every status request with the reload.
 fn one_that_hangs_keeps_nobody_from_stopping(io: Io) {
     let site = Site::new();
     let text = format!("{TWO}[timeouts]\ndrain = \"10ms\"\n{HOST}");

@@ -1,9 +1,12 @@
-//! Everything that runs programs is killed at random under load: the spawner, pools of PHP and their children, CGI
-//! programs, instances. Each request is answered, with 502 or 503 at worst, and counted by the server as by its clients.
+//! Random kills under load of everything that runs programs: the spawner, pools of PHP and their
+//! children, CGI programs, instances. Each request is answered, with 502 or 503 at worst, and the
+//! server's counts equal the clients' counts.
 //!
-//! Only when [`SECONDS`] are said, as `cargo xtask test kill` does: it takes minutes to meet what seldom happens. Shorter ones,
-//! of one thing each, are beside what they kill (`cgi.rs`, `php/crashes.rs`, `instances.rs`). What was killed and what was answered is printed. The
-//! order of the kills comes from a seed, which is printed too; when they hit what is for the kernel to say.
+//! The tests run only when [`SECONDS`] is set, as `cargo xtask test kill` does, because rare
+//! failures take minutes to occur. Shorter tests of a single kind of kill are beside the subject
+//! (`cgi.rs`, `php/crashes.rs`, `instances.rs`). The tests print the kills and the answers. The
+//! order of the kills comes from a seed, which is printed too; the kernel decides when a kill takes
+//! effect.
 
 use crate::support::{Client, Content, Io, Server, Site, on_both, until, vermeil};
 use rustix::{
@@ -35,17 +38,18 @@ const SECONDS: &str = "VERMEIL_KILL_SECONDS";
 /// From the moment that all is well again to the next kill, in milliseconds, at least and at most. Guess: some requests.
 const PAUSE_MS: (u64, u64) = (20, 300);
 
-/// How long all may take to be well again: what was killed often is started again after ten seconds, on a busy machine.
+/// How long recovery may take: a process that was killed often is started again after ten seconds,
+/// on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is asked for, and how often at once.
+/// The targets, and the number of concurrent clients of each.
 const TARGETS: [(&str, usize); 4] =
     [("/x.php", 2), ("http://pool/x.php", 2), ("/cgi-bin/hello", 3), ("/index.html", 1)];
 
-/// Answers by what was asked for and status.
+/// Answers by target and status.
 type Answers = BTreeMap<(String, u16), u64>;
 
-/// How long each test takes; nothing if it is not to be run.
+/// The duration of each test; `None` if the test is not to run.
 fn seconds() -> Option<Duration> {
     env::var(SECONDS).ok().map(|text| Duration::from_secs(text.parse().expect("seconds")))
 }
@@ -91,7 +95,8 @@ fn instances_are_killed_and_the_others_answer(io: Io) {
     let killed = Killed::default();
     let (answers, lost) = under_load(&server, &killed, |kind| matches!(kind, "instance" | "CGI program"));
     let instances = killed.of("instance");
-    // The last one that was killed may be away yet: who is well answered is answered by the other.
+    // The last killed instance may still be away, and then the other instance gives the good
+    // answers.
     let deadline = Instant::now() + PATIENCE;
     while restarts(&status(&site)) != instances {
         assert!(Instant::now() < deadline, "{instances} killed: {}", status(&site));
@@ -99,18 +104,19 @@ fn instances_are_killed_and_the_others_answer(io: Io) {
     }
     server.stop();
     report(io, &killed, &answers, lost);
-    // Who was connected to one that was killed lost that connection, with at most one request on it.
+    // A client of a killed instance lost its connection, with at most one request on the
+    // connection.
     let clients: usize = TARGETS.iter().map(|(_, clients)| clients).sum();
     assert!(lost <= instances * clients as u64, "{lost} lost");
 }
 
-/// How often instances were started again, of those that answer.
+/// The number of restarts of the instances that answer.
 fn restarts(status: &Value) -> u64 {
     let instances = status["instances"].as_array().expect("instances").iter();
     instances.map(|instance| instance["restarts"].as_u64().expect("a number")).sum()
 }
 
-/// A server with PHP of its own, a host with a pool of its own, and CGI.
+/// A server with a PHP pool of its own, a host with its own pool, and CGI.
 fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
     if seconds().is_none() {
         eprintln!("SKIPPED: {SECONDS} is not set");
@@ -181,7 +187,7 @@ fn under_load(server: &Server, killed: &Killed, chosen: impl Fn(&str) -> bool) -
     (answers, lost)
 }
 
-/// Says at its end that it is time to stop, also when something failed.
+/// Signals on drop that it is time to stop, also after a failure.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -192,7 +198,8 @@ impl Drop for Stopping<'_> {
 
 fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) -> (Answers, u64) {
     let (mut answers, mut lost) = (Answers::new(), 0);
-    // A connection may wait in the sockets of an instance that is killed again and again, each time for its pause.
+    // A connection may wait in the sockets of an instance that is killed repeatedly, each time for
+    // the restart pause.
     let connected = || server.client().patient_for(PATIENCE);
     let mut client = connected();
     while !stop.load(Ordering::Relaxed) {
@@ -215,7 +222,7 @@ fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) ->
     (answers, lost)
 }
 
-/// The status of the next answer, and whether the connection ends behind it.
+/// The status of the next answer, and whether the connection ends after the answer.
 fn ask(client: &mut Client, target: &str) -> Result<(u16, bool), ()> {
     let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n");
     client.try_send(request).map_err(drop)?;
@@ -223,7 +230,7 @@ fn ask(client: &mut Client, target: &str) -> Result<(u16, bool), ()> {
     Ok((response.status, response.closes()))
 }
 
-/// What was killed, by kind.
+/// The killed processes, by kind.
 #[derive(Default)]
 struct Killed(Mutex<BTreeMap<&'static str, u64>>);
 
@@ -239,7 +246,7 @@ fn kill_for(time: Duration, server: u32, killed: &Killed, chosen: impl Fn(&str) 
     println!("seed {}", random.0);
     let deadline = Instant::now() + time;
     while Instant::now() < deadline {
-        // One thing, or two at once.
+        // One kill, or two at once.
         for _ in 0..=random.below(2) {
             kill_one(server, killed, &chosen, &mut random);
         }
@@ -265,7 +272,7 @@ fn kill_one(server: u32, killed: &Killed, chosen: impl Fn(&str) -> bool, random:
     kinds.sort_unstable();
     kinds.dedup();
     if !kinds.is_empty() {
-        // Every kind as often as any other, however many processes it has.
+        // Every kind equally often, independent of its number of processes.
         let kind = kinds[random.below(kinds.len())];
         let of_kind: Vec<_> = found.iter().filter(|process| process.kind == kind).collect();
         if of_kind[random.below(of_kind.len())].kill() {
@@ -294,7 +301,8 @@ struct Process {
 }
 
 impl Process {
-    /// Kills it, and nobody who has got its number since; says whether it was there.
+    /// Kills the process, but no process that has reused its number; returns whether the process
+    /// existed.
     fn kill(&self) -> bool {
         let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return false };
         let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
@@ -302,7 +310,7 @@ impl Process {
         if !is_it || is_over(self.pid) || pidfd_send_signal(&descriptor, Signal::KILL).is_err() {
             return false;
         }
-        // Until it is over it could be killed, and counted, once more.
+        // Until its end the process could be killed, and counted, once more.
         let patience = Timespec::try_from(PATIENCE).expect("seconds");
         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&patience)).is_ok_and(|over| over > 0)
     }
@@ -313,7 +321,7 @@ fn is_over(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
-/// What may be killed of the processes below a server, or a supervisor of several.
+/// The processes below a server, or below a supervisor of several, that may be killed.
 fn below(server: u32) -> Vec<Process> {
     let mut found = Vec::new();
     for child in children(server) {
@@ -369,7 +377,7 @@ fn status(site: &Site) -> Value {
     serde_json::from_slice(&asked.expect("it runs").stdout).expect("JSON")
 }
 
-/// What the access log says was answered.
+/// The answers in the access log.
 fn logged(log: &Path) -> Answers {
     let mut answers = Answers::new();
     for line in fs::read_to_string(log).expect("a log").lines() {

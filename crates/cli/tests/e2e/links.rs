@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// The user that plants links: nobody, who is also the server's user.
+/// The user that plants links: user nobody, which is also the server's user.
 const NOBODY: u32 = 65_534;
 
 const SECRET: &str = "root:secret";
@@ -30,7 +30,7 @@ enum Trick {
 const TRICKS: [Trick; 5] =
     [Trick::Link, Trick::DanglingLink, Trick::HardLink, Trick::FolderLink, Trick::DanglingFolderLink];
 
-/// A folder of nobody's, and the superuser's folder beside it.
+/// A folder of user nobody, and the superuser's folder beside it.
 struct World {
     site: Site,
 }
@@ -90,7 +90,7 @@ fn is_superuser() -> bool {
     is
 }
 
-/// Runs a server until it serves or has ended, and ends it.
+/// Runs a server until the server serves or has ended, and ends the server.
 fn serve(site: &Site, arguments: &[&str]) {
     let mut command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--user", "nobody:nogroup"]);
     command.args(arguments).arg(site.root());
@@ -104,7 +104,7 @@ fn serve(site: &Site, arguments: &[&str]) {
     process.wait();
 }
 
-/// Runs a command to its end, which is no complaint about its options.
+/// Runs a command to its end, which must not be a complaint about options.
 fn run(mut command: Command) {
     let output = command.output().unwrap();
     assert_ne!(output.status.code(), Some(2), "{output:?}");

@@ -1,4 +1,4 @@
-//! The access log and the words on standard error, as they leave the process.
+//! The access log and the messages on standard error.
 
 use crate::support::{Content, Io, Server, Site, noise, on_usual, until};
 use rustix::process::Signal;
@@ -117,7 +117,7 @@ fn off_writes_nothing(io: Io) {
     assert_eq!(server.stdout(), "");
 }
 
-/// A site whose programs another user may run, and a server for it.
+/// A site whose programs another user may run, and a server for the site.
 fn with_programs(io: Io, args: &[&str]) -> (Site, Server, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt as _;
     let site = Site::new();
@@ -126,7 +126,7 @@ fn with_programs(io: Io, args: &[&str]) -> (Site, Server, std::path::PathBuf) {
     };
     let ran = site.outside("ran");
     fs::create_dir(&ran).expect("a folder");
-    // Says that it runs, then waits for what never comes.
+    // Marks that the program runs, then waits for ever.
     let wait = format!("#!/bin/sh\n: > {0}/$QUERY_STRING\nsleep 1000\n", ran.display());
     let begun = format!(
         "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\nbegun'\n: > {0}/$QUERY_STRING\n\
@@ -153,7 +153,8 @@ fn with_programs(io: Io, args: &[&str]) -> (Site, Server, std::path::PathBuf) {
     (site, server, ran)
 }
 
-/// Programs of clients that left had run, and no line told of them.
+/// Regression: the programs of clients that left had run, but the log had no line for their
+/// requests.
 fn each_request_has_one_line_however_it_ends(io: Io) {
     let limits = ["--cgi-timeout", "100s", "--body-timeout", "500ms", "--drain-timeout", "100ms"];
     let (_site, server, ran) = with_programs(io, &limits);
@@ -161,8 +162,8 @@ fn each_request_has_one_line_however_it_ends(io: Io) {
     let line = |words: &str| {
         until(words, || server.stdout().contains(words).then_some(()));
     };
-    // The client leaves: while the program is silent, amid its answer, amid its own content, amid
-    // its head, amid a file.
+    // The client leaves at each stage: while the program is silent, amid the answer, amid the
+    // request's content, amid the head, amid a file.
     let mut silent = server.client();
     silent.ask("GET", "/cgi-bin/wait?silent", &[]);
     runs("silent");
@@ -187,7 +188,7 @@ fn each_request_has_one_line_however_it_ends(io: Io) {
     file.receive_at_least(1);
     drop(file);
     line("\"GET /large.bin?left HTTP/1.1\" 200 ");
-    // A half-closed one, a late one, a bad answer.
+    // A half-closed client, a late client, and a bad answer.
     let mut half = server.client();
     half.ask("GET", "/cgi-bin/now?half", &[]);
     half.finish();
@@ -200,7 +201,7 @@ fn each_request_has_one_line_however_it_ends(io: Io) {
     assert_eq!(server.get("/cgi-bin/bad").status, 502);
     // A client that asks for nothing has no line.
     drop(server.client());
-    // What is left when the server stops is cut.
+    // The server cuts the remaining requests when the server stops.
     let mut cut = server.client();
     cut.ask("GET", "/cgi-bin/wait?cut", &[]);
     runs("cut");
@@ -216,7 +217,7 @@ fn each_request_has_one_line_however_it_ends(io: Io) {
     assert!(log.contains("\"GET /cgi-bin/begun?cut-amid HTTP/1.1\" 200 "), "{log}");
 }
 
-/// Their line had neither, and no notice said which limit it was.
+/// Regression: the line had neither field, and no notice named the limit.
 fn refused_request_keeps_its_fields(io: Io) {
     let limits =
         ["--header-bytes", "2K", "--header-count", "5", "--body-bytes", "10", "--request-line-bytes", "200"];
@@ -244,7 +245,7 @@ fn refused_request_keeps_its_fields(io: Io) {
             "more than 67108864 bytes; that limit is changed by body_bytes in [php] of a configuration (413)",
         ),
     ] {
-        // Each kind of notice has its pace.
+        // Each kind of notice has its own rate limit.
         let (_site, server, _ran) = with_programs(io, &limits);
         let mut client = server.client();
         client.send(format!("{line} HTTP/1.1\r\n{fields}{more}\r\n"));

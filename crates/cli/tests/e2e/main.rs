@@ -1,7 +1,8 @@
-//! The whole server through its binary: real processes, real sockets, real files, on both I/O drivers.
+//! The whole server through its binary: real processes, real sockets, real files, on both I/O
+//! drivers.
 //!
-//! One module per subject; each test's name says what it shows. Leaves out what has one right answer without sockets
-//! (parsing, conditions, ranges: `vermeil-http`) except for a sample of it.
+//! One module per subject; each test's name is its claim. Leaves out behaviour that is testable
+//! without sockets (parsing, conditions, ranges: `vermeil-http`), except for a sample.
 
 mod balance;
 mod balancers;

@@ -1,4 +1,4 @@
-//! Starting and stopping: exit codes, the cpus, and what becomes of requests when the server is told to stop.
+//! Starting and stopping: exit codes, cpus, and the fate of requests when the server stops.
 
 use crate::support::{Client, Content, End, Io, Process, Server, Site, noise, on_usual, until, vermeil};
 use rustix::process::Signal;
@@ -126,7 +126,7 @@ fn an_idle_server_stops_at_once(io: Io) {
     assert!(server.stderr().contains("draining, at most 30 s; a second signal ends it now"));
 }
 
-/// What the clients of the test below share.
+/// Shared state of the clients of the test below.
 struct Load {
     answered: AtomicUsize,
     stopping: AtomicBool,
@@ -134,8 +134,9 @@ struct Load {
 
 /// Asks on one connection after another, checking each answer, until the server no longer listens.
 ///
-/// A request may go unanswered only if the server has not read a byte of it: when it had closed the connection as idle
-/// before. That needs a pause between requests longer than the grace; there is none here, so none may.
+/// A request may go unanswered only if the server has not read a byte of the request: when the
+/// server had closed the connection as idle before. That needs a pause between requests longer than
+/// the grace. There is no pause here, so every request must be answered.
 fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
     let files =
         [("/small.txt", noise(1, 1000)), ("/mid.bin", noise(2, 60_000)), ("/large.bin", noise(3, 500_000))];
@@ -226,7 +227,7 @@ fn an_answer_that_is_still_on_its_way_is_no_idle_connection(io: Io) {
     let mut idle = server.client();
     idle.get("/");
     server.signal(Signal::TERM);
-    // When that one has been ended, every idle one has.
+    // When the server has ended that connection, the server has ended every idle connection.
     idle.ends_silently();
     assert!(client.read(Content::Follows).body == content);
     assert_eq!(server.wait(), Some(0), "{server:?}");

@@ -1,15 +1,15 @@
-//! A connection played through, with its input cut anywhere, and what any two ways to cut must have in
-//! common.
+//! A whole connection, with its input cut anywhere, and the properties that any two cuts share.
 
 use vermeil_http::{Conversation, Event, Framing, Limits, Parsed, Request, parse};
 
-/// Runs a connection as a server does, with `input` arriving in `pieces`, and tells what happened:
+/// Runs a connection as a server does, with `input` arriving in `pieces`, and reports the events:
 ///
-/// - a request: `METHOD TARGET HOST keep|close`, then ` continue` if it waits for that, then ` body=` with its content;
+/// - a request: `METHOD TARGET HOST keep|close`, then ` continue` if the client waits for `100
+///   Continue`, then ` body=` with its content;
 /// - a refusal: the status code and the kind;
-/// - `more` if the input ends amid something.
+/// - `more` if the input ends within a request.
 ///
-/// After `@` stands where in the input each of them ended.
+/// After `@` stands the position in the input at which each event ended.
 pub(crate) fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> String {
     let mut conversation = Conversation::new();
     let mut transcript = Transcript::default();
@@ -91,7 +91,8 @@ pub(crate) fn without_positions(line: &str) -> String {
         .join("; ")
 }
 
-/// Every prefix of `input` gives "incomplete" or what the whole gives, and once decided it stays so.
+/// Every prefix of `input` gives "incomplete" or the verdict of the whole. A verdict never changes
+/// once it is decided.
 pub(crate) fn check_prefixes(input: &[u8], limits: &Limits) {
     let whole = parse(input, limits);
     let mut decided = false;
@@ -119,13 +120,13 @@ pub(crate) fn check_moment(input: &[u8], limits: &Limits) {
     }
 }
 
-/// What is accepted here, httparse reads the same way.
+/// httparse reads every accepted head the same way.
 pub(crate) fn check_against_httparse(input: &[u8], limits: &Limits) {
     let Parsed::Complete { request, consumed } = parse(input, limits) else { return };
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Request::new(&mut headers);
-    // It takes no minor version beyond 1 and only UTF-8 beyond ASCII in targets, so it is shown
-    // others instead.
+    // httparse accepts no minor version beyond 1, and in targets only UTF-8 beyond ASCII. So
+    // httparse gets other bytes instead.
     let line_start = input.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(0);
     let line_end = line_start + input[line_start..].iter().position(|&byte| byte == b'\r').unwrap_or(0);
     let mut shown = input.to_vec();

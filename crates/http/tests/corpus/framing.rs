@@ -1,6 +1,6 @@
-//! Corpus: where requests end. The smuggling variants are those of the literature: CL.TE, TE.CL, TE.TE
-//! (Kettle, "HTTP Desync Attacks", 2019), chunk tricks ("Funky chunks", 2025), and of the public probe
-//! suites.
+//! Corpus: the ends of requests. The smuggling variants come from the literature: CL.TE, TE.CL,
+//! TE.TE (Kettle, "HTTP Desync Attacks", 2019), chunk tricks ("Funky chunks", 2025), and from the
+//! public probe suites.
 
 use super::heads::Entry;
 

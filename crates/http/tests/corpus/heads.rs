@@ -1,6 +1,6 @@
 //! Corpus: heads.
 
-/// Name, bytes, and what becomes of them.
+/// Name, bytes, and the expected result.
 pub(crate) type Entry = (&'static str, &'static [u8], &'static str);
 
 pub(crate) const VALID: &[Entry] = &[

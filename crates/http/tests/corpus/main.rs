@@ -1,6 +1,6 @@
-//! The corpus: every request of `heads.rs` and `framing.rs` gives the line written beside it, and gives it
-//! however it is cut: whole, in two at every byte, and byte by byte. `mutation.rs` does the same to damaged
-//! entries.
+//! The corpus: every request of `heads.rs` and `framing.rs` gives its expected line. The line is
+//! the same for every cut: whole, in two at every byte, and byte by byte. `mutation.rs` does the
+//! same to damaged entries.
 
 mod converse;
 mod framing;
@@ -10,7 +10,7 @@ mod mutation;
 use converse::{check_against_httparse, check_moment, check_prefixes, converse, without_positions};
 use vermeil_http::Limits;
 
-/// One entry: bytes, and in one line what becomes of them (see [`converse`]).
+/// One entry: bytes, and the expected result in one line (see [`converse`]).
 #[derive(Clone, Debug)]
 struct Case {
     name: &'static str,

@@ -1,5 +1,5 @@
-//! The corpus damaged: bytes changed, cut out, doubled, and two entries spliced. Whatever comes out, nothing
-//! panics, no cut changes what happens, and httparse reads alike what is accepted.
+//! The corpus damaged: bytes changed, cut out, doubled, and two entries spliced. For every result,
+//! no code panics, no cut changes the events, and httparse reads accepted heads alike.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -57,7 +57,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Defaults, and limits so small that damaged entries meet them.
+/// Defaults, and limits so small that damaged entries reach the limits.
 fn limits() -> impl Strategy<Value = Limits> {
     let small = Limits {
         request_line_bytes: 32,

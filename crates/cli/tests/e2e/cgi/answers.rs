@@ -11,7 +11,8 @@ on_both! {
     half_closed_client_gets_its_answer,
 }
 
-/// What other servers pass was 502 here, or lost without a word.
+/// Regression: answers that other servers accept were 502 here, or parts were lost without a
+/// notice.
 fn odd_answers_pass_and_are_told(io: Io) {
     let site = site();
     let answers = [
@@ -89,7 +90,7 @@ fn each_bad_head_is_told_with_its_request(io: Io) {
     server.stops_clean();
 }
 
-/// Nobody could log in: the answer was the page, without the cookie.
+/// Regression: no user could log in, because the answer was the page without the cookie.
 fn cookie_beside_local_redirect_reaches_client(io: Io) {
     let site = site();
     site.write("home.html", b"home");
@@ -106,7 +107,7 @@ fn cookie_beside_local_redirect_reaches_client(io: Io) {
     server.stops_clean();
 }
 
-/// A client that ends its sending side was taken for one that has left.
+/// Regression: the server took a client that closed its sending side for a client that had left.
 fn half_closed_client_gets_its_answer(io: Io) {
     let site = site();
     let fifo = site.outside("fifo");
@@ -126,7 +127,7 @@ fn half_closed_client_gets_its_answer(io: Io) {
     bad.ask("GET", "/cgi-bin/bad", &[]);
     bad.finish();
     assert_eq!(read(&mut bad).status, 502);
-    // Behind a request that is answered at once, and with one behind it.
+    // After a request that the server answers at once, and with a request after it.
     let mut several = server.client();
     several.send(
         "GET /index.html HTTP/1.1\r\nHost: h\r\n\r\nGET /cgi-bin/late HTTP/1.1\r\nHost: h\r\n\r\n\
