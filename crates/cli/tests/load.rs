@@ -1,6 +1,8 @@
-//! `vermeil load` through its binary, against `vermeil serve`: every result form, a verified file set, a refused run, Ctrl-C.
+//! `vermeil load` through its binary, against `vermeil serve`: every result form, a verified file
+//! set, a refused run, Ctrl-C.
 //!
-//! What is counted is tested with planted servers in `vermeil-load`; here it is the way from the command line and back.
+//! `vermeil-load` tests the counts with planted servers; this file tests the way from the command
+//! line and back.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -46,7 +48,8 @@ impl Served {
                 break line[at..].split_whitespace().next().expect("a URL").to_owned();
             }
         };
-        // Nobody reads on, and the server does not mind: it says little.
+        // The drain is for the server's sake only: the server prints little, and nothing else reads
+        // its output.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Self { child, url }
     }

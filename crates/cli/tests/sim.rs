@@ -1,7 +1,7 @@
-//! `vermeil sim` through its binary: every output form, every way to give a machine and a workload, one seed in two processes,
-//! a plan of one's own, what is wrong said with its place.
+//! `vermeil sim` through its binary: every output form, every way to give a machine and a workload,
+//! one seed in two processes, a user's own plan, and errors with their position.
 //!
-//! What is simulated is tested in `vermeil-sim`; here it is the way from the command line and back.
+//! `vermeil-sim` tests the simulation; this file tests the way from the command line and back.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
-/// What a command that succeeds prints.
+/// The output of a successful command.
 fn said(words: &[&str]) -> String {
     let output = vermeil(words);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{words:?}");

@@ -1,7 +1,8 @@
-//! PHP: real php-fpm and php-cgi of the system, started by the server or by the test, on both drivers.
+//! PHP: the system's real php-fpm and php-cgi, started by the server or by the test, on both
+//! drivers.
 //!
-//! Here is what all of these tests need: finding PHP, sites that its user may read, reading an answer however it is framed.
-//! Where PHP is not installed the tests say so loudly and pass.
+//! This file has the helpers of all PHP tests: finding PHP, sites that PHP's user may read, and
+//! reading an answer with any framing. Where PHP is not installed the tests report a skip and pass.
 
 mod apache;
 mod application;
@@ -23,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the system has `name`, such as `php-fpm`, whatever its version.
+/// The path of `name`, such as `php-fpm`, of any version.
 fn installed(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/sbin", "/usr/bin"].into_iter().flat_map(|folder| fs::read_dir(folder).ok());
     let files = folders.flatten().flatten().map(|file| file.path());
@@ -43,7 +44,7 @@ pub(crate) fn is_installed() -> bool {
     is_there
 }
 
-/// Runs `test` with the program, or says that it is not there.
+/// Runs `test` with the program, or reports that the program is missing.
 fn with(name: &str, test: impl FnOnce(&Path)) {
     match installed(name) {
         Some(program) => test(&program),
@@ -76,7 +77,7 @@ fn write(site: &Site, name: &str, code: &str) {
     site.write(name, format!("<?php {code}").as_bytes());
 }
 
-/// An answer on a connection of its own: its head, and its content out of its framing.
+/// An answer on a connection of its own: the head, and the content without the framing.
 #[track_caller]
 fn whole(
     client: &mut Client,

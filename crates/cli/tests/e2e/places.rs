@@ -1,7 +1,7 @@
-//! Places of connections: which connections give way at the bound, and how many places one client
-//! address has.
+//! Places of connections: which connections the server evicts at the bound, and how many places one
+//! client address has.
 //!
-//! The order itself is tested in `crates/server/src/connections.rs`.
+//! `crates/server/src/connections.rs` tests the order itself.
 
 use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ on_both!(
     body_without_memory_is_spooled,
 );
 
-/// A server with four places, and as many clients in them as `occupy` makes.
+/// A server with four places, and a client from `occupy` in each place.
 #[track_caller]
 fn crowded(io: Io, site: &Site, args: &[&str], occupy: impl FnMut(&Server) -> Client) {
     let args = [args, &["--cores", "1", "--connections-max", "4"]].concat();
@@ -58,7 +58,7 @@ fn half_bodies_give_way(io: Io) {
     });
 }
 
-/// A program that gives back what it is sent, and the options for it.
+/// A program that echoes its input, and the options for the program.
 fn echo(site: &Site) -> Vec<&'static str> {
     site.write("cgi-bin/echo", b"#!/bin/sh\necho Content-Type: x/y; echo; cat\n");
     std::fs::set_permissions(site.path("cgi-bin/echo"), PermissionsExt::from_mode(0o755)).unwrap();

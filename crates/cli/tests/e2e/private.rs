@@ -64,7 +64,7 @@ fn route_hides_from_other_clients(io: Io) {
         route("/open", "status", r#"["10.0.0.0/8", "::ffff:127.0.0.0/104"]"#),
         route("/closed", "status", r#"["10.0.0.0/8", "::1", "127.0.0.9"]"#),
         route("/ready", "ready", r#"["192.0.2.0/24"]"#),
-        // A later route does not open what an earlier one hides.
+        // A later route does not open a path that an earlier route hides.
         "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n".to_owned(),
     ];
     let server = Server::configured(io, &Site::new(), &text.concat());
@@ -81,7 +81,7 @@ fn route_hides_from_other_clients(io: Io) {
     server.stops_clean();
 }
 
-/// Beside the route its program would be a file like any other.
+/// Outside of its route, the program would be a file like any other.
 fn hidden_route_sends_no_file(io: Io) {
     let site = Site::new();
     site.write("cgi-bin/secret", b"#!/bin/sh\necho Content-Type: x/y; echo; echo secret\n");

@@ -84,7 +84,7 @@ fn source_of_a_program_is_never_sent(io: Io) {
 fn index_page_that_is_cgi_runs(io: Io) {
     let site = site();
     site.remove("index.html");
-    // With its length, so that the answer is framed by it however late the program ends.
+    // With a length, so that the length frames the answer, however late the program ends.
     let show = "out=\"$REQUEST_METHOD $SCRIPT_NAME $PATH_INFO|$(cat)\"\n\
                 printf 'Content-Type: text/plain\\nContent-Length: %s\\n\\n%s' ${#out} \"$out\"";
     script(&site, "index.cgi", show);

@@ -64,7 +64,7 @@ fn parts(response: &Response) -> Vec<(String, String, Vec<u8>)> {
     let mut parts = Vec::new();
     loop {
         let delimiter = format!("\r\n--{boundary}");
-        // The first delimiter needs no line end before it.
+        // The first delimiter needs no preceding line end.
         let delimiter = delimiter.as_bytes();
         let skip = if parts.is_empty() && !rest.starts_with(b"\r\n") { 2 } else { 0 };
         rest = rest.strip_prefix(&delimiter[skip..]).expect("a delimiter");
@@ -98,7 +98,7 @@ fn several_ranges_give_their_bytes(io: Io) {
             ("0-9,100-199".to_owned(), vec![(0, 10), (100, 200)]),
             ("500-509, 0-0, -1".to_owned(), vec![(500, 510), (0, 1), (len - 1, len)]),
             (format!("0-{},{}-", len / 4, middle), vec![(0, len / 4 + 1), (middle, len)]),
-            // One of them is beyond the end and left out.
+            // The second range lies beyond the end and is omitted.
             (format!("0-4,300-304,{}-", len + 5), vec![(0, 5), (300, 305)]),
         ] {
             let response = ask(&mut client, target, &ranges);
@@ -125,7 +125,7 @@ fn what_cannot_be_satisfied_is_said(io: Io) {
         }
         assert_eq!(client.get(target).body.len(), len);
     }
-    // No byte can be asked for, so all of it is given.
+    // An empty file has no byte to ask for, so the server sends the whole.
     site.write("empty", b"");
     assert_eq!(ask(&mut client, "/empty", "0-").status, 200);
     server.stops_clean();

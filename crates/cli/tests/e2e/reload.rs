@@ -17,7 +17,8 @@ on_both!(
     a_server_without_a_file_opens_its_log_anew,
 );
 
-/// Writes the configuration and has the server take it; waits until it has said `words` once more.
+/// Writes the configuration and reloads the server; waits until the server has printed `words` once
+/// more.
 fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
@@ -93,7 +94,7 @@ fn addresses_come_and_go(io: Io) {
     until("nobody listens", || Client::try_connect(other).is_none().then_some(()));
     assert_eq!(kept.get("/").status, 200, "a connection outlives its listener");
     assert_eq!(server.get("/").status, 200);
-    // All interfaces beside one of them, on a port that this server has.
+    // All interfaces in addition to a single interface, on a port that this server has.
     let all = format!("{host}[[listener]]\naddress = \"0.0.0.0:{}\"\n", other.port());
     reload(&server, &site, io, &both, "vermeil: reloaded: ");
     reload(&server, &site, io, &all, &format!("no longer listening on {other}"));

@@ -97,7 +97,7 @@ fn bad_method_is_refused_in_two_pieces(io: Io) {
     for (first, second) in [("GJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ", "\0"), ("GET /aaaaaaaaaaaaaaaaaaaaa", "\u{7}")]
     {
         let mut client = server.client();
-        // The answer behind it shows that the server has taken the first piece by itself.
+        // The answer to the preceding request shows that the server has read the first piece alone.
         client.send(format!("GET /missing HTTP/1.1\r\nHost: h\r\n\r\n{first}"));
         assert_eq!(client.read(Content::Follows).status, 404);
         client.send(second);
@@ -184,7 +184,7 @@ fn a_body_over_the_limit_is_refused_and_the_connection_closed(io: Io) {
     server.says(
         "GET /: the content of the request has more than 1000 bytes; that limit is changed by --body-bytes",
     );
-    // What is asked for and how come before its content.
+    // The target and the method are judged before the content.
     for (request, status) in [("PUT /", 405), ("PUT /missing", 404)] {
         let mut client = server.client();
         client.send(format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n"));
@@ -199,7 +199,7 @@ fn a_chunked_body_over_the_limit_closes_the_connection(io: Io) {
     let (_site, server) = served(io, &["--body-bytes", "1000"]);
     let mut client = server.client();
     client.send("PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n");
-    // One request has one answer: it was given before its content was read.
+    // A request has a single answer, which was sent before the content was read.
     assert_eq!(client.read(Content::Follows).status, 405);
     client.ends_silently();
     server.stops_clean();
@@ -243,7 +243,7 @@ fn close_is_honoured(io: Io) {
     let (_site, server) = served(io, &[]);
     for target in ["/small.txt", "/mid.bin", "/large.bin", "/missing", "/deep/"] {
         let mut client = server.client();
-        // What follows the last request is not answered.
+        // The server does not answer data after the last request.
         let further = "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n";
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n{further}"));
         assert!(client.read(Content::Follows).closes(), "{target}");

@@ -1,7 +1,7 @@
-//! What connections cost the server: memory while they are idle, descriptors, system calls.
+//! The cost of connections for the server: memory while idle, descriptors, system calls.
 //!
-//! Measured from outside, on one core and in the build that is tested. Kernel memory (socket buffers) is not counted: it
-//! is not the server's to spare.
+//! Measured from outside, on one core and in the tested build. Kernel memory (socket buffers) is
+//! not counted, because the server cannot save that memory.
 
 use crate::support::{Client, Content, Io, Server, Site, noise, on_usual, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,13 +16,15 @@ on_usual!(
     files_are_kept_on_the_pages_that_were_asked_for,
 );
 
-/// What a connection that waits for its next request may hold, in bytes.
+/// The maximum memory of a connection that waits for its next request, in bytes.
 const IDLE_BYTES_MAX: u64 = 2048;
 
-/// Connections that are there before it is measured: they pay for what all share, such as a ring's buffers.
+/// Connections before the measurement, because the first connections pay for shared memory, such as
+/// a ring's buffers.
 const WARM: usize = 500;
 
-/// Memory that the process has written, in bytes: what it shares with the binary's file costs nothing per connection.
+/// Memory that the process has written, in bytes. Pages shared with the binary's file cost nothing
+/// per connection.
 fn private_bytes(server: &Server) -> u64 {
     let path = format!("/proc/{}/smaps_rollup", server.pid());
     let text = fs::read_to_string(path).expect("our own child");
@@ -30,8 +32,8 @@ fn private_bytes(server: &Server) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
-/// The least memory seen while a core ran twice what it runs every second, which is when the allocator gives back what
-/// is free.
+/// The least memory seen while a core ran its periodic work twice, because the allocator then
+/// returns free memory.
 fn settled_bytes(server: &Server) -> u64 {
     let (start, mut least) = (Instant::now(), private_bytes(server));
     until("its memory settles", || {
@@ -44,10 +46,11 @@ fn descriptors(server: &Server) -> usize {
     fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("our own child").count()
 }
 
-/// Connections that have had one answer each and wait.
+/// Connections that wait after one answer each.
 fn idle_connections(server: &Server, count: usize) -> Vec<Client> {
     let mut clients = Vec::with_capacity(count);
-    // Some at a time, as in life: what a request needs for a moment is not what an idle connection keeps.
+    // A few at a time, as in practice, because the temporary memory of a request does not count as
+    // memory of an idle connection.
     while clients.len() < count {
         let mut more: Vec<_> = (0..50.min(count - clients.len())).map(|_| server.client()).collect();
         more.iter_mut().for_each(|client| client.ask("GET", "/small.txt", &[]));
@@ -60,13 +63,13 @@ fn idle_connections(server: &Server, count: usize) -> Vec<Client> {
 }
 
 fn hold(io: Io, count: usize) {
-    // Together these tests would need more descriptors than one process has.
+    // Together these tests would need more descriptors than a process has.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let site = Site::new();
     site.write("small.txt", &noise(1, 1000));
     let max = (count + WARM).to_string();
-    // What connections hold, not how coarsely the allocator asks the kernel for it: without pages of 2 MB.
+    // The memory of connections, independent of the allocator's granularity: without pages of 2 MB.
     let small_pages = ["env", "MIMALLOC_ALLOW_THP=0"];
     let args = ["--cores", "1", "--connections-max", &max];
     let server = Server::start_under(&small_pages, io, &site, &args);
@@ -91,7 +94,8 @@ fn an_idle_connection_costs_2_kb_at_most(io: Io) {
 }
 
 fn ten_thousand_idle_connections_are_held(io: Io) {
-    // Server and client have a limit each; the client's other tests run beside this one.
+    // Server and client have a limit each; other tests run in the client's process at the same
+    // time.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     match getrlimit(Resource::Nofile).current {
@@ -102,7 +106,7 @@ fn ten_thousand_idle_connections_are_held(io: Io) {
     }
 }
 
-/// Calls counted by strace: its table has `% time, seconds, usecs/call, calls, errors, name`.
+/// Calls counted by strace: the table has `% time, seconds, usecs/call, calls, errors, name`.
 fn calls(table: &str, names: &[&str]) -> u64 {
     let counted = table.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -112,8 +116,8 @@ fn calls(table: &str, names: &[&str]) -> u64 {
     counted.sum()
 }
 
-/// strace slows the server down, so that more requests wait for each of its turns than without: for io_uring that is the
-/// load the bound is about, for epoll it makes only the share of `epoll_pwait` smaller.
+/// strace slows the server down, so more requests than usual wait for each turn. For io_uring the
+/// bound is about that load. For epoll only the share of `epoll_pwait` is smaller.
 fn a_request_costs_few_system_calls(io: Io) {
     const CONNECTIONS: usize = 64;
     const ROUNDS: usize = 120;
@@ -167,7 +171,7 @@ fn files_are_kept_on_the_pages_that_were_asked_for(io: Io) {
     }
 }
 
-/// strace ends when what it traces has ended, and keeps signals from itself.
+/// strace ends when its traced process has ended, and blocks signals for itself.
 fn stop_traced(server: &Server) {
     let children = format!("/proc/{0}/task/{0}/children", server.pid());
     let pid = fs::read_to_string(children).expect("our own child");
@@ -180,7 +184,8 @@ fn stop_traced(server: &Server) {
 fn check_calls(io: Io, table: &str, requests: usize) {
     let requests = requests as f64;
     let per_request = |names: &[&str]| calls(table, names) as f64 / requests;
-    // One more recv per connection sees its end; accepting and closing have calls of their own.
+    // One more recv per connection sees the end of the connection; accepting and closing have calls
+    // of their own.
     let moving = per_request(&["recvfrom", "recvmsg", "read", "sendto", "sendmsg", "write", "writev"]);
     let waiting = per_request(&["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
     let entering = per_request(&["io_uring_enter"]);

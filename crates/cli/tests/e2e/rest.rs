@@ -1,8 +1,9 @@
-//! Connections that wait for their next request: after a while they rest where other cores can take them, so that a request
-//! is answered although the core that accepted its connection is stuck; and all that holds for idle ones holds then too.
+//! Connections that wait for their next request. After a while the connections rest where other
+//! cores can take them. A neighbour then answers a request although the core that accepted the
+//! connection is stuck. All rules for idle connections hold for resting connections too.
 //!
-//! Whether they rest is asked of the server, which sees the core's shelf. Says so and passes where there is one cpu, or where
-//! tracing is not allowed.
+//! The server reports whether connections rest, because the server sees the core's shelf. On a
+//! machine with one cpu, or without the right to trace, the tests report a skip and pass.
 
 use crate::support::{Client, Content, Io, Server, Site, Stopped, noise, on_both, two_cpus, until, vermeil};
 use serde_json::Value;
@@ -42,7 +43,7 @@ impl Asked {
         Self { server, control }
     }
 
-    /// Of each core what its status says of `field`.
+    /// The value of `field` in the status, for each core.
     fn of_cores(&self, field: &str) -> Vec<u64> {
         let output = vermeil(&["status", "--json", "--control", &self.control]).output().expect("it runs");
         let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -54,7 +55,8 @@ impl Asked {
         self.of_cores(field).iter().sum()
     }
 
-    /// The core that has most of the connections, and how many: a busy machine may have held the other one up.
+    /// The core with most connections, and their number, because a busy machine may have delayed
+    /// the other core.
     fn fullest(&self) -> (usize, u64) {
         let most = self.of_cores("connections").into_iter().enumerate().max_by_key(|(_, count)| *count);
         most.expect("two cores")
@@ -65,7 +67,7 @@ impl Asked {
         until("all of them rest", || (self.sum("resting") == count as u64).then_some(()));
     }
 
-    /// Clients that have asked once, half of them from each cpu, and that rest.
+    /// Clients that have asked once, half of the clients from each cpu, and that rest.
     fn clients(&self, cpus: [usize; 2], count: usize) -> Vec<Client> {
         let addr = self.server.addr();
         let of = |cpu| {
@@ -83,7 +85,7 @@ impl Asked {
     }
 }
 
-/// All of them ask, then all of them are answered.
+/// All clients ask, then all clients read their answers.
 #[track_caller]
 fn ask_all(clients: &mut [Client]) {
     clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
@@ -97,7 +99,8 @@ fn a_stuck_core_holds_up_no_connection_that_rests(io: Io) {
     let mut clients = asked.clients(cpus, 12);
     let (core, its) = asked.fullest();
     let Some(stopped) = Stopped::core(&asked.server, core) else { return };
-    // Without a neighbour, those of the stuck core would wait until it goes on, which it does below.
+    // Without a neighbour, the stuck core's clients would wait until the core continues, which
+    // happens below.
     ask_all(&mut clients);
     assert!(asked.of_cores("moved")[1 - core] >= its, "{:?}", asked.server);
     drop(stopped);
@@ -119,7 +122,8 @@ fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
     let mut clients = asked.clients(cpus, 200);
     for round in 0..4 {
         let core = round % 2;
-        // Half of the requests are on their way when the core gets stuck, and it goes on while the others are answered.
+        // Half of the requests are in transit when the core gets stuck. The core continues while
+        // the others are answered.
         let (before, after) = clients.split_at_mut(100);
         before.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
         let Some(stopped) = Stopped::core(&asked.server, core) else { return };
@@ -197,7 +201,7 @@ fn who_rests_is_closed_when_its_time_is_over(io: Io) {
     asked.server.stops_clean();
 }
 
-/// A core that comes late finds the request and the end of its time together.
+/// A late core finds the request and the expired timeout together.
 fn who_asked_in_time_is_answered(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = Site::new();
@@ -210,14 +214,15 @@ fn who_asked_in_time_is_answered(io: Io) {
         return;
     }
     clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
-    // Since the last answer it is longer.
+    // By now the time since the last answer is longer.
     std::thread::sleep(Duration::from_secs(9));
     drop(stopped);
     clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
     asked.server.stops_clean();
 }
 
-/// Each core holds as many as it may, all of them idle: one of a neighbour's own gives way to one that has asked.
+/// Each core holds its maximum of connections, all idle: a neighbour evicts a connection of its own
+/// for a connection with a request.
 fn a_full_neighbour_makes_room(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = Site::new();
@@ -273,7 +278,7 @@ fn who_still_reads_an_answer_does_not_rest(io: Io) {
     let mut slow = asked.server.narrow_client();
     slow.ask("GET", "/large.txt", &[]);
     slow.wait_readable();
-    // When these rest it has waited for longer.
+    // When these clients rest, that client has waited for longer.
     let clients = asked.clients(cpus, 2);
     assert_eq!(asked.sum("connections"), 3);
     assert!(slow.read(Content::Follows).body == content);

@@ -1,8 +1,9 @@
-//! The sandbox is the boundary of the process: every thread is inside, in every mode, as the start line says; and the list of
-//! system calls is what the server calls.
+//! The sandbox is the boundary of the process: every thread is inside, in every mode, as the start
+//! line says. The list of system calls equals the server's calls.
 //!
-//! A thread is entered from outside (`sandbox/enter.rs`), as an attacker with code in it would be. Says so and passes where
-//! the kernel lacks Landlock or seccomp, or where `strace` is not installed.
+//! The test makes a thread run system calls from outside (`sandbox/enter.rs`), like an attacker
+//! with code in the thread. Where the kernel lacks Landlock or seccomp, or `strace` is not
+//! installed, the tests report a skip and pass.
 
 mod calls;
 mod enter;
@@ -25,7 +26,8 @@ const HOST: &str = "[[host]]\nroot = \"site\"\n";
 fn site() -> Site {
     let site = Site::new();
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    // The server's user has to be able to make a file here, so that only the sandbox refuses it.
+    // The server's user must be able to make a file here, so that only the sandbox refuses the
+    // file.
     mode(&site.outside(""), 0o777);
     fs::create_dir(site.path("cgi-bin")).unwrap();
     site
@@ -126,7 +128,8 @@ fn status(thread: u32, name: &str) -> Option<String> {
     Some(line.trim_start_matches(':').trim().to_owned())
 }
 
-/// What the start line claims holds for every thread of these processes, and nothing is in between.
+/// The claims of the start line hold for every thread of these processes, and no thread has a
+/// partial sandbox.
 #[track_caller]
 fn assert_confined(process: &Process, site: &Site, pids: &[u32]) {
     let said = process.stderr();

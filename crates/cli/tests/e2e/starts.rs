@@ -1,5 +1,6 @@
-//! What keeps a server from starting, and what must not: `vermeil check` and `vermeil serve` agree, the folder of a service is
-//! used, and the limits of a login are no hindrance.
+//! Conditions that keep a server from starting, and conditions that must not. `vermeil check` and
+//! `vermeil serve` agree, the folder of a service is used, and the limits of a login do not prevent
+//! a start.
 
 use crate::support::{Io, Process, Site, until, vermeil};
 use rustix::process::{Resource, Signal, geteuid, getrlimit};
@@ -16,7 +17,7 @@ use std::{
 /// The soft limit of descriptors of a login.
 const LOGIN: u64 = 1024;
 
-/// Whether a server serves; it is ended. With what it said.
+/// Whether a server starts to serve, and its output; the server is ended.
 fn starts(mut command: Command) -> (bool, String) {
     command.env_remove("RUNTIME_DIRECTORY");
     let process = Process::spawn(command);

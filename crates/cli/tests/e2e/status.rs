@@ -1,4 +1,5 @@
-//! The control socket: what a server says of itself is what it did, a reload is answered, and nobody else is let in.
+//! The control socket: the status agrees with the server's work, a reload is answered, and other
+//! users have no access.
 
 use crate::support::{Content, Io, Server, Site, noise, on_usual, until, vermeil};
 use serde_json::Value;
@@ -46,7 +47,7 @@ fn the_status_tells_what_was_done(io: Io) {
         (0..5).for_each(|_| assert_eq!(client.get("/page").status, 200));
         assert_eq!(client.get("/none").status, 404);
     }
-    // What is no request is answered, and counts.
+    // An invalid request is answered and counted.
     let mut nonsense = server.client();
     nonsense.send(b"nonsense\r\n\r\n");
     assert_eq!(nonsense.read(Content::Follows).status, 400);
@@ -70,7 +71,7 @@ fn the_status_tells_what_was_done(io: Io) {
     assert!((1..=3).contains(&sum("sampled")) && sum("sampled_here") <= sum("sampled"), "{instance}");
     assert!(sum("looked_up") >= 2 && sum("looked_up") < 18, "most were hits: {instance}");
     assert!(instance["cores"].as_array().unwrap().iter().all(|core| core["answered"] == true));
-    // The page, what is not there, and the site's own page for that, which is not there either.
+    // The page, a missing file, and the site's own page for missing files, which is missing too.
     assert_eq!(
         (&instance["cache"]["content_bytes"], &instance["cache"]["paths"]),
         (&10_000.into(), &3.into())
@@ -194,7 +195,7 @@ fn the_only_server_is_found_by_itself(io: Io) {
     let found: Value = serde_json::from_slice(&ask().stdout).unwrap();
     assert_eq!(found["pid"], second.pid());
     second.stops_clean();
-    // What others may enter is not believed, and not used.
+    // The server does not trust or use a folder that other users may enter.
     fs::set_permissions(runtime.join("vermeil"), fs::Permissions::from_mode(0o777)).unwrap();
     let third = Server::start_under(&["env", &env], io, &site, &[]);
     third.says("is not a folder of this user's alone");
@@ -216,7 +217,7 @@ fn a_place_that_is_taken_is_refused(io: Io) {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("another server has the control socket"), "{said}");
     server.stops_clean();
-    // What a killed server leaves behind is in nobody's way.
+    // A leftover socket of a killed server does not prevent a start.
     drop(UnixListener::bind(&control).unwrap());
     let (server, _) = controlled(io, &site);
     assert_eq!(status(&control)["pid"], server.pid());
@@ -236,7 +237,7 @@ fn silent_client_of_the_control_socket_delays_no_other(io: Io) {
     drop(UnixStream::connect(&control).unwrap());
     let silent = UnixStream::connect(&control).unwrap();
     assert_eq!(status(&control)["state"], "serving");
-    // The silent one was there all the time: its connection is still open.
+    // The silent client was connected all the time: its connection is still open.
     silent.set_nonblocking(true).unwrap();
     let error = (&silent).read(&mut [0]).expect_err("nothing was said, and nothing was closed");
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);

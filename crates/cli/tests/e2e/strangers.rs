@@ -1,6 +1,6 @@
-//! Clients that we did not write: a whole tree mirrored by wget, and curl resuming, revalidating and being refused.
+//! Third-party clients: wget mirrors a whole tree, and curl resumes, revalidates and is refused.
 //!
-//! Leaves out the answers themselves, which the modules beside this one look at byte by byte.
+//! Leaves out the answers themselves, which the neighbouring modules check byte by byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ on_usual!(
     curl_is_refused_with_reasons,
 );
 
-/// Runs a client; nothing where it is not installed.
+/// Runs a client; `None` where the client is not installed.
 fn client(program: &str, folder: &Path, arguments: &[&str]) -> Option<Output> {
     match Command::new(program).args(arguments).current_dir(folder).env_clear().output() {
         Ok(output) => Some(output),
@@ -33,7 +33,7 @@ fn wget(server: &Server, folder: &Path) -> Option<Output> {
     client("wget", folder, &[mirror.as_slice(), &[&url]].concat())
 }
 
-/// Every file below `root`, by its path from there, sorted.
+/// Every file below `root`, by its relative path, sorted.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -51,7 +51,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What wget calls the listing of a folder that has no index.
+/// wget's name for the listing of a folder without an index.
 fn is_listing(original: &Path, path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "index.html") && !original.join(path).exists()
 }
@@ -106,7 +106,7 @@ fn wget_follows_the_links_of_pages(io: Io) {
     fs::create_dir(&copy).unwrap();
     if let Some(output) = wget(&server, &copy) {
         assert!(output.status.success(), "{output:?}");
-        // Under the name of the whole link, as wget does it.
+        // The file has the name of the whole link, as wget names files.
         fs::rename(copy.join("part/two.html?print=1"), copy.join("part/two.html")).unwrap();
         let expected = ["i/back.png", "i/p.png", "index.html", "part/one.html", "part/two.html", "s.css"];
         assert_same(&site.root(), &copy, &expected.map(PathBuf::from));
@@ -114,7 +114,7 @@ fn wget_follows_the_links_of_pages(io: Io) {
     server.stops_clean();
 }
 
-/// What curl says of one request: the status and the length of what came.
+/// curl's report of one request: the status and the length of the response.
 fn curl(server: &Server, folder: &Path, target: &str, arguments: &[&str]) -> Option<String> {
     let url = format!("http://{}{target}", server.addr());
     let say = ["-sS", "--path-as-is", "-w", "%{http_code} %{size_download}", "-o", "got"];
@@ -127,7 +127,7 @@ fn curl_resumes_and_revalidates(io: Io) {
     let site = Site::new();
     let bytes = noise(3, 200_000);
     site.write("big.bin", &bytes);
-    // One that was just written has no date yet.
+    // A file that was just written has no date yet.
     let file = fs::File::options().write(true).open(site.root().join("big.bin")).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
     let server = Server::start(io, &site, &[]);

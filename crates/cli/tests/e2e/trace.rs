@@ -1,4 +1,4 @@
-//! `--trace`: what a server recorded of real requests is simulated on another machine.
+//! `--trace`: a server's recording of real requests is simulated on another machine.
 
 use crate::support::{Io, Server, Site, noise, on_usual, vermeil};
 use serde_json::Value;

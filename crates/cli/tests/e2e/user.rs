@@ -1,5 +1,6 @@
-//! `--user`: what the superuser starts serves as somebody else, in all its processes. Says so and passes where the tests are not
-//! run by the superuser, who alone may change users.
+//! `--user`: a server started by the superuser serves as another user, in all its processes. Where
+//! the tests do not run as the superuser, the tests report a skip and pass, because only the
+//! superuser may change users.
 
 use crate::support::{Io, Process, Server, Site, on_usual, until, vermeil};
 use rustix::process::{Signal, geteuid};
@@ -23,7 +24,7 @@ fn may_change_users() -> bool {
     may
 }
 
-/// A folder that everybody may enter, with a file that only the superuser may read.
+/// A folder that every user may enter, with a file that only the superuser may read.
 fn site() -> Site {
     let site = Site::new();
     fs::set_permissions(site.outside("."), fs::Permissions::from_mode(0o755)).unwrap();
@@ -92,7 +93,7 @@ fn every_instance_does_and_so_does_the_supervisor(io: Io) {
     for pid in &pids {
         assert_eq!(numbers(*pid, "Uid:"), [NOBODY.1; 4]);
     }
-    // Another one is started by who has no right left.
+    // A supervisor without any privilege starts the replacement.
     let instance = rustix::process::Pid::from_raw(pids[1].cast_signed()).unwrap();
     rustix::process::kill_process(instance, Signal::KILL).unwrap();
     server.says(" serves again, after ");

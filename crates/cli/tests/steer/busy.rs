@@ -1,5 +1,6 @@
-//! A server that asks its card for packets while it has much to do, over a software card that can be asked: load begins it,
-//! calm ends it, and with connections of several queues it is left alone.
+//! A server that polls its card for packets while the server is busy, over a software card with
+//! polling. Load begins the polling and calm ends it. With connections of several queues the server
+//! leaves the card alone.
 
 use std::process::Stdio;
 
@@ -9,13 +10,13 @@ use super::namespace::Namespace;
 use super::traffic::{Running, cpus};
 use super::{VERMEIL, text};
 
-/// Each has its own way to ask the kernel for it.
+/// Each driver has its own way to ask the kernel for polling.
 const DRIVERS: [&str; 2] = ["epoll", "uring"];
 
 impl Namespace {
-    /// `steer0` with so many queues that can be polled; `false` where such a card cannot be had.
+    /// `steer0` with so many pollable queues; `false` where such a card is not available.
     fn polled(&self, queues: u32) -> bool {
-        // A card's polling instances come with GRO, and a sender's whole segments would go by them.
+        // A card's polling instances need GRO, and a sender's whole segments would bypass GRO.
         let both = [("steer0", "gro on"), ("steer1", "tso off")];
         both.into_iter().all(|(card, feature)| {
             let line = format!("ethtool -L {card} rx {queues} tx {queues}; ethtool -K {card} {feature}");
@@ -25,7 +26,7 @@ impl Namespace {
         })
     }
 
-    /// Whether the server's one core polls, and how often that began.
+    /// Whether the server's single core polls, and how often polling began.
     fn polls(&self) -> (bool, u64) {
         let control = self.state().join("control");
         let mut command = self.command(VERMEIL);
@@ -35,7 +36,7 @@ impl Namespace {
         (core["busy_polls"] == true, core["busy_poll_begun"].as_u64().expect("a count"))
     }
 
-    /// A server on one core that may poll; `None` where this kernel has not what it takes.
+    /// A server on one core that may poll; `None` where this kernel lacks the features.
     fn serve_polling(&self, driver: &str) -> Option<(Running, String)> {
         let control = self.state().join("control").into_os_string().into_string().expect("text");
         let [_, last] = cpus();

@@ -1,10 +1,10 @@
-//! `vermeil steer` on software cards in a network namespace of its own: what is applied is there, what is undone is what
-//! was, to the byte, also when nobody confirms and when the process that should see to that is killed.
+//! `vermeil steer` on software cards in a network namespace of its own. Applied settings are
+//! present, and an undo restores the previous settings to the byte. The undo also happens when no
+//! user confirms, and when the process that waits for the confirmation is killed.
 //!
-//! `namespace` is that place, `traffic` what goes through it; `xdp` is what lasts as long as a process, `busy` a server that
-//! polls its card.
-//!
-//! Needs root and `ip`; says so and passes without. This machine's own cards are never touched.
+//! `namespace` is that namespace, `traffic` the traffic through it. `xdp` has settings that last as
+//! long as a process, and `busy` a server that polls its card. Needs root and `ip`; without these
+//! the tests report a skip and pass. The tests never touch this machine's own cards.
 
 mod busy;
 mod namespace;
@@ -79,7 +79,7 @@ fn whoever_was_killed_the_next_command_finishes() {
     let Some(namespace) = Namespace::new() else { return };
     let before = namespace.settings();
     namespace.says(&["apply", "--nic", "steer0", "--cores", "1"]);
-    // As a command leaves it that was killed between two changes.
+    // The state after a command was killed between two changes.
     let state = only_file(namespace.state());
     let text = fs::read_to_string(&state).unwrap();
     fs::write(&state, text.replace("\"phase\": \"applied\"", "\"phase\": \"applying\"")).unwrap();

@@ -1,4 +1,5 @@
-//! A network namespace with a pair of software cards, and what is done in it; it goes with its holder.
+//! A network namespace with a pair of software cards, and operations in the namespace; the
+//! namespace ends with its holder.
 
 use std::io::BufRead as _;
 use std::path::Path;
@@ -11,10 +12,11 @@ use super::{VERMEIL, text};
 pub(crate) const SERVER: &str = "10.78.0.1";
 const CLIENT: &str = "10.78.0.2";
 
-/// A process in a network namespace with a pair of cards of two queues each; the namespace goes with it.
+/// A process in a network namespace with a pair of cards of two queues each; the namespace ends
+/// with the process.
 pub(crate) struct Namespace {
     holder: Child,
-    /// The other end of the cable, once it is elsewhere.
+    /// The other end of the cable, once that end is in another namespace.
     peer: Option<Child>,
     state: tempfile::TempDir,
 }
@@ -41,7 +43,8 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The same with addresses, and `steer1` in a namespace of its own: what goes from there to `steer0` is received by it.
+    /// The same with addresses, and with `steer1` in a namespace of its own, so that `steer0`
+    /// receives all traffic from there.
     pub(crate) fn with_peer() -> Option<Self> {
         let mut namespace = Self::new()?;
         let mut peer = Command::new("unshare")
@@ -58,7 +61,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The folder of what was before.
+    /// The folder of the previous settings.
     pub(crate) fn state(&self) -> &Path {
         self.state.path()
     }
@@ -77,7 +80,7 @@ impl Namespace {
         command
     }
 
-    /// What a line of shell prints, which must end well.
+    /// The output of a shell line, which must succeed.
     pub(crate) fn shell(&self, line: &str) -> String {
         let output = self.command("sh").args(["-c", line]).output().expect("nsenter runs");
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! A server and a load in the namespaces, and processes that say when they are ready.
+//! A server and a load in the namespaces, and processes that report when they are ready.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::VERMEIL;
 use super::namespace::{Namespace, SERVER};
 
-/// A process that says when it is ready; killed when dropped.
+/// A process that reports when it is ready; killed when dropped.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) stderr: BufReader<ChildStderr>,
@@ -16,7 +16,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts `command` and waits for a line with `ready` in it; what was said instead if it ends before.
+    /// Starts `command` and waits for a line with `ready`; the error is the output if the process
+    /// ends before.
     pub(crate) fn start(command: &mut Command, ready: &str) -> Result<Self, String> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("nsenter runs");
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
@@ -25,7 +26,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Waits for a line with `words` in it; what was said instead if it ends before.
+    /// Waits for a line with `words`; the error is the output if the process ends before.
     pub(crate) fn line_with(&mut self, words: &str) -> Result<String, String> {
         let mut said = String::new();
         loop {
@@ -41,7 +42,7 @@ impl Running {
         }
     }
 
-    /// Sends a signal and gives what it printed.
+    /// Sends a signal and returns the output.
     pub(crate) fn end(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
         let mut printed = String::new();

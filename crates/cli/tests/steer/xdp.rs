@@ -1,5 +1,5 @@
-//! Packets that a program spreads in front of the stack: all of them arrive, on the cpus that were chosen, and the program goes
-//! with its process, also when that is killed.
+//! An XDP program spreads packets in front of the network stack: all packets arrive, on the chosen
+//! cpus. The program ends with its process, also when the process is killed.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,7 +62,8 @@ fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
         assert!(packets.is_some_and(|count| count.parse::<u64>().expect("a count") >= 400), "{printed}");
         assert!(!namespace.has_program(), "it ended");
     }
-    // Who handles the packets of a core that sleeps wakes it; other threads of the server do too, from anywhere.
+    // The thread that handles the packets of a sleeping core wakes the core; other threads of the
+    // server wake the core too, from any cpu.
     assert!(own_wakes.is_sorted_by(|own, others| own > others), "{own_wakes:?}");
     let classifier = namespace.classify(&[]).expect("as before");
     let second = namespace.classify(&[]).err().expect("there is one already");
@@ -86,8 +87,9 @@ fn what_no_cpu_takes_up_is_counted() {
         Ok(classifier) => classifier,
         Err(said) => return eprintln!("SKIPPED: no XDP here: {said}"),
     };
-    // Whoever sends goes before the kernel's thread that takes the packets up, on its cpu. Each packet has a socket of its own:
-    // one socket's sender waits until some of its packets were taken up.
+    // A sender runs before the kernel thread that takes up the packets, on the thread's cpu. Each
+    // packet has a socket of its own, because a sender with one socket waits until some of its
+    // packets were taken up.
     let send = format!("for i in {{1..{PACKETS}}}; do echo packet > /dev/udp/{SERVER}/9 || true; done");
     let mut flood = namespace.peer_command("chrt");
     flood.args(["-f", "1", "taskset", "-c", number(&last), "bash", "-c", &send]).stderr(Stdio::null());
@@ -106,8 +108,8 @@ fn what_no_cpu_takes_up_is_counted() {
     }
 }
 
-/// In veth's driver, what a sender on this machine leaves to its card is lost: every segment had a wrong checksum, and nothing
-/// said so.
+/// Note: veth's driver loses the checksum offload of a sender on this machine. Every segment had a
+/// wrong checksum, and no message said so.
 #[test]
 fn packets_that_come_to_nothing_end_it() {
     let Some(namespace) = Namespace::with_peer() else { return };
@@ -140,7 +142,8 @@ fn packets_that_come_to_nothing_end_it() {
     }
 }
 
-/// Under traffic: whoever steers the card says so and ends, and the server goes on where there is one.
+/// Under traffic: the steering process reports the loss and ends, and a server continues where
+/// there is one.
 #[test]
 fn a_card_that_vanishes_takes_nobody_else_along() {
     let Some(namespace) = Namespace::with_peer() else { return };

@@ -1,6 +1,8 @@
-//! What PHP reads of a request, variable by variable, beside what it reads when Apache passes the same request to the same pool.
+//! PHP's view of a request, variable by variable, compared with the view when Apache passes the
+//! same request to the same pool.
 //!
-//! Where both differ, [`DIFFERENCES`] says why, for all requests or for one; any other difference fails the test.
+//! Where the views differ, [`DIFFERENCES`] gives the reason, for all requests or for one; any other
+//! difference fails the test.
 
 use super::{installed, operation::Fpm, site, writable, write};
 use crate::support::{Io, Process, Server, on_usual, until};
@@ -21,7 +23,8 @@ on_usual! {
 /// Where Debian has Apache's modules.
 const MODULES: &str = "/usr/lib/apache2/modules";
 
-/// One line for each variable, body and upload that PHP knows of; values are encoded, so that any byte may occur.
+/// One line for each variable, body and upload in PHP's view; values are encoded, so that any byte
+/// may occur.
 const PROGRAM: &str = "header('Content-Type: text/plain');
 $all = ['body' => file_get_contents('php://input')];
 foreach (['SERVER' => $_SERVER, 'GET' => $_GET, 'POST' => $_POST, 'COOKIE' => $_COOKIE, 'FILES' => $_FILES] as $kind => $values)
@@ -32,7 +35,7 @@ foreach (['SERVER' => $_SERVER, 'GET' => $_GET, 'POST' => $_POST, 'COOKIE' => $_
 ksort($all);
 foreach ($all as $name => $value) echo rawurlencode($name), '=', rawurlencode($value), \"\\n\";";
 
-/// Names whose values differ or which only one of both has, and why.
+/// Names whose values differ, or that only one of the two views has, with the reason.
 const DIFFERENCES: [(&str, &str); 22] = [
     ("SERVER SERVER_SOFTWARE", "another server"),
     ("SERVER REMOTE_HOST", "ours: the address, which a program may expect (RFC 3875, section 4.1.9)"),
@@ -61,7 +64,7 @@ const DIFFERENCES: [(&str, &str); 22] = [
     ),
 ];
 
-/// A request: what it is, its first line without the protocol, its fields, its content.
+/// A request: description, first line without the protocol, fields, content.
 type Shape = (&'static str, &'static str, &'static [&'static str], &'static str);
 
 const SHAPES: [Shape; 34] = [
@@ -133,7 +136,7 @@ fn php_reads_the_same_as_behind_apache(io: Io) {
     write(&site, "x.php", PROGRAM);
     write(&site, "deep/er/y.php", PROGRAM);
     let socket = writable(&site, "run").join("php.sock");
-    // As packages ship it: Apache leaves it to PHP to find the program in the path.
+    // The default of the packages: Apache lets PHP find the program in the path.
     let Some(_fpm) = Fpm::start_with(&site, &socket.display().to_string(), 2, "cgi.fix_pathinfo=1") else {
         return eprintln!("SKIPPED: no php-fpm on this machine");
     };
@@ -160,7 +163,7 @@ fn php_reads_the_same_as_behind_apache(io: Io) {
     ours.stops_clean();
 }
 
-/// What PHP tells of one request, by name; for HEAD, which has no content, what its head tells.
+/// PHP's view of one request, by name; for HEAD, which has no content, the fields of the head.
 fn read_by_php(addr: SocketAddr, (what, line, fields, content): Shape) -> BTreeMap<String, String> {
     let mut request = format!("{line} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n").into_bytes();
     for field in fields {
@@ -180,7 +183,7 @@ fn read_by_php(addr: SocketAddr, (what, line, fields, content): Shape) -> BTreeM
     let answer = String::from_utf8(answer).expect("ASCII");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{what}: {answer}"));
     assert!(head.starts_with("HTTP/1.1 200 "), "{what}: {head}");
-    // Lines of variables have an equals sign, those of chunks have none.
+    // Lines of variables have an equals sign, but lines of chunk framing have no equals sign.
     let pairs = body.lines().filter_map(|line| line.split_once('='));
     let mut read: BTreeMap<String, String> =
         pairs.map(|(name, value)| (name.replace("%20", " "), value.to_owned())).collect();
@@ -189,7 +192,7 @@ fn read_by_php(addr: SocketAddr, (what, line, fields, content): Shape) -> BTreeM
     read
 }
 
-/// Apache, which ends its workers only when it is asked to end.
+/// Apache, which ends its workers only after a request to end.
 struct Apache(Process);
 
 impl Drop for Apache {
@@ -201,7 +204,7 @@ impl Drop for Apache {
     }
 }
 
-/// Apache with the pool at `socket`, and where it listens.
+/// Apache with the pool at `socket`, and its address.
 fn start_apache(program: &Path, root: &Path, socket: &Path, state: &Path) -> (Apache, SocketAddr) {
     let addr = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
     let load = |name: &str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");

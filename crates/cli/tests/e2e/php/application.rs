@@ -1,4 +1,5 @@
-//! Applications that are not PHP, and do what PHP does not: a few lines of FastCGI that the test speaks itself.
+//! FastCGI applications other than PHP, with behaviour that PHP does not have: the test itself
+//! speaks a few lines of FastCGI.
 
 use super::{site, writable, write};
 use crate::support::{Io, Server, on_usual, until};
@@ -28,8 +29,8 @@ const STDOUT: u8 = 6;
 /// A request's content that no socket holds.
 const MUCH: usize = 8 << 20;
 
-/// A connection was kept on which its last request had not been sent to its end: the next one found a send under way, and
-/// its task panicked.
+/// Regression: the server kept a connection whose last request was not completely sent. The next
+/// request found a send under way, and its task panicked.
 fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
     let site = site();
     write(&site, "x.php", "");
@@ -39,7 +40,7 @@ fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
         let mut first = listener.accept().expect("the server connects").0;
         let id = read_until(&mut first, PARAMS).expect("a request");
         answer(&mut first, id, "unread").expect("there is room");
-        // The rest stays where it is until the server lets the connection go.
+        // The rest stays in the socket until the server closes the connection.
         let mut other = listener.accept().expect("the server connects again").0;
         while let Ok(id) = read_until(&mut other, STDIN) {
             answer(&mut other, id, "read").expect("there is room");
@@ -57,7 +58,7 @@ fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
     server.stops_clean();
 }
 
-/// Close behind something that was sent, output waits for more; what comes may be the application's death.
+/// Right after a send, output waits for more output. The next event may be the application's death.
 fn what_was_held_is_sent_although_its_application_dies(io: Io) {
     let site = site();
     write(&site, "x.php", "");
@@ -86,7 +87,8 @@ fn what_was_held_is_sent_although_its_application_dies(io: Io) {
     server.stops_clean();
 }
 
-/// How long nothing may happen on a busy machine is not known: each is tried until it is as it should be.
+/// The longest pause of a busy machine is unknown, so the test repeats each case until the result
+/// is right.
 fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
     const PAUSE: Duration = Duration::from_millis(2);
     let site = site();
@@ -122,8 +124,9 @@ fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
     server.stops_clean();
 }
 
-/// While the server holds a part back, its core does not take the cpu when it is woken; before and afterwards it does. Nor does it wait
-/// if it sends files, or for the rest of a record that does not come.
+/// While the server holds a part back, its core does not preempt other threads on wake-up; before
+/// and afterwards the core does. The server also does not wait if it sends files, or for the rest
+/// of a record that does not come.
 fn who_writes_a_held_answer_keeps_its_cpu(io: Io) {
     let site = site();
     write(&site, "x.php", "");
@@ -172,7 +175,8 @@ fn who_writes_a_held_answer_keeps_its_cpu(io: Io) {
 const SCHED_OTHER: &str = "0";
 const SCHED_BATCH: &str = "3";
 
-/// The scheduler's classes of a server's cores: field 41 of `stat`, which begin behind the name in parentheses (proc(5)).
+/// The scheduling classes of a server's cores: field 41 of `stat`, counted from the parenthesised
+/// name (proc(5)).
 fn classes_of_cores(pid: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
     let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
@@ -246,7 +250,7 @@ fn each_bad_head_is_told_with_its_request(io: Io) {
     server.stops_clean();
 }
 
-/// A client that ends its sending side was taken for one that has left.
+/// Regression: the server took a client that closed its sending side for a client that had left.
 fn half_closed_client_gets_its_answer(io: Io) {
     let site = site();
     write(&site, "x.php", "");

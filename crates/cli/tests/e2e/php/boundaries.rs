@@ -1,6 +1,8 @@
-//! What a program of one host reaches of the server and of other hosts: nothing but what its own user and group may.
+//! The resources of the server and of other hosts that a host's program reaches: only resources of
+//! the program's own user and group.
 //!
-//! Real programs ask for each resource. The programs run as a user of their own, with a group of their own or with the server's.
+//! Real programs try each resource. The programs run as a user of their own, with a group of their
+//! own or with the server's group.
 
 use super::{installed, site, write};
 use crate::support::{Io, Server, Site, on_both, until};
@@ -16,7 +18,7 @@ on_both! {
     programs_gain_privileges_only_where_allowed,
 }
 
-/// Asks for one resource: prints `yes` if it can be reached.
+/// Tries one resource: prints `yes` if the program reaches the resource.
 const PROBE: &str = r#"
     $at = $_GET["at"];
     $how = $_GET["how"];
@@ -96,7 +98,7 @@ fn program_of_one_host_reaches_nothing_of_others(io: Io) {
             assert_eq!(answer, format!("{who}no"), "{host}: {how} {resource}");
         }
     }
-    // The log is for the server's group, as its mode says.
+    // The log is readable for the server's group, as its mode says.
     until("a line is in the log", || (fs::metadata(&log).unwrap().len() > 0).then_some(()));
     assert!(ask(&server, "a", "read", &at(&log)).ends_with("yes"));
     assert!(ask(&server, "b", "read", &at(&log)).ends_with("no"));

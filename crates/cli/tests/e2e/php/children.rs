@@ -1,5 +1,6 @@
-//! Children of a pool of our own, with php-fpm and with php-cgi: replaced after their requests, with their code kept compiled,
-//! and what the status says of the time that requests waited for one and took in it.
+//! Children of the server's own pool, with php-fpm and with php-cgi. Children are replaced after
+//! their requests, with their compiled code kept. The status has the time that requests waited for
+//! a child, and the time in the child.
 
 use super::{installed, site, write};
 use crate::support::{Content, Io, Server, Site, on_usual, vermeil};
@@ -52,7 +53,7 @@ fn code_is_compiled_once(io: Io) {
                 $all = opcache_get_status(); $hits = $all['scripts'][__FILE__]['hits'] ?? 0; \
                 echo $all['opcache_enabled'] ? 'on' : 'off', ' ', opcache_is_script_cached(__FILE__) ? 'kept' : 'not', ' ', $hits;";
     write(&site, "code.php", code);
-    // What was just written is not kept: it may be written again.
+    // PHP does not cache a file that was just written, because the file may be written again.
     site.age("code.php");
     with_each(io, &site, &["--php-children", "1"], |name, server| {
         let mut client = server.client();
@@ -90,7 +91,8 @@ fn the_status_tells_how_long_requests_wait_and_take(io: Io) {
         let php = &status["instances"][0]["php"];
         let seconds = |field: &str| php[field].as_f64().unwrap_or_else(|| panic!("{name}: {field}: {php}"));
         assert_eq!(php["requests"], 3, "{name}");
-        // One child: the second waits for one request, the third for two; each takes what it sleeps.
+        // With one child, the second request waits for one request, the third for two; each request
+        // takes its sleep time.
         let [wait, wait_max] = ["wait_s_mean", "wait_s_max"].map(seconds);
         let [service, service_max] = ["service_s_mean", "service_s_max"].map(seconds);
         assert!(wait_max >= 0.15 && (wait_max / 3.0..wait_max).contains(&wait), "{name}: {php}");

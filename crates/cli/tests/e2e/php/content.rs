@@ -66,11 +66,11 @@ fn expectations_are_met_and_the_connection_goes_on(io: Io) {
     client.discard();
     client.send("hello");
     assert_eq!(client.read(Content::Follows).text(), "hello");
-    // Who does not wait is not told.
+    // A client that does not wait gets no `100 Continue`.
     client.send("POST /echo.php HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nyes");
     assert_eq!(client.read(Content::Follows).text(), "yes");
     assert_eq!(client.get("/echo.php").text(), "");
-    // What is not there is answered at once, and the connection ends.
+    // The server answers at once for a missing program, and the connection ends.
     let mut client = server.client();
     client.ask("POST", "/missing.php", &["Expect: 100-continue", "Content-Length: 5"]);
     let refused = client.read(Content::Follows);
@@ -88,7 +88,7 @@ fn too_long_content_is_refused(io: Io) {
     let mut client = server.client();
     client.ask("POST", "/x.php", &["Transfer-Encoding: chunked"]);
     client.send(format!("{:x}\r\n", 200_000));
-    // It may be refused before all of it is taken.
+    // The server may refuse the request before the server has taken the whole request.
     let _ = client.try_send(noise(1, 200_000));
     assert_eq!(client.read(Content::Follows).status, 413);
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! PHP is killed: its children, its parents, between requests and amid them. No request is lost.
+//! PHP is killed: children and parents, between requests and amid requests. No request is lost.
 
 use super::{serve, site, with, write};
 use crate::support::{Io, Server, on_both, until};
@@ -28,7 +28,7 @@ fn a_stale_connection_is_not_noticed(io: Io) {
     }
 }
 
-/// Says at its end that it is time to stop.
+/// Signals on drop that it is time to stop.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -78,7 +78,8 @@ fn a_pool_that_crashes_loses_no_request(io: Io) {
     crash(&server, |round| {
         kill_process(Pid::from_raw(master()).expect("a process"), Signal::KILL).expect("it runs");
         until("its end is known", || {
-            // A request that it took with it may be told of first: then the pool's end is only counted for a while.
+            // The log may first have a request that the killed pool was serving. Then the end of
+            // the pool is only counted for a while.
             let told = ["the pool was ended by signal 9", "(502)"];
             (told.iter().any(|told| server.stderr().contains(told)) || round > 1).then_some(())
         });
@@ -93,10 +94,10 @@ fn php_cgi_works_and_crashes_alike(io: Io) {
         let option = format!("--php={}", program.display());
         let server = Server::start(io, &site, &[&option, "--php-children", "3"]);
         assert_eq!(server.get("/sapi.php").text(), "cgi-fcgi 1");
-        // A child: its parent replaces it.
+        // The test kills a child, and its parent replaces the child.
         crash(&server, |_| {
             let pid = until("a child", || server.get("/x.php").text().parse::<i32>().ok());
-            // It may have been replaced by now.
+            // The child may have been replaced by now.
             let _ = kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL);
         });
     });

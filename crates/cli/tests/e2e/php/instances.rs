@@ -1,4 +1,5 @@
-//! PHP in several instances: each has a pool of its own, and one that is killed does not leave its pool behind.
+//! PHP in several instances: each instance has a pool of its own, and a killed instance leaves no
+//! pool behind.
 
 use super::{serve, site, write};
 use crate::support::{Client, Io, Server, on_usual, two_cpus, until, vermeil};
@@ -14,13 +15,13 @@ on_usual! {
 /// Which instance a connection comes to, the kernel's hash decides: among forty, both have some.
 const CLIENTS: usize = 40;
 
-/// Requests that wait for the one child: four seconds of work.
+/// Requests that wait for the single child: four seconds of work.
 const WAITING: usize = 20;
 
 /// Looks whether a connection went elsewhere, in less time than that: the status takes a fifth of a second.
 const LOOKS: usize = 10;
 
-/// Between two of them.
+/// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[track_caller]
@@ -31,7 +32,7 @@ fn instances(control: &str) -> Vec<Value> {
     status["instances"].as_array().unwrap().clone()
 }
 
-/// The masters of the pools that answer, one request per connection.
+/// The masters of the answering pools, with one request for each connection.
 #[track_caller]
 fn masters(server: &Server) -> BTreeSet<u32> {
     let answers = (0..CLIENTS).map(|_| {
@@ -77,7 +78,7 @@ fn each_instance_has_its_own_pool(io: Io) {
     });
 }
 
-/// Its cores wait for nothing but PHP, so that by what they do themselves they are idle.
+/// The cores of the loaded instance only wait for PHP, so their own load counts as idle.
 fn new_connections_go_where_less_waits_for_php(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = site();

@@ -1,5 +1,5 @@
-//! The pages of `vermeil load files support`, run by real PHP: what it makes of the back end's answers is what the injector
-//! takes for right, and without the back end for wrong.
+//! The pages of `vermeil load files support`, run by real PHP. The injector accepts PHP's output
+//! with the back end's answers, and rejects PHP's output without the back end.
 
 use super::{serve, site};
 use crate::support::{Io, Process, Site, on_both, until, vermeil};
@@ -9,7 +9,7 @@ on_both! {
     support_is_served_by_real_php,
 }
 
-/// `vermeil load backend`, and its address.
+/// `vermeil load backend`, with its address.
 fn backend() -> (Process, String) {
     let process = Process::spawn(vermeil(&["load", "backend", "--listen", "127.0.0.1:0"]));
     let addr = until("the back end says where it listens", || {
@@ -22,7 +22,7 @@ fn backend() -> (Process, String) {
 
 fn files(site: &Site, backend: &str) {
     let root = site.root();
-    // One directory, the least there is.
+    // One directory, the minimum.
     let process = Process::spawn(vermeil(&[
         "load",
         "files",
@@ -40,13 +40,13 @@ fn utf8(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The record of some pages; users think and wait a thousandth of what they would.
+/// The record of some pages; users think and wait a thousandth of the usual time.
 fn load(url: &str, pages: &str) -> serde_json::Value {
     let words =
         ["load", "support", url, "-c", "3", "-n", pages, "--compress", "1000", "--cores", "1", "--json", "-"];
     let process = Process::spawn(vermeil(&words));
     process.wait();
-    // What was said arrives a moment after the end.
+    // The output arrives a moment after the end.
     until("the record is whole", || serde_json::from_str(&process.stdout()).ok())
 }
 

@@ -1,4 +1,4 @@
-//! What whoever runs a pool, or has one, gets: turns, bounds, times, words, and nothing left behind.
+//! Running a pool, from the operator's view: turns, bounds, times, messages, and no leftovers.
 
 use super::{installed, serve, site, writable, write};
 use crate::support::{Client, Content, Io, Server, Site, noise, on_usual, until};
@@ -29,7 +29,8 @@ fn errors_go_to_the_notices_with_the_request(io: Io) {
     let Some(server) = serve(io, &site, &[]) else { return };
     let response = server.get("/bad.php");
     let id = response.text().get(..16).unwrap_or_default().to_owned();
-    // A fatal error after output: what was written stands, or a 500 if PHP had it buffered.
+    // A fatal error after output: the client gets the output, or a 500 if PHP had buffered the
+    // output.
     assert!(matches!(response.status, 200 | 500), "{response:?}");
     if id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         server.says(&format!("vermeil: php {id}: PHP message: one"));
@@ -124,7 +125,7 @@ fn one_child_serves_clients_of_all_cores(io: Io) {
             assert_eq!(client.get("/x.php").text(), "x");
         }
     }
-    // All at once: each has its turn.
+    // All requests come at once, and each has its turn.
     for _ in 0..10 {
         clients.iter_mut().for_each(|client| client.ask("GET", "/x.php", &[]));
         for client in &mut clients {
@@ -149,7 +150,7 @@ fn a_full_queue_refuses(io: Io) {
     let Some(server) = serve(io, &site, &["--php-children", "1", "--php-queue", "1"]) else { return };
     let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.ask("GET", "/wait.php", &[]));
-    // One is served, one waits, one is refused: whichever it is.
+    // One request is served, one waits, and one is refused, in any order.
     let refused = until("one is refused", || clients.iter().position(Client::is_readable));
     let response = clients.remove(refused).read(Content::Follows);
     assert_eq!((response.status, response.field("retry-after")), (503, "1"));
@@ -174,7 +175,7 @@ fn who_waits_too_long_is_told(io: Io) {
     first.ask("GET", "/wait.php", &[]);
     let mut second = server.client();
     second.ask("GET", "/wait.php", &[]);
-    // One of them has the child and is late, the other never gets it.
+    // One request has the child and is late; the other request never gets the child.
     let mut statuses = [first.read(Content::Follows).status, second.read(Content::Follows).status];
     statuses.sort_unstable();
     assert_eq!(statuses, [503, 504]);
@@ -211,7 +212,7 @@ impl Fpm {
 impl Drop for Fpm {
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.0.id().cast_signed()).expect("a process");
-        // Its children end with it.
+        // The children end with their master.
         let _ = kill_process(pid, Signal::TERM);
         let _ = self.0.wait();
     }
@@ -231,7 +232,7 @@ fn a_pool_of_others_is_used(io: Io) {
         (format!("127.0.0.1:{port}"), format!("--php=127.0.0.1:{port}")),
     ] {
         let server = Server::start(io, &site, &[&option, "--php-children", "2"]);
-        // Nobody listens yet.
+        // No process listens yet.
         assert_eq!(server.get("/x.php").status, 502);
         let Some(_fpm) = Fpm::start(&site, &listen, 2) else {
             return eprintln!("SKIPPED: no php-fpm on this machine");
@@ -253,7 +254,7 @@ fn a_pool_of_others_is_shared_with_them(io: Io) {
     let Some(_fpm) = Fpm::start(&site, &socket.display().to_string(), 1) else {
         return eprintln!("SKIPPED: no php-fpm on this machine");
     };
-    // Both think that there are four, and keep one connection each; there is one child.
+    // Both cores assume four children and keep one connection each, but there is one child.
     let option = format!("--php=unix:{}", socket.display());
     let servers = [(); 2].map(|()| Server::start(io, &site, &[&option, "--php-children", "4"]));
     let mut clients = servers.each_ref().map(Server::client);
@@ -288,14 +289,14 @@ fn nothing_is_left_behind(io: Io) {
     server.stops_clean();
     assert!(is_gone(pool), "the pool has ended");
     assert_eq!(fs::read_dir(&folder).expect("listed").count(), 0);
-    // Also if it is killed, nothing goes on running.
+    // If the server is killed, no process remains either.
     let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
     let pool: i32 = server.get("/x.php").text().parse().expect("a number");
     server.signal(Signal::KILL);
     until("the pool has ended too", || is_gone(pool).then_some(()));
     assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1, "nobody was left to remove it");
     let left = fs::read_dir(&folder).expect("listed").next().expect("one").expect("read").path();
-    // The next one does.
+    // The next server works.
     let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
     server.says("removed a private folder that a killed server had left in ");
     assert!(!left.exists());

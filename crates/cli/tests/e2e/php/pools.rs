@@ -1,4 +1,5 @@
-//! Pools of hosts: each as its user, started by the first request, stopped when nobody uses it, within a bound.
+//! Pools of hosts: each pool runs as its own user, starts with the first request, stops when idle,
+//! and stays within a bound.
 
 use super::{installed, site, whole, writable, write};
 use crate::support::{Client, Content, Io, Server, Site, on_usual, until};
@@ -28,7 +29,7 @@ fn is_there() -> bool {
     is_there
 }
 
-/// Hosts `a` and `b` with pools of their own: `keys` of each, and `top` before them.
+/// Hosts `a` and `b` with pools of their own: `keys` of each, and `top` before the hosts.
 fn serve(io: Io, site: &Site, top: &str, keys: [&str; 2]) -> Server {
     let hosts = ["a", "b"].iter().zip(keys).map(|(name, keys)| {
         format!("[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\n[host.php]\n{keys}\n{STATUS}")
@@ -74,7 +75,8 @@ fn each_host_has_its_user(io: Io) {
     let site = site();
     write(&site, "who.php", "echo posix_getuid(), ' ', posix_getgid(), ' ', getmypid();");
     let keys = USERS.map(|(name, _)| format!("user = \"{name}\"\nchildren = 2"));
-    // The server itself is a third: it can use sockets that neither of them can.
+    // The server itself is a third user: the server can use sockets that neither host's user can
+    // use.
     let server = serve(io, &site, "user = \"www-data\"", [&keys[0], &keys[1]]);
     let mut pids = Vec::new();
     for (host, (_, uid)) in ["a", "b"].iter().zip(USERS) {
@@ -118,7 +120,7 @@ fn a_pool_stops_when_nobody_uses_it_and_starts_again(io: Io) {
     let server = serve(io, &site, "", [keys, "children = 2"]);
     let mut seen = Vec::new();
     for _ in 0..3 {
-        // It is asked for by many at once, in whatever state it is.
+        // Many clients ask at once, in any state of the pool.
         let answers: Vec<String> = std::thread::scope(|scope| {
             let ask = || of(&server, "a", "/pid.php");
             let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
@@ -142,7 +144,7 @@ fn more_pools_than_may_run_take_turns(io: Io) {
     }
     let site = site();
     write(&site, "pid.php", "echo getmypid();");
-    // Only one at once, and nothing stops for being idle.
+    // Only one pool at once, and no pool stops for being idle.
     let server = serve(io, &site, "[php]\npools_max = 1", ["children = 1", "children = 2"]);
     let mut before = of(&server, "a", "/pid.php");
     for host in ["b", "a", "b"] {
@@ -151,7 +153,7 @@ fn more_pools_than_may_run_take_turns(io: Io) {
         until("the other has made room", || is_gone(&before).then_some(()));
         before = now;
     }
-    // Both at once, for a while: each gets its turns, and nothing is lost.
+    // Both hosts at once, for a while: each host gets its turns, and no request is lost.
     std::thread::scope(|scope| {
         for host in ["a", "b"] {
             let server = &server;
@@ -174,7 +176,8 @@ fn a_pool_that_is_killed_is_started_by_the_next_request(io: Io) {
     let pid = rustix::process::Pid::from_raw(parent.parse().expect("a number")).expect("above zero");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("ours");
     server.says("was ended by signal 9; the next request starts it again");
-    // Killed with it, but a moment later: until then it may take a request, and lose it.
+    // The child is killed with its master, but a moment later. Until then the child may take a
+    // request and lose it.
     until("its child is gone", || is_gone(child).then_some(()));
     assert_ne!(of(&server, "a", "/pids.php").split_once(' ').map(|(parent, _)| parent), Some(parent));
     server.stops_clean();
@@ -196,7 +199,7 @@ fn beyond_the_bound_requests_wait_and_are_told(io: Io) {
     write(&site, "x.php", "echo 'x';");
     let top = "[php]\npools_max = 1\nqueue_timeout = \"300ms\"";
     let server = serve(io, &site, top, ["children = 1", "children = 2"]);
-    // The first may wait for its start, on a machine that is slow.
+    // On a slow machine the first request may wait for the pool's start.
     let mut busy = until("it runs", || {
         let mut client = server.client();
         client.ask("GET", "http://a/wait.php", &[]);

@@ -1,5 +1,5 @@
-//! Pools come and go with the configuration while the server runs: with users that it had never heard of, for hosts that had
-//! none, and no request is lost.
+//! Pools come and go with the configuration while the server runs: with users new to the server,
+//! for hosts that had no pool. No request is lost.
 
 use super::{installed, site, whole, writable, write};
 use crate::support::{Content, Io, Server, Site, on_usual, until, vermeil};
@@ -25,7 +25,7 @@ on_usual! {
 /// Users that a Debian system has, by name and number.
 const USERS: [(&str, u32); 2] = [("nobody", 65_534), ("daemon", 1)];
 
-/// A host with `php` as its table's value.
+/// A host with `php` as the value of its table.
 fn host(name: &str, php: &str) -> String {
     format!("[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\nphp = {php}\n")
 }
@@ -39,7 +39,7 @@ fn is_there(program: &str) -> bool {
     is_there
 }
 
-/// The keys for a user, where pools can have one, and the number that it has.
+/// The keys for a user, where pools can have a user, and the user's number.
 fn user(which: usize) -> (String, u32) {
     match geteuid().is_root() {
         true => (format!("user = \"{}\", ", USERS[which].0), USERS[which].1),
@@ -47,12 +47,12 @@ fn user(which: usize) -> (String, u32) {
     }
 }
 
-/// Who the server is to be itself: a third, that may use no user's folder.
+/// The server's own user: a third user, which may use no other user's folder.
 fn top() -> &'static str {
     if geteuid().is_root() { "user = \"www-data\"\n" } else { "" }
 }
 
-/// Has the server take `text`; waits until it has said `words` once more.
+/// Reloads the server with `text`; waits until the server has printed `words` once more.
 #[track_caller]
 fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();

@@ -1,4 +1,4 @@
-//! Which requests are PHP's, what it is told of them, and which files it may have sent.
+//! The requests that go to PHP, PHP's variables for them, and the files that PHP may have sent.
 
 use super::{serve, site, write};
 use crate::support::{Content, Io, noise, on_usual};
@@ -86,7 +86,7 @@ fn only_a_regular_file_with_the_name_is_a_program(io: Io) {
         assert!(text.is_empty() || response.text() == text, "{target}: {}", response.text());
         assert!(!response.text().contains("harm"), "{target}");
     }
-    // A program that goes away is gone, one that comes is there.
+    // A removed program is gone at once, and a new program is there at once.
     site.remove("app.php");
     assert_eq!(client.get("/app.php").status, 404);
     write(&site, "app.php", "echo 'again';");

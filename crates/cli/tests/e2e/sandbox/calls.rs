@@ -1,6 +1,8 @@
-//! The list of system calls (`crates/server/src/sandbox/calls.txt`) beside what running servers call, as `strace` tells.
+//! The list of system calls (`crates/server/src/sandbox/calls.txt`) compared with the calls of
+//! running servers, as recorded by `strace`.
 //!
-//! A call that is not listed fails the test, and so does a listed call that no server makes, unless a reason stands beside it.
+//! A call outside the list fails the test. A listed call that no server makes also fails the test,
+//! unless the list has a reason.
 
 use super::site;
 use crate::support::{Io, Server, Site, noise, until, vermeil};
@@ -17,10 +19,11 @@ use std::{
 
 const LIST: &str = include_str!("../../../../server/src/sandbox/calls.txt");
 
-/// By which a confined process is known, and from where its calls count.
+/// The call that marks a confined process. Calls count from this call on.
 const ENTERED: &str = "seccomp(SECCOMP_SET_MODE_FILTER";
 
-/// Refused on purpose, because its arguments are in memory: the C library makes threads by `clone` then.
+/// Refused on purpose, because the arguments are in memory; the C library then makes threads by
+/// `clone`.
 const REFUSED: &str = "clone3";
 
 #[test]
@@ -200,7 +203,8 @@ fn ended(folder: &Path, pids: &[u32]) {
     }
 }
 
-/// The calls of all confined threads: names, each with one line, one that was refused if there is any.
+/// The calls of all confined threads: names, each with one line. The line shows a refused call if
+/// there is any.
 fn calls_in(folder: &Path) -> BTreeMap<String, String> {
     let files = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let texts: BTreeMap<PathBuf, String> = files

@@ -1,7 +1,8 @@
-//! Enters a thread of another process and has the thread make a system call, as code that an attacker placed there would.
+//! Enters a thread of another process and makes the thread run a system call, like code of an
+//! attacker there.
 //!
-//! By ptrace: the thread is stopped in a call of its own, makes another one by the same instruction, and goes on. Processors
-//! other than x86-64 are left out.
+//! By ptrace: the thread is stopped in a call of its own, makes another call by the same
+//! instruction, and continues. Processors other than x86-64 are left out.
 
 use nix::{
     errno::Errno,
@@ -37,14 +38,15 @@ enum Argument {
     Number(u64),
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 pub(super) enum Made {
     Refused(Errno),
     Succeeded(u64),
     NotPossible(String),
 }
 
-/// What an attacker would try, and how each is refused. `file` is one that the server's user could make.
+/// Typical calls of an attacker, with the expected refusals. `file` is a path where the server's
+/// user could make a file.
 pub(super) fn attempts(file: &Path) -> Vec<(Attempt, Errno)> {
     use Argument::{Number, Text};
     let none = Number(0);

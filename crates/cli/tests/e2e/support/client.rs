@@ -1,4 +1,4 @@
-//! A client that writes any bytes and reads whole responses, on one connection.
+//! A client that writes arbitrary bytes and reads whole responses, on one connection.
 
 use super::response::{Content, Head, Response};
 use super::{PATIENCE, until};
@@ -20,7 +20,7 @@ pub(crate) struct Client {
 pub(crate) enum End {
     /// Nothing more came.
     Closed,
-    /// A reset, which may overtake what was sent before it.
+    /// A reset, which may overtake earlier data.
     Reset,
 }
 
@@ -29,12 +29,12 @@ impl Client {
         Self::over(TcpStream::connect(addr).expect("connected"))
     }
 
-    /// Nothing if nobody listens.
+    /// `None` if no process listens.
     pub(crate) fn try_connect(addr: SocketAddr) -> Option<Self> {
         TcpStream::connect(addr).ok().map(Self::over)
     }
 
-    /// With a receive buffer so small that a server notices who does not read.
+    /// With a receive buffer so small that a server notices a client that does not read.
     pub(crate) fn connect_narrow(addr: SocketAddr) -> Self {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a small buffer");
@@ -59,14 +59,14 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).expect("the server takes it");
     }
 
-    /// Sends what the server may refuse before it has taken all of it.
+    /// Sends bytes that the server may refuse before the server has taken all of them.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         self.stream.write_all(bytes.as_ref())
     }
 
     /// Tells the server that nothing more comes.
     pub(crate) fn finish(&self) {
-        // It may have closed already.
+        // The server may have closed the connection already.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Reads one whole response, or how the connection ended before there was one.
+    /// Reads one whole response, or reports how the connection ended before a response.
     #[track_caller]
     pub(crate) fn try_read(&mut self, content: Content) -> Result<Response, End> {
         let (head, start) = loop {
@@ -142,13 +142,14 @@ impl Client {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(End::Reset),
-            // Somebody stopped this process for a moment: a read with a time limit does not go on by itself then.
+            // A stop signal interrupted this process for a moment: a read with a time limit is not
+            // restarted then.
             Err(error) if error.kind() == ErrorKind::Interrupted => self.receive(),
             Err(error) => panic!("receiving: {error}; came: {} bytes", self.received.len()),
         }
     }
 
-    /// Reads `count` bytes of whatever comes and keeps them.
+    /// Receives until at least `count` bytes are buffered.
     #[track_caller]
     pub(crate) fn receive_at_least(&mut self, count: usize) {
         while self.received.len() < count {
@@ -161,17 +162,17 @@ impl Client {
         self.answers
     }
 
-    /// What was received and is no whole response yet.
+    /// The received bytes that form no whole response yet.
     pub(crate) fn received(&self) -> &[u8] {
         &self.received
     }
 
-    /// Forgets what was received.
+    /// Discards the received bytes.
     pub(crate) fn discard(&mut self) {
         self.received.clear();
     }
 
-    /// Receives once and forgets it, adding its length to `bytes`; false at the end.
+    /// Receives once and drops the data, adding its length to `bytes`; false at the end.
     #[track_caller]
     pub(crate) fn receive_and_drop(&mut self, bytes: &mut usize) -> bool {
         let goes_on = self.receive().is_ok();
@@ -180,7 +181,7 @@ impl Client {
         goes_on
     }
 
-    /// Reads to the end; whatever came and was not read stays in [`received`](Self::received).
+    /// Reads to the end; unread data stays in [`received`](Self::received).
     #[track_caller]
     pub(crate) fn read_to_end(&mut self) -> End {
         loop {
@@ -190,14 +191,14 @@ impl Client {
         }
     }
 
-    /// Waits for the end of the connection and insists that nothing comes before it.
+    /// Waits for the end of the connection and checks that no data comes before the end.
     #[track_caller]
     pub(crate) fn ends_silently(&mut self) {
         let end = self.read_to_end();
         assert_eq!((end, self.received.escape_ascii().to_string()), (End::Closed, String::new()));
     }
 
-    /// Waits until something has arrived, without taking it.
+    /// Waits until data has arrived, without taking the data.
     pub(crate) fn wait_readable(&self) {
         let mut byte = [0];
         until("something arrives", || self.stream.peek(&mut byte).ok());

@@ -1,8 +1,10 @@
-//! What every test here is made of: a server that is the real binary ([`Server`]), the folder it serves ([`Site`]), a
-//! client that writes bytes and reads strictly ([`Client`]), and waiting for a condition with a deadline ([`until`]).
+//! Parts of every test here: a server that is the real binary ([`Server`]), its folder ([`Site`]),
+//! a client that writes bytes and reads strictly ([`Client`]), and waiting for a condition with a
+//! deadline ([`until`]).
 //!
 //! [`on_both!`] makes two tests of one function, one for each I/O driver. [`on_usual!`] is for
-//! functions that test nothing of a driver: the test on the other driver runs in `cargo xtask test --all` only.
+//! functions that are independent of the driver: the test on the other driver runs in `cargo xtask
+//! test --all` only.
 
 mod client;
 mod response;
@@ -18,16 +20,17 @@ pub(crate) use stopped::{Stopped, two_cpus};
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before the test fails. Far more than it takes, since machines that test are busy.
+/// How long any step may take before the test fails. The limit is far above the usual time, because
+/// test machines are busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks until `condition` gives something; panics with `what` when [`PATIENCE`] is over.
+/// Polls until `condition` returns a value; panics with `what` when [`PATIENCE`] is over.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     until_or(condition, || what.to_owned())
 }
 
-/// As [`until`], for what is only to be said then.
+/// As [`until`], with a message that is built only on failure.
 #[track_caller]
 pub(crate) fn until_or<T>(mut condition: impl FnMut() -> Option<T>, what: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -42,7 +45,7 @@ pub(crate) fn until_or<T>(mut condition: impl FnMut() -> Option<T>, what: impl F
     }
 }
 
-/// Makes `mod epoll` and `mod uring` with one test per function named.
+/// Makes `mod epoll` and `mod uring` with one test per named function.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod epoll {
@@ -55,8 +58,8 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// Makes `mod usual` with one test per function named, on the driver that `serve` chooses, and
-/// `mod epoll` with the same tests for `--include-ignored`.
+/// Makes `mod usual` with one test per named function, on the driver that `serve` chooses, and `mod
+/// epoll` with the same tests for `--include-ignored`.
 macro_rules! on_usual {
     ($($name:ident),* $(,)?) => {
         mod usual {

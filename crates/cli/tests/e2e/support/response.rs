@@ -1,6 +1,6 @@
-//! A response, read without mercy: what RFC 9112 does not allow a server to send fails the test.
+//! A response, read strictly: a violation of RFC 9112 by the server fails the test.
 
-/// Whether content follows the head: not after HEAD, whatever `Content-Length` says.
+/// Whether content follows the head: not after HEAD, independent of `Content-Length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Follows,
@@ -15,7 +15,7 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
 }
 
-/// A head, and how many bytes of content follow it.
+/// A head, and the length of its content.
 pub(crate) struct Head {
     status: u16,
     fields: Vec<(String, String)>,
@@ -23,7 +23,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads the head at the start of `bytes`; gives also its length, or nothing if it is not complete.
+    /// Reads the head at the start of `bytes`; also returns the length of the head. `None` if the
+    /// head is incomplete.
     #[track_caller]
     pub(crate) fn read(bytes: &[u8], content: Content) -> Option<(Self, usize)> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
@@ -85,7 +86,7 @@ impl Response {
         self.get(name).unwrap_or_else(|| panic!("no {name}: {self:?}"))
     }
 
-    /// Whether it says that the connection ends with it.
+    /// Whether the response says that the connection closes.
     pub(crate) fn closes(&self) -> bool {
         self.get("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
@@ -94,7 +95,7 @@ impl Response {
         std::str::from_utf8(&self.body).expect("UTF-8")
     }
 
-    /// Whether both have the same fields, the moment they were sent left out.
+    /// Whether both responses have the same fields, except the date.
     pub(crate) fn has_head_of(&self, other: &Self) -> bool {
         let lasting = |response: &Self| {
             let fields = response.fields.iter().filter(|(name, _)| name != "date");

@@ -38,7 +38,7 @@ impl Io {
         }
     }
 
-    /// Why this machine refuses io_uring, if it does.
+    /// The reason why this machine refuses io_uring, if there is a refusal.
     fn uring_refusal() -> Option<&'static str> {
         static REFUSED: OnceLock<Option<String>> = OnceLock::new();
         let refused = REFUSED.get_or_init(|| {
@@ -105,14 +105,15 @@ impl Process {
         self.child(|child| child.try_wait().expect("our own child").is_some())
     }
 
-    /// Waits for its end; gives its exit code.
+    /// Waits for the end of the process; returns its exit code.
     #[track_caller]
     pub(crate) fn wait(&self) -> Option<i32> {
         let poll = || self.child(|child| child.try_wait().expect("our own child"));
         until_or(poll, || format!("the process ends, which said: {}{}", self.stderr(), self.threads())).code()
     }
 
-    /// Where its threads are: names, states, and where in the kernel they wait, if we may know.
+    /// The process's threads: names, states, and the wait channel in the kernel where the test may
+    /// read the channel.
     fn threads(&self) -> String {
         let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
         let of = |thread: fs::DirEntry| {
@@ -124,12 +125,12 @@ impl Process {
         threads.map(of).collect()
     }
 
-    /// What it has said on standard error.
+    /// The output on standard error.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().expect("no panic under this lock")).into_owned()
     }
 
-    /// What it has said on standard output.
+    /// The output on standard output.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.stdout.lock().expect("no panic under this lock")).into_owned()
     }
@@ -193,13 +194,13 @@ impl Server {
         Self::run(outer)
     }
 
-    /// Serves what the configuration beside `site` says: `text`, behind the driver and an address of our own.
+    /// Serves the configuration beside `site`: `text`, after the driver and a free address.
     #[track_caller]
     pub(crate) fn configured(io: Io, site: &Site, text: &str) -> Self {
         Self::of_file(&site.configure(io, text))
     }
 
-    /// Serves what a configuration says.
+    /// Serves a configuration file.
     #[track_caller]
     pub(crate) fn of_file(file: &Path) -> Self {
         Self::of_file_with(file, &[])
@@ -265,19 +266,19 @@ impl Server {
         }
     }
 
-    /// Asks it to stop; gives its exit code.
+    /// Asks the server to stop; returns its exit code.
     #[track_caller]
     pub(crate) fn stop(&self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// Asks it to stop and insists that it has nothing to complain of.
+    /// Asks the server to stop and checks that the server has no complaint.
     #[track_caller]
     pub(crate) fn stops_clean(&self) {
         let code = self.stop();
         assert_eq!(code, Some(0), "{self:?}");
-        // Its last words: all others can be read when they can.
+        // The server's last message: after that line, all other lines can be read.
         self.says("vermeil: stopped: ");
         assert!(!self.stderr().contains("panicked"), "{self:?}");
     }

@@ -1,4 +1,4 @@
-//! A folder to serve, made for one test and removed with it.
+//! A folder to serve, made for one test and removed with the test.
 
 use super::Io;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// The folder, in a folder of its own so that something can stand outside of it.
+/// The folder, inside an outer folder, so that files can stand outside of the served folder.
 pub(crate) struct Site {
     around: TempDir,
 }
@@ -31,7 +31,7 @@ impl Site {
         self.around.path().join(name)
     }
 
-    /// Writes `vermeil.toml` beside the folder: `text`, behind a driver, no log and an address of its own.
+    /// Writes `vermeil.toml` beside the folder: `text`, after a driver, no log and a free address.
     pub(crate) fn configure(&self, io: Io, text: &str) -> PathBuf {
         let listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n";
         // Keys of the whole come before all tables.
@@ -46,14 +46,14 @@ impl Site {
         self.root().join(name)
     }
 
-    /// Writes a file in place, with the folders it needs.
+    /// Writes a file in place, with its parent folders.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a name below the folder")).expect("folders");
         fs::write(path, bytes).expect("a file");
     }
 
-    /// Writes a file beside and renames it over.
+    /// Writes a temporary file and renames the file over `name`.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) {
         let new = self.outside("new");
         fs::write(&new, bytes).expect("a file");

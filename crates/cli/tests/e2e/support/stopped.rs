@@ -1,4 +1,4 @@
-//! A core that is stuck for real: its thread is stopped by a tracer.
+//! A core that is really stuck, because a tracer stops its thread.
 
 use super::Server;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,8 @@ pub(crate) fn two_cpus() -> Option<[usize; 2]> {
     }
 }
 
-/// Seizes a thread, stops it, says so, and lets it go on at the end of its input.
+/// Seizes a thread, stops the thread, reports so, and lets the thread continue at the end of the
+/// input.
 const STOPPER: &str = r"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -38,7 +39,7 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
-    /// Stops the thread of a core; nothing where that is not allowed, which is said.
+    /// Stops the thread of a core; `None` with a message where tracing is not allowed.
     pub(crate) fn core(server: &Server, core: usize) -> Option<Self> {
         let tid = thread_named(server, &format!("vermeil-{core}"));
         let mut command = Command::new("python3");
