@@ -1,6 +1,7 @@
-//! `vermeil check`: reads a configuration and says what it comes to, or all that is wrong with it.
+//! `vermeil check`: reads a configuration and prints the resulting settings, or all errors.
 //!
-//! Leaves out reading and saying, which are the server's. Tested through the binary (`tests/e2e/config.rs`).
+//! Leaves out reading and printing, which belong to the server crate. Tested through the binary
+//! (`tests/e2e/config.rs`).
 
 use crate::usage::UsageError;
 use crate::{Exit, print};

@@ -1,4 +1,4 @@
-//! What the process says by ending: the exit codes, and their description for help and man page.
+//! The exit codes of the process, and their description for help and man page.
 //!
 //! Tested in `tests.rs`: each code is in the help and in the man page.
 
@@ -9,26 +9,26 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Done; a server was asked to stop and nothing was cut.
     Clean = 0,
-    /// Failed after it had started.
+    /// Failed after the start.
     Failed = 1,
     /// The command line or the configuration makes no sense, by itself or on this machine.
     Usage = 2,
-    /// The command line is fine and what it needs is not there.
+    /// The command line is correct, but a required resource is missing.
     CannotStart = 3,
     /// The server stopped with requests unfinished.
     Cut = 4,
     /// A run was measured, and something else than the server set the pace.
     Doubtful = 5,
-    /// A run was measured, and what was asked of the server did not hold.
+    /// A run was measured, and the server missed its targets.
     NotHeld = 6,
 }
 
 impl Exit {
-    /// All of them, ascending.
+    /// All codes, ascending.
     pub const ALL: [Self; 7] =
         [Self::Clean, Self::Failed, Self::Usage, Self::CannotStart, Self::Cut, Self::Doubtful, Self::NotHeld];
 
-    /// What it means, for people.
+    /// The meaning of the code, for people.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Clean => "done; a server stopped when asked to, and every request was finished",

@@ -1,4 +1,5 @@
-//! `vermeil instance`: what a supervisor starts, once for each instance, with its own arguments behind it. Not for people.
+//! `vermeil instance`: the supervisor starts this command once for each instance, followed by the
+//! supervisor's own arguments. Not for people.
 //!
 //! Leaves out serving. Tested through the binary (`tests/e2e/instances.rs`).
 

@@ -1,9 +1,10 @@
 //! The command line of `vermeil`: one file per command, over the libraries that do the work.
 //!
-//! Owns the definitions of commands and options, from which parsing, help, man pages and shell completions all come; the
-//! values that people write (times, sizes, addresses); exit codes. Leaves out everything a command does.
-//! Commands parse without side effects, then resolve what was written against the machine, then call.
-//! Tested in `tests.rs` (every option documented, in help and man page), in `serve/tests.rs` and beside each value.
+//! The crate owns the definitions of commands and options: the source of parsing, help, man pages
+//! and shell completions. It also owns the syntax of values (times, sizes, addresses) and the exit
+//! codes. Leaves out the work of the commands. Each command parses without side effects, then
+//! resolves the arguments against the machine, then calls a library. Tested in `tests.rs` (every
+//! option documented, in help and man page), in `serve/tests.rs` and beside each value.
 
 mod check;
 mod completions;
@@ -81,7 +82,7 @@ fn after_help(examples: &[&str]) -> String {
 
 /// The whole command line as a definition: for parsing, man pages, completions and tests.
 pub fn command() -> clap::Command {
-    // In place: to change one by its name would make it the last.
+    // Changed in place, because a change by name would move the command to the end.
     Cli::command().mut_subcommands(|command| match command.get_name() {
         "serve" => serve::with_conflicts(command),
         _ => command,
@@ -96,13 +97,15 @@ fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    // Before defaults are taken from the limit. The soft limit of a login is 1,024, which one core alone could use up.
+    // Before the defaults are computed from the limit. The soft limit of a login is 1,024, which a
+    // single core could use up.
     vermeil_server::raise_descriptor_limit();
     let exit = match parse(std::env::args_os()) {
-        // A panic has been reported when it comes here; what is left of it is the exit code.
+        // The panic has already been reported; only the exit code remains.
         Ok(cli) => catch_unwind(|| cli.command.run()).unwrap_or(Exit::Failed),
         Err(answer) => {
-            // Help and version go to standard output; if that is closed, nobody wants them.
+            // Help and version go to standard output; a failed write to a closed output is
+            // harmless.
             let _ = answer.print();
             if answer.use_stderr() { Exit::Usage } else { Exit::Clean }
         }

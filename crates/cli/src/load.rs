@@ -1,7 +1,9 @@
-//! `vermeil load`: its options. `resolve.rs` turns what was written into a job, `live.rs` follows the run, `output.rs`
-//! writes what came of it; `agent.rs`, `files.rs` and `backend.rs` are the commands beside it.
+//! `vermeil load`: the options. `resolve.rs` turns the arguments into a job, `live.rs` follows the
+//! run, `output.rs` writes the results; `agent.rs`, `files.rs` and `backend.rs` are the additional
+//! commands.
 //!
-//! Leaves out everything that loads. Tested in `load/tests.rs`, and with real servers in `tests/e2e/load.rs`.
+//! Leaves out the load itself. Tested in `load/tests.rs`, and with real servers in
+//! `tests/e2e/load.rs`.
 
 mod agent;
 mod backend;
@@ -146,7 +148,7 @@ impl Io {
 }
 
 impl LoadArgs {
-    /// Loads, or does what stands beside it.
+    /// Runs the load, or the additional command.
     pub(crate) fn run(self) -> Exit {
         match self.beside {
             Some(Beside::Agent(args)) => return args.run(),

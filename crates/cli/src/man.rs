@@ -47,7 +47,7 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
-/// The page of the program, then those of its commands and of theirs.
+/// The page of the program, then the pages of its commands and subcommands.
 pub(crate) fn pages() -> Vec<Page> {
     let mut program = command().disable_help_subcommand(true);
     program.build();
@@ -83,7 +83,7 @@ fn page(command: Command, examples: &[&str], see_also: &[String]) -> Page {
     render(&man, has_commands, &mut sections).expect("a vector takes every byte");
     let mut text = String::from_utf8(sections).expect("the definitions are UTF-8");
     text += &last_sections(examples, see_also).render();
-    // Each section comes with the macros that all of them need once.
+    // Each section comes with the macros, but a page needs the macros only once.
     let macros = Roff::new().render();
     let text = macros.clone() + &text.replace(&macros, "");
     Page { file_name: man.get_filename(), text }

@@ -1,4 +1,4 @@
-//! The two ways a command speaks: its result on standard output, what went wrong on standard error.
+//! The two outputs of a command: the result on standard output, errors on standard error.
 
 use crate::Exit;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ pub(crate) fn result(text: &str) -> Exit {
 
 /// Says why a command ends with `exit`. If standard error is closed too, the exit code has to do.
 pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
-    // In one write: several instances may end at once.
+    // In one write, because several instances may end at once.
     let _ = io::stderr().write_all(format!("{}: {why}\n", vermeil_server::speaker()).as_bytes());
     exit
 }

@@ -1,6 +1,7 @@
-//! `vermeil reload`: has a server that runs take its configuration again.
+//! `vermeil reload`: makes a running server read its configuration again.
 //!
-//! Leaves out reloading, which is the server's. Tested through the binary (`tests/e2e/status.rs`).
+//! Leaves out the reload itself, which belongs to the server crate. Tested through the binary
+//! (`tests/e2e/status.rs`).
 
 use crate::{Exit, print};
 use clap::{Args, ValueHint};

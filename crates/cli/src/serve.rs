@@ -1,5 +1,5 @@
-//! `vermeil serve`: its options. `limits.rs` has the bounds, `resolve.rs` turns what was written into what is asked of
-//! the server.
+//! `vermeil serve`: the options. `limits.rs` has the bounds, `resolve.rs` turns the arguments into
+//! the server's options.
 //!
 //! Leaves out serving. Tested in `serve/tests.rs`.
 
@@ -225,7 +225,7 @@ enum FollowSymlinks {
     None,
 }
 
-/// Refuses everything beside a configuration but what is not in one.
+/// Refuses every option beside a configuration file, except options that no configuration has.
 pub(crate) fn with_conflicts(serve: Command) -> Command {
     let stays = ["config", "take_over", "help"];
     let others = serve.get_arguments().map(Arg::get_id).filter(|id| !stays.contains(&id.as_str()));
@@ -234,7 +234,7 @@ pub(crate) fn with_conflicts(serve: Command) -> Command {
 }
 
 impl ServeArgs {
-    /// What is asked of the server, and the text of the configuration if there is a file.
+    /// The server's options, and the text of the configuration if there is a file.
     fn options(self, around: &Surroundings) -> Result<(ServeOptions, Option<String>), UsageError> {
         match &self.config {
             Some(file) => {
@@ -259,7 +259,7 @@ impl ServeArgs {
         }
     }
 
-    /// What is asked of the command line only, whatever else is asked in a file.
+    /// The options that exist only on the command line, even with a configuration file.
     fn take_over(&self) -> TakeOver {
         match &self.take_over {
             None => TakeOver::Never,

@@ -1,7 +1,7 @@
-//! `vermeil sim`: the production scheduler on simulated machines. One file for each thing it does; `given.rs` reads machines
-//! and workloads.
+//! `vermeil sim`: the production scheduler on simulated machines. One file for each subcommand;
+//! `given.rs` reads machines and workloads.
 //!
-//! Leaves out everything that simulates. Tested through the binary (`tests/sim.rs`).
+//! Leaves out the simulation. Tested through the binary (`tests/sim.rs`).
 
 mod calibrate;
 mod given;
@@ -52,7 +52,7 @@ enum What {
 }
 
 impl SimArgs {
-    /// Does it.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> Exit {
         match self.what {
             What::Run(args) => args.run(),

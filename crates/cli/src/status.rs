@@ -1,6 +1,7 @@
-//! `vermeil status`: what a server that runs is doing.
+//! `vermeil status`: the present work of a running server.
 //!
-//! Leaves out asking and writing it, which are the server's. Tested through the binary (`tests/e2e/status.rs`).
+//! Leaves out the query and the output format, which belong to the server crate. Tested through the
+//! binary (`tests/e2e/status.rs`).
 
 use crate::{Exit, print};
 use clap::{Args, ValueHint};

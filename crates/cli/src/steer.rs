@@ -1,9 +1,11 @@
-//! `vermeil steer`: which flow lands on which core of this machine; planned, carried out, verified and undone.
+//! `vermeil steer`: which flow lands on which core of this machine; planned, carried out, verified
+//! and undone.
 //!
-//! Owns the order of a command's steps: whoever was killed is finished for first, plans are printed unless `apply` is
-//! said, and changes that are to be confirmed have a process of their own that takes them back. Leaves out planning and
-//! setting, which are the steer crate's, and what a process does as long as it lives (`steer/xdp.rs`). Tested in
-//! `tests/steer`, on software cards in a network namespace.
+//! This file owns the order of a command's steps. First the command completes the undo of a killed
+//! command. Plans are only printed, except with `apply`. Changes with a confirmation deadline have
+//! a separate process that takes the changes back. Leaves out planning and setting, which belong to
+//! the steer crate, and the commands that act as long as their process lives (`steer/xdp.rs`).
+//! Tested in `tests/steer`, on software cards in a network namespace.
 
 mod xdp;
 
@@ -36,8 +38,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil steer xdp --nic eth0 --cores 0-3",
 ];
 
-/// How often the process that takes unconfirmed changes back looks whether they were confirmed. Guess: nobody waits for
-/// it, and it may not be late by more than people notice.
+/// How often the guard process checks whether the changes were confirmed. Guess: no user waits for
+/// the guard, and a user does not notice a delay of this length.
 const GUARD_LOOK: Duration = Duration::from_millis(200);
 
 /// How long verify and compare measure, unless told otherwise.
@@ -176,7 +178,7 @@ impl Failure {
 }
 
 impl SteerArgs {
-    /// Does it.
+    /// Runs the action.
     pub(crate) fn run(self) -> Exit {
         match self.result() {
             Ok(text) => print::result(&text),
@@ -211,7 +213,8 @@ impl SteerArgs {
         }
     }
 
-    /// Notes what was measured before. Whoever may not read it still gets a plan.
+    /// Adds the results of an earlier measurement. A user without permission to read the results
+    /// still gets a plan.
     fn add_what_is_remembered(
         &self,
         recovered: Result<(), Failure>,
@@ -329,17 +332,19 @@ impl SteerArgs {
         Ok(())
     }
 
-    /// A process that outlives this one and takes everything back unless somebody confirms.
+    /// Starts a process that outlives this process, and that takes the changes back unless the user
+    /// confirms.
     fn start_guard(&self) -> io::Result<()> {
         let mut command = Command::new(std::env::current_exe()?);
-        // It is not where this command is.
+        // The guard has another current folder than this command, so the path must be absolute.
         command.args(["steer", "guard", "--state"]).arg(std::path::absolute(&self.state)?);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         command.spawn().map(drop)
     }
 
     fn guard(&self, steering: &Steering<'_>) -> Result<(), Failure> {
-        // Not of the terminal of whoever applied: it may be the connection that the changes have cut.
+        // The guard leaves the terminal of the command, because the changes may have cut the
+        // terminal's connection.
         let _ = rustix::process::setsid();
         while let Some(deadline) = steering.store.load()?.and_then(|state| state.confirm_by) {
             if deadline <= now() {
@@ -372,13 +377,13 @@ impl SteerArgs {
     }
 }
 
-/// What these are called on the command line.
+/// The names of the actions on the command line.
 fn names(actions: &[Action]) -> String {
     let name = |action: &Action| action.to_possible_value().map(|value| value.get_name().to_owned());
     actions.iter().filter_map(name).collect::<Vec<_>>().join(" and ")
 }
 
-/// A plan that is made anew between changes speaks as the steer crate does.
+/// A failure of a plan between changes becomes an error of the steer crate.
 fn into_steer(failure: Failure) -> Error {
     match failure {
         Failure::Steer(error) => error,

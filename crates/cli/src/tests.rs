@@ -1,10 +1,11 @@
-//! The definitions as a whole: every option is explained, with default, unit and bound, in the help and on its man page.
+//! The definitions as a whole: every option is explained, with default, unit and bound, in the help
+//! and on its man page.
 
 use super::*;
 use clap::{Arg, Command};
 use std::fs;
 
-/// The commands that people see, each with its name.
+/// The visible commands, each with its name.
 fn commands() -> Vec<Command> {
     let mut program = command().disable_help_subcommand(true);
     program.build();
@@ -125,7 +126,7 @@ fn every_exit_code_and_every_example_is_in_the_help() {
     }
 }
 
-/// Words are split as a shell does it, for the quotes and pipes that the examples use.
+/// Words are split by the rules of a shell, because the examples use quotes and pipes.
 #[test]
 fn examples_parse() {
     for example in EXAMPLES

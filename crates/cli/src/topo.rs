@@ -1,6 +1,6 @@
-//! `vermeil topo`: draws a machine, and which of its cpus a server would use.
+//! `vermeil topo`: draws a machine, and the cpus that a server would use.
 //!
-//! Leaves out reading and drawing, which are the topology crate's. Tested in `topo/tests.rs`.
+//! Leaves out reading and drawing, which belong to the topology crate. Tested in `topo/tests.rs`.
 
 mod plan;
 

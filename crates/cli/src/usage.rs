@@ -1,6 +1,7 @@
-//! What is wrong with a command line that parses: the option, its value, and the cure.
+//! Errors in a command line that parses: the option, its value, and the cure.
 //!
-//! Leaves out what clap finds by itself. Tested in `serve/tests.rs` and `topo/tests.rs`, message by message.
+//! Leaves out errors that clap itself finds. Tested in `serve/tests.rs` and `topo/tests.rs`,
+//! message by message.
 
 use crate::Exit;
 use crate::values::{Listen, Size};
@@ -32,7 +33,7 @@ pub(crate) enum UsageError {
 }
 
 impl UsageError {
-    /// Whether the command line is to blame or what it found.
+    /// The exit code: an error of the command line, or a missing resource.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Address { .. } | Self::MachineFile { .. } => Exit::CannotStart,

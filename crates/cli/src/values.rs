@@ -1,4 +1,5 @@
-//! How clap reads values that people write; the values themselves are the server's, since the configuration has them too.
+//! Parsers of clap for values; the types belong to the server, because the configuration has the
+//! same values.
 
 pub(crate) use vermeil_server::config::values::{Listen, Size, Span, size_between};
 

@@ -1,4 +1,5 @@
-//! Files that results are to go to: what would keep them from being written is found out before the work, not after it.
+//! Output files for results: errors that would prevent the write are found before the work, not
+//! after.
 //!
 //! Tested through the binary (`tests/load.rs`, `tests/sim.rs`).
 
@@ -6,10 +7,11 @@ use std::path::Path;
 use std::{fs, io};
 use vermeil_io::output::{Output, Place};
 
-/// Whether `path` can be written to, without leaving anything there.
+/// Whether `path` can be written to, without leaving a new file there.
 ///
 /// # Errors
-/// Why it cannot.
+///
+/// The reason of the failure.
 pub(crate) fn check_writable(path: &Path) -> Result<(), String> {
     try_to_write(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

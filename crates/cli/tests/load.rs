@@ -48,8 +48,7 @@ impl Served {
                 break line[at..].split_whitespace().next().expect("a URL").to_owned();
             }
         };
-        // The drain is for the server's sake only: the server prints little, and nothing else reads
-        // its output.
+        // A thread drains the rest of the output, so that the server never blocks on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Self { child, url }
     }

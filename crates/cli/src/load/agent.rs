@@ -37,7 +37,7 @@ pub(super) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// Does what coordinators say.
+    /// Runs the commands of coordinators.
     pub(super) fn run(self) -> Exit {
         let chosen = vermeil_server::config::Surroundings::here()
             .and_then(|around| self.cores.resolve(&around.machine, &around.allowed));
@@ -55,7 +55,8 @@ impl AgentArgs {
                 return print::failure(&format!("--listen {}: {error}", self.listen), Exit::CannotStart);
             }
         };
-        // The first process of a container has no default for signals: they would be passed over.
+        // The first process of a container has no default for signals: without handlers the kernel
+        // would ignore the signals.
         match Signals::new([SIGINT, SIGTERM]) {
             Ok(mut signals) => drop(std::thread::spawn(move || {
                 signals.forever().next();
@@ -64,7 +65,7 @@ impl AgentArgs {
             Err(error) => return print::failure(&error, Exit::CannotStart),
         }
         let tell = |line: &str| {
-            // Whoever started it may want to know; if nobody reads, nobody does.
+            // The message is optional information for the caller, so a failed write is ignored.
             let _unread = writeln!(std::io::stderr(), "vermeil: {line}");
         };
         tell(&format!("load agent at {addr}"));

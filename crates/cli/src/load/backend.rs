@@ -54,7 +54,7 @@ impl BackendArgs {
             Ok(backend) => backend,
             Err(error) => return print::failure(&error, Exit::CannotStart),
         };
-        // Whoever started it may want to know the port; if nobody reads, nobody does.
+        // The port is optional information for the caller, so a failed write is ignored.
         let _unread = writeln!(std::io::stderr(), "vermeil: back end at {}", backend.addr());
         signals.forever().next();
         let answers = backend.answers();

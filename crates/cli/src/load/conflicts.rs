@@ -1,13 +1,14 @@
-//! Options that exclude each other, found before anything is read or asked: who writes both means something that a run
-//! would not do.
+//! Options that exclude each other, found before any file is read or any server is asked, because
+//! no run could satisfy both options.
 //!
-//! What excludes another option whatever their values are is said where the options are defined. Tested in `load/tests.rs`.
+//! Options that exclude each other for every value are declared with the options. Tested in
+//! `load/tests.rs`.
 
 use super::LoadArgs;
 use super::resolve::Wrong;
 use vermeil_load::{Scheme, Url};
 
-/// What is asked for, as far as it decides which options make sense.
+/// The kind of run, as far as the kind decides which options make sense.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// URLs in turn.
@@ -18,7 +19,7 @@ pub(super) enum Asked {
     Sessions,
 }
 
-/// Two options, whether both are there, and what to do about it.
+/// Two options, whether both are present, and the cure.
 type Conflict = (&'static str, &'static str, bool, &'static str);
 
 impl LoadArgs {
@@ -102,7 +103,7 @@ impl LoadArgs {
         ]
     }
 
-    /// What a log decides by itself.
+    /// Options that conflict with a log, because the log decides these settings.
     fn of_log(&self, asked: Asked) -> [Conflict; 3] {
         let (requests, log) = (&self.requests, asked == Asked::Log);
         [
@@ -145,7 +146,7 @@ impl LoadArgs {
         })
     }
 
-    /// Options of TLS where no URL is one of https.
+    /// Options of TLS where no URL has the scheme https.
     pub(super) fn check_tls(&self, urls: &[Url]) -> Result<(), Wrong> {
         let is_plain = urls.iter().all(|url| url.scheme == Scheme::Http);
         let given = [("--insecure", self.requests.insecure), ("--ca", self.requests.ca.is_some())];

@@ -1,4 +1,5 @@
-//! A run while it lasts: a line on the terminal, and Ctrl-C: once ends the run with its results, twice the process.
+//! The display of a running load: a line on the terminal. Ctrl-C once ends the run with its
+//! results, twice the process.
 //!
 //! Nothing is drawn where standard error is no terminal.
 
@@ -21,7 +22,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// A line, unless it would be in the way; and an ear for SIGINT and SIGTERM.
+    /// A line, unless the line would disturb other output, and handlers for SIGINT and SIGTERM.
     pub(super) fn new(output: &OutputArgs) -> Self {
         let hidden = output.quiet || !std::io::stderr().is_terminal();
         let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
@@ -31,8 +32,8 @@ impl Live {
         bar.set_style(style);
         let (asked_to_end, is_deadly) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         for signal in [SIGINT, SIGTERM] {
-            // Without the ear a signal ends the process, which is what it was sent for; but not the first process of a
-            // container. Handlers run in the order of their registration.
+            // Without the handler a signal ends the process, which is right, except for the first
+            // process of a container. Handlers run in the order of their registration.
             let _deaf = flag::register_conditional_default(signal, is_deadly.clone())
                 .and_then(|_| flag::register(signal, is_deadly.clone()))
                 .and_then(|_| flag::register(signal, asked_to_end.clone()));
@@ -40,7 +41,8 @@ impl Live {
         Self { bar, asked_to_end, is_deadly }
     }
 
-    /// From now on there are results to end with: the next signal asks for them, and the one after it ends the process.
+    /// From now on there are results: the next signal asks for the results, and a further signal
+    /// ends the process.
     pub(super) fn begin(&self) {
         self.is_deadly.store(false, Ordering::Relaxed);
     }
@@ -50,7 +52,7 @@ impl Live {
         self.bar.finish_and_clear();
     }
 
-    /// Whether somebody asked for the end.
+    /// Whether the user asked for the end.
     pub(super) fn asked_to_end(&self) -> bool {
         self.asked_to_end.load(Ordering::Relaxed)
     }
@@ -69,7 +71,7 @@ impl Watch for Live {
             time.map_or_else(String::new, |time| format!("{name} {time:.1?}  "))
         };
         let times = said("p50", p50) + &said("p99", p99);
-        // What matters most comes first: a narrow terminal shows no more than fits into one line.
+        // The most important figures come first, because a narrow terminal cuts the line.
         self.bar.set_message(format!(
             "{planned}  {}: {:.0}/s  {} failed  {times}{} users",
             now.phase.name().replace('_', "-"),

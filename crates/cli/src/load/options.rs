@@ -1,6 +1,6 @@
 //! Groups of options of `vermeil load`: requests, time, quality, search, addresses.
 //!
-//! Defaults are those of the crate that applies them; where they are written here again, a test compares them.
+//! Defaults belong to the crate that applies the defaults; a test compares the copies here.
 
 use crate::values::Span;
 use clap::builder::RangedU64ValueParser;
@@ -189,7 +189,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl QualityArgs {
-    /// As the library has it.
+    /// The options in the library's type.
     pub(super) fn quality(&self) -> Quality {
         let default = Quality::default();
         let share = |asked: Option<f64>, default: f64| asked.map_or(default, |percent| percent / 100.0);
@@ -205,7 +205,8 @@ impl QualityArgs {
         }
     }
 
-    /// The options that were given: first those about times and shares, then those about downloads.
+    /// The given options: first the options about times and shares, then the options about
+    /// downloads.
     pub(super) fn given(&self) -> [(&'static str, bool); 7] {
         [
             ("--good", self.good.is_some()),
@@ -284,7 +285,7 @@ pub(super) struct AgentsArgs {
 }
 
 impl AgentsArgs {
-    /// The agents, connected; nothing where none are asked for.
+    /// The agents, connected; `None` if the user asked for no agents.
     pub(super) fn fleet(&self) -> Result<Option<Fleet>, LoadError> {
         if self.agents.is_empty() {
             return Ok(None);
@@ -320,7 +321,7 @@ pub(super) enum ChoiceArg {
 }
 
 impl ChoiceArg {
-    /// As the library has it.
+    /// The choice in the library's type.
     pub(super) fn choice(self) -> Choice {
         match self {
             Self::Fixed => Choice::Fixed,

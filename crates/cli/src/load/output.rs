@@ -1,5 +1,5 @@
-//! What becomes of the results: a summary on standard output, and files; `vermeil load report` makes them again from
-//! records.
+//! The results: a summary on standard output, and files; `vermeil load report` makes the same
+//! results from records.
 
 use crate::writable::check_writable;
 use crate::{Exit, print};
@@ -57,7 +57,7 @@ pub(super) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// What was asked for: its option, where it goes, and how it is made.
+    /// The requested results: option, path, and the function that makes the result.
     fn asked(&self) -> impl Iterator<Item = (&'static str, &Path, Make)> {
         let page: Make = |record| report::html(std::slice::from_ref(record));
         let all = [
@@ -69,11 +69,12 @@ impl OutputArgs {
         all.into_iter().filter_map(|(option, path, make)| Some((option, path.as_deref()?, make)))
     }
 
-    /// Finds results that would take each other's place, and files that could not be written after the run, when it would
-    /// be too late.
+    /// Finds results with the same path, and unwritable files, because after the run these errors
+    /// would come too late.
     ///
     /// # Errors
-    /// The first of them, and what to end with.
+    ///
+    /// The first error, and the exit code.
     pub(super) fn check(&self) -> Result<(), (String, Exit)> {
         let mut before: Vec<(&str, &Path)> = Vec::new();
         for (option, path, _) in self.asked() {
@@ -108,7 +109,7 @@ pub(super) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Shows them.
+    /// Prints the summaries, or writes the page.
     pub(super) fn run(self) -> Exit {
         let mut records = Vec::new();
         for path in &self.records {
@@ -132,8 +133,8 @@ impl ReportArgs {
     }
 }
 
-/// Writes `record` to where it was asked for. A run that cannot be trusted has an exit code of its own, and so has one that has not
-/// held what was asked of the server.
+/// Writes `record` to the requested places. A doubtful run has an exit code of its own, and a run
+/// that missed its targets has another.
 pub(super) fn write(output: &OutputArgs, mut record: Record) -> Exit {
     record.thresholds = output.fail_if.iter().map(|threshold| threshold.judge(&record)).collect();
     let record = &record;
@@ -158,8 +159,9 @@ pub(super) fn write(output: &OutputArgs, mut record: Record) -> Exit {
     if is_held(record) { exit } else { worse(exit, Exit::NotHeld) }
 }
 
-/// Whether a run has held the quality of service and passed no threshold. A search has held it if it found users that do: its record
-/// is that of one run of several.
+/// Whether a run has held the quality of service and passed no threshold. A search has held the
+/// quality if the search found a number of users that holds the quality, because its record is the
+/// record of a single run.
 fn is_held(record: &Record) -> bool {
     let quality = match (&record.search, &record.quality) {
         (Some(search), _) => search.users > 0,

@@ -1,4 +1,4 @@
-//! From what was written to a job: files are read, sets of addresses come apart, contradictions are found.
+//! From the arguments to a job: reads files, splits sets of addresses, finds contradictions.
 //!
 //! Tested in `load/tests.rs`.
 
@@ -53,7 +53,7 @@ pub(super) enum Wrong {
 }
 
 impl Wrong {
-    /// Whether the command line is to blame or what it found.
+    /// The exit code: an error of the command line, or a missing resource.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::File { .. } | Self::NoFiles(_) => Exit::CannotStart,
@@ -63,7 +63,7 @@ impl Wrong {
     }
 }
 
-/// Whether the command line is to blame for what keeps a run from beginning, or what it found.
+/// The exit code of an error before a run: an error of the command line, or a missing resource.
 pub(super) fn exit_of(error: &LoadError) -> Exit {
     match error {
         LoadError::Url(UrlError::Form { .. })
@@ -75,14 +75,14 @@ pub(super) fn exit_of(error: &LoadError) -> Exit {
     }
 }
 
-/// How long a run takes that has no end of its own, unless told otherwise.
+/// Default duration of a run that has no end of its own.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// Longest time for a request without a workload, unless told otherwise.
+/// Default timeout of a request without a workload.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl LoadArgs {
-    /// The job, and what to call it.
+    /// The job and its title.
     pub(super) fn resolve(&self) -> Result<(Job, Subject), Wrong> {
         let first = self.what.first().map_or("", String::as_str);
         let (workload, urls) = match first.contains("://") {
@@ -201,7 +201,7 @@ impl LoadArgs {
         Ok((Job::Sessions(Box::new(plan)), subject))
     }
 
-    /// The model of a workload: shipped, then with what the server says of its files, or from a file.
+    /// The model of a workload: shipped, adapted to the server's manifest of files, or from a file.
     fn model(&self, workload: &str, url: &Url, ground: &Ground) -> Result<Model, Wrong> {
         if workload.ends_with(".toml") {
             let text = read("the workload", Path::new(workload), |path| fs::read_to_string(path))?;
@@ -222,8 +222,8 @@ impl LoadArgs {
         builtin.model(manifest.as_ref(), &url.target).map_err(Wrong::NoFiles)
     }
 
-    /// What counts lasts as long as it is told, or as there is something to do. Arrivals come from the start of the run: what
-    /// goes `before` the window is part of their steps.
+    /// The length of the measured window: as given, or as long as there are requests. Arrivals
+    /// count from the start of the run, so the time `before` the window is part of their steps.
     fn window(&self, arrivals: Option<&Arrivals>, before: Duration) -> Duration {
         match (self.time.duration, self.time.requests_max, arrivals) {
             (Some(window), ..) => window.into(),
@@ -362,7 +362,7 @@ fn is_workload(word: &str) -> bool {
     Builtin::named(word).is_some() || word.ends_with(".toml") || is_log(word)
 }
 
-/// `access.log`, and what rotation makes of it: `access.log.1`.
+/// `access.log`, and names after a rotation: `access.log.1`.
 fn is_log(word: &str) -> bool {
     let number = word.rsplit_once('.').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
     number.map_or(word, |(name, _)| name).ends_with(".log")
@@ -372,7 +372,7 @@ fn read<T>(option: &'static str, path: &Path, how: impl FnOnce(&Path) -> io::Res
     how(path).map_err(|source| Wrong::File { option, path: path.to_owned(), source })
 }
 
-/// What users do between requests, for people.
+/// The pause of users between requests, for people.
 fn thinking(think: Think) -> String {
     if think.is_none() { "no thinking".to_owned() } else { format!("thinking {think}") }
 }

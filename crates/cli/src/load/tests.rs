@@ -1,4 +1,4 @@
-//! What is written on the command line arrives in the plan, and what is wrong with it is said.
+//! Arguments of the command line arrive in the plan, and errors have messages.
 
 use super::LoadArgs;
 use super::resolve::Wrong;
@@ -98,7 +98,7 @@ fn requests_alone_end_a_run() {
     assert!(matches!(open.pace, Loop::Open { .. }));
 }
 
-/// A run of two steps ended with the first of them.
+/// Regression: a run of two steps ended with the first step.
 #[test]
 fn arrivals_that_end_end_a_run() {
     let steps = ["single", URL, "--rate", "steps:10s@100,20s@500"];
@@ -167,7 +167,7 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// Users were left with half of what they had asked for, or with an error of another kind.
+/// Regression: users got only half of the requested behaviour, or an error of another kind.
 #[test]
 fn options_that_exclude_each_other_are_named_with_the_cure() {
     let folder = tempfile::tempdir().unwrap();

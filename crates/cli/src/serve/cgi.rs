@@ -1,4 +1,4 @@
-//! The options of `vermeil serve` about CGI, and what they come to.
+//! The options of `vermeil serve` about CGI, and their conversion.
 
 use crate::usage::UsageError;
 use crate::values::{Size, Span, size_between};
@@ -112,14 +112,15 @@ impl CgiArgs {
         self.cgi.iter().map(route).collect()
     }
 
-    /// The folders out of which they may have files sent.
+    /// The folders from which programs may have files sent.
     pub(super) fn sends(&self) -> Vec<SendRoot> {
         self.cgi_send.clone()
     }
 
-    /// What programs run as and within.
+    /// The user and the limits of programs.
     ///
     /// # Errors
+    ///
     /// An unknown user, or the superuser.
     pub(super) fn options(&self) -> Result<CgiOptions, UsageError> {
         let identity = self.cgi_user.as_deref().map(Identity::of_user).transpose();
@@ -134,7 +135,7 @@ impl CgiArgs {
         Ok(CgiOptions {
             identity,
             limits,
-            // There is one host.
+            // A single host has the bounds of the whole server.
             bounds: ProgramBounds {
                 running_max: self.cgi_max,
                 host_running_max: self.cgi_max,

@@ -1,6 +1,6 @@
 //! The bounds of `vermeil serve`: cache, limits, timeouts.
 //!
-//! Defaults are those of the crates that apply them; where they are written here again, a test compares them.
+//! Defaults belong to the crates that apply the defaults; a test compares the copies here.
 
 use crate::values::{Size, Span, size_between};
 use clap::Args;

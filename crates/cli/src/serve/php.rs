@@ -1,4 +1,4 @@
-//! The options of `vermeil serve` about PHP, and what they come to.
+//! The options of `vermeil serve` about PHP, and their conversion.
 
 use super::limits::{G, K};
 use crate::usage::UsageError;
@@ -133,10 +133,12 @@ impl PhpArgs {
         })
     }
 
-    /// Refuses to run a pool as the superuser; whether there is such a user is known when it is started.
+    /// Refuses to run a pool as the superuser. Whether the user exists is checked when the pool is
+    /// started.
     ///
     /// # Errors
-    /// That is asked for.
+    ///
+    /// The user is the superuser.
     pub(super) fn refuse_superuser(&self) -> Result<(), UsageError> {
         let identity = self.php_user.as_deref().and_then(|user| Identity::of_user(user).ok());
         match identity.as_ref().and_then(Unfit::of) {
@@ -145,7 +147,7 @@ impl PhpArgs {
         }
     }
 
-    /// What relaying needs to know.
+    /// The options for relaying requests.
     pub(super) fn gateway(&self, cgi_sends: Vec<SendRoot>) -> GatewayOptions {
         let timeouts = GatewayTimeouts {
             queue: self.php_queue_timeout.into(),

@@ -1,6 +1,7 @@
-//! From what was written to what is asked of the server: names looked up, cpus chosen, contradictions refused.
+//! From the arguments to the server's options: looks up names, chooses cpus, refuses
+//! contradictions.
 //!
-//! What it needs of the machine comes in as [`Surroundings`], so that it is tested on machines one does not have.
+//! All facts about the machine come as [`Surroundings`], so that tests can describe any machine.
 
 use super::CacheArgs;
 use super::{BalanceChoice, BusyPollChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
@@ -21,10 +22,12 @@ use vermeil_server::{
 };
 
 impl ServeArgs {
-    /// What the server is asked to do.
+    /// The server's options.
     ///
     /// # Errors
-    /// A name without address, cpus that this process may not use, bounds that contradict each other.
+    ///
+    /// A name without address, cpus that this process may not use, bounds that contradict each
+    /// other.
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
         self.php.refuse_superuser()?;
@@ -40,7 +43,8 @@ impl ServeArgs {
             ..self.php.gateway(self.cgi.sends())
         };
         if self.php.is_on() || self.cgi.is_on() {
-            // Whose content it is, is known only after its head: what is not PHP's is thrown away.
+            // The receiver of the content is known only after the head. Content for other receivers
+            // than PHP is discarded.
             limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
         }
         let agent: Vec<Listen> = self.agent.iter().cloned().collect();
@@ -99,7 +103,7 @@ impl ServeArgs {
     fn store(&self) -> StoreOptions {
         StoreOptions {
             content_bytes_max: self.cache.cache_bytes.bytes,
-            // The default gives way to a small cache; what was written was checked.
+            // The default shrinks with a small cache; an explicit value was checked before.
             content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(self.cache.cache_bytes.bytes),
             entries_max: self.cache.cache_entries,
             large_files: if self.cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
@@ -126,7 +130,7 @@ fn within(inner: (&'static str, Size), outer: (&'static str, Size)) -> Result<()
     Ok(())
 }
 
-/// All addresses, each once, in the order they were written.
+/// All addresses, each address once, in the order of the arguments.
 fn addresses(listen: &[Listen], around: &Surroundings) -> Result<Vec<SocketAddr>, UsageError> {
     let mut addresses = Vec::new();
     for listen in listen {
@@ -181,7 +185,7 @@ impl From<FollowSymlinks> for files::FollowSymlinks {
 
 impl From<LimitArgs> for Limits {
     fn from(args: LimitArgs) -> Self {
-        // The parsers' bounds are far below what a 32-bit size holds.
+        // The limits of the parsers are far below the maximum of a 32-bit size.
         let small = |size: Size| usize::try_from(size.bytes).expect("at most 16M");
         Self {
             request_line_bytes: small(args.request_line_bytes),

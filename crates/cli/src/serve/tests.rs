@@ -1,4 +1,5 @@
-//! What command lines come to, on an invented machine; and what is refused, message by message.
+//! The options that result from command lines, on an invented machine, and the refusals, message by
+//! message.
 
 use super::*;
 use crate::Command;

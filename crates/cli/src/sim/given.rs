@@ -1,6 +1,7 @@
-//! What people give a simulation: a machine, a workload, a plan, by name or as a file.
+//! The inputs of a simulation: a machine, a workload, a plan, by name or as a file.
 //!
-//! Reads files and says which one is wrong. What they mean is the simulator's and the topology crate's.
+//! Reads files and reports faulty files. The meaning of the inputs belongs to the simulator and the
+//! topology crate.
 
 use crate::Exit;
 use clap::{Args, ValueHint};
@@ -32,7 +33,7 @@ pub(super) enum Wrong {
 }
 
 impl Wrong {
-    /// Whether the command line is to blame or what it found.
+    /// The exit code: an error of the command line, or a missing resource.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::File { action: "read", .. } | Self::Calibrate(_) => Exit::CannotStart,
@@ -53,7 +54,7 @@ impl Wrong {
     }
 }
 
-/// Whose costs a machine has that is only described.
+/// The machine whose costs apply to a machine without measured costs.
 const COSTS: &str = "epyc-2x64";
 
 /// Which machine.
@@ -117,8 +118,8 @@ pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<Machine, Wrong
     }
 }
 
-/// The workload that `word` names: one that ships, FILE.toml, or a recording FILE.ndjson, whose colors are taken to touch
-/// `working_set` bytes each, 0 if that is not said.
+/// The workload that `word` names: a shipped workload, FILE.toml, or a recording FILE.ndjson. In a
+/// recording each color is assumed to touch `working_set` bytes, by default 0.
 pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<Program, Wrong> {
     let path = Path::new(word);
     let extension = path.extension().and_then(|extension| extension.to_str());

@@ -1,4 +1,5 @@
-//! `vermeil sim machines` and `vermeil sim workloads`: what ships, and the text of one, to start one's own from.
+//! `vermeil sim machines` and `vermeil sim workloads`: the shipped descriptions, and the text of a
+//! single description as a template.
 
 use super::given::Wrong;
 use crate::{Exit, print};

@@ -32,7 +32,7 @@ pub(super) struct ReproduceArgs {
 }
 
 impl ReproduceArgs {
-    /// Runs them.
+    /// Runs the experiments.
     pub(super) fn run(self) -> Exit {
         match self.all() {
             Ok((text, outside)) => match (print::result(&text), outside) {

@@ -34,7 +34,7 @@ pub(super) struct SwarmArgs {
 }
 
 impl SwarmArgs {
-    /// Runs them.
+    /// Runs the seeds.
     pub(super) fn run(self) -> Exit {
         match self.seed {
             Some(seed) => one(seed),

@@ -1,8 +1,9 @@
-//! `vermeil steer xdp` and `vermeil steer compare`: a program in front of the stack that spreads a card's flows, while this
-//! process lives; and whether that is worth it.
+//! `vermeil steer xdp` and `vermeil steer compare`: an XDP program spreads a card's flows in front
+//! of the network stack while this process lives. The comparison shows whether that pays.
 //!
-//! Owns when it ends: with a signal, with the card, or when packets come to nothing. The kernel takes the program away with
-//! the process, also if that is killed. Tested in `tests/steer/xdp.rs`.
+//! This file owns the end of the program: with a signal, with the card, or when packets are lost or
+//! damaged. The kernel removes the program with the process, also if the process is killed. Tested
+//! in `tests/steer/xdp.rs`.
 
 use super::{Failure, SteerArgs};
 use crate::{Exit, print};
@@ -21,7 +22,8 @@ use vermeil_topology::CpuSet;
 
 use crate::usage::UsageError;
 
-/// How often it looks whether it is to end, and whether packets arrive whole. Guess: soon enough for people.
+/// How often the process checks for a signal, and whether packets arrive intact. Guess: soon enough
+/// for people.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Where the program runs.
@@ -47,7 +49,7 @@ impl Xdp {
 }
 
 impl SteerArgs {
-    /// Spreads the flows of one card until a signal comes; gives what it did.
+    /// Spreads the flows of one card until a signal comes; returns a summary.
     pub(super) fn classify(&self, kernel: &dyn Kernel) -> Result<String, Failure> {
         let (nic, cpus) = self.card(kernel)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -92,7 +94,7 @@ impl SteerArgs {
         Ok(self.text(&comparison, render::compared))
     }
 
-    /// The one card that is named, whose packets nobody spreads yet, and the cpus for its flows.
+    /// The named card, which no program may spread yet, and the cpus for its flows.
     fn card(&self, kernel: &dyn Kernel) -> Result<(Nic, CpuSet), Failure> {
         let [name] = &self.nic[..] else { return Err(Failure::OneCard) };
         let network = read(self.root(), kernel)?;

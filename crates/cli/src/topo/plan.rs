@@ -1,14 +1,15 @@
-//! Which instances a server would have here: their cpus, memory, and the cards' queues that come to them.
+//! The planned instances of a server on this machine: cpus, memory, and the receive queues of cards
+//! whose interrupts come to these cpus.
 //!
-//! Leaves out the division, which is the topology crate's, and reading the cards, which is the steering crate's. Tested in
-//! `tests.rs`.
+//! Leaves out the division, which belongs to the topology crate, and reading the cards, which
+//! belongs to the steer crate. Tested in `tests.rs`.
 
 use serde::Serialize;
 use std::path::Path;
 use vermeil_steer::{Live, Nic, read};
 use vermeil_topology::{CpuSet, Instance, Machine};
 
-/// One instance as it would be.
+/// One planned instance.
 #[derive(Debug, Serialize)]
 pub(super) struct PlannedInstance {
     instance: usize,
@@ -25,12 +26,12 @@ struct PlannedQueue {
     queue: u32,
 }
 
-/// The cards of this machine; none where they cannot be read.
+/// The cards of this machine; empty where the cards cannot be read.
 pub(super) fn cards() -> Vec<Nic> {
     read(Path::new("/"), &Live).unwrap_or_default().nics
 }
 
-/// What these instances come to.
+/// The plan of these instances.
 pub(super) fn of(machine: &Machine, instances: &[Instance], cards: Vec<Nic>) -> Vec<PlannedInstance> {
     let memory = |instance: &Instance| {
         let nodes = machine.nodes().iter().filter(|node| instance.nodes.contains(&node.id));

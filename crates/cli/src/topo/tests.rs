@@ -1,4 +1,4 @@
-//! What `vermeil topo` draws and says, for machines that are described.
+//! Drawings and messages of `vermeil topo`, for described machines.
 
 use super::*;
 use crate::{Cli, Command};
