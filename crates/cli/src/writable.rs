@@ -18,14 +18,16 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), String> {
 
 fn try_to_write(path: &Path) -> io::Result<()> {
     let found = fs::metadata(path);
-    // A pipe would be waited for, and its reader see the end of what comes later.
+    // An open of a pipe would block, and the close would look like the end of the results to the
+    // reader.
     if found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Ok(());
     }
     let is_new = found.is_err();
     Output::append().open(path)?;
     if is_new {
-        // Left, it would be a result of nothing. If that is refused, it is overwritten.
+        // A leftover file would look like an empty result. If the removal fails, the run overwrites
+        // the file.
         let _left = Place::find(path).and_then(|place| place.remove());
     }
     Ok(())

@@ -6,7 +6,8 @@
 //! [`Preconditions::range_applies`] is `If-Range`. A weak tag of the server matches in weak
 //! comparison only. The whole table of cases is in `conditions/tests.rs`.
 //!
-//! [`Method::Get`]: crate::Method::Get [`Method::Head`]: crate::Method::Head
+//! [`Method::Get`]: crate::Method::Get
+//! [`Method::Head`]: crate::Method::Head
 
 use std::time::UNIX_EPOCH;
 

@@ -153,8 +153,8 @@ fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Ended> {
     // SAFETY: all zeroes is a value of either.
     let (mut info, mut used): (libc::siginfo_t, libc::rusage) = unsafe { mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // This bypasses the C library, because its `waitid` does not return the resource usage. SAFETY:
-    // both values are local and writable; the first stays zero when no child has ended.
+    // This bypasses the C library, because its `waitid` does not return the resource usage.
+    // SAFETY: both values are local and writable; the first stays zero when no child has ended.
     let (pid, status) = unsafe {
         libc::syscall(libc::SYS_waitid, which, id, &raw mut info, options, &raw mut used);
         (Pid::from_raw(info.si_pid())?, info.si_status())

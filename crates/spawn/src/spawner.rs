@@ -1,7 +1,7 @@
 //! The spawner's loop: takes requests, starts programs, reports their ends.
 //!
-//! The spawner has one thread and one epoll over the channels and the signal of children's ends. A
-//! descriptor for each process was tried and lost, because making, watching and closing the
+//! The spawner has one thread and one epoll over the channels and the signal of children's ends.
+//! The loop watches no descriptor for each process, because making, watching and closing such a
 //! descriptor takes a tenth of a start. When a program ends, the spawner kills its process group.
 //! When a channel is closed, the spawner kills the channel's programs. When all channels are
 //! closed, the server has gone, and the spawner ends.
@@ -183,7 +183,8 @@ impl<'k> Spawner<'k> {
         let now = Instant::now();
         let late = self.jobs.kill_late(now);
         let left = late.into_iter().chain(sweep).min()?.saturating_duration_since(now);
-        // Rounded up as epoll rounds, because otherwise the loop would spin until the deadline.
+        // One millisecond more than the time left, because the loop would otherwise spin until the
+        // deadline.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
     }
 

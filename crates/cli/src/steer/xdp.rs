@@ -94,7 +94,7 @@ impl SteerArgs {
         Ok(self.text(&comparison, render::compared))
     }
 
-    /// The named card, which no program may spread yet, and the cpus for its flows.
+    /// The named card, whose packets no program spreads yet, and the cpus for its flows.
     fn card(&self, kernel: &dyn Kernel) -> Result<(Nic, CpuSet), Failure> {
         let [name] = &self.nic[..] else { return Err(Failure::OneCard) };
         let network = read(self.root(), kernel)?;

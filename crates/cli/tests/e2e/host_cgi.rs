@@ -275,8 +275,8 @@ fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
     server.stops_clean();
 }
 
-/// Regression: the keeper of an instance may run only on that instance's cpus, but reads a
-/// configuration that names all cpus.
+/// The keeper of an instance may run only on that instance's cpus, but reads a configuration that
+/// names all cpus.
 fn programs_of_instances_follow_a_reload(io: Io) {
     let site = site();
     script(&site, "who", "echo $WHO");
