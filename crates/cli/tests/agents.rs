@@ -153,7 +153,7 @@ fn asked(log: &Path) -> HashMap<String, u64> {
     asked
 }
 
-/// Waits until the log says that `is_enough`.
+/// Waits until `is_enough` holds for the log.
 fn wait_for(log: &Path, is_enough: impl Fn(&HashMap<String, u64>) -> bool) -> HashMap<String, u64> {
     let began = Instant::now();
     loop {

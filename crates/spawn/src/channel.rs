@@ -108,7 +108,7 @@ impl fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// Takes over a socket on which a spawner has said that it serves.
+    /// Takes over a socket on which a spawner has announced itself.
     pub(crate) fn open(socket: OwnedFd) -> io::Result<Self> {
         let mut channel = Self {
             socket,

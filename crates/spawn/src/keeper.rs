@@ -61,7 +61,7 @@ const SPAWNER_NAME: &CStr = c"vermeil-spawn";
 pub(crate) const DEFINE: u8 = b'D';
 /// A channel comes with the message.
 pub(crate) const CHANNEL: u8 = b'C';
-/// Everything is said; the keeper must fork the spawner.
+/// The definitions are complete; the keeper must fork the spawner.
 pub(crate) const SERVE: u8 = b'S';
 /// While the spawner serves: read the profiles again.
 pub(crate) const REVISE: u8 = b'R';
@@ -323,13 +323,13 @@ fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Err
     }
 }
 
-/// Whether programs can be started as the profile says, by this process.
+/// Whether this process can start programs under the profile's settings.
 fn judge(profile: &Profile) -> Result<(), DefineError> {
     permitted(profile)?;
     Ready::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
 }
 
-/// Whether this process may start programs as the profile says.
+/// Whether this process may start programs under the profile's settings.
 fn permitted(profile: &Profile) -> Result<(), DefineError> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     let root = profile.root.clone();

@@ -119,7 +119,7 @@ impl Request {
         self
     }
 
-    /// Adds an argument behind the program's own name.
+    /// Adds an argument after the program's own name.
     pub fn argument(&mut self, argument: &[u8]) -> &mut Self {
         self.string(ARGUMENT, "an argument", &[argument])
     }

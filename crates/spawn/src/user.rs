@@ -78,15 +78,16 @@ pub fn user_name(uid: u32) -> String {
     let mut bytes = ENTRY_BYTES;
     loop {
         let mut strings = vec![0; bytes];
-        // SAFETY: all zeroes is a value of it.
+        // SAFETY: all zeroes is a valid value of the type.
         let mut entry: libc::passwd = unsafe { mem::zeroed() };
         let mut found = ptr::null_mut();
-        // SAFETY: everything that is written to is ours, of the length that is said.
+        // SAFETY: all buffers are local and writable, with the given length.
         let error =
             unsafe { libc::getpwuid_r(uid, &raw mut entry, strings.as_mut_ptr(), bytes, &raw mut found) };
         match error {
             0 if !found.is_null() => {
-                // SAFETY: the call has pointed it at a string in `strings`, which ends with a zero byte.
+                // SAFETY: the call has pointed the field at a string in `strings`, which ends with
+                // a zero byte.
                 return unsafe { CStr::from_ptr(entry.pw_name) }.to_string_lossy().into_owned();
             }
             libc::ERANGE if bytes < ENTRY_BYTES_MAX => bytes *= 2,
@@ -99,10 +100,11 @@ fn group_entry(name: &CStr) -> io::Result<Option<u32>> {
     let mut bytes = ENTRY_BYTES;
     loop {
         let mut strings = vec![0; bytes];
-        // SAFETY: all zeroes is a value of it.
+        // SAFETY: all zeroes is a valid value of the type.
         let mut entry: libc::group = unsafe { mem::zeroed() };
         let mut found = ptr::null_mut();
-        // SAFETY: the name ends with a zero byte, and the others are ours to be written to, of the length that is said.
+        // SAFETY: the name ends with a zero byte; all buffers are local and writable, with the
+        // given length.
         let error = unsafe {
             libc::getgrnam_r(name.as_ptr(), &raw mut entry, strings.as_mut_ptr(), bytes, &raw mut found)
         };
@@ -120,10 +122,11 @@ fn entry(name: &CStr) -> io::Result<Option<(u32, u32)>> {
     let mut bytes = ENTRY_BYTES;
     loop {
         let mut strings = vec![0; bytes];
-        // SAFETY: all zeroes is a value of it.
+        // SAFETY: all zeroes is a valid value of the type.
         let mut entry: libc::passwd = unsafe { mem::zeroed() };
         let mut found = ptr::null_mut();
-        // SAFETY: the name ends with a zero byte, and the others are ours to be written to, of the length that is said.
+        // SAFETY: the name ends with a zero byte; all buffers are local and writable, with the
+        // given length.
         let error = unsafe {
             libc::getpwnam_r(name.as_ptr(), &raw mut entry, strings.as_mut_ptr(), bytes, &raw mut found)
         };
@@ -141,7 +144,8 @@ fn groups(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
     let mut groups = vec![0; 64];
     loop {
         let mut count = i32::try_from(groups.len()).expect("at most 65,536");
-        // SAFETY: the name ends with a zero byte, and as many groups may be written as there is room for.
+        // SAFETY: the name ends with a zero byte; the call writes at most `count` groups, which
+        // have room.
         let listed = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
         let needed = usize::try_from(count).unwrap_or(0);
         if listed >= 0 {

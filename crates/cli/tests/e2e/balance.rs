@@ -15,7 +15,7 @@ on_both! {
     busy_polling_is_said_at_the_start,
 }
 
-/// Makes `count` connections from `cpu`, each with a request, and gives how many were answered.
+/// Makes `count` connections from `cpu`, each with a request, and returns the number of answers.
 fn answered_from(cpu: usize, server: &Server, count: usize) -> usize {
     let addr = server.addr();
     std::thread::scope(|scope| {

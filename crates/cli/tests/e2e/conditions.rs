@@ -62,7 +62,7 @@ fn if_none_match_knows_lists_weak_tags_and_the_asterisk(io: Io) {
             (&["If-None-Match: *"], 304),
             (&["If-None-Match: \"x\""], 200),
             (&["If-None-Match: \"x\", \"y\""], 200),
-            // The date is not looked at where there are tags.
+            // The date is ignored when there are tags.
             (&["If-None-Match: \"x\"", "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT"], 200),
             (&[&is, "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT"], 304),
         ];

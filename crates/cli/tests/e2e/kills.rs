@@ -32,7 +32,7 @@ on_both! {
     instances_are_killed_and_the_others_answer,
 }
 
-/// Says how many seconds each of these tests takes.
+/// The variable with the duration of each test, in seconds.
 const SECONDS: &str = "VERMEIL_KILL_SECONDS";
 
 /// From the moment that all is well again to the next kill, in milliseconds, at least and at most. Guess: some requests.
@@ -163,8 +163,9 @@ fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
     Some((site, server))
 }
 
-/// Clients ask while all of the `chosen` kinds is killed, for as long as was said, and until all is answered well again.
-/// Gives the answers, and how many requests lost their connection.
+/// Clients ask while processes of all `chosen` kinds are killed, for the configured time, and until
+/// all targets give good answers again. Returns the answers, and the number of requests that lost
+/// their connection.
 fn under_load(server: &Server, killed: &Killed, chosen: impl Fn(&str) -> bool) -> (Answers, u64) {
     let (stop, all) = (AtomicBool::new(false), Mutex::new((Answers::new(), 0)));
     let good: [AtomicU64; TARGETS.len()] = Default::default();
@@ -259,7 +260,7 @@ fn kill_for(time: Duration, server: u32, killed: &Killed, chosen: impl Fn(&str) 
 fn wait_until_well(good: &[AtomicU64]) {
     let now = || -> Vec<u64> { good.iter().map(|count| count.load(Ordering::Relaxed)).collect() };
     let (before, deadline) = (now(), Instant::now() + PATIENCE);
-    // Two, since the first may have been answered before.
+    // Two, because the first answer may be from before the recovery.
     while !now().iter().zip(&before).all(|(now, before)| *now >= before + 2) {
         assert!(Instant::now() < deadline, "not well again: {before:?} good answers before, {:?} now", now());
         thread::park_timeout(Duration::from_millis(5));

@@ -1,5 +1,6 @@
-//! Links that the server's user plants where the superuser writes: each path that the superuser opens or makes, with each kind
-//! of link. Says so and passes where the tests are not run by the superuser. The rule itself: `crates/io/src/output.rs`.
+//! Links that the server's user plants where the superuser writes: each path that the superuser
+//! opens or makes, with each kind of link. Where the tests do not run as the superuser, the tests
+//! report a skip and pass. The rule itself: `crates/io/src/output.rs`.
 
 use crate::support::{Io, Process, Server, Site, until, vermeil};
 use rustix::process::{Signal, geteuid};
@@ -50,7 +51,7 @@ impl World {
         Self { site }
     }
 
-    /// Plants a link; gives the path that the superuser is told to write to.
+    /// Plants a link; returns the path that the superuser will write to.
     fn plant(&self, trick: Trick) -> PathBuf {
         let at = |name: &str| self.site.outside(name);
         let link = |target: &str, name: &str| {

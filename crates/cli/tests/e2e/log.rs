@@ -13,7 +13,7 @@ on_usual!(
     refused_request_keeps_its_fields,
 );
 
-/// The part of a line behind the time; checks the rest.
+/// The part of a line after the time; checks the rest.
 #[track_caller]
 fn without_time(line: &str) -> &str {
     let rest = line.strip_prefix("127.0.0.1 - - [").unwrap_or_else(|| panic!("{line:?}"));

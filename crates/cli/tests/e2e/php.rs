@@ -35,7 +35,7 @@ fn installed(name: &str) -> Option<PathBuf> {
     files.filter(is_it).max()
 }
 
-/// Whether there is a php-fpm; says so if there is none.
+/// Whether there is a php-fpm; reports a skip if there is none.
 pub(crate) fn is_installed() -> bool {
     let is_there = installed("php-fpm").is_some();
     if !is_there {

@@ -51,7 +51,7 @@ fn target_is_judged_before_method(io: Io) {
         {
             assert_eq!(client.request(method, target, &[]).status, status, "{method} {target}");
         }
-        // Conditions come behind both.
+        // Conditions are checked after the target and the method.
         let refused = client.request("POST", target, &["If-Match: \"x\""]);
         assert_eq!(refused.status, written, "{target}");
     }
@@ -91,7 +91,7 @@ fn later_minor_version_is_answered_as_1_1(io: Io) {
     server.stops_clean();
 }
 
-/// The second piece was not looked at before the header timeout.
+/// Regression: the server did not read the second piece before the header timeout.
 fn bad_method_is_refused_in_two_pieces(io: Io) {
     let (_site, server) = served(io, &["--header-timeout", "1h"]);
     for (first, second) in [("GJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ", "\0"), ("GET /aaaaaaaaaaaaaaaaaaaaa", "\u{7}")]

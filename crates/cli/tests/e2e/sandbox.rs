@@ -105,7 +105,8 @@ fn reload_opens_log_and_address_from_inside(io: Io) {
     let log = site.outside("second.log");
     let has_line = || fs::read_to_string(&log).unwrap_or_default().contains("GET / ").then_some(());
     until("the new log has the request", has_line);
-    // Rotation: the file is opened anew, in a folder that the server itself may not write to.
+    // Rotation: the file is opened again, in a folder that the server itself may not write
+    // to.
     fs::rename(&log, site.outside("second.log.1")).unwrap();
     server.signal(rustix::process::Signal::USR1);
     until("the rotated log is there", || {

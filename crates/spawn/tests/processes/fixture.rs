@@ -63,7 +63,7 @@ pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Says that a case cannot be shown on this machine.
+/// Reports that a case cannot run on this machine.
 pub(crate) fn skip(why: &str) {
     println!("SKIPPED: {why}");
 }

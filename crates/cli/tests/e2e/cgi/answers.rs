@@ -1,4 +1,5 @@
-//! Answers of programs that are mended, told or refused, and clients that close their sending side.
+//! Answers of programs that are corrected, reported or refused, and clients that close their
+//! sending side.
 
 use super::{get, mode, read, script, serve, site};
 use crate::support::{Content, End, Io, on_both};

@@ -185,7 +185,7 @@ fn classes_of_cores(pid: u32) -> Vec<String> {
     cores.filter_map(class).collect()
 }
 
-/// Reads records up to the end of a stream; gives the request's number.
+/// Reads records up to the end of a stream; returns the request's number.
 fn read_until(from: &mut UnixStream, stream: u8) -> io::Result<[u8; 2]> {
     loop {
         let mut header = [0; 8];

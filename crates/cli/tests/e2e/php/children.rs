@@ -67,7 +67,7 @@ fn code_is_compiled_once(io: Io) {
     });
 }
 
-/// The last number in milliseconds before `behind`, which stands in a line of the status.
+/// The last number in milliseconds before the text `behind` in a line of the status.
 fn ms_before(text: &str, behind: &str) -> Option<f64> {
     let (before, _) = text.split_once(behind)?;
     before.rsplit_once(' ')?.1.parse().ok()

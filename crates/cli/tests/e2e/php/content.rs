@@ -40,7 +40,7 @@ fn ten_megabytes_are_posted(io: Io) {
     let length = format!("Content-Length: {}", content.len());
     let (_, back) = whole(&mut server.client(), "POST", "/back.php", &[&length], &content);
     assert!(back == content, "it comes back as it went");
-    // The same in chunks: PHP is told a length that the client did not say.
+    // The same in chunks: PHP gets a length that the client did not send.
     let mut client = server.client();
     client.ask("POST", "/sum.php", &["Transfer-Encoding: chunked"]);
     for chunk in content.chunks(65_537) {

@@ -30,7 +30,7 @@ fn host(name: &str, php: &str) -> String {
     format!("[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\nphp = {php}\n")
 }
 
-/// Says so if the program is missing.
+/// Reports a skip if the program is missing.
 fn is_there(program: &str) -> bool {
     let is_there = installed(program).is_some();
     if !is_there {

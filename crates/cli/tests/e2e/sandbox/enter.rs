@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes below the thread's stack that the thread may be using.
 const STACK_BYTES_USED: u64 = 4096;
 
-/// A system call; a text stands for its address.
+/// A system call; a text argument is passed by its address.
 #[derive(Debug)]
 pub(super) struct Attempt {
     number: u64,

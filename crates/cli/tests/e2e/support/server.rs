@@ -30,7 +30,7 @@ impl Io {
         if Self::uring_refusal().is_none() { Self::Uring } else { Self::Epoll }
     }
 
-    /// Runs `test`, or says loudly that this machine refuses io_uring.
+    /// Runs `test`, or reports that this machine refuses io_uring.
     pub(crate) fn if_there(self, test: impl FnOnce(Self)) {
         match Self::uring_refusal() {
             None => test(self),

@@ -26,7 +26,7 @@ impl Site {
         self.around.path().join("site")
     }
 
-    /// Beside the folder served.
+    /// A path beside the served folder.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.around.path().join(name)
     }
@@ -68,7 +68,8 @@ impl Site {
         symlink(target, self.path(name)).expect("a link");
     }
 
-    /// Gives a file the time of modification of RFC 9110's examples, Sun, 06 Nov 1994 08:49:37 GMT.
+    /// Sets a file's time of modification to the date of RFC 9110's examples, Sun, 06 Nov 1994
+    /// 08:49:37 GMT.
     pub(crate) fn age(&self, name: &str) {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         fs::File::options()

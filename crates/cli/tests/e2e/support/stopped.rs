@@ -32,7 +32,7 @@ sys.stdin.read()
 ptrace(17)
 ";
 
-/// A stopped thread; goes on when this is dropped.
+/// A stopped thread, which continues when this is dropped.
 pub(crate) struct Stopped {
     stopper: Child,
     words: BufReader<ChildStdout>,
