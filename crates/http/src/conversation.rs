@@ -50,7 +50,7 @@ use progress::Place;
 #[derive(Clone, Debug)]
 pub struct Conversation {
     state: State,
-    /// Whether the connection goes on after the present request.
+    /// Whether the connection continues after the present request.
     goes_on: bool,
     requests: u32,
 }

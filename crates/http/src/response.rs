@@ -139,7 +139,7 @@ impl<'a> HeadWriter<'a> {
         Self { out }
     }
 
-    /// Goes on with a head whose status line and some of whose field lines stand at the end of `out`.
+    /// Continues a head whose status line and first field lines are at the end of `out`.
     #[inline]
     pub fn resume(out: &'a mut Vec<u8>) -> Self {
         Self { out }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::scan;
 
-/// Reads a body that arrives in `pieces`; gives the content and the bytes consumed, or `None` if more is
-/// needed.
+/// Reads a body that arrives in `pieces`; returns the content and the bytes consumed, or `None` if
+/// more is needed.
 fn read<'a>(
     framing: Framing,
     pieces: impl IntoIterator<Item = &'a [u8]>,

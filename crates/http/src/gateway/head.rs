@@ -283,7 +283,7 @@ fn split(line: &[u8], is_first: bool) -> Result<Option<Field<'_>>, BadHead> {
         return Err(BadHead::StatusLine);
     }
     let colon = line.iter().position(|&byte| byte == b':').ok_or(BadHead::FieldName)?;
-    // White space before the colon is harmless here: the line is written anew.
+    // White space before the colon is harmless here, because the server writes a new line.
     let name = scan::trim(&line[..colon]);
     let is_word = !name.is_empty() && name.iter().all(|&byte| byte > b' ' && byte != 0x7f);
     match is_word {

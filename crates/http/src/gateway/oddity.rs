@@ -1,7 +1,7 @@
 //! Parts of a program's head that do not reach the client although the answer does: the content of
 //! a notice in the log.
 //!
-//! The rules are the table of docs/cgi.md, "What of an answer is mended, told, refused". Each rule
+//! The rules are the table of docs/cgi.md, "Repaired, reported and refused answers". Each rule
 //! is tested in `gateway/tests/heads.rs`.
 
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum Oddity {
     /// A field about a connection that the client does not have with the program, or for another
     /// server than this.
     NotForClients(Vec<u8>),
-    /// A field that can be there once stands there twice, with two values: the last counts.
+    /// A repeated field that may occur only once, with two values: the last counts.
     Repeated(&'static str),
     /// `Content-Length` that is no number.
     Length(Vec<u8>),

@@ -97,7 +97,7 @@ struct FieldLine<'a> {
     len: usize,
 }
 
-/// The field line at the start of `buf`; `None` if the empty line that ends the head stands there.
+/// The field line at the start of `buf`; `None` at the empty line that ends the head.
 #[inline]
 fn field_line(buf: &[u8]) -> Result<Option<FieldLine<'_>>, Stop> {
     let name_len = scan::token_len(buf);

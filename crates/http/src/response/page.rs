@@ -32,7 +32,7 @@ pub struct ErrorPage<'a> {
 }
 
 impl ErrorPage<'_> {
-    /// Appends the response; gives the bytes of content sent.
+    /// Appends the response; returns the bytes of content sent.
     pub fn write(&self, out: &mut Vec<u8>) -> u64 {
         let page = self.html();
         HeadWriter::new(out, self.status)
