@@ -1,8 +1,8 @@
 //! Parts of a program's head that do not reach the client although the answer does: the content of
 //! a notice in the log.
 //!
-//! The rules are the table of docs/cgi.md, "Repaired, reported and refused answers". Each rule
-//! is tested in `gateway/tests/heads.rs`.
+//! The rules are in docs/cgi.md, "Repaired, reported and refused answers". Each rule is tested in
+//! `gateway/tests/heads.rs`.
 
 use std::fmt;
 
