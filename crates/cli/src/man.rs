@@ -1,4 +1,5 @@
-//! The man pages, from the definitions of the commands: `vermeil(1)`, and one page for each command.
+//! The man pages, from the definitions of the commands: `vermeil(1)`, and one page for each
+//! command.
 //!
 //! Tested in `tests.rs`: every option is on its page, and every exit code.
 

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Agents of a test, and the addresses of all, from the block reserved for tests of network devices (RFC 2544).
+/// Agents of a test, and the addresses of all, from the block reserved for tests of network devices
+/// (RFC 2544).
 const AGENTS: usize = 3;
 const SERVER: &str = "198.18.7.1";
 /// Longest wait for an event that happens by itself.

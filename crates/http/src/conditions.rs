@@ -142,8 +142,8 @@ struct ListedTag<'a> {
     weak: bool,
 }
 
-/// Takes the next entity tag off a list (RFC 9110 §8.8.3). Commas may stand inside the quotes, quotes may
-/// not.
+/// Takes the next entity tag off a list (RFC 9110 §8.8.3). Commas may stand inside the quotes,
+/// quotes may not.
 fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
     while let [b' ' | b'\t' | b',', after @ ..] = *rest {
         *rest = after;

@@ -43,12 +43,13 @@ pub const RANGES_MAX: usize = 16;
 /// The bounds on one connection's input. Defaults are the constants of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest request line in bytes, without its line end; beyond: 414. See [`REQUEST_LINE_BYTES`].
+    /// Longest request line in bytes, without its line end; beyond: 414. See
+    /// [`REQUEST_LINE_BYTES`].
     pub request_line_bytes: usize,
     /// Most field lines; beyond: 431. See [`HEADER_COUNT`].
     pub header_count: usize,
-    /// Longest head in bytes, empty lines before the request included; beyond: 431. A receive buffer of this
-    /// size always makes progress. See [`HEADER_BYTES`].
+    /// Longest head in bytes, empty lines before the request included; beyond: 431. A receive
+    /// buffer of this size always makes progress. See [`HEADER_BYTES`].
     pub header_bytes: usize,
     /// Most bytes of content; beyond: 413. See [`BODY_BYTES`].
     pub body_bytes: u64,

@@ -1,8 +1,8 @@
 //! Which of the available content codings a client wants most (RFC 9110 §12.5.3).
 //!
-//! The highest weight wins; at equal weights Brotli before Zstandard before gzip before none, the order of
-//! the sizes that sidecar files have. No answer is ever refused for its coding: without an acceptable one,
-//! the identity is sent, as §12.5.3 allows. Cases: `negotiate/tests.rs`.
+//! The highest weight wins; at equal weights Brotli before Zstandard before gzip before none, the
+//! order of the sizes that sidecar files have. No answer is ever refused for its coding: without an
+//! acceptable one, the identity is sent, as §12.5.3 allows. Cases: `negotiate/tests.rs`.
 
 use crate::request::List;
 use crate::scan;
@@ -110,8 +110,8 @@ struct Weights {
 }
 
 impl Weights {
-    /// Reads a list of codings with weights. Of a coding named twice the last weight counts; an element with
-    /// a malformed weight counts as not there.
+    /// Reads a list of codings with weights. Of a coding named twice the last weight counts; an
+    /// element with a malformed weight counts as not there.
     fn parse(list: List<'_>) -> Self {
         let mut weights = Self::default();
         for element in list.lines().flat_map(scan::list) {
@@ -129,8 +129,8 @@ impl Weights {
         weights
     }
 
-    /// An unnamed coding is not wanted; an unnamed identity is acceptable, but less than any coding that is
-    /// wanted.
+    /// An unnamed coding is not wanted; an unnamed identity is acceptable, but less than any coding
+    /// that is wanted.
     fn of(&self, coding: Choice) -> u16 {
         self.named[coding as usize].or(self.any).unwrap_or(0)
     }

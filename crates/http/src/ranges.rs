@@ -53,9 +53,9 @@ pub enum Ranges {
     Unsatisfiable,
 }
 
-/// Reads the value of `Range` for a representation of `size` bytes; of more than `ranges_max` ranges nothing
-/// is obeyed. An empty representation is always sent whole: a client that adds `Range` to everything should
-/// not see an error. The field has a meaning with `GET` only.
+/// Reads the value of `Range` for a representation of `size` bytes; of more than `ranges_max`
+/// ranges nothing is obeyed. An empty representation is always sent whole: a client that adds
+/// `Range` to everything should not see an error. The field has a meaning with `GET` only.
 pub fn parse(header: &[u8], size: u64, ranges_max: usize) -> Ranges {
     let Some(specs) = strip_unit(header) else { return Ranges::Whole };
     if size == 0 {

@@ -19,7 +19,8 @@ pub enum Rejection {
     Method,
     /// A request target with a control byte, a space or a fragment, or none at all.
     Target,
-    /// A target in a form that the method does not allow, or a URI of a scheme other than http and https.
+    /// A target in a form that the method does not allow, or a URI of a scheme other than http and
+    /// https.
     TargetForm,
     /// The request line is longer than the limit.
     RequestLineTooLong,

@@ -154,7 +154,8 @@ pub struct Target<'a> {
     /// The whole target, as received. Bytes beyond ASCII mean the same as their escapes:
     /// [`path::escaped`](crate::path::escaped).
     pub raw: &'a [u8],
-    /// The path, still percent-encoded. Starts with `/` in origin and absolute form, is empty in the others.
+    /// The path, still percent-encoded. Starts with `/` in origin and absolute form, is empty in
+    /// the others.
     pub path: &'a [u8],
     /// The query after the first `?`, if there is a `?`.
     pub query: Option<&'a [u8]>,

@@ -74,7 +74,8 @@ pub(crate) fn is_ip_literal(byte: u8) -> bool {
     CLASS[byte as usize] & IP_LITERAL != 0
 }
 
-/// Whether `byte` may stand in a field value or a quoted string: everything but control bytes, with the tab.
+/// Whether `byte` may stand in a field value or a quoted string: everything but control bytes, with
+/// the tab.
 pub(crate) fn is_text(byte: u8) -> bool {
     (byte >= 0x20 && byte != 0x7f) || byte == b'\t'
 }
@@ -154,7 +155,8 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The elements of a comma-separated list without quoted strings, trimmed; empty elements are given too.
+/// The elements of a comma-separated list without quoted strings, trimmed; empty elements are given
+/// too.
 pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(trim)
 }

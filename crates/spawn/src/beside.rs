@@ -86,7 +86,8 @@ impl Beside {
         self.wait();
     }
 
-    /// Waits for the end of the process. To be called when this process's end of the socket is closed.
+    /// Waits for the end of the process. To be called when this process's end of the socket is
+    /// closed.
     pub fn wait(self) {
         // Another wait of this process may have come first.
         let _ = rustix::io::retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty()));

@@ -169,7 +169,8 @@ impl Channel {
         Ok(job)
     }
 
-    /// Kills a program's process group. A request that was not sent is withdrawn; a program that has ended is left alone.
+    /// Kills a program's process group. A request that was not sent is withdrawn; a program that
+    /// has ended is left alone.
     pub fn kill(&mut self, job: JobId) {
         if let Some(place) = self.waiting.iter().position(|waiting| waiting.job == job) {
             if self.waiting[place].stdio.is_some() {

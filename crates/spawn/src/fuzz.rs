@@ -1,4 +1,5 @@
-//! Messages between a server and the keeper and spawner, read from any bytes: for the fuzz targets (`fuzz/targets`).
+//! Messages between a server and the keeper and spawner, read from any bytes: for the fuzz targets
+//! (`fuzz/targets`).
 
 use crate::{
     keeper::Verdict,

@@ -20,7 +20,8 @@ const STANDARD_DESCRIPTORS: u32 = 3;
 const SIGNAL_MAX: c_int = 64;
 /// Bytes of the kernel's set of signals.
 const SIGNAL_SET_BYTES: usize = 8;
-/// Words of the kernel's `struct sigaction`: handler, flags, restorer, mask. All zeroes is the default.
+/// Words of the kernel's `struct sigaction`: handler, flags, restorer, mask. All zeroes is the
+/// default.
 const KERNEL_SIGACTION_WORDS: usize = 4;
 
 /// Which of two processes this is.

@@ -17,7 +17,8 @@ pub struct ProfileId(pub(crate) u32);
 pub struct Profile {
     /// The folder below which programs stand, absolute.
     pub root: PathBuf,
-    /// Programs elsewhere that may be started too, absolute, such as interpreters. Named by their position.
+    /// Programs elsewhere that may be started too, absolute, such as interpreters. Named by their
+    /// position.
     pub listed: Vec<PathBuf>,
     /// The user that programs run as. Without an identity programs run as the spawner's user, which
     /// is refused to the superuser.

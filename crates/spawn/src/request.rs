@@ -15,9 +15,10 @@ use std::{
     time::Duration,
 };
 
-/// Bytes of a request, arguments and environment included. A message of this kind of socket must fit the sender's
-/// buffer, by default 212,992 bytes with the kernel's own overhead (`net.core.wmem_default`); and the longest single
-/// string that Linux passes to a program is 131,072 bytes.
+/// Bytes of a request, arguments and environment included. A message of this kind of socket must
+/// fit the sender's buffer, by default 212,992 bytes with the kernel's own overhead
+/// (`net.core.wmem_default`); and the longest single string that Linux passes to a program is
+/// 131,072 bytes.
 pub const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
 const REQUEST: u8 = 1;

@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// Descriptors of one message. A request for a program has three; the kernel allows 253 (`SCM_MAX_FD`).
+/// Descriptors of one message. A request for a program has three; the kernel allows 253
+/// (`SCM_MAX_FD`).
 pub const DESCRIPTORS_MAX: usize = 64;
 
 /// Two ends that do not block and that no program inherits.

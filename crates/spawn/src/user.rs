@@ -73,7 +73,8 @@ impl Identity {
     }
 }
 
-/// The name of the user with this number, or the number itself if the database has no name: for messages.
+/// The name of the user with this number, or the number itself if the database has no name: for
+/// messages.
 pub fn user_name(uid: u32) -> String {
     let mut bytes = ENTRY_BYTES;
     loop {

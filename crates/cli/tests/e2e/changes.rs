@@ -86,7 +86,8 @@ fn what_is_created_deleted_and_moved_is_noticed(io: Io) {
 
 const LARGE: usize = 20 << 20;
 
-/// A client that has received the start of a large file and no more: the rest does not fit into the buffers between.
+/// A client that has received the start of a large file and no more: the rest does not fit into the
+/// buffers between.
 fn amid_download(server: &Server) -> Client {
     let mut client = server.narrow_client();
     client.ask("GET", "/large.bin", &[]);

@@ -42,7 +42,8 @@ fn script(site: &Site, name: &str, lines: &str) {
     mode(&site.path(&name), 0o755);
 }
 
-/// A server with a host for each of these texts, named `a` and `b`, whose programs are below `/cgi-bin/`.
+/// A server with a host for each of these texts, named `a` and `b`, whose programs are below
+/// `/cgi-bin/`.
 fn serve(io: Io, site: &Site, hosts: &[&str]) -> Server {
     Server::configured(io, site, &configuration(hosts))
 }

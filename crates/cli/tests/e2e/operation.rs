@@ -161,7 +161,8 @@ fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
                     }
                 }
                 Err(end) => {
-                    // Connections that the kernel completed when the listener had been closed: no byte of an answer.
+                    // Connections that the kernel completed when the listener had been closed: no
+                    // byte of an answer.
                     assert!(client.received().is_empty(), "an answer was cut: {end:?}");
                     assert!(load.stopping.load(Ordering::Acquire), "{end:?} before it was told to stop");
                     assert!(client.answers() == 0, "{end:?} instead of an answer on a connection in use");
@@ -219,7 +220,8 @@ fn a_download_is_finished_before_it_stops(io: Io) {
     client.ends_silently();
 }
 
-/// The answer has been handed to the kernel in part only, and nothing else is to be done on the connection.
+/// The answer has been handed to the kernel in part only, and nothing else is to be done on the
+/// connection.
 fn an_answer_that_is_still_on_its_way_is_no_idle_connection(io: Io) {
     let (site, content) = large_site(8 << 20);
     let server = Server::start(io, &site, &["--cache-file-bytes", "16M"]);

@@ -1,4 +1,5 @@
-//! Another configuration while the server runs: taken as a whole or refused as a whole, and no connection is closed.
+//! Another configuration while the server runs: taken as a whole or refused as a whole, and no
+//! connection is closed.
 
 use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
 use rustix::process::Signal;

@@ -159,7 +159,8 @@ fn assert_confined(process: &Process, site: &Site, pids: &[u32]) {
     }
 }
 
-/// A thread can make no file, start no program, load no program into the kernel and signal no other process.
+/// A thread can make no file, start no program, load no program into the kernel and signal no other
+/// process.
 #[track_caller]
 fn assert_refused(thread: u32, name: &str, file: &Path) {
     for (attempt, expected) in enter::attempts(file) {

@@ -12,8 +12,8 @@ use super::{BadHead, Oddity};
 use crate::response::Status;
 use crate::scan;
 
-/// Longest head, in bytes. PHP programs with many cookies have heads beyond 8 KiB, the buffer at which other servers
-/// stop.
+/// Longest head, in bytes. PHP programs with many cookies have heads beyond 8 KiB, the buffer at
+/// which other servers stop.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
 /// Most fields in a head. Guess: twice the default limit for a client, because each cookie takes a
@@ -274,7 +274,8 @@ fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
 /// Name and value of a field line.
 type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// Name and value of a line. `None` if the text before the colon is a single word that is not a field name.
+/// Name and value of a line. `None` if the text before the colon is a single word that is not a
+/// field name.
 fn split(line: &[u8], is_first: bool) -> Result<Option<Field<'_>>, BadHead> {
     if line.starts_with(b" ") || line.starts_with(b"\t") {
         return Err(BadHead::LineFolding);

@@ -56,7 +56,8 @@ impl From<SocketAddr> for End {
 }
 
 impl Link {
-    /// The connection between `local`, our end, and `remote`, the client's, secured as `scheme` says.
+    /// The connection between `local`, our end, and `remote`, the client's, secured as `scheme`
+    /// says.
     pub fn new(local: SocketAddr, remote: SocketAddr, scheme: Scheme) -> Self {
         let name = match local.ip().to_canonical() {
             IpAddr::V4(v4) => v4.to_string(),
@@ -88,8 +89,8 @@ pub struct Invocation<'a> {
     pub script: Script<'a>,
     /// The connection of the request.
     pub link: &'a Link,
-    /// Bytes of the content that the program will get; nothing if the request has none. Content that came in chunks
-    /// must have been counted before: programs read by length.
+    /// Bytes of the content that the program will get; nothing if the request has none. Content
+    /// that came in chunks must have been counted before: programs read by length.
     pub content_length: Option<u64>,
     /// Name and version of this server.
     pub software: &'a str,

@@ -1,8 +1,9 @@
-//! The syntax of `Host` and of authorities: a host and an optional port (RFC 9110 §7.2, RFC 3986 §3.2.2).
+//! The syntax of `Host` and of authorities: a host and an optional port (RFC 9110 §7.2, RFC 3986
+//! §3.2.2).
 //!
-//! Stricter than the grammar in four points, each an old way to make two programs see two hosts: no empty
-//! host, no comma, no user information, and a port is a number of at most 65,535 (or nothing after the colon,
-//! as the grammar allows).
+//! Stricter than the grammar in four points, each an old way to make two programs see two hosts: no
+//! empty host, no comma, no user information, and a port is a number of at most 65,535 (or nothing
+//! after the colon, as the grammar allows).
 
 use crate::scan;
 
@@ -17,8 +18,8 @@ pub(super) fn check_with_port(value: &[u8]) -> bool {
     split(value).is_some_and(|port| port.is_some_and(|digits| !digits.is_empty()))
 }
 
-/// `None` if `value` is not a host with an optional port; else the digits after the colon, if there is a
-/// colon.
+/// `None` if `value` is not a host with an optional port; else the digits after the colon, if there
+/// is a colon.
 #[inline]
 fn split(value: &[u8]) -> Option<Option<&[u8]>> {
     let host_len = match value {
@@ -32,7 +33,8 @@ fn split(value: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// Bytes of the registered name or IPv4 address that `value` starts with, unless empty or with a bad escape.
+/// Bytes of the registered name or IPv4 address that `value` starts with, unless empty or with a
+/// bad escape.
 #[inline]
 fn reg_name_len(value: &[u8]) -> Option<usize> {
     let mut at = 0;

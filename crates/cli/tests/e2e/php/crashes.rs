@@ -37,7 +37,8 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Kills the pool's processes again and again under load: each request is answered, some with 502 or 503.
+/// Kills the pool's processes again and again under load: each request is answered, some with 502
+/// or 503.
 fn crash(server: &Server, kill: impl Fn(u32)) {
     let (stop, answered, good) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -18,7 +18,8 @@ const CLIENTS: usize = 40;
 /// Requests that wait for the single child: four seconds of work.
 const WAITING: usize = 20;
 
-/// Looks whether a connection went elsewhere, in less time than that: the status takes a fifth of a second.
+/// Looks whether a connection went elsewhere, in less time than that: the status takes a fifth of a
+/// second.
 const LOOKS: usize = 10;
 
 /// The pause between two looks.

@@ -118,7 +118,8 @@ fn one_child_serves_clients_of_all_cores(io: Io) {
     let site = site();
     write(&site, "x.php", "echo 'x';");
     let Some(server) = serve(io, &site, &["--php-children", "1"]) else { return };
-    // Enough connections that every core has some; each core keeps the connection to PHP after a request.
+    // Enough connections that every core has some; each core keeps the connection to PHP after a
+    // request.
     let mut clients: Vec<_> = (0..16).map(|_| server.client()).collect();
     for _ in 0..10 {
         for client in &mut clients {

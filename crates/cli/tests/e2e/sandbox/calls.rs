@@ -69,7 +69,8 @@ type Run = fn(Io, &Path);
 const RUNS: [(&str, Run); 3] =
     [("programs", serve_programs), ("folder", serve_folder), ("instances", serve_instances)];
 
-/// The command before the server's: the tracer is no parent of the server, so signals go to the server.
+/// The command before the server's: the tracer is no parent of the server, so signals go to the
+/// server.
 fn strace(folder: &Path) -> Vec<String> {
     let output = folder.join("t").to_str().unwrap().to_owned();
     ["strace", "-D", "-ff", "-s", "0", "-o", &output].map(str::to_owned).to_vec()

@@ -1,4 +1,5 @@
-//! The binary as a process: started on a free port, listened to, stopped, and killed when a test fails.
+//! The binary as a process: started on a free port, listened to, stopped, and killed when a test
+//! fails.
 
 use super::{Client, PATIENCE, Site, until, until_or};
 use rustix::process::{Pid, Signal, kill_process};

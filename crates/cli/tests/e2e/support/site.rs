@@ -80,7 +80,8 @@ impl Site {
     }
 }
 
-/// `len` bytes that differ from place to place and from `seed` to `seed`: any shift or mixture shows.
+/// `len` bytes that differ from place to place and from `seed` to `seed`: any shift or mixture
+/// shows.
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
