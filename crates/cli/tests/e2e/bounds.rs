@@ -162,7 +162,7 @@ fn beyond_the_bound_connections_wait(io: Io) {
     goes_on(&server);
 }
 
-/// Connections that clients kept for later filled the server for a minute.
+/// Regression: idle connections of clients filled the server for a minute.
 fn at_the_bound_idle_connections_give_way(io: Io) {
     let site = Site::new();
     let server = Server::start(io, &site, &["--cores", "1", "--connections-max", "2"]);

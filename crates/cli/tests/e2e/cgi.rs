@@ -272,8 +272,8 @@ fn contents_arrive(io: Io) {
     assert_eq!(get(&mut client, "/index.html").status, 200);
 }
 
-/// The body's timeout did not concern programs: a client could be silent for 30 s, and for ever
-/// with a byte before that.
+/// Regression: the body timeout did not apply to programs. A client could be silent for 30 s, and
+/// for ever after one more byte before that.
 fn contents_that_do_not_come_are_408(io: Io) {
     let site = site();
     script(&site, "cgi-bin/echo", "echo Content-Type: x/y; echo; cat");
@@ -576,8 +576,8 @@ fn a_host_has_its_bounds(io: Io) {
     server.stops_clean();
 }
 
-/// The place of a program that was not started was never given back: after as many as may run,
-/// nothing ran any more.
+/// Regression: a program that failed to start never gave its place back. After as many failures as
+/// there are places, no program started.
 fn programs_that_are_refused_take_no_place(io: Io) {
     let site = site();
     script(&site, "cgi-bin/hello", "echo Content-Type: text/plain; echo; echo hello");

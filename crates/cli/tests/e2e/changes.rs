@@ -86,8 +86,8 @@ fn what_is_created_deleted_and_moved_is_noticed(io: Io) {
 
 const LARGE: usize = 20 << 20;
 
-/// A client that has received the start of a large file and no more: the rest does not fit into the
-/// buffers between.
+/// A client that has received only the start of a large file, because the rest does not fit into
+/// the buffers between.
 fn amid_download(server: &Server) -> Client {
     let mut client = server.narrow_client();
     client.ask("GET", "/large.bin", &[]);
@@ -147,7 +147,8 @@ fn a_file_replaced_while_sent_is_sent_as_it_was(io: Io) {
     server.stops_clean();
 }
 
-/// The queue of a socket referred to pages of the file, which went on changing after the look.
+/// Regression: the queue of a socket referred to pages of the file, which still changed after the
+/// check.
 fn complete_answer_is_one_state_of_the_file(io: Io) {
     type Change = fn(&std::path::Path);
     let changes: [(&str, Change); 3] = [

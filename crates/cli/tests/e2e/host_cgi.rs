@@ -289,7 +289,7 @@ fn programs_of_instances_follow_a_reload(io: Io) {
     let server = Server::configured(io, &site, &text("first"));
     assert_eq!(of(&server, "a", "who"), "first\n");
     reload(&server, &site, io, &text("second"), "vermeil: reloaded: ");
-    // Which instance is asked, the kernel's hash decides.
+    // The kernel's hash chooses the instance.
     for _ in 0..20 {
         assert_eq!(of(&server, "a", "who"), "second\n");
     }

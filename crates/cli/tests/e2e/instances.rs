@@ -20,7 +20,8 @@ on_usual!(
     a_command_line_is_enough,
 );
 
-/// Which instance a connection comes to, the kernel's hash decides: among forty, both have some.
+/// The kernel's hash chooses the instance of a connection: with forty connections, both instances
+/// get some.
 const CLIENTS: usize = 40;
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";

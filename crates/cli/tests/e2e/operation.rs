@@ -161,8 +161,8 @@ fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
                     }
                 }
                 Err(end) => {
-                    // Connections that the kernel completed when the listener had been closed: no
-                    // byte of an answer.
+                    // The kernel completed this connection after the listener was closed, so there
+                    // is no byte of an answer.
                     assert!(client.received().is_empty(), "an answer was cut: {end:?}");
                     assert!(load.stopping.load(Ordering::Acquire), "{end:?} before it was told to stop");
                     assert!(client.answers() == 0, "{end:?} instead of an answer on a connection in use");
@@ -220,8 +220,7 @@ fn a_download_is_finished_before_it_stops(io: Io) {
     client.ends_silently();
 }
 
-/// The answer has been handed to the kernel in part only, and nothing else is to be done on the
-/// connection.
+/// Only a part of the answer is in the kernel, and the connection has no other work.
 fn an_answer_that_is_still_on_its_way_is_no_idle_connection(io: Io) {
     let (site, content) = large_site(8 << 20);
     let server = Server::start(io, &site, &["--cache-file-bytes", "16M"]);

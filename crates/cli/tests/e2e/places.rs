@@ -109,7 +109,7 @@ fn client_bound_refuses_with_503(io: Io) {
     server.stops_clean();
 }
 
-/// Slow bodies of 64 KiB each ended a server with little memory.
+/// Regression: slow bodies of 64 KiB each ended a server with little memory.
 fn body_without_memory_is_spooled(io: Io) {
     let site = Site::new();
     let args = [echo(&site), vec!["--body-memory-bytes", "0"]].concat();

@@ -30,7 +30,7 @@ fn status(addr: SocketAddr, host: &str, target: &str) -> u16 {
     client.read(Content::Follows).status
 }
 
-/// Any client could read the status by naming the host of the monitors.
+/// Regression: any client could read the status by naming the host of the monitors.
 fn bound_host_answers_at_its_listener_only(io: Io) {
     let site = Site::new();
     site.write("only-public", b"x");

@@ -76,7 +76,7 @@ fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
     all_good(&namespace.load(&url, &["-n", "400"]).output().expect("it runs"));
 }
 
-/// Packets that had no room in their cpu's queue were in no count.
+/// Regression: no counter had the packets without room in their cpu's queue.
 #[test]
 fn what_no_cpu_takes_up_is_counted() {
     /// More than may wait.

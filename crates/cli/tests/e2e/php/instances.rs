@@ -12,14 +12,15 @@ on_usual! {
     new_connections_go_where_less_waits_for_php,
 }
 
-/// Which instance a connection comes to, the kernel's hash decides: among forty, both have some.
+/// The kernel's hash chooses the instance of a connection: with forty connections, both instances
+/// get some.
 const CLIENTS: usize = 40;
 
 /// Requests that wait for the single child: four seconds of work.
 const WAITING: usize = 20;
 
-/// Looks whether a connection went elsewhere, in less time than that: the status takes a fifth of a
-/// second.
+/// The number of checks for a connection on the other instance. All checks take less than that
+/// time, because a status takes a fifth of a second.
 const LOOKS: usize = 10;
 
 /// The pause between two looks.

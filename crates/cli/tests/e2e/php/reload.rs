@@ -107,8 +107,8 @@ fn goes(pid: &str) {
     until("it has ended", || is_gone(pid).then_some(()));
 }
 
-/// Stops the server, which must have answered everything. Requests may have been repeated: children
-/// end after so many.
+/// Stops the server, which must have answered all requests. Some requests may have been repeated,
+/// because children end after a number of requests.
 #[track_caller]
 fn loses_nothing(server: &Server) {
     server.stops_clean();
@@ -262,8 +262,8 @@ fn every_instance_has_the_new_pools(io: Io) {
     let two = format!("{one}{}", host("b", &format!("{{ {second}children = 1 }}")));
     let server = Server::configured(io, &site, &one);
     reload(&server, &site, io, &two, TAKEN);
-    // Which instance a connection comes to, the kernel's hash decides: among twenty, both have
-    // some.
+    // The kernel's hash chooses the instance of a connection: with twenty connections, both
+    // instances get some.
     (0..20).for_each(|_| assert_eq!(of(&server, "b", "/who.php"), uid.to_string()));
     let bad = two.replace("children = 1", "user = \"no-such-user\"");
     reload(&server, &site, io, &bad, REFUSED);
