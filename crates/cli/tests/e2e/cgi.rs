@@ -273,7 +273,7 @@ fn contents_arrive(io: Io) {
 }
 
 /// Regression: the body timeout did not apply to programs. A client could be silent for 30 s, and
-/// for ever after one more byte before that.
+/// for ever if the client sent a single byte before that.
 fn contents_that_do_not_come_are_408(io: Io) {
     let site = site();
     script(&site, "cgi-bin/echo", "echo Content-Type: x/y; echo; cat");
