@@ -165,7 +165,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 
 /// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
 /// the bug, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 30] = [
+const CANARIES: [(&str, Checker, &str); 31] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
@@ -192,6 +192,7 @@ const CANARIES: [(&str, Checker, &str); 30] = [
         Checker::Loom,
         "model::handover::a_color_that_is_stolen_runs_everything_once_and_in_order",
     ),
+    ("end-duty-without-fence", Checker::Loom, "model::lookout::watcher_that_runs_misses_no_token"),
     ("look-for-wish-before-lock", Checker::Loom, "model::handover::a_color_that_waits_is_placed_at_once"),
     ("take-wish-in-two-steps", Checker::Loom, "model::handover::the_last_wish_counts"),
     ("ask-for-end-before-lock", Checker::Loom, "model::handover::nothing_is_left_in_a_queue_after_the_end"),

@@ -36,6 +36,8 @@ pub(crate) enum Bug {
     BeginSearchWithoutFence,
     /// The searcher's last look has no fence before it.
     EndSearchWithoutFence,
+    /// The last look of a core that gives up the duty to watch has no fence before it.
+    EndDutyWithoutFence,
     /// The ring's owner overwrites a record that a reader may be reading, without a fence.
     OverwriteWithoutFence,
     /// A thief sets a color's core after releasing the victim's lock. An entry queued in between
@@ -91,6 +93,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "goes-unseen" => Bug::GoesUnseen,
             "begin-search-without-fence" => Bug::BeginSearchWithoutFence,
             "end-search-without-fence" => Bug::EndSearchWithoutFence,
+            "end-duty-without-fence" => Bug::EndDutyWithoutFence,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             "move-after-lock" => Bug::MoveAfterLock,
             "queue-entry-without-look" => Bug::QueueEntryWithoutLook,

@@ -61,6 +61,8 @@ pub(crate) struct Core {
     /// Another thread has woken the core, and since then the core has neither run an event nor
     /// searched.
     pub(crate) called: Cell<bool>,
+    /// The core has slept, and has run no event since.
+    pub(crate) slept: Cell<bool>,
     /// Failed searches since the last success.
     pub(crate) looked_in_vain: Cell<u32>,
     pub(crate) haul: RefCell<Haul<About>>,
@@ -170,6 +172,7 @@ impl Core {
             needs_slot: Cell::new(None),
             hop: RefCell::default(),
             called: Cell::new(false),
+            slept: Cell::new(false),
             looked_in_vain: Cell::new(0),
             haul: RefCell::new(Haul::new(index.0, HAUL_MAX)),
             succession: Cell::default(),
@@ -254,6 +257,7 @@ impl Core {
                         // cores may search.
                         self.shared.lookout(self.index).end_search();
                     }
+                    self.pass_duty_on();
                     turn.ran(self.run_colors(batch, left));
                     if self.expired.take() {
                         turn.expire();
@@ -310,6 +314,7 @@ impl Core {
         let woke_ns = self.shared.clock.now_ns();
         self.count_idle(woke_ns.saturating_sub(slept_ns));
         self.end_watch();
+        self.slept.set(true);
         self.shared.asleep.fetch_sub(1, Ordering::Relaxed);
         if let Some(called_ns) = mine.parking.awake(sleep) {
             self.called.set(true);

@@ -39,6 +39,8 @@ impl Core {
         // searching: look once more.
         let found = found || self.anything_stealable() && self.visit_all();
         if found {
+            // The stolen color may run for long.
+            self.end_duty();
             self.call_another();
         }
         self.looked_in_vain.set(if found { 0 } else { self.looked_in_vain.get().saturating_add(1) });
@@ -71,7 +73,20 @@ impl Core {
         if let Some(thief) = self.shared.nearest_asleep(self.index, |_| true)
             && (self.anything_stealable() || self.anything_unwatched())
         {
-            self.shared.wake_thief(thief, None);
+            self.shared.wake_thief((self.index, thief), |_| true, None);
+        }
+    }
+
+    /// The core runs work now. Returns whether the core had the duty to watch the busy cores.
+    fn end_duty(&self) -> bool {
+        self.slept.take() && self.shared.lookout(self.index).end_duty(self.index.0)
+    }
+
+    /// The core runs work of its own, although it may have the duty to watch the busy cores: wakes
+    /// another core if there is anything to watch.
+    pub(crate) fn pass_duty_on(&self) {
+        if self.end_duty() {
+            self.call_another();
         }
     }
 

@@ -8,20 +8,41 @@ use std::sync::atomic::Ordering;
 use vermeil_sched::{Candidate, CoreIndex, Distance, HandlerIndex, Hint, Stealing, WATCH_NS};
 
 impl Shared {
-    /// Wakes a sleeping core to search for work, unless another core of its node searches already.
-    /// `handler`: the handler of the work, if known.
-    pub(crate) fn wake_thief(&self, thief: CoreIndex, handler: Option<HandlerIndex>) {
+    /// Wakes a sleeping core to search for work: `thief`, or if `thief` has woken by itself
+    /// meanwhile, the next sleeping neighbour of core `of` that satisfies `fits`. Wakes no core if a
+    /// core of the node searches already. `handler`: the handler of the work, if known.
+    pub(crate) fn wake_thief(
+        &self,
+        (of, thief): (CoreIndex, CoreIndex),
+        fits: impl Fn(CoreIndex) -> bool,
+        handler: Option<HandlerIndex>,
+    ) {
+        let mut sleeping = self.layout.neighbours(of).iter().copied().skip_while(|&core| core != thief);
+        let is_done = sleeping.any(|core| {
+            self.core(core.0).parking.is_asleep() && fits(core) && self.wake_to_search(core, handler)
+        });
+        if !is_done {
+            self.lookout(thief).take_back_duty();
+        }
+    }
+
+    /// Wakes `thief` to search, unless a core of its node searches already. False if the core has
+    /// woken by itself, so that it may run its own work first.
+    fn wake_to_search(&self, thief: CoreIndex, handler: Option<HandlerIndex>) -> bool {
         let lookout = self.lookout(thief);
         if !lookout.begin_search() {
-            return;
+            return true;
         }
-        if self.core(thief.0).parking.must_wake(|| self.clock.now_ns()) {
+        // Before the call, because the core must know its duty when it wakes.
+        lookout.give_duty(thief.0);
+        let wakes = self.core(thief.0).parking.must_wake(|| self.clock.now_ns());
+        if wakes {
             self.count_thief(handler);
             self.core(thief.0).unpark();
         } else {
-            // The core has woken by itself meanwhile, and need not search.
             lookout.end_search();
         }
+        wakes
     }
 
     /// The nearest neighbour of core `of` that sleeps and satisfies `fits`.
@@ -51,7 +72,8 @@ impl Shared {
         let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
         if wakes || self.needs_sentinel((owner, &hint), thief, now_ns) {
-            self.wake_thief(thief, Some(color.about.handler()));
+            let fits = |core| self.may_go(color, core);
+            self.wake_thief((owner, thief), fits, Some(color.about.handler()));
         }
     }
 
@@ -62,13 +84,13 @@ impl Shared {
             && let Some(watcher) = self.nearest_asleep(owner, |_| true)
             && self.needs_sentinel((owner, &self.hint(owner)), watcher, self.clock.now_ns())
         {
-            self.wake_thief(watcher, None);
+            self.wake_thief((owner, watcher), |_| true, None);
         }
     }
 
     /// Whether `watcher` must be woken to watch `owner`: a color that is not yet worth a steal
     /// waits behind a running event, and no core would notice a long wait. At most one call per
-    /// watch and node.
+    /// watch and node, while the called core has the duty to watch.
     fn needs_sentinel(&self, (owner, hint): (CoreIndex, &Hint), watcher: CoreIndex, now_ns: u64) -> bool {
         self.stealing == Stealing::Learned
             && hint.running_since_ns.is_some()

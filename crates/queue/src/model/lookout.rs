@@ -93,6 +93,43 @@ fn who_finds_a_search_begun_is_found_by_it() {
     });
 }
 
+/// The watcher is woken for work of its own, while a producer queues a token and asks for a watcher.
+#[test]
+fn watcher_that_runs_misses_no_token() {
+    loom::model(|| {
+        const WATCHER: u32 = 0;
+        let machine = Machine::new();
+        assert!(machine.lookout.calls_watcher(100, 10));
+        assert!(machine.lookout.begin_watch(WATCHER));
+        let poster = machine.clone();
+        let thread = thread::spawn(move || {
+            let token = color().push(Event::once(Nothing)).expect("the color is new");
+            poster.ready.with(|tokens| tokens.push_back(token));
+            !poster.lookout.is_watched() && poster.lookout.calls_watcher(101, 10)
+        });
+        machine.lookout.end_watch(WATCHER);
+        assert!(machine.lookout.end_duty(WATCHER));
+        let found = machine.look();
+        let called = thread.join().unwrap();
+        assert!(found == 1 || called, "a token waits, and no core will look");
+        machine.look();
+    });
+}
+
+#[test]
+fn calls_are_limited_while_a_core_has_the_duty() {
+    loom::model(|| {
+        let lookout = Lookout::default();
+        assert!(lookout.calls_watcher(100, 10));
+        lookout.give_duty(1);
+        assert!(!lookout.calls_watcher(101, 10));
+        assert!(!lookout.end_duty(0), "core 1 has the duty");
+        assert!(!lookout.calls_watcher(102, 10));
+        assert!(lookout.end_duty(1));
+        assert!(lookout.calls_watcher(103, 10));
+    });
+}
+
 #[test]
 fn one_is_woken_at_a_time_and_one_watches() {
     loom::model(|| {
@@ -102,6 +139,8 @@ fn one_is_woken_at_a_time_and_one_watches() {
                 let machine = machine.clone();
                 thread::spawn(move || {
                     machine.post();
+                    // The call comes from a core without the duty.
+                    machine.lookout.give_duty(core);
                     (machine.lookout.begin_watch(core), machine.lookout.calls_watcher(100, 10))
                 })
             })

@@ -223,6 +223,27 @@ fn tasks_and_their_timers_follow_their_color() {
     }
 }
 
+/// Regression: the core that watched was woken for a task of its own, which spawned a child and
+/// blocked. No further core was called to watch, because the last call was recent.
+#[test]
+fn idle_core_takes_child_of_blocked_task() {
+    for _ in 0..20 {
+        let runtime = super::runtime();
+        let handle = runtime.handle();
+        for _ in 0..4 {
+            let spawner = handle.clone();
+            let parent = handle.spawn(async move {
+                let (tells, told) = std::sync::mpsc::channel();
+                drop(spawner.spawn(async move { tells.send(core_index()) }));
+                // Blocks the core.
+                told.recv_timeout(PATIENCE).is_ok_and(|child| child != core_index())
+            });
+            assert_eq!(parent.wait(), Ok(true), "another core runs the child");
+        }
+        runtime.shutdown(PATIENCE);
+    }
+}
+
 /// A color that a single other core calls, and no further core, moves to that core, although the
 /// color's own core does not sleep.
 #[test]

@@ -13,6 +13,8 @@ pub(super) struct Lookout {
     /// The sleeping core that watches the busy ones.
     pub(super) sentinel: Option<CoreIndex>,
     called_ns: u64,
+    /// The core that was called last or watched last and has run nothing since.
+    pub(super) duty: Option<CoreIndex>,
 }
 
 impl Lookout {
@@ -23,11 +25,16 @@ impl Lookout {
     }
 
     fn calls_watcher(&mut self, at_ns: u64) -> bool {
-        let due = at_ns.saturating_sub(self.called_ns) > WATCH_NS;
+        let due = self.duty.is_none() || at_ns.saturating_sub(self.called_ns) > WATCH_NS;
         if due {
             self.called_ns = at_ns;
         }
         due
+    }
+
+    /// Core `core` runs work now. Whether the core had the duty to watch.
+    pub(super) fn end_duty(&mut self, core: CoreIndex) -> bool {
+        self.duty.take_if(|duty| *duty == core).is_some()
     }
 }
 
@@ -63,6 +70,7 @@ impl<W: Watch> World<W> {
     pub(super) fn wake_thief(&mut self, thief: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         let lookout = self.lookout_mut(thief);
         if !std::mem::replace(&mut lookout.is_searching, true) {
+            lookout.duty = Some(thief);
             self.wake(thief, by, at_ns);
         }
     }

@@ -360,6 +360,7 @@ impl<W: Watch> World<W> {
         let lookout = self.lookout_mut(core);
         if lookout.sentinel == Some(core) {
             lookout.sentinel = None;
+            lookout.duty = Some(core);
         }
         self.watch.note(Note::Unparked { at_ns, core });
     }

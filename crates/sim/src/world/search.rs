@@ -31,6 +31,7 @@ impl<W: Watch> World<W> {
         state.counts.search_ns += *at_ns - began_ns;
         if found {
             state.looked_in_vain = 0;
+            self.lookout_mut(thief).end_duty(thief);
             self.call_another(thief, at_ns);
         } else {
             if stealing.lingers(state.looked_in_vain) && !others_search {
@@ -43,7 +44,7 @@ impl<W: Watch> World<W> {
 
     /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
     /// finds something; and one that watches, if this one did.
-    fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
+    pub(super) fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
         if !self.anything_stealable(by) && !self.anything_unwatched(by) {
             return;
         }
@@ -329,7 +330,8 @@ impl<W: Watch> World<W> {
         };
         // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
         if let Some(due_ns) = soonest.or(self.lookout(core).called_for_ns(asleep_ns)) {
-            self.lookout_mut(core).sentinel = Some(core);
+            let lookout = self.lookout_mut(core);
+            (lookout.sentinel, lookout.duty) = (Some(core), Some(core));
             self.go_on(core, asleep_ns + due_ns);
         }
     }

@@ -33,6 +33,9 @@ impl<W: Watch> World<W> {
             // Perhaps it was woken as a thief, and does not search now: others may be.
             let has_work = self.core(core).ready.has_work();
             self.lookout_mut(core).is_searching &= !has_work;
+            if has_work && self.lookout_mut(core).end_duty(core) {
+                self.call_another(core, &mut at_ns);
+            }
         }
         if let Some(running) = self.core(core).running.take() {
             self.busy.remove(core);
