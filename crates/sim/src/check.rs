@@ -1,11 +1,14 @@
 //! The invariants, checked from outside while a world runs.
 //!
-//! A [`Checker`] sees only what a world tells its watchers and keeps its own books: which events wait on each color, who
-//! runs what, who sleeps. It knows nothing of queues, tokens or policies, so it cannot share their mistakes. What can only
-//! be seen from inside (tokens against queues, sums of worth, placements) is compared in `world/audit.rs`. Names are those
-//! of the runtime's list of invariants: I1 exclusion, I3 order within a color, I4 causality (which follows: an event is posted
-//! after whatever caused it was), I5 conservation, I6 no lost wake-up, I10 nothing that runs is stolen, I13 who sleeps
-//! does not run. Tested below on made-up notes, and by every run of the swarm.
+//! A [`Checker`] sees only a world's notes and keeps separate books: the events that wait on each
+//! color, the running events, the sleeping cores. Because the checker knows nothing of queues,
+//! tokens or policies, a fault there cannot also be a fault here. `world/audit.rs` compares facts
+//! that only the world sees: tokens against queues, sums of worth, placements.
+//!
+//! The names are those of the runtime's list of invariants: I1 exclusion, I3 order within a color,
+//! I4 causality, I5 conservation, I6 no lost wake-up, I10 no steal of a running color, I13 a
+//! sleeping core does not run. I4 follows from the other checks, because each event is posted after
+//! its cause. Tested below on invented notes, and by every run of the swarm.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,14 +17,14 @@ use vermeil_sched::CoreIndex;
 use crate::results::Results;
 use crate::watch::{Note, Watch};
 
-/// A rule that was broken.
+/// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: "I1" to "I20".
+    /// The invariant: "I1" to "I20".
     pub invariant: &'static str,
-    /// When, in virtual time.
+    /// Virtual time of the violation.
     pub at_ns: u64,
-    /// What happened.
+    /// Description of the violation.
     pub what: String,
 }
 
@@ -31,14 +34,14 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// What is known of a color.
+/// The books about a color.
 #[derive(Debug, Default)]
 struct Known {
     waiting: VecDeque<u64>,
     running: Option<(CoreIndex, u64)>,
 }
 
-/// The books.
+/// Checks the invariants.
 #[derive(Debug, Default)]
 pub struct Checker {
     colors: BTreeMap<u64, Known>,
@@ -51,8 +54,8 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// The first rule that was broken, with what the run came to: everything posted must have run or be queued, and a
-    /// run that was let finish must have finished.
+    /// The first violation, including the checks at the end of a run. Every posted event must have
+    /// run, be running or be queued. A run that was allowed to finish must have finished.
     pub fn verdict(mut self, results: &Results) -> Option<Violation> {
         let waiting: u64 = self.colors.values().map(|color| color.waiting.len() as u64).sum();
         let running = self.cores.len() as u64;
@@ -101,7 +104,7 @@ impl Checker {
         self.cores.remove(&core);
         let Some(known) = self.colors.get_mut(&color) else { return };
         let running = known.running.take();
-        // Colors come and go: what is over must not be kept.
+        // Finished colors are not kept, because a run makes many short-lived colors.
         if known.waiting.is_empty() {
             self.colors.remove(&color);
         }

@@ -1,7 +1,7 @@
 //! The production scheduler on virtual cores, caches, nodes and links, under a virtual clock.
 //!
-//! One seed and one description give one run, the same everywhere. Nothing here starts a thread, opens a file or reads a
-//! clock.
+//! A seed and a description always give the same run, on every computer. Nothing here starts a
+//! thread, opens a file or reads a clock.
 
 mod machine;
 mod memory;

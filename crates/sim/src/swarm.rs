@@ -1,7 +1,8 @@
-//! Runs drawn from seeds: each seed is a machine, a workload, a policy, knobs and faults.
+//! Runs drawn from seeds: each seed gives a machine, a workload, a policy, knobs and faults.
 //!
-//! A seed that breaks a rule is a case to replay; a case can be made smaller while it still breaks the same rule. Owns the
-//! drawing and the shrinking. The rules are `check.rs`'s. Runs 200 seeds in `swarm/tests.rs`.
+//! A seed that breaks a rule is a case to replay. A case can be made smaller while it still breaks
+//! the same rule. Owns the drawing and the shrinking; the rules are in `check.rs`. `swarm/tests.rs`
+//! runs 200 seeds.
 
 mod draw;
 #[cfg(test)]
@@ -16,7 +17,7 @@ use crate::results::Results;
 use crate::workload::{Program, WorkloadSpec};
 use crate::world::simulate_watched;
 
-/// Every so many seeds are run twice, to compare their hashes.
+/// Every eighth seed runs twice, and the hashes must be equal.
 const TWICE_EVERY: u64 = 8;
 
 /// The values that a seed draws.
@@ -26,7 +27,7 @@ pub struct Case {
     pub seed: u64,
     /// A shipped machine.
     pub machine: &'static str,
-    /// Which of its cores.
+    /// The cores of the machine that take part.
     pub cores: Vec<CoreIndex>,
     /// The program and its load.
     pub workload: WorkloadSpec,
@@ -34,12 +35,12 @@ pub struct Case {
     pub options: Options,
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The first rule that was broken.
+    /// The first violation.
     pub violation: Option<Violation>,
-    /// Events run.
+    /// Number of events that ran.
     pub events: u64,
     /// The trace hash.
     pub hash: u64,
@@ -51,7 +52,7 @@ impl Case {
         draw::case(seed)
     }
 
-    /// Runs it under the checkers.
+    /// Runs the case under the checker.
     pub fn run(&self) -> Outcome {
         let first = self.run_once();
         if self.seed.is_multiple_of(TWICE_EVERY) && first.violation.is_none() {
@@ -71,8 +72,8 @@ impl Case {
                 let (events, hash) = (results.steps, results.hash);
                 Outcome { violation: checker.verdict(&results), events, hash }
             }
-            // Drawn cases are valid. A smaller case may be invalid, and then breaks this rule and
-            // no other.
+            // A drawn case is valid. A smaller case may be invalid; it then breaks the rule "draw",
+            // which is never the rule that is looked for.
             Err(error) => {
                 let violation = Violation { invariant: "draw", at_ns: 0, what: error.to_string() };
                 Outcome { violation: Some(violation), events: 0, hash: 0 }
@@ -99,7 +100,7 @@ impl Case {
         }
     }
 
-    /// Cases with one thing less.
+    /// Cases with one part less.
     fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         let mut with = |change: &dyn Fn(&mut Self)| {
@@ -147,7 +148,7 @@ impl Case {
     }
 }
 
-/// Takes a handler out, with every way to it.
+/// Removes a handler, and every transition to the handler.
 fn remove_handler(workload: &mut WorkloadSpec, index: usize) {
     let name = workload.handler.remove(index).name;
     for handler in &mut workload.handler {
@@ -156,7 +157,7 @@ fn remove_handler(workload: &mut WorkloadSpec, index: usize) {
     }
 }
 
-/// Takes an object out, with every touch of it and every color it gives.
+/// Removes an object, every touch of the object, and every color that comes from the object.
 fn remove_object(workload: &mut WorkloadSpec, index: usize) {
     let name = workload.object.remove(index).name;
     for handler in &mut workload.handler {

@@ -1,92 +1,92 @@
-//! What happens in a world, told to whoever watches: checkers, recorders, the trace hash.
+//! Notes about a world's steps, for watchers: checkers, recorders, the trace hash.
 //!
-//! Watchers stand outside: they see notes and cannot change anything. Owns the notes. A world whose watcher is `()` pays
-//! nothing for them.
+//! A watcher sees notes and cannot change anything. A world whose watcher is `()` pays nothing for
+//! notes. Owns the notes.
 
 use vermeil_sched::CoreIndex;
 
-/// One thing that happened. Times are nanoseconds of virtual time, events are numbered from 1 in the order of their
-/// posting, colors by numbers that are never used again.
+/// A step of a world. Times are nanoseconds of virtual time. Events are numbered from 1 in the
+/// order of posting. The number of a color is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// An event was posted.
     Posted {
-        /// When.
+        /// Time of the post.
         at_ns: u64,
-        /// Its number.
+        /// Number of the event.
         event: u64,
-        /// Its color.
+        /// Number of the event's color.
         color: u64,
-        /// Its handler, by position.
+        /// Position of the event's handler.
         handler: u16,
     },
     /// A core began to run an event.
     Started {
-        /// When.
+        /// Time of the start.
         at_ns: u64,
-        /// Where.
+        /// The core.
         core: CoreIndex,
-        /// Its number.
+        /// Number of the event.
         event: u64,
-        /// Its color.
+        /// Number of the event's color.
         color: u64,
-        /// Its handler, by position.
+        /// Position of the event's handler.
         handler: u16,
     },
-    /// The event has run.
+    /// An event has run.
     Finished {
-        /// When.
+        /// Time of the end.
         at_ns: u64,
-        /// Where.
+        /// The core.
         core: CoreIndex,
-        /// Its number.
+        /// Number of the event.
         event: u64,
-        /// Its color.
+        /// Number of the event's color.
         color: u64,
     },
-    /// A core took a color from another.
+    /// A core took a color from another core.
     Stole {
-        /// When the thief began to look.
+        /// Time at which the thief began to search.
         at_ns: u64,
-        /// When it had the color.
+        /// Time at which the thief had the color.
         until_ns: u64,
-        /// Who took.
+        /// The core that took the color.
         thief: CoreIndex,
-        /// From whom.
+        /// The core that lost the color.
         victim: CoreIndex,
-        /// What.
+        /// Number of the color.
         color: u64,
     },
     /// A placement moved a color.
     Moved {
-        /// When.
+        /// Time of the move.
         at_ns: u64,
-        /// From here.
+        /// The core before.
         from: CoreIndex,
-        /// To there.
+        /// The core after.
         to: CoreIndex,
-        /// What.
+        /// Number of the color.
         color: u64,
     },
     /// A core went to sleep.
     Parked {
-        /// When.
+        /// Time at which the core began to park.
         at_ns: u64,
-        /// Which.
+        /// The core.
         core: CoreIndex,
     },
     /// A sleeping core runs again.
     Unparked {
-        /// When.
+        /// Time at which the core is awake.
         at_ns: u64,
-        /// Which.
+        /// The core.
         core: CoreIndex,
     },
 }
 
-/// Somebody who is told.
+/// A receiver of notes.
 pub trait Watch {
-    /// Something happened.
+    /// Takes a note.
     fn note(&mut self, note: Note);
 }
 

@@ -1,23 +1,23 @@
 //! One virtual core: its current activity, its queues, and its counts so far.
 //!
-//! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint and the
-//! sampler are the scheduler's own types.
+//! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the
+//! turn, the hint and the sampler are types of `vermeil_sched`.
 
 use std::cell::Cell;
 
 use vermeil_sched::{After, CoreIndex, Distance, Hint, Ready, Sampler, Succession, Turn};
 
-/// How much a new activation weighs in the mean that a core publishes, as in the runtime: one part in so many.
+/// Weight of an activation in the mean that a core publishes, as in the runtime: one sixteenth.
 const MEAN_WEIGHT: u64 = 16;
 
-/// What a core does.
+/// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Runs, searches or is between two events: its next step is on the clock.
+    /// Runs, searches or is between two events. The core's next step is on the clock.
     Awake,
-    /// Sleeps since some time; a wake-up before it slept is noticed at once.
+    /// Sleeps, or is about to sleep. A wake-up before `asleep_ns` is noticed without delay.
     Parked {
-        /// When it will be (or has been) asleep.
+        /// When the core is asleep; may be in the future.
         asleep_ns: u64,
     },
 }
@@ -29,13 +29,14 @@ pub(crate) struct Running {
     pub(crate) color: u32,
     pub(crate) started_ns: u64,
     pub(crate) ends_ns: u64,
-    /// How far the color has come since its last event.
+    /// Distance of the color's move since its last event; `None` without a move.
     pub(crate) cold: Option<Distance>,
     /// Requests found by a polling handler.
     pub(crate) found: u32,
 }
 
-/// A lock, as a time from which it is free. Whoever asks gets the next slot: first come, first served.
+/// A lock, as the time from which the lock is free. Callers get the lock in the order in which they
+/// ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lock {
     pub(crate) free_ns: u64,
@@ -49,23 +50,24 @@ pub(crate) struct Core {
     pub(crate) phase: Phase,
     pub(crate) running: Option<Running>,
     pub(crate) activation_started_ns: u64,
-    /// What the running activation was expected to take.
+    /// Expected time of the running activation.
     pub(crate) activation_expected_ns: u64,
     /// The running activation's events are timed.
     pub(crate) is_timed: bool,
-    /// Events the running color may still run before others, and those of them that were queued when the activation began.
+    /// Events that the running color may still run before other colors run, and the part of them
+    /// that was queued when the activation began.
     pub(crate) batch_left: usize,
     pub(crate) queued_left: usize,
-    /// The color that ran last, by number, and what the next event runs after.
+    /// Number of the color that ran last, and the predecessor of the next event.
     pub(crate) ran_last: u64,
     pub(crate) after: After,
-    /// When the running color would have gone first, had it not stayed.
+    /// When the running color would have left, had the color not stayed.
     pub(crate) stays_since_ns: Option<u64>,
-    /// The activation that comes is timed in any case.
+    /// The next activation is timed in any case.
     pub(crate) times_next: bool,
-    /// When it looked at its I/O last.
+    /// When the core polled its I/O last.
     pub(crate) looked_ns: u64,
-    /// The turn has lasted long enough.
+    /// The turn has lasted long enough; the core must poll.
     pub(crate) expired: bool,
     pub(crate) ready: Ready<u32>,
     /// Entries in a queue of order `Events`.
@@ -74,29 +76,31 @@ pub(crate) struct Core {
     pub(crate) waiting_events: u64,
     pub(crate) turn: Turn,
     pub(crate) sampler: Sampler,
-    /// What the activation that runs has woken here, if it is to follow.
+    /// Whether a color that the running activation has woken on this core follows the activation;
+    /// the color.
     pub(crate) succession: Succession,
     pub(crate) kept: Option<u32>,
-    /// What holds back those that wait, as a moving mean, for the hint; and what did since a color was taken from the queue, with
-    /// whether any of it was timed.
+    /// How long an activation and its successors hold back waiting colors, as a moving mean, for
+    /// the hint. And the sum since a color was last taken from the queue, with whether a part of
+    /// that sum was timed.
     pub(crate) activation_ns: u64,
     held_back: (u64, bool),
-    /// What others see when hints are stale.
+    /// The hint that other cores see if hints are stale, and when it was made.
     pub(crate) published: Cell<(u64, Hint)>,
-    /// Interrupts to be paid for.
+    /// Time of interrupts that the core has yet to pay.
     pub(crate) debt_ns: u64,
-    /// Has just been woken.
+    /// The core has just been woken.
     pub(crate) woken: bool,
     pub(crate) last_handler: u16,
-    /// Searches since one found something.
+    /// Failed searches since the last success.
     pub(crate) looked_in_vain: u32,
-    /// Until when it looks on before it sleeps.
+    /// When the core stops searching and sleeps.
     pub(crate) lingers_until_ns: u64,
-    /// Since when it has found nothing to do.
+    /// Since when the core has found no work.
     pub(crate) idle_since_ns: Option<u64>,
     pub(crate) speed_percent: u32,
     pub(crate) paused_until_ns: u64,
-    /// Taken away from the machine.
+    /// A fault has removed the core from the machine.
     pub(crate) is_gone: bool,
     pub(crate) wakes: u64,
     pub(crate) counts: CoreCounts,
@@ -143,12 +147,12 @@ impl Core {
         }
     }
 
-    /// Whether the machine still has it.
+    /// Whether the machine still has the core.
     pub(crate) fn is_there(&self) -> bool {
         !self.is_gone
     }
 
-    /// What the core says about itself.
+    /// The core's present hint.
     pub(crate) fn hint(&self) -> Hint {
         let (waiting, stealable) = Self::queued(&self.ready);
         Hint {
@@ -160,12 +164,12 @@ impl Core {
         }
     }
 
-    /// Colors that wait in a core's queue, and those of them that a thief may take.
+    /// Number of colors in a core's queue, and of those that a thief may take.
     pub(crate) fn queued(ready: &Ready<u32>) -> (u32, u32) {
         (ready.len().max(usize::from(ready.has_work())) as u32, ready.stealable() as u32)
     }
 
-    /// An activation has ended.
+    /// Adds the time of an activation that has ended.
     pub(crate) fn observe_activation(&mut self, now_ns: u64) {
         let took_ns = match self.is_timed {
             true => now_ns.saturating_sub(self.activation_started_ns),
@@ -175,7 +179,8 @@ impl Core {
         self.held_back = (sum_ns + took_ns, was_timed || self.is_timed);
     }
 
-    /// What was taken from the queue has run, and all that followed it; or goes on and holds nobody back.
+    /// Publishes the time of a color from the queue and all its successors. Also called when a
+    /// color goes on while no color waits.
     pub(crate) fn publish_time(&mut self) {
         if let (took_ns, true) = std::mem::take(&mut self.held_back) {
             self.activation_ns = (self.activation_ns * (MEAN_WEIGHT - 1) + took_ns) / MEAN_WEIGHT;
@@ -183,35 +188,36 @@ impl Core {
     }
 }
 
-/// What a core has done since counting began. Times in nanoseconds.
+/// Counts of a core since counting began. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct CoreCounts {
     /// Events run.
     pub events: u64,
-    /// Running handlers.
+    /// Time in handlers.
     pub busy_ns: u64,
-    /// Of that, base cycles without waiting for memory.
+    /// The part of `busy_ns` that is base cycles, without waits for memory.
     pub base_ns: u64,
-    /// Looking for work, successfully or not.
+    /// Time in searches, successful or not.
     pub search_ns: u64,
-    /// Waiting for locks.
+    /// Time spent waiting for locks.
     pub lock_ns: u64,
-    /// Asleep, and going there.
+    /// Time asleep, and on the way to sleep.
     pub idle_ns: u64,
-    /// Colors taken from others.
+    /// Colors taken from other cores.
     pub steals: u64,
-    /// Time that took, the search included.
+    /// Time of the steals, including the search.
     pub steal_ns: u64,
     /// Run time of the events that were queued when their color was stolen.
     pub stolen_work_ns: u64,
-    /// Searches that found nothing.
+    /// Searches that found no work.
     pub vain_searches: u64,
-    /// Times it went to sleep.
+    /// Number of times the core went to sleep.
     pub parks: u64,
-    /// Times it woke a core.
+    /// Number of times the core woke another core.
     pub wakes: u64,
-    /// Events that ran on another core than their color's last.
+    /// Events that ran on another core than the color's last event.
     pub cold_runs: u64,
-    /// Cache lines of queues, locks and colors that came from beyond the core's caches, in thousandths.
+    /// Cache lines of queues, locks and colors that came from outside the core's caches, in
+    /// thousandths.
     pub runtime_lines_milli: u64,
 }

@@ -1,6 +1,7 @@
-//! What goes wrong, on purpose.
+//! The faults that a run injects.
 //!
-//! Owns when and how; the rest of the world does not know that it is being tested, except for reading a few numbers.
+//! Owns the time and the effect of each fault. The rest of the world only reads a few numbers, and
+//! does not know that faults exist.
 
 use vermeil_sched::{CoreIndex, Order};
 
@@ -12,7 +13,7 @@ use crate::random::{Purpose, Stream};
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
-    /// Sets what holds from the start, and puts what comes later on the clock.
+    /// Sets the faults that hold from the start, and puts the later faults on the clock.
     pub(super) fn begin_faults(&mut self) {
         for (index, fault) in self.options.faults.clone().into_iter().enumerate() {
             let mut later = |at_us: u32| {
@@ -32,7 +33,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// It happens now.
+    /// Applies a fault whose time has come.
     pub(super) fn fault(&mut self, index: u32) {
         let cores = self.cores.len() as u32;
         match self.options.faults[index as usize] {
@@ -60,7 +61,7 @@ impl<W: Watch> World<W> {
         self.clock.at(self.now_ns + gap_ns, Moment::Fault { index });
     }
 
-    /// Takes a core away. The running event ends; waiting colors go to the next core.
+    /// Removes a core. The running event ends; waiting colors go to the next core.
     fn remove(&mut self, core: CoreIndex) {
         if self.cores.iter().filter(|core| core.is_there()).count() <= 1 || self.core(core).is_gone {
             return;
@@ -69,7 +70,7 @@ impl<W: Watch> World<W> {
         self.evacuate(core);
     }
 
-    /// Empties the queue of a core that has gone.
+    /// Empties the queue of a removed core.
     fn evacuate(&mut self, core: CoreIndex) {
         let mut at_ns = self.now_ns;
         let heir = self.next_there(core);
@@ -83,7 +84,8 @@ impl<W: Watch> World<W> {
         while let Some(color) = self.core(core).ready.take_gathered(u64::MAX) {
             self.push_token(color, None, &mut at_ns);
         }
-        // Entries of the color that runs its last event here: its token comes later, by itself.
+        // Entries of the color that runs a last event here. The color's token follows when the
+        // event ends.
         for number in self.core(core).ready.leave() {
             self.gauge(core);
             self.core(core).entries -= 1;
@@ -91,7 +93,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// One entry more, where events stand in the queue.
+    /// Adds an entry, if the queue holds events.
     fn inherit(&mut self, heir: CoreIndex, number: u64) {
         if self.stealing.order() == Order::Events {
             let state = self.core(heir);

@@ -1,8 +1,8 @@
 //! Event costs, as each core learns them and all cores read them.
 //!
-//! The estimates are [`vermeil_sched::HandlerCost`]'s. The estimates spread between cores as in the
-//! runtime (its `costs.rs`): a core publishes the first few runs at once and then every sixteenth.
-//! Two cores that have learned different values meet in the middle.
+//! [`vermeil_sched::HandlerCost`] makes the estimates. Estimates spread between cores as in the
+//! runtime (`costs.rs` there): a core publishes the first 16 timed runs of a handler at once, then
+//! every sixteenth. A published value is the midpoint of the old value and the core's value.
 
 use vermeil_sched::{
     After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StayCost, StealCost,
@@ -12,17 +12,17 @@ use vermeil_sched::{
 /// Timed runs of a handler between two publications by one core, as in the runtime.
 const PUBLISH_EVERY: u32 = 16;
 
-/// The published knowledge about a handler, for all cores.
+/// The published estimates for a handler, for all cores.
 #[derive(Clone, Debug)]
 struct Published {
     worth_ns: u32,
     penalty_ns: [u32; Distance::CLASSES],
-    /// The part of it that was measured or annotated.
+    /// The part of `penalty_ns` that was measured or annotated.
     known_penalty_ns: [u32; Distance::CLASSES],
     stay_ns: u32,
 }
 
-/// What one core knows about one handler.
+/// The estimates of one core for one handler.
 #[derive(Clone, Debug)]
 struct Known {
     cost: HandlerCost,
@@ -30,7 +30,7 @@ struct Known {
     timed: u32,
 }
 
-/// The knowledge of all cores.
+/// The estimates of all cores.
 #[derive(Clone, Debug)]
 pub(crate) struct Learned {
     stealing: Stealing,
@@ -41,14 +41,15 @@ pub(crate) struct Learned {
     moves: Vec<StealCost>,
     /// The steal cost that each core expects, by class of distance. Every visit reads this table.
     steal_ns: Vec<[u64; Distance::CLASSES]>,
-    /// The usual steal cost, for cores other than the thief, then the wake cost.
+    /// The usual steal cost by class of distance, for decisions outside the thief, and the usual
+    /// wake cost.
     usual_steal_ns: [u32; Distance::CLASSES],
     wake_ns: u32,
     explorations: Vec<Exploration>,
 }
 
 impl Learned {
-    /// Knows only the annotations.
+    /// Starts with the annotations only.
     pub(crate) fn new(stealing: Stealing, cores: usize, priors: Vec<Prior>) -> Self {
         let start = |prior: &Prior| {
             let cost = HandlerCost::new(*prior);
@@ -78,12 +79,12 @@ impl Learned {
         }
     }
 
-    /// What one event of a handler adds to its color's worth; nothing where nobody asks.
+    /// The worth that an event of a handler adds to the event's color; 0 if no core steals.
     pub(crate) fn worth_ns(&self, handler: u16) -> u64 {
         if self.stealing.is_on() { self.published[usize::from(handler)].worth_ns.into() } else { 0 }
     }
 
-    /// What a run takes longer after a move.
+    /// The extra time of the next run after a move.
     pub(crate) fn penalty_ns(&self, handler: u16, distance: Distance) -> u64 {
         self.published[usize::from(handler)].penalty_ns[distance.class()].into()
     }
@@ -93,12 +94,14 @@ impl Learned {
         self.published[usize::from(handler)].known_penalty_ns[distance.class()].into()
     }
 
-    /// How long a color whose next event is of a handler stays while others wait.
+    /// How long a color whose next event is of this handler stays on the core while other colors
+    /// wait.
     pub(crate) fn stay_ns(&self, handler: u16) -> u64 {
         self.published[usize::from(handler)].stay_ns.into()
     }
 
-    /// Whether a color whose last run was timed, and whose next event is of a handler, stays to be measured.
+    /// Whether a color whose last run was timed, and whose next event is of this handler, stays for
+    /// a measurement.
     pub(crate) fn tries_to_stay(&mut self, core: CoreIndex, handler: u16) -> bool {
         self.known[core.0 as usize][usize::from(handler)].stay.tries()
     }
@@ -118,8 +121,8 @@ impl Learned {
         *usual_ns = usual_ns.midpoint(clamp(estimate_ns));
     }
 
-    /// The usual cost of a steal over a distance, for decisions outside the thief. A thief uses its
-    /// own estimate because it has timed its own steals.
+    /// The usual cost of a steal over a distance, for decisions outside the thief. A thief uses
+    /// [`Learned::steal_ns`] instead, because a thief has timed steals.
     pub(crate) fn usual_steal_ns(&self, distance: Distance) -> u64 {
         self.usual_steal_ns[distance.class()].into()
     }
@@ -136,7 +139,8 @@ impl Learned {
         self.wake_ns.into()
     }
 
-    /// Whether a core takes a color that only what was learned keeps where it is, over a distance.
+    /// Whether a core takes a color as an experiment, over a distance. The color would otherwise
+    /// stay because of learned numbers alone.
     pub(crate) fn explores(
         &mut self,
         core: CoreIndex,
@@ -148,7 +152,8 @@ impl Learned {
         exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
     }
 
-    /// Takes in a timed run that came after what `after` says, and publishes what is worth it.
+    /// Records a timed run, whose predecessor on the core is `after`. Publishes the estimates if
+    /// they are due.
     pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: Sample, after: After) {
         let index = usize::from(handler);
         let known = &mut self.known[core.0 as usize][index];
@@ -181,7 +186,7 @@ impl Learned {
     }
 }
 
-/// What an event adds to its color's worth, at least 1 where anything is stolen. Mely's time is the annotated one.
+/// The worth that an event adds to the event's color: at least 1. Mely uses the annotated time.
 fn worth(cost: &HandlerCost, prior: Prior, stealing: Stealing) -> u32 {
     let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
     let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };

@@ -1,16 +1,17 @@
-//! The searcher and the sentinel of each node: the queue's `lookout.rs`, without threads.
+//! The searcher and the sentinel of each node: `lookout.rs` of the queue, without threads.
 
 use vermeil_sched::{CoreIndex, Hint, Stealing, WATCH_NS};
 
 use super::World;
 use crate::watch::Watch;
 
-/// The searcher and the watcher of a node's cores.
+/// The searcher and the watcher among a node's cores.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lookout {
-    /// A core was woken as a thief: no other of the node is meanwhile.
+    /// A core was woken as a thief. Until the search ends, no other core of the node is woken to
+    /// search.
     pub(super) is_searching: bool,
-    /// The sleeping core that watches the busy ones.
+    /// The sleeping core that watches the busy cores.
     pub(super) sentinel: Option<CoreIndex>,
     called_ns: u64,
     /// The core that was called last or watched last and has run nothing since.
@@ -18,7 +19,7 @@ pub(super) struct Lookout {
 }
 
 impl Lookout {
-    /// For how long whoever was called last is to watch yet.
+    /// Rest of the time for which the last called core must watch.
     pub(super) fn called_for_ns(&self, at_ns: u64) -> Option<u64> {
         let since_ns = at_ns.saturating_sub(self.called_ns);
         WATCH_NS.checked_sub(since_ns).filter(|&left_ns| left_ns > 0 && self.called_ns > 0)
@@ -39,7 +40,7 @@ impl Lookout {
 }
 
 impl<W: Watch> World<W> {
-    /// That of a core's node.
+    /// The lookout of a core's node.
     pub(super) fn lookout(&self, core: CoreIndex) -> &Lookout {
         &self.lookouts[self.machine.layout().node(core) as usize]
     }
@@ -48,12 +49,15 @@ impl<W: Watch> World<W> {
         &mut self.lookouts[self.machine.layout().node(core) as usize]
     }
 
-    /// Whether a core watches `owner`: one of its node, or else one of the node of `by`, which watches for nodes that have none.
+    /// Whether a core watches `owner`: a core of the same node, or else a core of the node of `by`.
+    /// A watcher also watches nodes without a watcher.
     pub(super) fn is_watched(&self, owner: CoreIndex, by: CoreIndex) -> bool {
         self.lookout(owner).sentinel.is_some() || self.lookout(by).sentinel.is_some()
     }
 
-    /// Something waits behind what runs there, too little to be stolen now, and nobody would notice if it had to wait for long.
+    /// Whether `watcher` must be woken to watch `owner`, because a color waits behind a running
+    /// event. The color is not worth a steal now, and without a watcher no core would notice a long
+    /// wait.
     pub(super) fn needs_sentinel(
         &mut self,
         (owner, hint): (CoreIndex, &Hint),
@@ -66,7 +70,7 @@ impl<W: Watch> World<W> {
             && self.lookout_mut(watcher).calls_watcher(at_ns)
     }
 
-    /// Wakes a sleeping core to look for work, unless another of its node was.
+    /// Wakes a sleeping core to search, unless another core of the node already searches.
     pub(super) fn wake_thief(&mut self, thief: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         let lookout = self.lookout_mut(thief);
         if !std::mem::replace(&mut lookout.is_searching, true) {

@@ -14,11 +14,12 @@ use super::colors::{NONE, Token};
 use super::core::{Lock, Phase};
 use crate::watch::{Note, Watch};
 
-/// No core pays, for example when a device reports an arrival.
+/// No core posts and pays, for example because a wait has ended.
 const NOBODY: Option<CoreIndex> = None;
 
 impl<W: Watch> World<W> {
-    /// Posts a prepared event to its color. `by` pays; devices post for nothing.
+    /// Posts a prepared event to the event's color. The core `by` pays; a post by a device costs
+    /// nothing.
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
         self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler), by);
@@ -67,7 +68,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Where an empty color goes that follows somebody.
+    /// Moves an empty color to the core of its leader, if it has a leader.
     fn follow_leader(&mut self, color: u32, by: Option<CoreIndex>) {
         let ran_on = |handler: HandlerIndex| self.ran_on[handler.0 as usize];
         let follower = self.colors.color(color);
@@ -80,7 +81,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Moves a color to the core that has just posted to it, if that pays. Not one that a plan has placed.
+    /// Moves a color to the core that has just posted to it, if that pays. A color that a plan has
+    /// placed stays.
     fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
         let Some(here) = by.filter(|_| self.stealing == Stealing::Learned) else { return };
         let called = self.colors.color_mut(color);
@@ -110,7 +112,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Keeps the token of a color that was empty until its events have gathered.
+    /// Keeps the token of a color that was empty until enough events have gathered.
     fn gather(&mut self, color: u32, gather: Gather, by: Option<CoreIndex>, at_ns: &mut u64) {
         let gathering = self.colors.color_mut(color);
         gathering.token = Token::Gathering;
@@ -121,11 +123,11 @@ impl<W: Watch> World<W> {
         let due_ns = *at_ns + gather.within_ns;
         self.core(core).ready.gather(number, color, due_ns);
         self.clock.at(due_ns, Moment::Gathered { core: core.0 });
-        // So that it sleeps no longer than that.
+        // The core must not sleep past the time at which the gathering ends.
         self.wake(core, by, at_ns);
     }
 
-    /// Queues what has gathered events for as long as it may.
+    /// Queues the colors whose gathering time has passed.
     pub(super) fn queue_gathered(&mut self, core: CoreIndex) {
         let mut at_ns = self.now_ns;
         while let Some(color) = self.core(core).ready.take_gathered(at_ns) {
@@ -133,7 +135,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Entries of a queue that holds events.
+    /// Adds entries to a queue that holds events.
     fn enqueue(
         &mut self,
         core: CoreIndex,
@@ -142,7 +144,7 @@ impl<W: Watch> World<W> {
         by: Option<CoreIndex>,
         at_ns: &mut u64,
     ) {
-        // A core that has gone is still running its last event.
+        // A removed core may still run its last event.
         let core = self.next_there(core);
         if let Some(by) = by {
             self.lock(by, core, 0, at_ns);
@@ -156,7 +158,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// The token of a color that is not empty goes to its core's ready queue.
+    /// Puts the token of a color with events into the ready queue of the color's core, and wakes a
+    /// core for the color.
     pub(super) fn push_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         self.colors.color_mut(color).token = Token::Ready;
         if self.options.ideal {
@@ -173,9 +176,8 @@ impl<W: Watch> World<W> {
         self.tell_someone(color, target, by, at_ns);
     }
 
-    /// Returns a color with more events to the queue after a run. Notifies no core, except a core
-    /// that the color is now
-    /// placed on.
+    /// Returns a color with more events to the queue after a run. Wakes no core, except a new core
+    /// of the color.
     pub(super) fn requeue(&mut self, color: u32, core: CoreIndex, at_ns: &mut u64) {
         if self.options.ideal {
             return self.push_token(color, Some(core), at_ns);
@@ -186,7 +188,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Puts a token into its core's ready queue; gives the core.
+    /// Puts a token into the ready queue of the color's core; returns the core.
     pub(super) fn queue_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> CoreIndex {
         self.colors.color_mut(color).token = Token::Ready;
         self.settle(color);
@@ -203,12 +205,13 @@ impl<W: Watch> World<W> {
         target
     }
 
-    /// The class of the handler whose event was posted last to a color that is not empty.
+    /// The class of the handler whose event was posted last to a color with events.
     pub(super) fn handlers_class(&self, color: u32) -> ClassIndex {
         self.program.handlers[usize::from(self.colors.last_handler(color))].class
     }
 
-    /// A color whose core has gone belongs to the next one; one whose handlers are placed belongs there.
+    /// Moves a color to the core that its handler is placed on. If that core has been removed, the
+    /// next core gets the color.
     fn settle(&mut self, color: u32) {
         let core = self.colors.color(color).core;
         let wanted = self.wanted_core(color).unwrap_or(core);
@@ -220,7 +223,7 @@ impl<W: Watch> World<W> {
         self.note_moved(color, core, there);
     }
 
-    /// The color is worth more than when it was queued.
+    /// Updates the worth class of a queued color whose worth has grown.
     fn reclass(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         if self.options.ideal || self.stealing.order() == Order::Events || !self.stealing.is_on() {
             return;
@@ -240,7 +243,7 @@ impl<W: Watch> World<W> {
         self.consider_thief(color, target, by, at_ns);
     }
 
-    /// What a color is worth to a thief; nothing if it must stay.
+    /// The worth class of a color for thieves; `None` if the color must stay.
     pub(super) fn class_of(&self, color: u32) -> Option<WorthClass> {
         let color = self.colors.color(color);
         if !self.stealing.is_on() || color.is_fixed() {
@@ -250,7 +253,7 @@ impl<W: Watch> World<W> {
         if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
     }
 
-    /// Wakes the core itself if it sleeps, else a thief if that pays.
+    /// Wakes the color's core if that core sleeps, else a thief if that pays.
     fn tell_someone(&mut self, color: u32, target: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         if self.core(target).phase != Phase::Awake {
             self.wake(target, by, at_ns);
@@ -259,7 +262,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch it.
+    /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch
+    /// `owner`.
     fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         if self.lookout(owner).is_searching {
             return;
@@ -293,12 +297,12 @@ impl<W: Watch> World<W> {
         neighbours.find(|&core| self.is_asleep(core) && self.may_run(color, core))
     }
 
-    /// Whether a core that the machine still has sleeps.
+    /// Whether a core sleeps that the machine still has.
     pub(super) fn is_asleep(&self, core: CoreIndex) -> bool {
         self.asleep.contains(core) && self.cores[core.0 as usize].is_there()
     }
 
-    /// Whether a color may be taken to this core.
+    /// Whether a color may move to this core.
     pub(super) fn may_run(&self, color: u32, core: CoreIndex) -> bool {
         let color = self.colors.color(color);
         let layout = self.machine.layout();
@@ -306,7 +310,7 @@ impl<W: Watch> World<W> {
         !apart && color.placement.allows(core)
     }
 
-    /// A color that will wait for so long, as the scheduler weighs it for whoever would take it over `distance`.
+    /// A color with an expected wait, from the view of a thief at `distance`.
     pub(super) fn candidate(&self, color: u32, wait_ns: u64, distance: Distance, at_ns: u64) -> Candidate {
         let waiting = self.colors.color(color);
         let handler = self.colors.last_handler(color);
@@ -319,7 +323,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// What a core says about itself, perhaps some time ago.
+    /// The hint of a core: the present hint, or with stale hints an older one.
     pub(super) fn hint_of(&self, core: CoreIndex, at_ns: u64) -> Hint {
         let state = &self.cores[core.0 as usize];
         if self.stale_ns == 0 {
@@ -334,7 +338,8 @@ impl<W: Watch> World<W> {
     /// Wakes a sleeping core.
     pub(super) fn wake(&mut self, core: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         let Phase::Parked { asleep_ns } = self.core(core).phase else { return };
-        // The core is not yet asleep, so its last search finds the new work.
+        // A core on its way to sleep notices the call when it gets there, without the latency of a
+        // wake-up.
         let late_ns = if *at_ns < asleep_ns { asleep_ns - *at_ns } else { self.wake_ns(core) };
         let called_ns = *at_ns;
         if let Some(by) = by {
@@ -347,7 +352,7 @@ impl<W: Watch> World<W> {
         self.go_on(core, resumes_ns);
     }
 
-    /// The core is awake from this time on.
+    /// Makes a core awake from this time on.
     pub(super) fn unpark(&mut self, core: CoreIndex, asleep_ns: u64, at_ns: u64) {
         let state = self.core(core);
         state.phase = Phase::Awake;
@@ -365,7 +370,8 @@ impl<W: Watch> World<W> {
         self.watch.note(Note::Unparked { at_ns, core });
     }
 
-    /// Takes the lock of a core's queue: its line, the wait for whoever has it, and `hold_ns` beyond the usual.
+    /// Takes the lock of a core's queue. The time includes the lock's cache line, the wait for the
+    /// holder, and `hold_ns` beyond the usual time.
     pub(super) fn lock(&mut self, by: CoreIndex, of: CoreIndex, hold_ns: u64, at_ns: &mut u64) {
         if self.options.ideal {
             return;
@@ -379,8 +385,8 @@ impl<W: Watch> World<W> {
         self.locks[of.0 as usize] = Lock { free_ns: *at_ns, holder: Some(by) };
     }
 
-    /// One of the runtime's own cache lines comes to a core over this distance; gives the time, and counts it unless a shared
-    /// cache has it.
+    /// Moves one of the runtime's cache lines to a core over this distance, and returns the time.
+    /// The line is counted unless a shared cache has it.
     pub(super) fn move_line(&mut self, core: CoreIndex, distance: Distance) -> u64 {
         if distance > Distance::L3 {
             self.core(core).counts.runtime_lines_milli += 1_000;
@@ -388,7 +394,7 @@ impl<W: Watch> World<W> {
         self.machine.costs.line_ns(distance)
     }
 
-    /// As [`Self::move_line`], of so many thousandths of a line.
+    /// As [`Self::move_line`], for `lines_milli` thousandths of a line.
     pub(super) fn move_lines(&mut self, core: CoreIndex, lines_milli: u64, distance: Distance) -> u64 {
         if distance > Distance::L3 {
             self.core(core).counts.runtime_lines_milli += lines_milli;
@@ -402,12 +408,12 @@ impl<W: Watch> World<W> {
         self.post(event, NOBODY, &mut at_ns);
     }
 
-    /// Whether a color must not run on here: its handler has been placed elsewhere.
+    /// Whether a color must leave this core, because its handler is placed on another core.
     pub(super) fn must_leave(&self, color: u32, core: CoreIndex) -> bool {
         self.wanted_core(color).is_some_and(|wanted| wanted != core)
     }
 
-    /// The color that an event of this handler belongs to.
+    /// The color of an event of this handler.
     pub(super) fn color_for(&mut self, handler: u16, request: u32, by: Option<CoreIndex>) -> u32 {
         use crate::workload::Coloring;
         let described = &self.program.handlers[usize::from(handler)];
@@ -429,7 +435,7 @@ impl<W: Watch> World<W> {
             }
             Coloring::Event => {
                 let color = self.make_follower(None, leader, by);
-                // Nobody names it: it ends with its event.
+                // Only this event uses the color, so the color ends with the event.
                 self.colors.color_mut(color).users = 0;
                 color
             }
@@ -452,7 +458,7 @@ impl<W: Watch> World<W> {
         color
     }
 
-    /// A new color, where the policy puts it or on `core`.
+    /// Makes a color on `core`, or else on the core that the policy chooses.
     pub(super) fn make_color(
         &mut self,
         core: Option<CoreIndex>,

@@ -1,9 +1,13 @@
-//! A core without work: it looks around, takes what pays, and sleeps otherwise.
+//! A core without work: the core searches, steals a color that pays, or sleeps.
 //!
-//! The order of steps is the runtime's (its `steal.rs`): one round over the victims, a second look if something has become
-//! worth taking meanwhile, a short wait where more is likely to come, and one sleeping core that watches the busy ones. A thief never waits for a lock. Whom to look at
-//! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
-//! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
+//! The order of steps is the runtime's (`steal.rs` there). The thief makes one round over the
+//! victims. It looks a second time if a color has become stealable meanwhile. It spins for a short
+//! time where more work is likely. One sleeping core watches the busy cores. A thief never waits
+//! for a lock, unless the options say so.
+//!
+//! The layout and the hints choose the victims. [`Stealing::pays`] and the production ready queue
+//! choose the colors. [`Stealing::look_again_ns`] says how long the watching core sleeps. The
+//! machine says how long each step takes.
 
 use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
 
@@ -13,10 +17,11 @@ use super::core::Phase;
 use super::victims::Victims;
 use crate::watch::{Note, Watch};
 
-/// Between two looks of a core that goes on looking, at least and at most; in between, 64 looks in all.
+/// Least and greatest time between two looks of a spinning core; in between, a spin has 64 looks.
 const SPIN_STEP_NS: (u64, u64) = (1_000, 100_000);
-/// What a color costs that is taken under a lock already held, in thousandths of a cache line: its own two lines. The runtime judges
-/// one color for all that are alike, and fetches their lines once the lock is free; here each is judged, to the same end.
+/// Cost of each further color that is taken under the same lock, in thousandths of a cache line:
+/// the color's two lines. The runtime judges one color for all similar colors, and fetches their
+/// lines after it releases the lock. The simulation judges each color, with the same result.
 const FURTHER_LINES_MILLI: u64 = 2_000;
 
 impl<W: Watch> World<W> {
@@ -42,8 +47,9 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
-    /// finds something; and one that watches, if this one did.
+    /// Wakes another sleeping core if there is something left to steal, or a kept color that no core
+    /// watches. So cores wake one after the other while each finds work. Called after a successful
+    /// search, and by a core that gives up the duty to watch.
     pub(super) fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
         if !self.anything_stealable(by) && !self.anything_unwatched(by) {
             return;
@@ -58,7 +64,8 @@ impl<W: Watch> World<W> {
         self.giving.iter().any(|giver| giver != thief && self.is_victim(thief, giver))
     }
 
-    /// The other cores, nearest first; of an instance per node only its own.
+    /// The other cores, nearest first. With an instance per node, only the cores of the thief's
+    /// node.
     fn victims(&self, thief: CoreIndex) -> impl Iterator<Item = CoreIndex> {
         let neighbours = self.machine.layout().neighbours(thief).iter().copied();
         neighbours.filter(move |&victim| self.is_victim(thief, victim))
@@ -74,7 +81,7 @@ impl<W: Watch> World<W> {
             return self.visit_nearest(thief, at_ns);
         }
         let busiest = self.victims(thief).max_by_key(|victim| self.hints[victim.0 as usize].stealable);
-        // Finding out which is busiest reads every other core's word once.
+        // The thief reads the hint of every other core once, to find the busiest.
         *at_ns += self.victims[thief.0 as usize].all_ns;
         let Some(victim) = busiest else { return false };
         let distance = self.machine.layout().distance(thief, victim);
@@ -84,7 +91,7 @@ impl<W: Watch> World<W> {
     }
 
     fn visit_nearest(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
-        // Out of the world, since a visit changes it.
+        // Taken out of the world, because a visit changes the world.
         let victims = std::mem::take(&mut self.victims[thief.0 as usize]);
         let found = self.visit_in_order(thief, &victims, at_ns);
         self.victims[thief.0 as usize] = victims;
@@ -94,7 +101,8 @@ impl<W: Watch> World<W> {
     fn visit_in_order(&mut self, thief: CoreIndex, victims: &Victims, at_ns: &mut u64) -> bool {
         let mut looked_ns = 0;
         for run in victims.runs() {
-            // Who has nothing to give is looked at, and no more; but what was said long ago must be looked up.
+            // A core without stealable colors costs the thief a look and the simulation nothing.
+            // With stale hints, the simulation must look up every hint.
             let mut members = run.members(if self.stale_ns == 0 { &self.giving } else { &self.everyone });
             if members == 0 {
                 continue;
@@ -113,12 +121,13 @@ impl<W: Watch> World<W> {
         false
     }
 
-    /// What another core said about itself when its last step ended, or some time ago.
+    /// The hint of another core at the end of that core's last step, or an older hint.
     fn seen(&self, victim: CoreIndex, at_ns: u64) -> Hint {
         if self.stale_ns == 0 { self.hints[victim.0 as usize] } else { self.hint_of(victim, at_ns) }
     }
 
-    /// Whether what a victim says of itself lets hope, and its lock is free: a thief does not wait for one that is taken.
+    /// Whether the victim's hint promises a color and the victim's lock is free. A thief does not
+    /// wait for a taken lock, unless the options say so.
     fn tries(
         &mut self,
         thief: CoreIndex,
@@ -138,7 +147,7 @@ impl<W: Watch> World<W> {
         !is_taken
     }
 
-    /// Whom a thief looks at, and what that takes.
+    /// The victims of a thief, with the time of each look.
     pub(super) fn victims_of(&self, thief: CoreIndex) -> Victims {
         let costs = &self.machine.costs;
         Victims::new(self.machine.layout(), thief, |victim, distance| {
@@ -147,7 +156,8 @@ impl<W: Watch> World<W> {
         })
     }
 
-    /// Takes what pays from one victim, whose hint says that something may; whether anything did.
+    /// Takes the colors that pay from a victim whose hint promises some. Returns whether there was
+    /// any.
     fn visit(
         &mut self,
         thief: CoreIndex,
@@ -177,7 +187,8 @@ impl<W: Watch> World<W> {
         true
     }
 
-    /// Takes the victim's best colors that pay, as many as are due, under one lock, into the haul.
+    /// Takes the victim's best colors that pay, up to the amount that is due, under one lock, into
+    /// the haul.
     fn take(
         &mut self,
         thief: CoreIndex,
@@ -214,7 +225,7 @@ impl<W: Watch> World<W> {
         self.lock(thief, victim, held_ns, at_ns);
     }
 
-    /// The victim's best color that pays.
+    /// Takes the victim's best color that pays.
     fn take_from(
         &mut self,
         thief: CoreIndex,
@@ -225,7 +236,7 @@ impl<W: Watch> World<W> {
     ) -> Option<Stolen<u32>> {
         let stealing: Stealing = self.stealing;
         let victims_events = self.cores[victim.0 as usize].waiting_events;
-        // The cores are taken out of the world so that their queue may ask the world about its colors.
+        // The cores are taken out of the world, because the queue asks the world about its colors.
         let mut cores = std::mem::take(&mut self.cores);
         let stolen = cores[victim.0 as usize].ready.steal(|&color| {
             let candidate = self.candidate(color, wait_ns, distance, at_ns);
@@ -240,12 +251,13 @@ impl<W: Watch> World<W> {
         Some(stolen)
     }
 
-    /// The documents' thieves leave a color that holds half of the victim's events: taking it would only move the load.
+    /// Thieves of the source documents leave a color that holds half of the victim's events,
+    /// because that steal would only move the load.
     fn leaves_enough(&self, color: u32, victims_events: u64) -> bool {
         !self.options.leaves_half || 2 * u64::from(self.colors.color(color).len) < victims_events
     }
 
-    /// A stolen color is the thief's from now on.
+    /// Gives a stolen color to the thief.
     fn receive(
         &mut self,
         thief: CoreIndex,
@@ -272,7 +284,7 @@ impl<W: Watch> World<W> {
         self.watch.note(note);
     }
 
-    /// Nothing is queued and nothing was found: the core sleeps, unless it is to go on looking.
+    /// Puts a core to sleep that found no work, unless the core still spins or lingers.
     pub(super) fn sleep(&mut self, core: CoreIndex, at_ns: u64) {
         let spin_ns = self.options.spin_ns;
         let state = self.core(core);
@@ -285,7 +297,7 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         if at_ns < state.lingers_until_ns {
             let is_there = state.is_there();
-            // Work of its own that comes meanwhile ends the search.
+            // New work in the core's own queue ends the search.
             state.woken = is_there;
             self.lookout_mut(core).is_searching = is_there;
             if is_there {
@@ -295,7 +307,7 @@ impl<W: Watch> World<W> {
         self.park(core, at_ns);
     }
 
-    /// Goes to sleep; one core watches while others are busy.
+    /// Puts a core to sleep. The core may become the watcher.
     pub(super) fn park(&mut self, core: CoreIndex, at_ns: u64) {
         let park_ns = if self.options.ideal { 0 } else { self.machine.costs.park_ns };
         let asleep_ns = at_ns + park_ns;
@@ -320,15 +332,16 @@ impl<W: Watch> World<W> {
             let steal_ns = self.learned.steal_ns(core, self.machine.layout().distance(busy, core));
             self.stealing.look_again_ns(&hint, asleep_ns, steal_ns, looked)
         };
-        // Those of other nodes too, where nobody watches.
+        // Also watches nodes without a sentinel.
         let others = |other: &CoreIndex| *other != core && self.lookout(*other).sentinel.is_none();
         let soonest = match self.stale_ns {
-            // Nothing is due where nothing runs.
+            // Without a running core, nothing is due.
             0 => self.busy.iter().filter(others).filter_map(due_ns).min(),
-            // Unless that is old news.
+            // Stale hints may show a core as busy that is not, so every hint is read.
             _ => self.machine.layout().indices().filter(others).filter_map(due_ns).min(),
         };
-        // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
+        // A core that was called watches once, even if no other core runs, because no core is
+        // called again so soon.
         if let Some(due_ns) = soonest.or(self.lookout(core).called_for_ns(asleep_ns)) {
             let lookout = self.lookout_mut(core);
             (lookout.sentinel, lookout.duty) = (Some(core), Some(core));

@@ -1,6 +1,7 @@
-//! One step of a core: the event that ran ends, the next begins.
+//! One step of a core: the running event ends, the next begins.
 //!
-//! What comes next is the production [`vermeil_sched::Turn`]'s decision; this file carries it out and charges for it.
+//! The production [`vermeil_sched::Turn`] decides the next action. This file executes the action
+//! and charges the time.
 
 use vermeil_sched::{After, CoreIndex, Order, Sample, Seen, Stealing, Step, Succession, TURN_NS};
 
@@ -11,12 +12,12 @@ use crate::random::{self, Purpose};
 use crate::watch::{Note, Watch};
 use crate::workload::Next;
 
-/// What timing one event costs: a timestamp (20 to 40 cycles on x86-64) and an update of a mean. The scheduler's own
+/// Cost of timing an event: a timestamp (20 to 40 cycles on x86-64) and an update of a mean.
 /// [`vermeil_sched::Sampler`] assumes 50 ns for two timestamps.
 const TIMING_NS: u64 = 25;
 
 impl<W: Watch> World<W> {
-    /// A core goes on.
+    /// Continues a core whose moment has come.
     pub(super) fn step(&mut self, core: CoreIndex) {
         let now_ns = self.now_ns;
         let state = self.core(core);
@@ -30,7 +31,8 @@ impl<W: Watch> World<W> {
         }
         if self.core(core).woken {
             self.core(core).woken = false;
-            // Perhaps it was woken as a thief, and does not search now: others may be.
+            // A core that was woken as a thief, and has work now, does not search. Other cores may
+            // search instead.
             let has_work = self.core(core).ready.has_work();
             self.lookout_mut(core).is_searching &= !has_work;
             if has_work && self.lookout_mut(core).end_duty(core) {
@@ -83,13 +85,13 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Looks at I/O without waiting.
+    /// Polls I/O without waiting.
     fn look(&mut self, core: CoreIndex, at_ns: &mut u64) {
         *at_ns += self.machine.costs.syscall_ns;
         self.core(core).looked_ns = *at_ns;
     }
 
-    /// A token has left its core's queue, and with it an entry where events stand in the queue.
+    /// A token has left the core's queue. In a queue of events, one entry has left too.
     pub(super) fn took_token(&mut self, core: CoreIndex, color: u32) {
         let by_event = self.stealing.order() == Order::Events;
         let events = u64::from(self.colors.color(color).len);
@@ -98,7 +100,7 @@ impl<W: Watch> World<W> {
         state.entries -= usize::from(by_event);
     }
 
-    /// The right to run a color has come to a core, for at most `batch` events.
+    /// A core gets the right to run a color, for at most `batch` events.
     pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, at_ns: u64) {
         let by_event = self.stealing.order() == Order::Events;
         let taken = self.colors.color_mut(color);
@@ -115,7 +117,7 @@ impl<W: Watch> World<W> {
         self.begin_activation(core, color, at_ns);
     }
 
-    /// A core runs what a color has queued by now.
+    /// Begins to run the events that a color has queued by now.
     fn begin_activation(&mut self, core: CoreIndex, color: u32, mut at_ns: u64) {
         let taken = self.colors.color(color);
         let (expected_ns, last, queued) = (taken.worth_ns, taken.last, taken.len as usize);
@@ -144,7 +146,7 @@ impl<W: Watch> World<W> {
         if !self.options.ideal {
             at_ns += self.machine.costs.dispatch_ns;
             if let Some(distance) = cold {
-                // The color's two lines and the event's own.
+                // The two lines of the color and the line of the event.
                 at_ns += self.move_lines(core, 3_000, distance);
             }
         }
@@ -204,9 +206,10 @@ impl<W: Watch> World<W> {
         self.outstanding -= 1;
     }
 
-    /// Costs are learned as the runtime learns them: from the activations that are timed.
+    /// Learns costs as the runtime does: from timed activations only.
     fn learn(&mut self, core: CoreIndex, handler: u16, running: &Running, run_ns: u64, at_ns: &mut u64) {
-        // Cold by its color's state, or by what it was handed, whichever is farther.
+        // The farther of two distances counts: the color's last core, and the core that posted the
+        // event.
         let handed = self.colors.event(running.event).by.filter(|&by| by != core);
         let handed = handed.map(|by| self.machine.layout().distance(by, core));
         let sample = Sample { run_ns, cold: running.cold.max(handed), interrupted: false };
@@ -219,7 +222,7 @@ impl<W: Watch> World<W> {
         self.count_run(core, handler, timed.then_some(sample));
     }
 
-    /// Posts the events that follow this event, and answers the request.
+    /// Posts the successors of an event, and answers the request.
     fn follow(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
         let event = *self.colors.event(running.event);
         let handler = usize::from(event.handler);
@@ -286,7 +289,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// A polling handler hands over what it found, and is posted again if more has come.
+    /// A polling handler passes on the requests that it found. It is posted again if more requests
+    /// have come.
     fn hand_over(&mut self, core: CoreIndex, source: u16, running: &Running, at_ns: &mut u64) {
         let polled: &mut Polled = &mut self.polled[usize::from(source)];
         let found: Vec<u32> = polled.waiting.drain(..running.found as usize).collect();
@@ -300,7 +304,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Whether the color runs on; otherwise its token is put back or ends.
+    /// Whether the color runs on. Otherwise the color's token is queued again or ends.
     fn goes_on_with(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) -> bool {
         let state = self.core(core);
         if state.queued_left > 0 {
@@ -340,8 +344,8 @@ impl<W: Watch> World<W> {
         false
     }
 
-    /// Whether a color that has more goes on without being queued, as in the runtime: nothing else waits here, or it stays
-    /// nevertheless.
+    /// Whether a color with more events goes on without a stay in the queue, as in the runtime. The
+    /// answer is yes if no other color waits, or if the color stays nevertheless.
     fn goes_straight_on(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) -> bool {
         if self.must_leave(color, core) {
             return false;
@@ -358,7 +362,8 @@ impl<W: Watch> World<W> {
         stays
     }
 
-    /// Whether a color that has more stays although others wait: what it would lose is worth that, or is to be seen.
+    /// Whether a color with more events stays although other colors wait: because a move would cost
+    /// more than the others' wait, or for a measurement.
     fn stays(&mut self, core: CoreIndex, color: u32, at_ns: u64) -> bool {
         if self.stealing != Stealing::Learned || !self.program.classes.is_empty() {
             return false;

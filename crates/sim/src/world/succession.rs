@@ -1,6 +1,7 @@
-//! What an activation has woken on its own core, kept out of the queue to follow it: the runtime's `succession.rs`.
+//! The color that an activation has woken on its own core, kept out of the queue to run next:
+//! `succession.rs` of the runtime.
 //!
-//! The rule is `vermeil_sched::Succession`'s. Leaves out when an activation ends (`step.rs`).
+//! `vermeil_sched::Succession` is the rule. Leaves out when an activation ends (`step.rs`).
 
 use vermeil_sched::{CoreIndex, Succession, Woken};
 
@@ -9,7 +10,8 @@ use super::colors::Token;
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
-    /// A color is not empty any more: it is queued, or follows what runs on the core that has posted to it.
+    /// A color has got its first event. The color is queued, or follows the running activation of
+    /// the core that has posted.
     pub(super) fn woken(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let poster = by.filter(|&by| self.colors.color(color).core == by && !self.must_leave(color, by));
         let woken = poster.map(|core| (core, self.core(core).succession.woken()));
@@ -30,7 +32,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Whether something is kept and nobody sees to it that it is not caught.
+    /// Whether a core keeps a color that no core watches, so that the color could be caught behind
+    /// a long event.
     pub(super) fn anything_unwatched(&self, thief: CoreIndex) -> bool {
         let unwatched = |keeper| self.is_victim(thief, keeper) && !self.is_watched(keeper, thief);
         self.keeping.iter().any(|keeper| keeper != thief && unwatched(keeper))
@@ -47,19 +50,20 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// What the activation that has ended has woken alone.
+    /// The color that runs after the activation that has ended, if the activation has woken exactly
+    /// one.
     pub(super) fn take_successor(&mut self, core: CoreIndex) -> Option<u32> {
         if self.core(core).succession.end() { self.let_go(core) } else { None }
     }
 
-    /// What the running activation has woken, and will wake, is queued.
+    /// Queues the kept color. Later colors that the running activation wakes are queued too.
     pub(super) fn close_succession(&mut self, core: CoreIndex, at_ns: &mut u64) {
         if self.core(core).succession.end() {
             self.queue_kept(core, at_ns);
         }
     }
 
-    /// A thief queues what its victims keep that is caught there.
+    /// Queues each color that a victim keeps and that is caught behind a long event.
     pub(super) fn free_caught(&mut self, thief: CoreIndex, at_ns: &mut u64) {
         let is_caught = |world: &Self, at_ns: u64, keeper: CoreIndex| {
             keeper != thief

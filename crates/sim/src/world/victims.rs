@@ -1,28 +1,30 @@
 //! The victims of a thief, their order, and the time that a visit takes.
 //!
-//! A core's neighbours stand nearest first, in a few runs of consecutive cores; of those, who has nothing to give costs the
-//! thief a look and the simulation nothing. Owns the order and the sums of looks. Leaves out what is done with a victim
-//! (`search.rs`). Tested below against the layout's own order.
+//! A core's neighbours stand nearest first, in a few runs of consecutive cores. A neighbour without
+//! stealable colors costs the thief a look and the simulation nothing. Owns the order and the sums
+//! of looks. Leaves out the steal (`search.rs`). Tested below against the layout's order.
 
 use vermeil_sched::{CoreIndex, Distance, Layout};
 
 use super::sets::CoreSet;
 
-/// Consecutive cores at one distance that a thief looks at one after the other, among the same 64 cores of the machine.
+/// Consecutive cores at one distance, in the order of the thief's looks, among the same 64 cores of
+/// the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Which 64 cores of the machine, and which of those.
+    /// The group of 64 cores, and a bit for each core of the run in that group.
     word: u32,
     mask: u64,
     pub(crate) distance: Distance,
-    /// What looking at one takes.
+    /// Time of a look at one core.
     pub(crate) look_ns: u64,
-    /// What looking at all before this run takes.
+    /// Time of the looks at all cores before this run.
     before_ns: u64,
 }
 
 impl Run {
-    /// Its first core of a set, taken out of the bits that [`Run::members`] gave; with what looking at all upto that one takes.
+    /// The first core of `members`, which it removes from the bits that [`Run::members`] gave. Also
+    /// the time of all looks up to that core.
     pub(crate) fn next(&self, members: &mut u64) -> Option<(CoreIndex, u64)> {
         if *members == 0 {
             return None;
@@ -33,22 +35,23 @@ impl Run {
         Some((CoreIndex(self.word * u64::BITS + bit), self.before_ns + u64::from(place) * self.look_ns))
     }
 
-    /// The members of a set among its cores, a bit each.
+    /// The cores of the run that are in a set, as bits.
     pub(crate) fn members(&self, set: &CoreSet) -> u64 {
         set.word(self.word) & self.mask
     }
 }
 
-/// All others, in the order in which one core looks at them.
+/// All other cores, in the order in which one thief looks at them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Victims {
     runs: Box<[Run]>,
-    /// What looking at all of them takes.
+    /// Time of a look at every victim.
     pub(crate) all_ns: u64,
 }
 
 impl Victims {
-    /// Those of a core; `look_ns` says what looking at a neighbour takes, alike at one distance.
+    /// The victims of a core. `look_ns` gives the time of a look at a neighbour, equal for all
+    /// neighbours at a distance.
     pub(crate) fn new(
         layout: &Layout,
         thief: CoreIndex,
