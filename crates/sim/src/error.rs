@@ -1,52 +1,53 @@
-//! What can be wrong with what somebody wrote: a machine, a workload, a trace.
+//! Errors in written descriptions: a machine, a workload, a trace.
 //!
-//! Owns the crate's one error type. Each message names the operation, the thing and the cure. Tested where each arises.
+//! Owns the crate's error type. Each message names the operation, the thing and the cure. Tested
+//! where each error arises.
 
-/// A description that makes no sense.
+/// An invalid description.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Text that is not TOML of the expected form. The source names line, column and key.
     #[error("{what}: {source}")]
     Toml {
-        /// What was read: "machine" or "workload".
+        /// The kind of the text: "machine" or "workload".
         what: &'static str,
-        /// What the parser says.
+        /// The error of the parser.
         source: Box<toml::de::Error>,
     },
     /// A machine whose parts do not fit.
     #[error("machine {machine:?}: {problem}")]
     Machine {
-        /// Its name.
+        /// Name of the machine.
         machine: String,
-        /// What is wrong and what would be right.
+        /// The problem and the cure.
         problem: String,
     },
     /// A topology that cannot be read.
     #[error(transparent)]
     Topology(#[from] vermeil_topology::Error),
-    /// A layout that cannot be.
+    /// An impossible layout.
     #[error(transparent)]
     Layout(#[from] vermeil_sched::Error),
     /// A workload whose parts do not fit.
     #[error("workload {workload:?}: {problem}")]
     Workload {
-        /// Its name.
+        /// Name of the workload.
         workload: String,
-        /// What is wrong and what would be right.
+        /// The problem and the cure.
         problem: String,
     },
-    /// A recording in which nothing ran.
+    /// A recording without events.
     #[error("the recording has no events")]
     Empty,
-    /// A name that nothing has.
+    /// An unknown name.
     #[error("no {kind} is called {name:?}; there are: {known}")]
     Unknown {
-        /// What was looked for: "machine", "workload", "policy".
+        /// The kind: "machine", "workload", "policy".
         kind: &'static str,
         /// The name as written.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
 }

@@ -1,6 +1,6 @@
-//! How a program is run: policy, seed, and what goes wrong.
+//! The options of a run: policy, seed and faults.
 //!
-//! Owns the knobs and their defaults.
+//! Owns the options and their defaults.
 
 use vermeil_sched::Policy;
 use vermeil_sched::plan::Plan;
@@ -8,40 +8,49 @@ use vermeil_sched::plan::Plan;
 /// A run's options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What moves colors.
+    /// The policy that moves colors.
     pub policy: Policy,
-    /// What all random draws come from.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// Instead of the workload's own length, in nanoseconds of virtual time.
+    /// Length of the run in nanoseconds of virtual time, instead of the workload's length.
     pub run_ns: Option<u64>,
-    /// No scheduler at all but one queue for all cores, first come first served, with everything warm and nothing costing
-    /// anything: the ideal that others are measured against.
+    /// The ideal schedule, against which others are measured: one queue for all cores, first come
+    /// first served, with warm caches and no overheads.
     pub ideal: bool,
-    /// Events of one color in a row; default: the scheduler's own ([`vermeil_sched::TurnLimits`]), or 1 under policies that
-    /// place handlers, as in the source document.
+    /// Maximum number of events of a color in a row. Default: the scheduler's
+    /// ([`vermeil_sched::TurnLimits`]), or 1 under `placed`, `trial` and `libasync`, as in the
+    /// source documents.
     pub batch_events: Option<usize>,
-    /// How long a core without work goes on looking before it sleeps, in nanoseconds.
+    /// How long a core without work spins before the core sleeps, in nanoseconds.
     pub spin_ns: u64,
-    /// Whether handlers' annotated costs are known: `mely` needs them, and they are priors elsewhere. Default: to `mely` only.
+    /// Whether handlers' annotated costs are known. `mely` needs annotations; elsewhere they are
+    /// priors. Default: only under `mely`.
     pub annotated: Option<bool>,
-    /// The plan of `placed:FILE`, read by whoever may open files.
+    /// The plan of `placed:FILE`. The caller reads the file, because this crate opens no files.
     pub plan: Option<Plan>,
-    /// A thief waits for a lock that is taken, as the documents' runtimes did; this project's passes on.
+    /// A thief waits for a taken lock, as in the source documents' runtimes. This project's thieves
+    /// do not wait.
     pub waits_for_locks: bool,
-    /// One instance of the program on each node: what is made on a node stays there, under any policy.
+    /// An instance of the program per node: colors that are made on a node stay there, under any
+    /// policy.
     pub instance_per_node: bool,
-    /// A thief leaves a color that holds half of the victim's waiting events or more, as the documents' runtimes did.
+    /// A thief leaves a color that holds half of the victim's waiting events or more, as in the
+    /// source documents' runtimes.
     pub leaves_half: bool,
-    /// A color that has become empty belongs again to the core it was made for, as where colors are hashed to cores and a steal
-    /// redirects only what is queued and what follows from it. Default: it stays where it ran last.
+    /// An empty color returns to the core for which it was made. So do runtimes that hash colors to
+    /// cores, where a steal redirects queued events and their successors only. Default: an empty
+    /// color stays on the core of its last run.
     pub colors_return: bool,
-    /// How often the placement controller looks, in nanoseconds; default: its own.
+    /// Time between two rounds of the placement controller, in nanoseconds. Default: the
+    /// controller's.
     pub control_ns: Option<u64>,
-    /// After the end nobody asks any more, and what was asked has so long to be answered, in nanoseconds; 0: no time at all.
+    /// Time after the end in which pending requests are still answered and clients send none, in
+    /// nanoseconds. 0: the run stops at the end.
     pub drain_ns: u64,
-    /// Steps between two audits of what cannot be seen from outside; slow.
+    /// Steps between two audits of the invariants that only the world itself can check. Audits are
+    /// slow.
     pub audit_every: Option<u32>,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Vec<Fault>,
 }
 
@@ -74,54 +83,54 @@ impl Options {
     }
 }
 
-/// Something that goes wrong.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Wake-ups take so many times as long.
+    /// Wake-ups take longer.
     LateWakes {
-        /// How many.
+        /// Factor of the wake-up time.
         times: u32,
     },
-    /// Sleeping cores wake for nothing, so often.
+    /// Sleeping cores wake without a reason.
     SpuriousWakes {
-        /// Mean time between two of them on the whole machine.
+        /// Mean time between two such wake-ups on the whole machine.
         every_us: u32,
     },
-    /// From some time on a core runs at so many percent of its speed, and nobody is told.
+    /// A core becomes slower, and the scheduler is not told.
     SlowCore {
-        /// Which, modulo the number of cores.
+        /// The core, modulo the number of cores.
         core: u32,
-        /// From when.
+        /// When the fault begins.
         at_us: u32,
-        /// How fast.
+        /// Speed in percent of full speed.
         percent: u32,
     },
-    /// A core does nothing for a while: its thread has lost the cpu.
+    /// A core does nothing for a while, because its thread has lost the cpu.
     Pause {
-        /// Which, modulo the number of cores.
+        /// The core, modulo the number of cores.
         core: u32,
-        /// From when.
+        /// When the pause begins.
         at_us: u32,
-        /// How long.
+        /// Length of the pause.
         for_us: u32,
     },
-    /// A core is taken away; what waits for it goes to the next one.
+    /// A core is removed; its waiting colors go to the next core.
     RemoveCore {
-        /// Which, modulo the number of cores; the last one stays.
+        /// The core, modulo the number of cores. The last core stays.
         core: u32,
-        /// When.
+        /// When the core is removed.
         at_us: u32,
     },
-    /// Some runs take so many times what their handler says.
+    /// Some runs take longer than their handler's cycles.
     Outliers {
-        /// How many in 1,000 runs.
+        /// Number of such runs in 1,000.
         permille: u32,
-        /// How many times as long.
+        /// Factor of the cycles.
         times: u32,
     },
-    /// What cores publish about themselves is read so late.
+    /// Cores read outdated hints.
     StaleHints {
-        /// At most.
+        /// Greatest age of a hint.
         by_us: u32,
     },
 }

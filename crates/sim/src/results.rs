@@ -1,7 +1,7 @@
-//! What a run came to: counts and times, from which reports are made.
+//! The results of a run: counts and times, from which reports are made.
 //!
-//! Owns the numbers of one run's counted part, and the trace hash of all of it. Leaves out how they are shown
-//! (`report.rs`).
+//! Owns the numbers of the counted part of a run, and the trace hash of the whole run. Leaves out
+//! the presentation (`report.rs`).
 
 use vermeil_sched::CoreIndex;
 use vermeil_sched::control::Decision;
@@ -14,20 +14,20 @@ use crate::random;
 use crate::workload::Program;
 use crate::world::CoreCounts;
 
-/// What one handler came to.
+/// The results of one handler.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerCounts {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Their time.
+    /// Time of the runs.
     pub run_ns: u64,
     /// Runs of a color that came from another core.
     pub cold_runs: u64,
-    /// Their time.
+    /// Time of the cold runs.
     pub cold_ns: u64,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The policy's name, or "ideal".
@@ -38,17 +38,17 @@ pub struct Results {
     pub workload: String,
     /// The seed.
     pub seed: u64,
-    /// Mixed from every event's start: equal runs have equal hashes.
+    /// Mixed from the start of every event: equal runs have equal hashes.
     pub hash: u64,
     /// Length of the counted part.
     pub counted_ns: u64,
-    /// Requests answered in it.
+    /// Requests answered in the counted part.
     pub answered: u64,
-    /// Their times, from asking to the answer.
+    /// Time from a request to its answer.
     pub latency: Histogram,
-    /// The same by the node whose core took their connection.
+    /// The same by node of the core that accepted the connection.
     pub latency_by_node: Vec<Histogram>,
-    /// From the posting of an event to its start.
+    /// Time from the posting of an event to its start.
     pub waits: Histogram,
     /// By core.
     pub cores: Vec<CoreCounts>,
@@ -58,11 +58,11 @@ pub struct Results {
     pub traffic: Vec<Traffic>,
     /// Use of links in thousandths of their bandwidth: by link and direction.
     pub link_use_milli: Vec<u64>,
-    /// Of each node's memory.
+    /// Use of each node's memory.
     pub memory_use_milli: Vec<u64>,
-    /// Of each outermost cache's port, where it has a bound.
+    /// Use of each outermost cache's port, if the port has a bound.
     pub port_use_milli: Vec<u64>,
-    /// The fullest instant (17 us) of any link.
+    /// Use of the fullest window (17 us) of any link.
     pub link_peak_milli: u64,
     /// Bytes to and from memory.
     pub memory_bytes: u64,
@@ -70,15 +70,17 @@ pub struct Results {
     pub sent_bytes: u64,
     /// Colors moved by placements.
     pub moves: u64,
-    /// What the placement controller decided, oldest first, as far as it is kept; handlers in the workload's order.
+    /// The latest decisions of the placement controller, oldest first; handlers in the workload's
+    /// order.
     pub decisions: Vec<Decision>,
-    /// How many decisions it made.
+    /// Number of decisions in the whole run.
     pub decided: u64,
-    /// Time of the whole machine that trials of plans have lost in the whole run, where the controller bounds that.
+    /// Time of the whole machine that trials of plans have lost in the whole run, if the controller
+    /// bounds this loss.
     pub regret_ns: Option<u64>,
     /// Events begun in the whole run.
     pub steps: u64,
-    /// What happened in the whole run: arrivals, a core's going on after a run, a wake-up, a search or a sleep, faults.
+    /// Moments of the whole run: arrivals, steps of cores, faults.
     pub moments: u64,
     /// Events posted in the whole run.
     pub posted: u64,
@@ -88,9 +90,9 @@ pub struct Results {
     pub requests_live_at_end: usize,
     /// Most colors at once.
     pub colors_at_most: usize,
-    /// Of a run that was to end by itself: events and requests that never came to run.
+    /// Events and requests that never ran, in a run that was to finish.
     pub stuck: u64,
-    /// What an audit found: the invariant and what is wrong.
+    /// The first finding of an audit: the invariant and a description.
     pub audit: Option<(&'static str, String)>,
     began_ns: u64,
     sent: Vec<u64>,
@@ -135,7 +137,7 @@ impl Results {
         }
     }
 
-    /// Counting begins: what was counted so far was the warm-up.
+    /// Begins the counted part. Drops the counts of the warm-up.
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
         self.answered = 0;
@@ -159,7 +161,7 @@ impl Results {
         self.traffic = memory.traffic().to_vec();
     }
 
-    /// An event has begun.
+    /// Mixes the start of an event into the hash.
     pub(crate) fn fold(&mut self, at_ns: u64, core: CoreIndex, event: u64) {
         self.hash = random::mix(self.hash ^ at_ns ^ u64::from(core.0) << 48 ^ event.rotate_left(24));
     }
@@ -201,12 +203,12 @@ impl Results {
         self.events() as f64 * 1e9 / self.counted_ns as f64
     }
 
-    /// The sum of something over all cores.
+    /// The sum of a count over all cores.
     pub fn sum(&self, of: impl Fn(&CoreCounts) -> u64) -> u64 {
         self.cores.iter().map(of).sum()
     }
 
-    /// All cores' memory traffic.
+    /// The memory traffic of all cores.
     pub fn all_traffic(&self) -> Traffic {
         let mut all = Traffic::default();
         self.traffic.iter().for_each(|traffic| all.add(traffic));

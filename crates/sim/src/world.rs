@@ -79,7 +79,7 @@ struct Polled {
     is_posted: bool,
 }
 
-/// Everything.
+/// The state of a simulation.
 struct World<W> {
     machine: Arc<Machine>,
     program: Program,
@@ -105,9 +105,9 @@ struct World<W> {
     /// Cores that keep a color out of their queues.
     keeping: CoreSet,
     everyone: CoreSet,
-    /// What one visit takes, kept for its room.
+    /// The colors that a visit takes, kept to reuse the allocation.
     haul: Vec<Stolen<u32>>,
-    /// By core, whom it looks at as a thief.
+    /// By core, the victims of the core as a thief.
     victims: Vec<Victims>,
     colors: Colors,
     requests: Requests,
@@ -118,30 +118,31 @@ struct World<W> {
     queues: Vec<Vec<Queue>>,
     accepting: Accepting,
     polled: Vec<Polled>,
-    /// Percent of its rate at which each source sends.
+    /// Present rate of all open sources, in percent of their described rates.
     rate_percent: u32,
-    /// Percent of its cycles that each handler takes.
+    /// Present cycles of each handler, in percent of its described cycles.
     cycles_percent: Vec<u32>,
     learned: Learned,
-    /// Places handlers, under policies that do.
+    /// The controller that places handlers, under policies that do so.
     control: Option<Control>,
-    /// What each core has counted for it.
+    /// Counts of each core for the controller.
     counting: Vec<Counting>,
     /// Nodes that have cores.
     active_nodes: Vec<u16>,
     code: Vec<ObjectId>,
-    /// By kind and instance.
+    /// By kind of object and instance.
     shared: Vec<Vec<Option<ObjectId>>>,
     instance_colors: Vec<Vec<u32>>,
     handler_colors: Vec<u32>,
-    /// By handler, where it ran last.
+    /// By handler, the core of the handler's last run.
     ran_on: Vec<Option<CoreIndex>>,
     serial_color: u32,
-    /// The ideal schedule's only queue.
+    /// The only queue of the ideal schedule.
     central: VecDeque<u32>,
     /// By node.
     lookouts: Vec<Lookout>,
-    /// Events, deliveries and questions that are still to come: a workload that ends does so without any.
+    /// Events, deliveries and requests yet to come. A workload that ends does so when this count is
+    /// 0.
     outstanding: u64,
     wake_times: u32,
     stale_ns: u64,
@@ -253,7 +254,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Moment by moment to the end.
+    /// Executes moment after moment until the end.
     fn run(&mut self) {
         while let Some((at_ns, moment)) = self.clock.next() {
             if at_ns > self.end_ns && !self.drains_until(at_ns) {
@@ -287,12 +288,13 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// After the end, pending requests are still answered if the run may finish.
+    /// Whether `at_ns` is within the time after the end in which pending requests are still
+    /// answered.
     fn drains_until(&mut self, at_ns: u64) -> bool {
         at_ns <= self.end_ns.saturating_add(self.options.drain_ns)
     }
 
-    /// Whether clients and sources have stopped asking.
+    /// Whether clients and sources have stopped sending requests.
     fn is_draining(&self) -> bool {
         self.now_ns > self.end_ns
     }
@@ -307,12 +309,12 @@ impl<W: Watch> World<W> {
         self.rate_percent = shift.rate_percent.unwrap_or(self.rate_percent);
     }
 
-    /// The core goes on at this time, whatever else it was going to do.
+    /// Continues the core at this time, and drops the core's other plans.
     fn go_on(&mut self, core: CoreIndex, at_ns: u64) {
         self.clock.step_at(at_ns, core);
     }
 
-    /// A core's ready queue has changed.
+    /// Updates the published hint after a change of the core's ready queue.
     fn gauge(&mut self, core: CoreIndex) {
         let (hint, ready) = (&mut self.hints[core.0 as usize], &self.cores[core.0 as usize].ready);
         (hint.waiting, hint.stealable) = Core::queued(ready);
@@ -322,7 +324,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// A core's published hint has changed.
+    /// Publishes the core's present hint.
     fn publish(&mut self, core: CoreIndex) {
         let at = core.0 as usize;
         self.hints[at] = self.cores[at].hint();
@@ -332,7 +334,7 @@ impl<W: Watch> World<W> {
         &mut self.cores[core.0 as usize]
     }
 
-    /// How long a wake-up takes this time.
+    /// The time of this wake-up, drawn at random.
     fn wake_ns(&mut self, core: CoreIndex) -> u64 {
         let costs = &self.machine.costs;
         let wakes = &mut self.cores[core.0 as usize].wakes;
@@ -375,7 +377,7 @@ fn active_nodes(machine: &Machine) -> Vec<u16> {
     nodes
 }
 
-/// What handlers' authors say of them, if the policy is to know.
+/// The authors' annotations of handlers, if the policy knows annotations.
 fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior> {
     let known = options.annotated.unwrap_or(options.policy == Policy::Mely);
     let prior = |(index, handler): (usize, &crate::workload::Handler)| {
@@ -389,7 +391,7 @@ fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior>
     program.handlers.iter().enumerate().map(prior).collect()
 }
 
-/// One event at a time where handlers are placed and where every event stands in the queue by itself.
+/// Events in a row: 1 under policies that place handlers, and where every event has a queue entry.
 fn usual_batch(options: &Options) -> usize {
     match options.policy {
         Policy::Placed(_) | Policy::Trial | Policy::Libasync => 1,

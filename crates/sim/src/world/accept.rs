@@ -1,9 +1,10 @@
-//! Which core takes a request's connection: the ways of `vermeil serve --balance`, on the simulated machine.
+//! The core that accepts a request's connection: the modes of `vermeil serve --balance`, on the
+//! simulated machine.
 //!
-//! Owns the choice among cores whose queues have other packets, and what each node has under way. The rule of
-//! `load-aware` is that of the program in the kernel (`crates/steer/bpf/accept.bpf.c`), with the work of a node in place of
-//! a core's, since the cores of an instance take from each other. Leaves out where packets come (`arrive.rs`). Compared in
-//! `reproduce/modes.rs`.
+//! Owns the choice of the core, and the unanswered work of each node. The rule of `load-aware` is
+//! that of the kernel program (`crates/steer/bpf/accept.bpf.c`), with the work of a node in place
+//! of a core's work, because the cores of an instance steal from each other. Leaves out where
+//! packets arrive (`arrive.rs`). Compared in `reproduce/modes.rs`.
 
 use vermeil_sched::CoreIndex;
 
@@ -13,18 +14,19 @@ use crate::random::{self, Purpose};
 use crate::watch::Watch;
 use crate::workload::Accept;
 
-/// Work that waits for a node, above which its connections may go elsewhere; below half of it they stay again. The
-/// kernel program's.
+/// Wait on a node above which the node's connections may go elsewhere. Below half of the bound the
+/// connections stay again. As in the kernel program.
 const BOUND_NS: u64 = 1_000_000;
 
-/// What a node has to do.
+/// The load of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeLoad {
-    /// Its cores.
+    /// Number of cores.
     cores: u64,
-    /// Requests that were accepted there and are not answered.
+    /// Requests that were accepted on the node and are not answered.
     under_way: u64,
-    /// Requests answered there, and the time its cores have worked: how long one takes.
+    /// Answered requests, and the time that the node's cores have worked. The quotient is the time
+    /// of a request.
     answered: u64,
     worked_ns: u64,
 }
@@ -33,7 +35,7 @@ pub(super) struct NodeLoad {
 #[derive(Clone, Debug)]
 pub(super) struct Accepting {
     nodes: Vec<NodeLoad>,
-    /// By core, whether its connections go elsewhere.
+    /// By core, whether the core's connections go elsewhere.
     elsewhere: Vec<bool>,
     /// The next core of round-robin.
     next: u32,
@@ -48,7 +50,8 @@ impl Accepting {
 }
 
 impl<W: Watch> World<W> {
-    /// The core that takes the connection of a client's request whose packets come to `home`; `key` is the request's.
+    /// The core that accepts the connection of a client's request whose packets arrive on `home`.
+    /// `key` identifies the request.
     pub(super) fn accept_on(&mut self, client: u32, home: CoreIndex, key: u64) -> CoreIndex {
         let (number, source) = {
             let client = &self.clients[client as usize];
@@ -73,19 +76,20 @@ impl<W: Watch> World<W> {
         chosen
     }
 
-    /// The connection's core has answered.
+    /// Counts an answer by the core that accepted the connection.
     pub(super) fn accepted_is_answered(&mut self, core: CoreIndex) {
         let load = &mut self.accepting.nodes[self.machine.node(core)];
         load.under_way -= 1;
         load.answered += 1;
     }
 
-    /// A core has worked.
+    /// Counts the work of a core.
     pub(super) fn count_work(&mut self, core: CoreIndex, run_ns: u64) {
         self.accepting.nodes[self.machine.node(core)].worked_ns += run_ns;
     }
 
-    /// `home`, unless a core of another node waits less than half as long; the nearest of the best.
+    /// `home`, or the nearest core of the least loaded node if the wait on that node is less than
+    /// half of the wait here.
     fn by_load(&mut self, home: CoreIndex) -> CoreIndex {
         let wait_ns = self.node_wait_ns(self.machine.node(home));
         let goes_elsewhere = self.accepting.elsewhere[home.0 as usize];
@@ -107,7 +111,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// How long a new request waits on a node: what is under way there, as time, by all its cores.
+    /// Wait of a new request on a node: the time of all unanswered requests, divided by the number
+    /// of cores.
     fn node_wait_ns(&self, node: usize) -> u64 {
         let NodeLoad { cores, under_way, answered, worked_ns } = self.accepting.nodes[node];
         under_way * (worked_ns / answered.max(1)) / cores.max(1)

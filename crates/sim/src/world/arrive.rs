@@ -1,7 +1,8 @@
-//! Requests: when clients ask, by which network queue they come, and when they have their answer.
+//! Requests: the time of each, the network queue, and the answer.
 //!
-//! Owns the four kinds of sources and the choice of a queue. A request that arrives is written to memory by the card, may
-//! interrupt its queue's core, and is posted (or waits for a polling handler).
+//! Owns the four kinds of sources and the choice of a queue. When a request arrives, the card
+//! writes the data to memory and may interrupt the queue's core. The request's first event is then
+//! posted, or the request waits for a polling handler.
 
 use vermeil_sched::{CoreIndex, Placement};
 
@@ -15,7 +16,8 @@ use crate::random::{self, Purpose, Stream};
 use crate::watch::Watch;
 use crate::workload::{Accept, Choice, SourceKind};
 
-/// Clients without think time ask first within so long, not all at one instant.
+/// Clients without think time send the first request at a random time within this limit, not all at
+/// one instant.
 const START_SPREAD_NS: u64 = 1_000_000;
 
 impl<W: Watch> World<W> {
@@ -64,7 +66,8 @@ impl<W: Watch> World<W> {
             SourceKind::Closed { clients, think_us } => {
                 let mut start = Stream::new(self.options.seed, Purpose::Start, source as u64);
                 for client in first..first + clients.max(1) {
-                    // As if they had been thinking for ever: no rush at the start.
+                    // As if all clients had been thinking for a long time, so that there is no rush
+                    // at the start.
                     let at_ns = match think_us {
                         0 => start.below(START_SPREAD_NS),
                         _ => start.exponential(think_us * 1_000),
@@ -92,7 +95,7 @@ impl<W: Watch> World<W> {
         self.clock.at(at_ns, Moment::Send { source: source as u32 });
     }
 
-    /// A source that does not wait for answers sends, and will again.
+    /// Sends requests of a source that does not wait for answers, and plans the next sending.
     pub(super) fn send(&mut self, source: u32) {
         let index = source as usize;
         let (seed, now_ns) = (self.options.seed, self.now_ns);
@@ -121,7 +124,7 @@ impl<W: Watch> World<W> {
         self.send_at(now_ns + gap_ns, index);
     }
 
-    /// A client asks.
+    /// Sends a request of a client.
     pub(super) fn ask(&mut self, client: u32) {
         if self.is_draining() {
             self.outstanding -= 1;
@@ -188,7 +191,7 @@ impl<W: Watch> World<W> {
         self.core(CoreIndex(core)).debt_ns += interrupt_ns;
     }
 
-    /// Posts a request's first event.
+    /// Posts the first event of a request.
     pub(super) fn enter(&mut self, request: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let source = self.requests.get(request).source;
         let entry = self.program.sources[usize::from(source)].entry;
@@ -205,7 +208,7 @@ impl<W: Watch> World<W> {
         self.next_there(core)
     }
 
-    /// Posts the event that finds out what has arrived.
+    /// Posts the event that looks for arrived requests.
     pub(super) fn post_poll(&mut self, source: u16, by: Option<CoreIndex>, at_ns: &mut u64) {
         let poll = self.program.sources[usize::from(source)].poll.expect("the source is polled");
         let color = self.color_for(poll.handler, NONE, by);
@@ -214,7 +217,7 @@ impl<W: Watch> World<W> {
         self.post(event, by, at_ns);
     }
 
-    /// The client has its answer, and will ask again if it waited for it.
+    /// Records the answer to a client. A client that waited for the answer plans the next request.
     pub(super) fn answer(&mut self, request: u32, at_ns: u64) {
         if request == NONE || std::mem::replace(&mut self.requests.get_mut(request).is_answered, true) {
             return;
@@ -233,7 +236,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// One event less of a request; without any it is over.
+    /// Counts the end of an event of a request. The last event ends the request.
     pub(super) fn event_of_request_ended(&mut self, request: u32) {
         if request == NONE {
             return;
@@ -267,7 +270,8 @@ impl<W: Watch> World<W> {
         color
     }
 
-    /// Who makes a request's colors: whoever took its connection, where that is not left to the core of its queue.
+    /// The core that makes a request's colors: the core that accepted the connection, unless that
+    /// is left to the queue's core.
     fn maker(&self, request: u32, by: Option<CoreIndex>) -> Option<CoreIndex> {
         let request = self.requests.get(request);
         match self.program.sources[usize::from(request.source)].accept {
@@ -287,7 +291,8 @@ impl<W: Watch> World<W> {
         color
     }
 
-    /// A policy that puts new colors beside their makers does so with a client's that comes back to rest.
+    /// A policy that keeps nodes apart makes new colors beside their makers. It also returns a
+    /// client's empty color from another node to the maker.
     fn at_home(&mut self, color: u32, by: Option<CoreIndex>) {
         let Some(maker) = by else { return };
         let resting = self.colors.color(color);
@@ -323,7 +328,7 @@ impl<W: Watch> World<W> {
         self.instance_colors[usize::from(object)][instance]
     }
 
-    /// What a recording got from outside comes when it came then.
+    /// Puts the external events of a recording on the clock, each at its recorded time.
     fn begin_recording(&mut self) {
         let Some(trace) = self.program.trace.clone() else { return };
         let colors = (0..trace.colors).map(|_| self.make_color(None, Placement::Any, None)).collect();
@@ -334,7 +339,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// An event of a recording, ready to be posted.
+    /// Prepares an event of a recording for posting.
     pub(super) fn prepare_recorded(&mut self, index: u32) -> u32 {
         let recorded = self.program.trace.as_ref().expect("a recording runs").events[index as usize];
         let color = self.instance_colors[0][recorded.color as usize];
@@ -342,7 +347,7 @@ impl<W: Watch> World<W> {
         self.colors.prepare(recorded.handler, color, NONE, index)
     }
 
-    /// This core, or the next one if it has been taken away.
+    /// This core, or the next core if a fault has removed this core.
     pub(super) fn next_there(&self, core: CoreIndex) -> CoreIndex {
         let count = self.cores.len() as u32;
         let there = |core: &CoreIndex| self.cores[core.0 as usize].is_there();

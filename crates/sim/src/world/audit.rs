@@ -1,8 +1,9 @@
-//! The invariants that only show inside: tokens against queues, sums, placements.
+//! The invariants that only the world itself can check: tokens against queues, sums, placements.
 //!
-//! Recomputes from the parts what the world keeps as totals. Owns no rule of its own: I2 (a color that is not empty has
-//! exactly one token, in its core's queue or being run), I12 (a class has no more than its share while others wait), I7 (a color's worth is the sum of its events'), I8 (a color is
-//! where it may be). Run after every so many steps of a checked run.
+//! Recomputes the world's totals from their parts. Checks I2 (a color with events has exactly one
+//! token, in the queue of the color's core or running), I12 (a class gets no more than its share
+//! while others wait), I7 (the worth of a color is the sum of its events' worth) and I8 (a color is
+//! on an allowed core). Runs every `audit_every` steps of a checked run.
 
 use super::World;
 use super::colors::Token;
@@ -10,7 +11,7 @@ use super::core::Phase;
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
-    /// Audits when it is time, and keeps the first finding.
+    /// Audits if an audit is due, and keeps the first finding.
     pub(super) fn audit_if_due(&mut self) {
         let Some(every) = self.options.audit_every else { return };
         if self.results.audit.is_none() && self.steps.is_multiple_of(u64::from(every.max(1))) {
@@ -23,7 +24,7 @@ impl<W: Watch> World<W> {
         let mut running = 0;
         for (index, color) in self.colors.in_use() {
             let has_token = color.token != Token::Absent;
-            // While it runs its last event a color is empty and has its token still.
+            // A color that runs its last event is empty and still has the token.
             if has_token != (color.len > 0) && color.token != Token::Running {
                 let what =
                     format!("color {index} has {} events and its token is {:?}", color.len, color.token);
@@ -97,7 +98,7 @@ impl<W: Watch> World<W> {
             }
         }
         let cores = self.cores.iter().filter(|core| core.running.is_some()).count();
-        // A core between two events of a color runs none at this moment.
+        // A core between two events of a color runs no event at this moment.
         if running > cores + 1 || running < cores {
             return Err(("I2", format!("{cores} cores run {running} colors")));
         }

@@ -1,37 +1,38 @@
-//! What happens when: moments ordered by virtual time, then core, then order of asking.
+//! The order of moments: by virtual time, then core, then order of asking.
 //!
-//! Two heaps: the steps of cores, of which each has at most one to come, in little room, since they come and go most; and
-//! everything else. Owns the order, which is total, so a run never depends on the heaps' insides. Tested below.
+//! There are two heaps. The heap of core steps has small entries, because steps come most often;
+//! each core has at most one future step. The other heap has all other moments. Owns the order,
+//! which is total, so a run never depends on the inner order of a heap. Tested below.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use vermeil_sched::CoreIndex;
 
-/// Something to do at a moment.
+/// A moment of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// A core goes on.
+    /// A core continues.
     Step { core: CoreIndex },
-    /// A client asks.
+    /// A client sends a request.
     Ask { client: u32 },
-    /// A source that does not wait for answers sends.
+    /// A source that does not wait for answers sends requests.
     Send { source: u32 },
     /// Posts an event after its wait has ended.
     Deliver { event: u32 },
-    /// Colors whose events gather on a core may have waited for long enough.
+    /// Colors that gather events on a core may have waited for long enough.
     Gathered { core: u32 },
     /// The workload changes.
     Shift { index: u32 },
-    /// Something goes wrong.
+    /// A fault happens.
     Fault { index: u32 },
-    /// The placement controller looks.
+    /// A round of the placement controller begins.
     Control,
     /// The counted part begins.
     Count,
 }
 
-/// A moment that is no core's step, with its place: time, then order of asking.
+/// A moment other than a core's step, with its place: time, then order of asking.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: u128,
@@ -53,13 +54,13 @@ impl PartialOrd for Entry {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest: the heap gives the greatest first.
+    /// The earliest entry is the greatest, because the heap gives the greatest entry first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.place.cmp(&self.place)
     }
 }
 
-/// A time and what decides between equal ones, as one number, so that comparing two takes no branches.
+/// A time and a tie-breaker as one number, so that a comparison takes no branch.
 fn place(time_ns: u64, then: u64) -> u128 {
     u128::from(time_ns) << 64 | u128::from(then)
 }
@@ -68,15 +69,15 @@ fn time_ns(place: u128) -> u64 {
     (place >> 64) as u64
 }
 
-/// A core has no step to come.
+/// The core has no future step.
 const NEVER: u64 = u64::MAX;
 
-/// The moments to come.
+/// The future moments.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// Places of steps; void where the core has changed its mind.
+    /// Places of steps. An entry is void if the core's due time has changed since.
     steps: BinaryHeap<Reverse<u128>>,
-    /// When each core goes on, or [`NEVER`].
+    /// The due time of each core, or [`NEVER`].
     due_ns: Vec<u64>,
     others: BinaryHeap<Entry>,
     asked: u64,
@@ -84,7 +85,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Nothing is to come, on a machine with so many cores.
+    /// An empty clock for a machine with this number of cores.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
             steps: BinaryHeap::new(),
@@ -95,25 +96,25 @@ impl Clock {
         }
     }
 
-    /// The core goes on then, whatever else it was going to do.
+    /// Continues the core at this time. An earlier plan of the core is dropped.
     pub(crate) fn step_at(&mut self, time_ns: u64, core: CoreIndex) {
         self.asked += 1;
         self.due_ns[core.0 as usize] = time_ns;
         self.steps.push(Reverse(place(time_ns, core.0.into())));
     }
 
-    /// The core does not go on by itself.
+    /// Drops the future step of the core.
     pub(crate) fn rest(&mut self, core: CoreIndex) {
         self.due_ns[core.0 as usize] = NEVER;
     }
 
-    /// Adds a moment that is no core's step.
+    /// Adds a moment other than a core's step.
     pub(crate) fn at(&mut self, time_ns: u64, moment: Moment) {
         self.asked += 1;
         self.others.push(Entry { place: place(time_ns, self.asked), moment });
     }
 
-    /// The next moment and its time: of one time cores first, by index.
+    /// The next moment and its time. At equal times core steps come first, by index.
     pub(crate) fn next(&mut self) -> Option<(u64, Moment)> {
         loop {
             let step = self.steps.peek().map(|&Reverse(step)| step);
@@ -138,12 +139,12 @@ impl Clock {
         }
     }
 
-    /// How many moments have been asked for.
+    /// Number of moments that were asked for.
     pub(crate) fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// How many have been given out.
+    /// Number of moments that were given out.
     pub(crate) fn happened(&self) -> u64 {
         self.happened
     }

@@ -1,81 +1,82 @@
-//! Colors and the events in them.
+//! Colors and their events.
 //!
-//! A color owns its events in the order of their posting; its token is in one core's ready queue, is to follow what runs there, is being run, or does not
-//! exist. Owns both stores and the sums kept with them. Leaves out where tokens go (`ready.rs`). Checked from outside by
-//! `check.rs`.
+//! A color holds its events in the order of posting. The color's token is in the ready queue of a
+//! core, kept by a core to run next, running, set apart while events gather, or absent. Owns the
+//! stores of colors and events, and the sums. Leaves out the moves of tokens (`ready.rs`).
+//! `check.rs` checks this from outside.
 
 use vermeil_sched::{Calls, CoreIndex, Leader, Placement, Slot};
 
-/// Nothing: no event, no color, no request.
+/// No event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A handler's run that is asked for.
+/// A future run of a handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     /// Number in the order of posting, from 1.
     pub(crate) sequence: u64,
-    /// Position in the workload.
+    /// Position of the handler in the workload.
     pub(crate) handler: u16,
     pub(crate) color: u32,
-    /// The request it is part of, or [`NONE`].
+    /// The request that the event belongs to, or [`NONE`].
     pub(crate) request: u32,
-    /// Steps from the request's beginning; of a recording, the recorded event.
+    /// Steps from the beginning of the request. In a recording, the index of the recorded event.
     pub(crate) step: u32,
     pub(crate) posted_ns: u64,
-    /// What it adds to its color's worth.
+    /// The part of the color's worth that comes from this event.
     pub(crate) worth_ns: u32,
-    /// The core that posted it, if one did.
+    /// The core that posted the event, if any.
     pub(crate) by: Option<CoreIndex>,
-    /// The next in the color.
+    /// The next event of the color.
     after: u32,
 }
 
-/// Where a color's token is.
+/// The place of a color's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// There is none: the color is empty.
+    /// No token, because the color is empty.
     Absent,
-    /// Apart, while events gather.
+    /// Set apart while events gather.
     Gathering,
     /// In the ready queue of the color's core.
     Ready,
-    /// Kept by the color's core, to be run next.
+    /// Kept by the color's core, to run next.
     Next,
-    /// Being run by the color's core.
+    /// Running on the color's core.
     Running,
 }
 
 /// A color.
 #[derive(Clone, Debug)]
 pub(crate) struct Color {
-    /// Unlike its index never used again.
+    /// Identifies the color. Unlike the index, a number is never used again.
     pub(crate) number: u64,
     pub(crate) token: Token,
-    /// Where it runs, or goes when it becomes ready.
+    /// The core on which the color runs, or will be queued.
     pub(crate) core: CoreIndex,
-    /// Where it was made.
+    /// The core for which the color was made.
     pub(crate) home: CoreIndex,
-    /// Where it ran last.
+    /// The core of the color's last run.
     pub(crate) last: Option<CoreIndex>,
     pub(crate) placement: Placement,
     pub(crate) leader: Option<Leader>,
     pub(crate) slot: Slot,
     pub(crate) moved_ns: Option<u64>,
-    /// Who has called it how often.
+    /// The cores that have posted to the color, and how often.
     pub(crate) calls: Calls,
     /// Sum over the queued events.
     pub(crate) worth_ns: u64,
     /// Queued events that came with a steal, whose run time counts as stolen.
     pub(crate) stolen: u32,
     pub(crate) len: u32,
-    /// Whoever names it: requests, clients, the workload. Without any, and empty, it ends.
+    /// Number of users: requests, clients, the workload. An empty color without users ends.
     pub(crate) users: u32,
     first: u32,
     last_event: u32,
 }
 
 impl Color {
-    /// Whether no thief may take it.
+    /// Whether thieves must leave the color.
     pub(crate) fn is_fixed(&self) -> bool {
         self.placement.is_fixed() || self.leader.is_some()
     }
@@ -118,12 +119,12 @@ impl Colors {
             last_event: NONE,
         };
         let at = put(&mut self.colors, &mut self.free_colors, color);
-        // Places are used again, numbers are not.
+        // An index is used again, a number is not.
         self.colors[at as usize].number = made << 32 | u64::from(at);
         at
     }
 
-    /// What the last event of a color that is not empty adds to its worth.
+    /// The worth of the last event of a color with events.
     pub(crate) fn last_worth_ns(&self, color: u32) -> u64 {
         u64::from(self.events[self.colors[color as usize].last_event as usize].worth_ns)
     }
@@ -133,14 +134,14 @@ impl Colors {
         self.events[self.colors[color as usize].last_event as usize].handler
     }
 
-    /// One user less; without any, an empty color's place is given to the next.
+    /// Removes a user. The index of an empty color without users is used again.
     pub(crate) fn release(&mut self, color: u32) {
         let ended = &mut self.colors[color as usize];
         ended.users -= 1;
         self.end_if_unused(color);
     }
 
-    /// A color that nobody names ends when its token does.
+    /// Ends a color without users and without a token.
     pub(crate) fn end_if_unused(&mut self, color: u32) {
         let ended = &self.colors[color as usize];
         if ended.users == 0 && ended.token == Token::Absent {
@@ -156,13 +157,13 @@ impl Colors {
         &mut self.colors[color as usize]
     }
 
-    /// The colors that somebody names or that have a token.
+    /// The colors that have users or a token.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = (u32, &Color)> {
         let named = |color: &Color| color.users > 0 || color.token != Token::Absent;
         (0..).zip(&self.colors).filter(move |(_, color)| named(color))
     }
 
-    /// What a color's events add up to.
+    /// The sum of the worth of a color's events.
     pub(crate) fn sum_of_worth(&self, color: u32) -> u64 {
         let mut sum = 0;
         let mut at = self.colors[color as usize].first;
@@ -173,12 +174,12 @@ impl Colors {
         sum
     }
 
-    /// Places for colors in use or kept for later ones.
+    /// Number of indices, in use or kept for later colors.
     pub(crate) fn len(&self) -> usize {
         self.colors.len()
     }
 
-    /// An event that is not yet in its color.
+    /// Makes an event that is not yet posted.
     pub(crate) fn prepare(&mut self, handler: u16, color: u32, request: u32, step: u32) -> u32 {
         let event = Event {
             sequence: 0,
@@ -198,7 +199,7 @@ impl Colors {
         &self.events[event as usize]
     }
 
-    /// Posts a prepared event: it is the last of its color.
+    /// Posts a prepared event as the last event of its color.
     pub(crate) fn push(&mut self, event: u32, now_ns: u64, worth_ns: u64, by: Option<CoreIndex>) {
         self.posted += 1;
         self.queued += 1;
@@ -241,12 +242,12 @@ impl Colors {
         (first != NONE).then(|| &self.events[first as usize])
     }
 
-    /// The event has run.
+    /// Frees an event that has run.
     pub(crate) fn discard(&mut self, event: u32) {
         self.free_events.push(event);
     }
 
-    /// Events in colors.
+    /// Number of events in colors.
     pub(crate) fn queued(&self) -> u64 {
         self.queued
     }

@@ -1,9 +1,11 @@
-//! Placement of handlers while the world runs: cores count, one of them asks all, a controller answers with moves.
+//! Placement of handlers while the world runs: cores count, one core asks all cores, and a
+//! controller answers with moves.
 //!
-//! The controllers, the monitor's role and the plans are `vermeil_sched`'s; the steps are the runtime's (its `control.rs`). A
-//! handler with a color of its own is a *unit*. A round is begun by the core that has the role, every core answers between
-//! two activations, and the last answer brings the decision. A unit's color goes over when its token is free, so it is
-//! never on two cores. Tested in `world/tests.rs`.
+//! The controllers, the monitor's role and the plans are those of `vermeil_sched`; the steps are
+//! the runtime's (`control.rs` there). A handler with a color of its own is a *unit*. The core that
+//! has the role begins a round. Every core answers between two activations, and the last answer
+//! brings the decision. The color of a unit moves when its token is free, so a unit is never on two
+//! cores. Tested in `world/tests.rs`.
 
 use vermeil_sched::control::{
     Adaptive, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions, Window,
@@ -21,16 +23,16 @@ use crate::results::Results;
 use crate::watch::{Note, Watch};
 use crate::workload::Program;
 
-/// After the start the first round is held so late, as in the runtime.
+/// Time of the first round after the start, as in the runtime.
 const FIRST_ROUND_NS: u64 = 2_000_000;
-/// What answering a round costs a core: its counters are copied, some lines for each handler. Guess.
+/// Cost of an answer: a core copies its counters, which takes some lines for each handler. Guess.
 const ANSWER_NS: u64 = 2_000;
 
-/// What one core has counted since it last answered.
+/// Counts of a core since the core's last answer.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
     window: Window,
-    /// Lines its caches had missed when an event was counted last.
+    /// Missed lines of the core when an event was last counted.
     missed_lines: u64,
 }
 
@@ -39,11 +41,11 @@ pub(crate) struct Counting {
 pub(crate) struct Control {
     controller: Box<dyn Controller>,
     monitor: Monitor,
-    /// By handler, its unit.
+    /// By handler, the unit of the handler.
     units: Vec<Option<HandlerIndex>>,
-    /// By unit, its handler.
+    /// By unit, the handler.
     handlers: Vec<u16>,
-    /// Where units stand as far as moves were asked for.
+    /// The cores of all units, including moves that were asked for and are not yet done.
     pub(crate) plan: Plan,
     round: u64,
 }
@@ -83,7 +85,7 @@ impl Control {
         Some(Self { controller, monitor: Monitor::new(layout.cores()), units, handlers, plan, round: 0 })
     }
 
-    /// Whether a handler is placed, and on which core.
+    /// The core that a handler is placed on, if the handler is a unit.
     pub(crate) fn core_of(&self, handler: u16) -> Option<CoreIndex> {
         self.plan.core_of(self.units[usize::from(handler)]?)
     }
@@ -116,7 +118,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// A round is due: every core is asked, and woken to answer.
+    /// Begins a round: asks every core, and wakes sleeping cores to answer.
     pub(super) fn begin_round(&mut self) {
         let Some(control) = &mut self.control else { return };
         let Some(round) = control.monitor.begin() else { return };
@@ -124,7 +126,7 @@ impl<W: Watch> World<W> {
         for index in 0..self.cores.len() {
             let core = CoreIndex(index as u32);
             if self.core(core).is_gone {
-                // Nobody runs there any more; it answers at once.
+                // A removed core runs no more events, so its answer comes at once.
                 let at_ns = self.now_ns;
                 self.answer_round(core, at_ns);
             } else if self.core(core).phase != Phase::Awake {
@@ -161,7 +163,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// A unit's color goes to another core: at once if it waits, else when its token is free.
+    /// Moves the color of a unit to another core: at once if the color waits, else when the token
+    /// is free.
     fn relocate(&mut self, unit: HandlerIndex, to: CoreIndex, at_ns: u64) {
         let control = self.control.as_ref().expect("it has decided");
         let Some(&handler) = control.handlers.get(unit.0 as usize) else { return };
@@ -183,13 +186,13 @@ impl<W: Watch> World<W> {
         self.push_token(color, Some(from), &mut at_ns);
     }
 
-    /// The core that a color is placed on, if its handler is a unit.
+    /// The core that a color is placed on, if the color's handler is a unit.
     pub(super) fn wanted_core(&self, color: u32) -> Option<CoreIndex> {
         let control = self.control.as_ref()?;
         control.core_of(self.colors.first(color)?.handler)
     }
 
-    /// A unit's event has run.
+    /// Counts a run of a unit's event.
     pub(super) fn count_run(&mut self, core: CoreIndex, handler: u16, sample: Option<Sample>) {
         let Some(control) = &self.control else { return };
         let Some(unit) = control.units[usize::from(handler)] else { return };
@@ -200,7 +203,7 @@ impl<W: Watch> World<W> {
         counting.window.missed(lines);
     }
 
-    /// A unit's event is posted, by a unit or from elsewhere.
+    /// Counts the posting of a unit's event, by a unit or from outside.
     pub(super) fn count_post(&mut self, by: Option<(CoreIndex, u16)>, handler: u16) {
         let Some(control) = &self.control else { return };
         let Some(unit) = control.units[usize::from(handler)] else { return };
@@ -209,14 +212,14 @@ impl<W: Watch> World<W> {
         self.counting[core].window.posted(from, unit);
     }
 
-    /// The core slept for so long.
+    /// Counts time that the core slept.
     pub(super) fn count_idle(&mut self, core: CoreIndex, ns: u64) {
         if self.control.is_some() {
             self.counting[core.0 as usize].window.idled(ns);
         }
     }
 
-    /// A color has moved because its handlers were placed elsewhere.
+    /// Records that a color has moved because of a placement, a leader or a removed core.
     pub(super) fn note_moved(&mut self, color: u32, from: CoreIndex, to: CoreIndex) {
         let number = self.colors.color(color).number;
         let note = Note::Moved { at_ns: self.now_ns, from, to, color: number };

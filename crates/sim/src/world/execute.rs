@@ -1,7 +1,7 @@
-//! How long a handler runs: its cycles, its instructions, and what it touches.
+//! The run time of a handler: its cycles, its instructions, and the objects that it touches.
 //!
-//! Owns the draws that make runs differ, and which instance of an object a handler means. What touching takes comes from
-//! the memory system.
+//! Owns the random draws that make runs differ, and the choice of an object's instance. The memory
+//! system says how long a touch takes.
 
 use vermeil_sched::CoreIndex;
 
@@ -14,11 +14,11 @@ use crate::random::{self, Purpose};
 use crate::watch::Watch;
 use crate::workload::{Home, Life, Touch};
 
-/// The pool of objects that belong to nobody in particular.
+/// The pool of objects that do not belong to a core.
 const COMMON_POOL: u32 = u32::MAX;
 
 impl<W: Watch> World<W> {
-    /// Runs an event's handler from `at_ns` on; gives the time it takes, at least 1.
+    /// Runs an event's handler from `at_ns` on. Returns the run time, at least 1.
     pub(super) fn execute(&mut self, core: CoreIndex, event: u32, found: u32, at_ns: u64) -> u64 {
         let event = *self.colors.event(event);
         let base_ps = self.base_ps(&event, found);
@@ -29,7 +29,7 @@ impl<W: Watch> World<W> {
             self.core(core).last_handler = event.handler;
             waited_ps += self.fetch_code(core, event.handler, start_ps);
         }
-        // The handler's own work is spread over what it touches, by size.
+        // The handler's own work is spread over the touched objects, by size.
         let touches = &self.program.handlers[usize::from(event.handler)].touches;
         let sizes: u64 = touches.iter().filter(|touch| !touch.by_nic).map(|touch| touch.bytes).sum();
         let mut worked_ps = 0;
@@ -76,7 +76,7 @@ impl<W: Watch> World<W> {
         self.machine.cycles_ps(cycles)
     }
 
-    /// A random number that belongs to this run: the same under every policy.
+    /// A random number for this run, equal under every policy.
     fn draw(&self, event: &Event, purpose: Purpose) -> u64 {
         match event.request {
             NONE => random::draw(self.options.seed, purpose, event.sequence),
@@ -123,7 +123,7 @@ impl<W: Watch> World<W> {
         self.memory.touch(core, object, walk, at_ps)
     }
 
-    /// Everything in the innermost cache.
+    /// Time to touch bytes that are all in the innermost cache.
     fn warm_ps(&self, core: CoreIndex, bytes: u64, pattern: Pattern) -> u64 {
         let innermost = self.machine.cores[core.0 as usize].caches.first();
         let line_ps = innermost.map_or(0, |&cache| self.machine.caches[usize::from(cache)].hit.ps(pattern));
@@ -140,7 +140,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// The instance of a shared object that an event is about.
+    /// The instance of a shared object that an event uses.
     pub(super) fn instance(&self, object: u16, request: u32, recorded_color: u32) -> u32 {
         if self.program.trace.is_some() {
             return recorded_color;
@@ -166,7 +166,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// The node whose memory an object is in that is not kept track of by chunks, or goes to a network card.
+    /// The node of an object whose chunks are not tracked, or which goes to a network card.
     fn home_of(&mut self, core: CoreIndex, event: &Event, object: u16) -> u16 {
         let kind = &self.program.objects[usize::from(object)];
         let here = self.machine.cores[core.0 as usize].node;
@@ -192,7 +192,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// The object that an event touches, made when it is touched first.
+    /// The object that an event touches. The first touch makes the object.
     fn object(&mut self, core: CoreIndex, event: &Event, object: u16) -> ObjectId {
         let kind = &self.program.objects[usize::from(object)];
         let (life, slot, bytes) = (kind.life, kind.request_slot, kind.bytes);

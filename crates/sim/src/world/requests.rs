@@ -1,6 +1,6 @@
-//! Clients, their requests, and the network queues these come by.
+//! Clients, their requests, and the network queues on which requests arrive.
 //!
-//! Owns the stores: which client asks what, which request is how far. Leaves out when (`arrive.rs`).
+//! Owns the stores of clients and requests. Leaves out the times (`arrive.rs`).
 
 use vermeil_sched::CoreIndex;
 
@@ -13,12 +13,12 @@ use crate::workload::REQUEST_OBJECTS_MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) source: u16,
-    /// Its number within the source.
+    /// Number of the client within the source.
     pub(crate) number: u32,
     pub(crate) color: u32,
-    /// Requests so far.
+    /// Number of requests so far.
     pub(crate) asked: u32,
-    /// Its objects, one for each kind that lives with clients.
+    /// The client's objects, by kind of object.
     pub(crate) objects: Vec<Option<ObjectId>>,
 }
 
@@ -28,49 +28,49 @@ pub(crate) struct Request {
     pub(crate) client: u32,
     pub(crate) source: u16,
     pub(crate) queue: u32,
-    /// The core that took its connection.
+    /// The core that accepted the connection.
     pub(crate) core: CoreIndex,
     pub(crate) asked_ns: u64,
-    /// What its random draws hang on.
+    /// Key of the request's random draws.
     pub(crate) key: u64,
     pub(crate) color: u32,
-    /// Events posted and not run, and those waiting to be.
+    /// Events that were posted or prepared and have not run.
     pub(crate) live: u32,
     pub(crate) is_answered: bool,
     pub(crate) objects: [Option<ObjectId>; REQUEST_OBJECTS_MAX],
-    /// The node whose memory its streamed objects are in, once touched.
+    /// The node of each streamed object of the request, after the first touch.
     pub(crate) streamed_home: [u16; REQUEST_OBJECTS_MAX],
 }
 
 impl Request {
-    /// A random number that belongs to this request, to what it is for and to a position in it.
+    /// A random number for this request, a purpose and a position in the request.
     pub(crate) fn draw(&self, seed: u64, purpose: Purpose, position: u64) -> u64 {
         random::draw(seed, purpose, self.key.wrapping_add(position << 40))
     }
 }
 
-/// A network queue: a card, the core that handles it, and how many of its requests are under way.
+/// A network queue: a card, the core that handles the queue, and the number of unanswered requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
-    /// The node the card hangs on.
+    /// The node of the card.
     pub(crate) nic_node: u16,
     pub(crate) core: u32,
     pub(crate) pending: u32,
     pub(crate) color: u32,
 }
 
-/// How a request comes.
+/// The arrival of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) queue: u32,
-    /// The core that takes its connection.
+    /// The core that accepts the connection.
     pub(crate) core: CoreIndex,
     pub(crate) asked_ns: u64,
-    /// What its random draws hang on.
+    /// Key of the request's random draws.
     pub(crate) key: u64,
 }
 
-/// Stores that are used again.
+/// All requests; entries are used again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     all: Vec<Request>,

@@ -1,8 +1,8 @@
-//! Which cores sleep, run something, or have something to give: a bit each, so that a machine of 128 cores on which
-//! little happens is asked about in two words.
+//! Sets of cores, as bits: the cores that sleep, run an event, or have a color to steal. A query of
+//! a machine with 128 cores reads two words.
 //!
-//! Owns the bits; when they change is the world's affair. Leaves out what they mean to the scheduler. Tested below; against
-//! the cores themselves by `audit.rs`.
+//! Owns the bits; the world changes them. Leaves out the meaning for the scheduler. Tested below,
+//! and against the cores by `audit.rs`.
 
 use vermeil_sched::CoreIndex;
 
@@ -13,39 +13,39 @@ pub(crate) struct CoreSet {
 }
 
 impl CoreSet {
-    /// None of so many cores.
+    /// An empty set for a machine with this number of cores.
     pub(crate) fn none(cores: usize) -> Self {
         Self { words: vec![0; cores.div_ceil(64)] }
     }
 
-    /// All of so many cores.
+    /// The set of all cores.
     pub(crate) fn all(cores: usize) -> Self {
         let mut set = Self::none(cores);
         (0..cores as u32).for_each(|core| set.insert(CoreIndex(core)));
         set
     }
 
-    /// Puts a core in.
+    /// Adds a core.
     pub(crate) fn insert(&mut self, core: CoreIndex) {
         self.words[core.0 as usize / 64] |= 1 << (core.0 % 64);
     }
 
-    /// Takes a core out.
+    /// Removes a core.
     pub(crate) fn remove(&mut self, core: CoreIndex) {
         self.words[core.0 as usize / 64] &= !(1 << (core.0 % 64));
     }
 
-    /// Whether the core is in it.
+    /// Whether the set contains the core.
     pub(crate) fn contains(&self, core: CoreIndex) -> bool {
         self.words[core.0 as usize / 64] >> (core.0 % 64) & 1 == 1
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// The `index`-th 64 cores.
+    /// The bits of the `index`-th 64 cores.
     pub(crate) fn word(&self, index: u32) -> u64 {
         self.words[index as usize]
     }
@@ -60,7 +60,7 @@ impl CoreSet {
 pub(crate) struct Members<'a> {
     words: &'a [u64],
     at: usize,
-    /// What is left of the word at `at`.
+    /// The remaining bits of the word at `at`.
     rest: u64,
 }
 

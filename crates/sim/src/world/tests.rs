@@ -53,7 +53,7 @@ fn checked_runs_break_no_rule() {
     }
 }
 
-/// Two handlers by turns; the second follows.
+/// Two handlers that run in turn. The second follows the first.
 fn leader_and_follower(color: &str, follows: &str) -> Program {
     Program::from_toml(&format!(
         r#"
@@ -81,7 +81,8 @@ fn leader_and_follower(color: &str, follows: &str) -> Program {
     .expect("a workload")
 }
 
-/// Counts runs of the second handler elsewhere than where the first ran last.
+/// Counts runs of the second handler on the core of the first handler's last run, and on other
+/// cores.
 #[derive(Default)]
 struct Apart {
     led_on: Option<vermeil_sched::CoreIndex>,
@@ -117,7 +118,7 @@ fn who_follows_is_where_its_leader_was() {
     );
 }
 
-/// Two kinds of requests, each more than the core can do.
+/// Two kinds of requests, each of them more than the machine can run.
 fn two_classes(target_us: &str) -> Program {
     Program::from_toml(&format!(
         r#"
@@ -193,11 +194,12 @@ fn a_batch_is_run_when_it_is_full_or_late() {
     };
     let (single, five, many) = (run(1), run(5), run(1_000));
     assert!(single.0.abs_diff(five.0) < 10 && single.0.abs_diff(many.0) < 12, "{single:?} {five:?} {many:?}");
-    // One comes every 50 us: a hundred batches of five need not sleep more often, nor do those that 500 us end.
+    // An event comes every 50 us. A hundred batches of five need not sleep more often, nor batches
+    // that end after 500 us.
     assert!(five.1 * 2 < single.1 && many.1 < five.1, "{single:?} {five:?} {many:?}");
 }
 
-/// Runs, and those of them that follow one of the same color on their core.
+/// Counts runs, and the runs whose predecessor on the core has the same color.
 #[derive(Default)]
 struct Runs {
     last: [Option<u64>; 4],
@@ -213,7 +215,8 @@ impl Watch for Runs {
     }
 }
 
-/// A color that posts to itself kept its core until its batch was full, which the runtime's does not.
+/// Regression: a color that posts to itself kept its core until the batch was full, unlike in the
+/// runtime.
 #[test]
 fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
     let machine = profile("xeon5100-2x2").unwrap();
@@ -241,7 +244,8 @@ fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
     assert!(light < 15 && images > 50, "{light} and {images} of 100");
 }
 
-/// A serial producer on a color that never moves; each request is `work` cycles on a fresh color that touches no memory.
+/// A serial producer on a color that never moves. Each request is `work` cycles on a fresh color
+/// that touches no memory.
 fn pinned_producer(work: u64) -> Program {
     Program::from_toml(&format!(
         r#"
@@ -269,8 +273,8 @@ fn pinned_producer(work: u64) -> Program {
     .unwrap()
 }
 
-/// Regression: a penalty that nothing had measured counted as large, so no core took work from the core of the producer,
-/// so nothing was ever measured, and all work stayed on one core of many.
+/// Regression: a penalty without a measurement counted as large. Therefore no core took work from
+/// the producer's core, no penalty was ever measured, and all work stayed on one core.
 #[test]
 fn adaptive_spreads_the_work_of_a_pinned_producer() {
     for name in ["xeon5100-2x2", "xeon-2x4-l2pairs", "opteron8380-4x4"] {
