@@ -6,16 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::CpuId;
+use crate::machine::{CAPACITY_MAX, DISTANCE_LOCAL, DISTANCE_REMOTE};
 use crate::{Cache, CacheKind, Core, CoreClass, CoreId, CpuSet, Error, Machine, Node, NodeId, Package, Pu};
-use crate::{CpuId, machine::CAPACITY_MAX};
 
 #[cfg(test)]
 mod tests;
-
-/// Distances assumed if the firmware gives none, as in the kernel (`LOCAL_DISTANCE`,
-/// `REMOTE_DISTANCE`).
-const DISTANCE_LOCAL: u32 = 10;
-pub(crate) const DISTANCE_REMOTE: u32 = 20;
 
 /// A machine from a source: in any order, with overlaps and gaps.
 #[derive(Debug, Default)]

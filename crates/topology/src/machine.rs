@@ -9,7 +9,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::CpuSet;
-use crate::draft::DISTANCE_REMOTE;
 
 #[cfg(test)]
 mod tests;
@@ -114,6 +113,12 @@ pub struct Core {
 
 /// The capacity of a machine's fastest core (`SCHED_CAPACITY_SCALE` in the kernel).
 pub const CAPACITY_MAX: u32 = 1024;
+
+/// The distance of a node to itself if the firmware gives none (`LOCAL_DISTANCE` in the kernel).
+pub(crate) const DISTANCE_LOCAL: u32 = 10;
+/// The distance of one node to another if the firmware gives none (`REMOTE_DISTANCE` in the
+/// kernel).
+pub(crate) const DISTANCE_REMOTE: u32 = 20;
 
 /// A processing unit: one hardware thread, one cpu of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
