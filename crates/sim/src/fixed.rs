@@ -1,12 +1,13 @@
 //! Logarithms and powers in fixed point.
 //!
-//! A simulated run must be the same on every machine, and `ln` and `pow` of the C library are not: they differ in the
-//! last bit between versions. These differ nowhere. Accurate to about one part in 100,000, which is far below what a
-//! think time or a popularity is known to. Tested below against the floating-point functions.
+//! A simulated run must be the same on every machine. The C library's `ln` and `pow` are not,
+//! because they differ in the last bit between versions. The functions of this module are exact
+//! integer arithmetic. Their error is about one part in 100,000, far below the accuracy of a think
+//! time or a popularity. Tested below against the floating-point functions.
 
-/// Bits behind the point.
+/// Bits after the point.
 const FRACTION_BITS: u32 = 32;
-/// One, in this module's fixed point.
+/// The number 1 in fixed point.
 pub(crate) const ONE: u64 = 1 << FRACTION_BITS;
 /// ln 2 in fixed point.
 const LN_2: u64 = 2_977_044_472;
@@ -18,7 +19,8 @@ static LOG2: [u64; (1 << TABLE_BITS) + 1] = log2_table();
 /// 2^(i / 1024) in fixed point.
 static EXP2: [u64; (1 << TABLE_BITS) + 1] = exp2_table();
 
-/// `all` times `part` over `of`, which is not zero; the product may be larger than 64 bits, and hardly ever is.
+/// `all` times `part`, divided by `of`, which is not zero. The product may need more than 64 bits,
+/// but rarely does.
 pub(crate) fn share(all: u64, part: u64, of: u64) -> u64 {
     match all.checked_mul(part) {
         Some(product) => product / of,
@@ -29,13 +31,13 @@ pub(crate) fn share(all: u64, part: u64, of: u64) -> u64 {
 /// The binary logarithm of `value`, at least 1, in fixed point.
 pub(crate) fn log2(value: u64) -> u64 {
     let whole = value.max(1).ilog2();
-    // The digits behind the leading one, as a fraction of 2^32.
+    // The digits after the leading digit, as a fraction of 2^32.
     let rest = (u128::from(value.max(1)) << FRACTION_BITS >> whole) as u64 - ONE;
     (u64::from(whole) << FRACTION_BITS) + interpolate(&LOG2, rest)
 }
 
-/// -ln(u) for a `u` that is uniform in (0, 1], given as `random / 2^64`: an exponential variate with mean one, in fixed
-/// point.
+/// -ln(u) for a `u` that is uniform in (0, 1], given as `random / 2^64`. The result is an
+/// exponential variate with mean 1, in fixed point.
 pub(crate) fn exponential(random: u64) -> u64 {
     let log = log2(random.max(1));
     let minus_log2 = (64 << FRACTION_BITS) - log;
@@ -59,7 +61,7 @@ fn exp2_negative(value: u64) -> u64 {
     interpolate(&EXP2, ONE - rest).checked_shr(whole + 1).unwrap_or(0)
 }
 
-/// The table's value at `fraction`, which is below one.
+/// The table's value at `fraction`, which is less than 1.
 fn interpolate(table: &[u64], fraction: u64) -> u64 {
     let step_bits = FRACTION_BITS - TABLE_BITS;
     let index = (fraction >> step_bits) as usize;
@@ -70,7 +72,8 @@ fn interpolate(table: &[u64], fraction: u64) -> u64 {
     table[index] + (((table[index + 1] - table[index]) * within) >> step_bits)
 }
 
-/// By repeated squaring: each square doubles the logarithm, and its whole part is the next digit.
+/// By repeated squaring, because each square doubles the logarithm, and the whole part is the next
+/// digit.
 const fn log2_table() -> [u64; (1 << TABLE_BITS) + 1] {
     let mut table = [0; (1 << TABLE_BITS) + 1];
     let mut index = 0;
@@ -92,9 +95,9 @@ const fn log2_table() -> [u64; (1 << TABLE_BITS) + 1] {
     table
 }
 
-/// Powers of the 1024th root of two, kept with 30 more bits than they are given out with.
+/// Powers of the 1024th root of two. The computation has 30 bits more than the result.
 const fn exp2_table() -> [u64; (1 << TABLE_BITS) + 1] {
-    // Ten square roots of two, by Newton's method on integers with 62 bits behind the point.
+    // Ten square roots of two, by Newton's method on integers with 62 bits after the point.
     let mut root: u128 = 2 << 62;
     let mut turn = 0;
     while turn < TABLE_BITS {

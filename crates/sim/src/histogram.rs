@@ -1,10 +1,11 @@
-//! Times, counted by size: 32 steps for each power of two, so percentiles are right to three percent.
+//! A histogram of times: 32 classes for each power of two, so percentiles are exact to three
+//! percent.
 //!
-//! Owns counting and reading off. Integers only. Tested below.
+//! Owns counting and percentiles. Integers only. Tested below.
 
 use vermeil_sched::Classes;
 
-/// 32 steps within a power of two.
+/// 32 classes within a power of two.
 type Steps = Classes<5>;
 
 /// Counts of times in nanoseconds.
@@ -23,7 +24,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more.
+    /// Adds a time.
     pub(crate) fn add(&mut self, ns: u64) {
         self.counts[Steps::of(ns)] += 1;
         self.total += 1;
@@ -31,7 +32,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// All of another's.
+    /// Adds all times of another histogram.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
         self.total += other.total;
@@ -39,22 +40,22 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many were counted.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// Their mean, 0 of none.
+    /// The mean; 0 for an empty histogram.
     pub fn mean_ns(&self) -> u64 {
         (self.sum / u128::from(self.total.max(1))) as u64
     }
 
-    /// The longest.
+    /// The longest time.
     pub fn max_ns(&self) -> u64 {
         self.max
     }
 
-    /// The time that so many of 1,000 do not exceed; 0 of none.
+    /// The time that `permille` of 1,000 times do not exceed; 0 for an empty histogram.
     pub fn permille_ns(&self, permille: u64) -> u64 {
         let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1_000).max(1) as u64;
         let mut seen = 0;
@@ -67,7 +68,7 @@ impl Histogram {
         self.max
     }
 
-    /// How many of 1,000 took at most so long; 1,000 of none.
+    /// How many of 1,000 times are at most `ns`; 1,000 for an empty histogram.
     pub fn within_permille(&self, ns: u64) -> u64 {
         let upto: u64 = self.counts[..=Steps::of(ns)].iter().sum();
         (u128::from(upto) * 1_000).checked_div(u128::from(self.total)).unwrap_or(1_000) as u64

@@ -1,9 +1,9 @@
-//! The simulated machine: cores, caches, nodes, links, and what everything costs.
+//! The simulated machine: cores, caches, nodes, links, and the costs.
 //!
-//! Owns the numbers as the simulation uses them: picoseconds for memory, nanoseconds for the runtime's operations,
-//! indices instead of names. Leaves out how they are written (`machine/spec.rs`), put together (`machine/build.rs`) and
-//! what ships (`machine/profiles.rs`). Distances are the scheduler's own type, so both speak of the same steps. Tested in
-//! `machine/tests.rs`.
+//! Owns the numbers in the units of the simulation: picoseconds for memory, nanoseconds for the
+//! runtime's operations, indices instead of names. Leaves out the file format (`machine/spec.rs`),
+//! the conversion (`machine/build.rs`) and the shipped machines (`machine/profiles.rs`). Distances
+//! have the scheduler's type. Tested in `machine/tests.rs`.
 
 mod build;
 mod profiles;
@@ -22,17 +22,18 @@ pub use spec::{
 /// Picoseconds in a nanosecond.
 pub(crate) const PS_PER_NS: u64 = 1_000;
 
-/// How a handler walks through what it touches.
+/// The order in which a handler accesses the bytes of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Pattern {
-    /// In order: the prefetcher is ahead.
+    /// In order, so the prefetcher is ahead.
     Sequential,
-    /// Here and there.
+    /// In random order.
     #[default]
     Random,
 }
 
-/// Time per line at one level of the memory system, in picoseconds, with the overlap of accesses taken off.
+/// Time per line at one level of the memory system, in picoseconds, divided by the overlap of
+/// accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineTime {
     sequential_ps: u32,
@@ -52,11 +53,11 @@ impl LineTime {
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     pub(crate) node: u16,
-    /// Caches it uses, innermost first; the last is its domain.
+    /// The core's modelled caches, innermost first. The last is the core's domain.
     pub(crate) caches: Vec<u16>,
     /// Speed in percent of a normal core.
     pub(crate) speed_percent: u32,
-    /// The other hardware thread of its physical core.
+    /// The other hardware thread of the physical core.
     pub(crate) sibling: Option<CoreIndex>,
 }
 
@@ -67,9 +68,9 @@ pub(crate) struct Cache {
     pub(crate) bytes: u64,
     pub(crate) hit: LineTime,
     pub(crate) node: u16,
-    /// Bytes per microsecond between it and what is beyond.
+    /// Bytes per microsecond between the cache and everything outside.
     pub(crate) port_bytes_per_us: Option<u64>,
-    /// A core that uses it, to measure distances from.
+    /// A core that uses the cache; distances are measured from this core.
     pub(crate) first_core: u32,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Link {
     pub(crate) latency_ps: u64,
 }
 
-/// The memory of all nodes, which are alike.
+/// The memory of a node; all nodes have equal memories.
 #[derive(Clone, Debug)]
 pub(crate) struct Dram {
     pub(crate) latency_ps: u64,
@@ -104,7 +105,7 @@ impl Dram {
     }
 }
 
-/// What the runtime's operations cost, in nanoseconds.
+/// The costs of the runtime's operations, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
     pub(crate) dispatch_ns: u64,
@@ -126,7 +127,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// One cache line over this distance.
+    /// Time to move a cache line over this distance.
     pub(crate) fn line_ps(&self, distance: Distance) -> u64 {
         self.line_ps[distance.class()]
     }
@@ -136,7 +137,7 @@ impl Costs {
         self.line_ns[distance.class()]
     }
 
-    /// So many thousandths of a line over this distance, in nanoseconds.
+    /// Time to move thousandths of a line over this distance, in nanoseconds.
     pub(crate) fn lines_ns(&self, lines_milli: u64, distance: Distance) -> u64 {
         lines_milli * self.line_ps(distance) / 1_000 / PS_PER_NS
     }
@@ -156,7 +157,7 @@ pub struct Machine {
     pub(crate) nodes: usize,
     pub(crate) dram: Dram,
     pub(crate) links: Vec<Link>,
-    /// Row by row, the links from node to node in order.
+    /// Row by row, the links on the route from node to node, in order.
     routes: Vec<Vec<u16>>,
     /// The node of each network card.
     pub(crate) nics: Vec<u16>,
@@ -165,42 +166,42 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Its name.
+    /// The machine's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One line about it.
+    /// One line that describes the machine.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// How many cores it has.
+    /// Number of cores.
     pub fn cores(&self) -> usize {
         self.cores.len()
     }
 
-    /// How many memory nodes it has.
+    /// Number of memory nodes.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Its clock in MHz.
+    /// The clock in MHz.
     pub fn mhz(&self) -> u32 {
         self.mhz
     }
 
-    /// Instructions per cycle where nothing waits for memory.
+    /// Instructions per cycle without waits for memory.
     pub fn base_ipc(&self) -> f64 {
         self.base_ipc
     }
 
-    /// From which node to which each link leads, in the order of the results.
+    /// The first and the last node of each link, in the order of the results.
     pub fn link_ends(&self) -> impl Iterator<Item = (u16, u16)> {
         self.links.iter().map(|link| (link.from, link.to))
     }
 
-    /// The cores as the scheduler sees them.
+    /// The cores from the scheduler's view.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -210,12 +211,13 @@ impl Machine {
         usize::from(self.cores[core.0 as usize].node)
     }
 
-    /// The links from one node to another, in order; empty within a node and where none are described.
+    /// The links from one node to another, in order. Empty within a node, and if no links are
+    /// described.
     pub(crate) fn route(&self, from: u16, to: u16) -> &[u16] {
         &self.routes[usize::from(from) * self.nodes + usize::from(to)]
     }
 
-    /// Cycles of a core at full speed as picoseconds.
+    /// Converts cycles of a core at full speed to picoseconds.
     pub(crate) fn cycles_ps(&self, cycles: u64) -> u64 {
         match cycles.checked_mul(1_000_000) {
             Some(scaled) => scaled / u64::from(self.mhz),
@@ -223,7 +225,7 @@ impl Machine {
         }
     }
 
-    /// Nanoseconds as cycles of a core at full speed.
+    /// Converts nanoseconds to cycles of a core at full speed.
     pub fn cycles(&self, ns: u64) -> u64 {
         (u128::from(ns) * u128::from(self.mhz) / 1_000) as u64
     }

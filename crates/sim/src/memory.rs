@@ -1,13 +1,15 @@
-//! The memory system: objects in chunks, caches that hold them, nodes and links that carry them.
+//! The memory system: objects in chunks, caches that hold chunks, nodes and links that transfer
+//! chunks.
 //!
-//! A handler touches objects; the answer is how long that takes, and every cache, memory and link on the way is changed by
-//! it. Each cache keeps its chunks in the order of their last use. A write takes the chunk away from all other caches; a
-//! read of what another cache has changed comes from there. What leaves a core's outermost cache (its *domain*)
-//! loads that cache's port, the links on its way and the memory it comes from (`memory/bandwidth.rs`).
+//! A handler touches objects. The answer is the time of a touch, and the touch changes every cache,
+//! memory and link on the path. Each cache keeps the chunks in the order of the last use. A write
+//! removes the chunk from all other caches. A read of a chunk that another cache has changed comes
+//! from that cache. A transfer from outside a core's outermost cache (the core's *domain*) loads
+//! the port of that cache, the links of the route and the source memory (`memory/bandwidth.rs`).
 //!
-//! Left out: associativity and conflict misses, the TLB, prefetching beyond what a handler reads, replacement other than
-//! by last use, partly filled chunks, inclusion between levels, directories and snoop traffic. Tested in
-//! `memory/tests.rs`.
+//! Leaves out: associativity and conflict misses, the TLB, prefetching beyond the bytes that a
+//! handler reads, replacement other than by last use, partly filled chunks, inclusion between
+//! levels, directories and snoop traffic. Tested in `memory/tests.rs`.
 
 mod bandwidth;
 mod chunk;
@@ -26,7 +28,7 @@ use bandwidth::{Bandwidth, Delay};
 use chunk::{Chunk, Holder, NOWHERE};
 use lru::{Lru, Slot};
 
-/// An object: some bytes that handlers touch.
+/// An object: bytes that handlers touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectId(u32);
 
@@ -35,45 +37,45 @@ struct Object {
     first: u32,
     chunks: u32,
     bytes: u32,
-    /// Whose pool it came from.
+    /// The pool of the object.
     pool: u32,
 }
 
-/// Objects of one size that a pool has got back.
+/// Released objects of one size in a pool.
 #[derive(Clone, Debug)]
 struct Freed {
     chunks: u32,
     objects: Vec<ObjectId>,
 }
 
-/// What a handler does to an object.
+/// The kind of an access to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// How a handler walks over an object.
+/// How a handler accesses an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
-    /// How much of it, from the beginning.
+    /// Number of bytes, from the beginning of the object.
     pub(crate) bytes: u64,
     pub(crate) access: Access,
     pub(crate) pattern: Pattern,
-    /// The handler's own work along the way: its transfers are spread over that time.
+    /// The handler's own work during the accesses. The transfers are spread over that time.
     pub(crate) work_ps: u64,
 }
 
-/// What one core's accesses came to. Lines are cache lines.
+/// Counts of one core's accesses. Lines are cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Lines touched beyond what base cycles contain.
+    /// Touched lines, beyond the accesses that base cycles contain.
     pub lines: u64,
-    /// Lines that were in none of the core's own caches.
+    /// Lines that the core fetched from memory or from another core's cache.
     pub missed_lines: u64,
-    /// Of those, lines that came from another core's cache.
+    /// The part of `missed_lines` that came from another core's cache.
     pub cache_to_cache_lines: u64,
-    /// Of those, lines from another node's memory or cache.
+    /// The part of `missed_lines` that came from another node's memory or cache.
     pub remote_lines: u64,
     /// Time spent waiting for lines, in picoseconds.
     pub stall_ps: u64,
@@ -103,22 +105,23 @@ pub(crate) struct Memory {
     ports: Vec<Option<Bandwidth>>,
     drams: Vec<Bandwidth>,
     links: Vec<Bandwidth>,
-    /// Objects given back, by pool and number of chunks: memory is used again while it is warm.
+    /// Released objects, by pool and number of chunks. The memory is used again while the memory is
+    /// warm.
     free: Vec<Vec<Freed>>,
     traffic: Vec<Traffic>,
-    /// Kept between calls for its room.
+    /// Kept between calls to reuse the allocation.
     dropped: Vec<Holder>,
 }
 
-/// A core's nearest cache, in which it finds most of what it touches.
+/// A core's nearest cache, which has most of the touched chunks.
 #[derive(Clone, Copy, Debug)]
 struct Innermost {
-    /// [`NOWHERE`] without any.
+    /// [`NOWHERE`] if the core has no modelled cache.
     cache: u16,
     hit: LineTime,
 }
 
-/// Where a line comes from.
+/// The source of a line.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Cache(u16),
@@ -143,7 +146,7 @@ impl Memory {
             ports: machine.caches.iter().map(|cache| cache.port_bytes_per_us.map(resource)).collect(),
             drams: (0..machine.nodes).map(|_| resource(machine.dram.bytes_per_us)).collect(),
             links: machine.links.iter().map(|link| resource(link.bytes_per_us)).collect(),
-            // Each core's, and everybody's.
+            // A pool for each core, and a common pool.
             free: vec![Vec::new(); machine.cores.len() + 1],
             traffic: vec![Traffic::default(); machine.cores.len()],
             dropped: Vec::new(),
@@ -151,7 +154,8 @@ impl Memory {
         }
     }
 
-    /// An object of so many bytes in the memory of `home`, from the pool of a core (or any other number).
+    /// An object of this size in the memory of `home`, from the pool of a core. Any number that is
+    /// not a core means the common pool.
     pub(crate) fn allocate(&mut self, bytes: u64, home: u16, pool: u32) -> ObjectId {
         let bytes = bytes.clamp(1, u64::from(u32::MAX)) as u32;
         let chunks = bytes.div_ceil(self.machine.chunk_bytes);
@@ -170,7 +174,8 @@ impl Memory {
         ObjectId(self.objects.len() as u32 - 1)
     }
 
-    /// Gives an object back to the pool it came from. It stays in the caches: the next user finds it warm.
+    /// Returns an object to the object's pool. The object stays in the caches, so the next user
+    /// finds a warm object.
     pub(crate) fn release(&mut self, object: ObjectId) {
         let Object { chunks, pool, .. } = self.objects[object.0 as usize];
         let pool = &mut self.free[pool as usize];
@@ -180,7 +185,8 @@ impl Memory {
         }
     }
 
-    /// A core touches an object, from `at_ps` on. Gives the time it waits for lines, beside the work it does meanwhile.
+    /// A core touches an object, from `at_ps` on. Returns the wait for lines, without the work that
+    /// the core does meanwhile.
     pub(crate) fn touch(&mut self, core: CoreIndex, object: ObjectId, walk: Walk, at_ps: u64) -> u64 {
         let Walk { bytes, access, pattern, .. } = walk;
         let Object { first, chunks, bytes: size, .. } = self.objects[object.0 as usize];
@@ -218,7 +224,8 @@ impl Memory {
         bytes.div_ceil(u64::from(self.machine.line_bytes))
     }
 
-    /// A core reads bytes that no cache keeps (too large, used once), from the memory of `home`.
+    /// A core reads bytes that no cache keeps, because they are too many and used once, from the
+    /// memory of `home`.
     pub(crate) fn stream(
         &mut self,
         core: CoreIndex,
@@ -234,7 +241,8 @@ impl Memory {
         took_ps
     }
 
-    /// A device on `device` moves bytes to or from the memory of `home`. No core waits for it.
+    /// A device on node `device` moves bytes to or from the memory of `home`. No core waits for the
+    /// transfer.
     pub(crate) fn dma(&mut self, device: u16, home: u16, bytes: u64, access: Access, at_ps: u64) {
         match access {
             Access::Write => self.carry(device, home, bytes, at_ps),
@@ -243,12 +251,12 @@ impl Memory {
         self.drams[usize::from(home)].carry(at_ps, bytes);
     }
 
-    /// What each core's accesses came to.
+    /// The counts of each core's accesses.
     pub(crate) fn traffic(&self) -> &[Traffic] {
         &self.traffic
     }
 
-    /// Use of each link, of each node's memory and of each port over so long, in thousandths.
+    /// Use of each link, of each node's memory and of each port over this time, in thousandths.
     pub(crate) fn usage_milli(&self, elapsed_ps: u64) -> Usage {
         let used = |resource: &Bandwidth| resource.used_milli(elapsed_ps);
         let peak = |resources: &[Bandwidth]| resources.iter().map(Bandwidth::peak_milli).max().unwrap_or(0);
@@ -261,7 +269,7 @@ impl Memory {
         }
     }
 
-    /// Forgets what was counted; caches keep what they hold.
+    /// Resets the counts. The caches keep their chunks.
     pub(crate) fn forget_counts(&mut self) {
         self.traffic.fill(Traffic::default());
         let resources = self.links.iter_mut().chain(&mut self.drams).chain(self.ports.iter_mut().flatten());
@@ -303,7 +311,8 @@ impl Memory {
         took_ps
     }
 
-    /// Of the core's caches but the innermost the first that holds the chunk, and where in it.
+    /// The first of the core's caches, without the innermost, that holds the chunk; and the slot
+    /// there.
     fn hit(&self, core: CoreIndex, chunk: u32) -> Option<(usize, Slot)> {
         let chunk = &self.chunks[chunk as usize];
         let caches = &self.machine.cores[core.0 as usize].caches;
@@ -322,7 +331,8 @@ impl Memory {
         let machine = &self.machine;
         let cache = machine.cores[core.0 as usize].caches[level];
         let here = &self.chunks[chunk as usize];
-        // Changed by a neighbour below the same outer cache, whose own inner cache still has the newest copy.
+        // A neighbour under the same outer cache has changed the chunk, and the neighbour's inner
+        // cache still has the newest copy.
         if here.dirty != NOWHERE && here.writer != core.0 {
             let inner = machine.cores[here.writer as usize].caches.first();
             if let Some(&inner) = inner.filter(|&&inner| inner != cache && here.slot_in(inner).is_some()) {
@@ -332,7 +342,7 @@ impl Memory {
         lines * machine.caches[usize::from(cache)].hit.ps(pattern)
     }
 
-    /// The copy that a core gets: the changed one if there is one, else whatever is nearest.
+    /// The source of a core's copy: the changed copy if there is one, else the nearest copy.
     fn nearest(&self, core: CoreIndex, chunk: u32) -> Source {
         let chunk = &self.chunks[chunk as usize];
         let distance = |holder: &Holder| self.distance_to(core, holder.cache);
@@ -367,7 +377,7 @@ impl Memory {
         route.iter().map(|&link| self.machine.links[usize::from(link)].latency_ps).sum()
     }
 
-    /// Brings lines to a core: their latency with what overlaps taken off, and what the way adds.
+    /// Moves lines to a core: the latency divided by the overlap, and the delay on the route.
     fn fetch(&mut self, core: CoreIndex, source: Source, lines: u64, pattern: Pattern, at_ps: u64) -> u64 {
         let node = self.machine.cores[core.0 as usize].node;
         let bytes = lines * u64::from(self.machine.line_bytes);
@@ -407,7 +417,8 @@ impl Memory {
         delay
     }
 
-    /// Asks all other nodes for lines, where no directory knows better. Nobody waits for the answers longer than for memory.
+    /// Asks all other nodes for lines, on machines without a directory. No core waits for the
+    /// answers longer than for memory.
     fn probe(&mut self, node: u16, lines: u64, at_ps: u64) {
         let bytes = lines * self.machine.dram.probe_bytes_milli / 1_000;
         if bytes == 0 {
@@ -419,7 +430,7 @@ impl Memory {
         }
     }
 
-    /// A read of what another domain has changed brings memory up to date.
+    /// A read of a chunk that another domain has changed updates the memory.
     fn clean(&mut self, core: CoreIndex, chunk: u32, source: Source, at_ps: u64) {
         let owner = self.chunks[chunk as usize].dirty;
         let ours = self.machine.cores[core.0 as usize].caches.last().copied();
@@ -439,7 +450,8 @@ impl Memory {
         }
     }
 
-    /// The chunk is the newest in the caches up to the one that had it, and in all when none had.
+    /// Makes the chunk the newest in the cache that had the chunk, and adds the chunk to all caches
+    /// nearer to the core. Without a hit, adds the chunk to all caches of the core.
     fn fill(&mut self, core: CoreIndex, chunk: u32, hit: Option<(usize, Slot)>, at_ps: u64) {
         let mut without = self.machine.cores[core.0 as usize].caches.len();
         if let Some((level, slot)) = hit {
@@ -469,7 +481,7 @@ impl Memory {
         }
     }
 
-    /// The core writes: nobody else holds the chunk any longer. Gives what asking the others takes.
+    /// The core writes, so all other caches lose the chunk. Returns the time to ask the holders.
     fn own(&mut self, core: CoreIndex, chunk: u32, held: bool, lines: u64, pattern: Pattern) -> u64 {
         let Self { machine, chunks, caches, dropped, .. } = self;
         let path = &machine.cores[core.0 as usize].caches;
@@ -486,7 +498,7 @@ impl Memory {
             let there = CoreIndex(machine.caches[usize::from(holder.cache)].first_core);
             machine.layout().distance(core, there)
         });
-        // What was fetched for the write has asked already.
+        // A fetch for the write has already asked the holders.
         match farthest.max() {
             Some(distance) if held => {
                 lines * machine.costs.line_ps(distance) * 1_000 / machine.dram.overlap_milli(pattern)
@@ -502,7 +514,7 @@ fn innermost(machine: &Machine, core: &Core) -> Innermost {
     Innermost { cache: cache.unwrap_or(NOWHERE), hit }
 }
 
-/// Use of what carries bytes, in thousandths.
+/// Use of memories, links and ports, in thousandths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) links: Vec<u64>,

@@ -1,12 +1,13 @@
-//! Random numbers that depend on a seed and on what they are for, never on the order of asking.
+//! Random numbers that depend on a seed and a purpose, never on the order of calls.
 //!
-//! The n-th number of a stream is a mix of the seed, the stream's name and n, so two policies that see the same clients
-//! draw the same think times, and a replay draws what the first run drew. The mixer is SplitMix64's finalizer (Steele,
-//! Lea, Flood 2014). Owns the streams and the distributions. Tested below.
+//! The n-th number of a stream is a mix of the seed, the stream's name and n. So two policies with
+//! the same clients draw the same think times, and a replay draws the numbers of the first run. The
+//! mixer is SplitMix64's finalizer (Steele, Lea, Flood 2014). Owns the streams and the
+//! distributions. Tested below.
 
 use crate::fixed;
 
-/// What a stream is for. Streams with different purposes are independent.
+/// The purpose of a stream. Streams with different purposes are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Purpose {
@@ -59,7 +60,7 @@ impl Stream {
     }
 }
 
-/// A random number from `key` alone, for draws that belong to a thing rather than to a stream.
+/// A random number from `key` alone, for draws that belong to an object, not to a stream.
 pub(crate) fn draw(seed: u64, purpose: Purpose, key: u64) -> u64 {
     mix(mix(seed ^ (purpose as u64) << 56) ^ key.wrapping_mul(GOLDEN))
 }

@@ -1,7 +1,8 @@
-//! Results as people read them: one run, several side by side, and the same as JSON.
+//! Reports of results: one run, several runs side by side, and JSON.
 //!
-//! Owns the choice of numbers and their units. The timeline is in `report/timeline.rs`, tables in `report/table.rs`. Floating
-//! point stays on this side of the simulation. Tested in `report/tests.rs`.
+//! Owns the choice of numbers and their units. The timeline is in `report/timeline.rs`, tables are
+//! in `report/table.rs`. The simulation has no floating point; only reports do. Tested in
+//! `report/tests.rs`.
 
 mod chrome;
 mod comparison;
@@ -22,7 +23,7 @@ pub use comparison::{Comparison, ideal};
 pub use table::Table;
 pub use timeline::{SPANS_MAX, Timeline};
 
-/// A run with what it is measured against.
+/// A run and the ideal schedule for comparison.
 struct Seen<'a> {
     machine: &'a Machine,
     results: &'a Results,
@@ -30,7 +31,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Requests per second, or events per second where nobody asks.
+    /// Requests per second, or events per second for a workload without answers.
     fn rate(results: &Results) -> f64 {
         match results.answered {
             0 => results.events_per_second(),
@@ -52,13 +53,13 @@ impl Seen<'_> {
         count as f64 / self.results.events().max(1) as f64
     }
 
-    /// Cycles for each steal; nothing without steals.
+    /// Cycles per steal; `None` without steals.
     fn per_steal_cycles(&self, ns: u64) -> Option<u64> {
         let each_ns = ns.checked_div(self.results.sum(|core| core.steals));
         each_ns.map(|ns| self.machine.cycles(ns))
     }
 
-    /// The time that so many of 1,000 answers did not exceed; nothing without answers.
+    /// The time that `permille` of 1,000 answers did not exceed; `None` without answers.
     fn latency_ns(&self, permille: u64) -> Option<u64> {
         permille_ns(&self.results.latency, permille)
     }
@@ -68,18 +69,19 @@ fn permille_ns(times: &Histogram, permille: u64) -> Option<u64> {
     (times.count() > 0).then(|| times.permille_ns(permille))
 }
 
-/// A cell of a table; empty where there is nothing to say.
+/// A cell of a table; empty without a number.
 fn cell(number: Option<u64>, said: fn(u64) -> String) -> String {
     number.map_or_else(String::new, said)
 }
 
-/// Instructions per cycle: those of the base cycles, over all cycles that handlers took.
+/// Instructions per cycle: the instructions of the base cycles, divided by all cycles of the
+/// handlers.
 pub fn ipc(machine: &Machine, results: &Results) -> f64 {
     let busy_ns = results.sum(|core| core.busy_ns).max(1);
     machine.base_ipc() * results.sum(|core| core.base_ns) as f64 / busy_ns as f64
 }
 
-/// A time with the unit that suits it.
+/// A time in a suitable unit.
 pub fn time(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{ns} ns"),
@@ -89,7 +91,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with commas between thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -102,7 +104,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// Several policies on the same program and machine, side by side. `ideal`: the run that percentages refer to.
+/// Several policies on the same program and machine, side by side. Percentages refer to `ideal`.
 pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Option<&Results>) -> String {
     let best = runs.iter().map(Seen::rate).fold(0.0, f64::max);
     let mut table = Table::new(&[
@@ -153,7 +155,7 @@ pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Op
     )
 }
 
-/// One run at length.
+/// One run in detail.
 pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> String {
     let seen = Seen { machine, results, ideal };
     let mut text = format!(
@@ -216,7 +218,7 @@ fn totals(seen: &Seen<'_>, program: &Program) -> String {
     table.to_string()
 }
 
-/// The three counts that are shown.
+/// The three counts of the report.
 struct Traffics {
     missed: u64,
     near: u64,
@@ -293,7 +295,7 @@ fn usage(machine: &Machine, results: &Results) -> String {
     text
 }
 
-/// A run as a JSON object; `null` where there was nothing to count.
+/// A run as a JSON object; `null` for a number without a count.
 pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> Value {
     let seen = Seen { machine, results, ideal };
     let traffic = results.all_traffic();

@@ -1,9 +1,10 @@
-//! The documents' results, run again.
+//! Reproductions of published results.
 //!
-//! Each reproduction is one published experiment: the machine and the workload it was made with, the runtimes as their
-//! documents describe them, and for every published figure ours beside it. What was fitted is listed: a figure that a
-//! parameter was chosen for proves nothing, the others do. Where this project's `adaptive` can run the same program, it is
-//! set beside the document's best. Owns the figures and their bands, which `reproduce/tests.rs` enforces.
+//! Each reproduction is one published experiment: the machine, the workload, and the runtimes as
+//! their documents describe. Beside every published figure stands ours. Fitted parameters are
+//! listed, because a figure for which a parameter was chosen proves nothing; the other figures do.
+//! If this project's `adaptive` can run the same program, `adaptive` is compared with the
+//! document's best. Owns the figures and the bands, which `reproduce/tests.rs` enforces.
 
 mod mely;
 mod modes;
@@ -20,69 +21,69 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::report::Table;
 
-/// How much is run.
+/// The size of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// As long and as often as the figures need.
+    /// The lengths and repetitions that the figures need.
     Full,
     /// Less, for tests: the same figures with wider bands, some left out.
     Quick,
 }
 
-/// What a figure of ours is worth.
+/// The evidence of a figure of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A parameter was chosen for it.
+    /// A parameter was chosen for the figure.
     Fitted,
-    /// It follows from the rest.
+    /// The figure follows from the rest.
     Predicted,
-    /// The document could not know it: `adaptive`, on the same program.
+    /// `adaptive` on the same program, which the document does not contain.
     Ours,
-    /// No document has it, nor anything that it is compared with: from the model alone.
+    /// No document has the figure or a figure to compare. From the model alone.
     Modelled,
 }
 
-/// One figure.
+/// A figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What is counted, and in which unit.
+    /// The measured quantity and the unit.
     pub name: String,
-    /// The document's, where it has one.
+    /// The document's figure, if any.
     pub document: Option<f64>,
-    /// Ours.
+    /// Our figure.
     pub ours: f64,
-    /// What ours is worth.
+    /// The evidence of our figure.
     pub kind: Kind,
-    /// What ours must lie between.
+    /// The bounds of our figure.
     pub band: (f64, f64),
 }
 
-/// What a reproduction came to.
+/// The results of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Findings {
     /// All figures, in the order of the document.
     pub figures: Vec<Figure>,
 }
 
-/// `adaptive` matches or beats the document's best, in percent: what is less than one is noise of the seed.
+/// `adaptive` matches or beats the document's best, in percent. Less than 1 % is noise of the seed.
 const MATCHES: (f64, f64) = (-1.0, f64::INFINITY);
 
 /// A published experiment.
 #[derive(Clone, Copy)]
 pub struct Reproduction {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
-    /// Where it was published.
+    /// The publication.
     pub source: &'static str,
-    /// Parameters that were chosen to make figures match.
+    /// Parameters that were chosen so that figures match.
     pub fitted: &'static [&'static str],
     run: fn(Effort) -> Result<Findings, Error>,
 }
 
 impl Reproduction {
-    /// Runs it.
+    /// Runs the experiment.
     ///
     /// # Errors
     /// A shipped machine or workload does not fit, which is a fault of this crate.
@@ -106,7 +107,7 @@ impl Reproduction {
         })
     }
 
-    /// The findings as people read them.
+    /// The findings as a text table.
     pub fn report(&self, findings: &Findings) -> String {
         let mut table = Table::new(&["figure", "document", "ours", "difference", "", "band"]);
         for figure in &findings.figures {
@@ -140,7 +141,7 @@ impl Kind {
 }
 
 impl Figure {
-    /// Whether ours lies in its band.
+    /// Whether our figure is within the band.
     pub fn holds(&self) -> bool {
         (self.band.0..=self.band.1).contains(&self.ours)
     }
@@ -163,18 +164,18 @@ impl Figure {
     }
 }
 
-/// How many figures of each sort there are.
+/// Number of figures of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All figures.
     pub all: usize,
-    /// A parameter was chosen for them.
+    /// Figures for which a parameter was chosen.
     pub fitted: usize,
-    /// They follow from the rest.
+    /// Figures that follow from the rest.
     pub predicted: usize,
-    /// Their bands hold every possible result.
+    /// Figures whose band holds every possible result.
     pub cannot_fail: usize,
-    /// They lie outside of their bands.
+    /// Figures outside the band.
     pub outside: usize,
 }
 
@@ -210,12 +211,12 @@ impl Findings {
         self.figures.push(Figure { name: name.into(), document: Some(document), ours, kind, band });
     }
 
-    /// Ours without a figure of the document.
+    /// Adds our figure without a figure of the document.
     fn add_ours(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
         self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Ours, band });
     }
 
-    /// From the model alone.
+    /// Adds a figure from the model alone.
     fn add_modelled(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
         self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Modelled, band });
     }
@@ -231,7 +232,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// All of them, in the order of the documents.
+/// All reproductions, in the order of the documents.
 pub fn reproductions() -> [Reproduction; 8] {
     [
         mely::SFS,
@@ -245,10 +246,10 @@ pub fn reproductions() -> [Reproduction; 8] {
     ]
 }
 
-/// The one of this name.
+/// The reproduction of this name.
 ///
 /// # Errors
-/// There is none.
+/// No reproduction has this name.
 pub fn reproduction(name: &str) -> Result<Reproduction, Error> {
     let all = reproductions();
     let known = all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");

@@ -72,8 +72,8 @@ impl Case {
                 let (events, hash) = (results.steps, results.hash);
                 Outcome { violation: checker.verdict(&results), events, hash }
             }
-            // A drawn case is valid. A smaller case may be invalid; it then breaks the rule "draw",
-            // which is never the rule that is looked for.
+            // A drawn case is valid, so only a smaller case can fail here. The invariant "draw"
+            // differs from the invariant that `minimise` looks for, so the smaller case is dropped.
             Err(error) => {
                 let violation = Violation { invariant: "draw", at_ns: 0, what: error.to_string() };
                 Outcome { violation: Some(violation), events: 0, hash: 0 }

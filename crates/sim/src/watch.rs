@@ -46,7 +46,7 @@ pub enum Note {
     },
     /// A core took a color from another core.
     Stole {
-        /// Time at which the thief began to search.
+        /// Time at which the thief began to visit the victim.
         at_ns: u64,
         /// Time at which the thief had the color.
         until_ns: u64,

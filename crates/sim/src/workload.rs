@@ -1,8 +1,8 @@
-//! What runs: a program of handlers and objects, and the load on it.
+//! A workload: a program of handlers and objects, and the load.
 //!
-//! Owns the form people write (`workload/spec.rs`), what it comes to (`workload/compile.rs`), recorded runs
-//! (`workload/trace.rs`) and the workloads that ship (`workload/shipped.rs`). Leaves out how it is run (`world.rs`). Tested
-//! in `workload/tests.rs`.
+//! Owns the file format (`workload/spec.rs`), the compiled form (`workload/compile.rs`), recorded
+//! runs (`workload/trace.rs`) and the shipped workloads (`workload/shipped.rs`). Leaves out the run
+//! (`world.rs`). Tested in `workload/tests.rs`.
 
 mod compile;
 mod popularity;

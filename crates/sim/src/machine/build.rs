@@ -1,8 +1,9 @@
-//! From what people write to a [`Machine`].
+//! Builds a [`Machine`] from a machine file.
 //!
-//! Owns the conversion of units, the ways between nodes (the shortest, the lowest next node first, unless a route says
-//! otherwise) and the distances between cores: as many hops as the way has links, or the rank of the firmware's distance
-//! where no links are described. Tested in `machine/tests.rs`.
+//! Owns the conversion of units, the routes between nodes and the distances between cores. A route
+//! is the shortest, with the lowest next node first, unless the file has a route. A distance is the
+//! number of links on the route, or the rank of the firmware's distance if no links are described.
+//! Tested in `machine/tests.rs`.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ impl Machine {
     /// Reads a machine from TOML.
     ///
     /// # Errors
-    /// The text is not of the form of [`MachineSpec`], or its parts do not fit.
+    /// The text does not have the format of [`MachineSpec`], or the parts do not fit.
     pub fn from_toml(text: &str) -> Result<Self, Error> {
         let spec = MachineSpec::from_toml(text)?;
         let Some(tree) = &spec.topology else {
@@ -25,8 +26,9 @@ impl Machine {
         Self::build(&spec, &synthetic::parse(tree)?)
     }
 
-    /// A described tree with the costs of a known machine: its clock, caches' latencies, memory and operations. Its links,
-    /// network cards and slow cores belong to its own tree and are left out, so the tree's nodes are one hop apart.
+    /// A described tree with the costs of a known machine: clock, latencies of caches, memory and
+    /// operations. The known machine's links, network cards and slow cores are left out, because
+    /// they belong to that machine's tree. So the nodes of the described tree are one hop apart.
     ///
     /// # Errors
     /// The parts do not fit.
@@ -44,7 +46,7 @@ impl Machine {
         Self::build(&spec, tree)
     }
 
-    /// Puts a machine together from its costs and a topology.
+    /// Builds a machine from costs and a topology.
     ///
     /// # Errors
     /// The parts do not fit.
@@ -78,10 +80,11 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The same machine with only these of its cores, in this order; caches, memory and links stay whole.
+    /// The same machine with only these cores, in this order. Caches, memory and links stay
+    /// complete.
     ///
     /// # Errors
-    /// A core that is not there, or none at all.
+    /// A core does not exist, or the list is empty.
     pub fn only(&self, cores: &[CoreIndex]) -> Result<Self, Error> {
         if let Some(core) = cores.iter().find(|core| core.0 as usize >= self.cores.len()) {
             return Err(Error::machine(&self.name, format!("has {} cores and no {core}", self.cores.len())));
@@ -139,7 +142,7 @@ fn dram(spec: &MachineSpec) -> Dram {
     }
 }
 
-/// The modelled caches with the cpus that use them, outermost level first as the topology lists them.
+/// The modelled caches with the cpus that use them, outermost level first as in the topology.
 fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(Cache, topology::CpuSet)> {
     let modelled = tree.caches().iter().filter(|cache| cache.kind != CacheKind::Instruction);
     let priced = modelled.filter_map(|cache| {
@@ -158,7 +161,8 @@ fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(Cache, topology:
     priced.collect()
 }
 
-/// Where the topology does not say how large a cache is: the size hwloc assumes of an L2. Guess.
+/// Size of a cache if the topology does not contain a size: the size that hwloc assumes of an L2.
+/// Guess.
 const CACHE_BYTES_UNKNOWN: u64 = 4 << 20;
 
 /// The position of the cpu's node among the machine's nodes. A cpu outside of all nodes counts to
@@ -231,7 +235,7 @@ fn links(spec: &MachineSpec, nodes: usize) -> Result<Vec<Link>, Error> {
     Ok(all)
 }
 
-/// The links of each way, row by row.
+/// The links of each route, row by row.
 fn routes(spec: &MachineSpec, links: &[Link], nodes: usize) -> Result<Vec<Vec<u16>>, Error> {
     let mut all = Vec::with_capacity(nodes * nodes);
     for from in 0..nodes as u16 {

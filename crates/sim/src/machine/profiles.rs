@@ -1,12 +1,12 @@
-//! The machines that ship, as text and ready-made.
+//! The shipped machines, as text and as built machines.
 //!
-//! Owns the list; each file under `machines/` says where its numbers come from. That every one builds is tested in
-//! `machine/tests.rs`.
+//! Owns the list. Each file under `machines/` names the sources of the file's numbers.
+//! `machine/tests.rs` builds every machine.
 
 use super::Machine;
 use crate::Error;
 
-/// Names and texts, in the order they are listed to people.
+/// Names and texts, in the order in which users see the names.
 const PROFILES: [(&str, &str); 7] = [
     ("xeon5100-2x2", include_str!("../../machines/xeon5100-2x2.toml")),
     ("xeon-2x4-l2pairs", include_str!("../../machines/xeon-2x4-l2pairs.toml")),
@@ -22,10 +22,10 @@ pub fn profiles() -> impl Iterator<Item = &'static str> {
     PROFILES.iter().map(|(name, _)| *name)
 }
 
-/// The TOML of a shipped machine, to start one's own from.
+/// The TOML of a shipped machine, as a template for another machine.
 ///
 /// # Errors
-/// No machine of that name ships.
+/// No shipped machine has that name.
 pub fn profile_text(name: &str) -> Result<&'static str, Error> {
     let found = PROFILES.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text).ok_or_else(|| Error::Unknown {
@@ -38,7 +38,7 @@ pub fn profile_text(name: &str) -> Result<&'static str, Error> {
 /// A shipped machine.
 ///
 /// # Errors
-/// No machine of that name ships.
+/// No shipped machine has that name.
 pub fn profile(name: &str) -> Result<Machine, Error> {
     Machine::from_toml(profile_text(name)?)
 }

@@ -1,17 +1,17 @@
-//! The numbers of a machine: each has a range, and a value outside of it is refused.
+//! The ranges of a machine's numbers. A value outside the range is an error.
 //!
-//! Owns the bounds. A message names the machine, the key, its value and the values that are allowed. Tested in
-//! `machine/tests.rs`.
+//! Owns the bounds. A message names the machine, the key, the value and the allowed values. Tested
+//! in `machine/tests.rs`.
 
 use super::MachineSpec;
 use crate::Error;
 
-/// Longest time of one operation or access: a second.
+/// Longest time of an operation or access: a second.
 const NS_MAX: f64 = 1e9;
 /// Largest bandwidth, in gigabytes per second.
 const GB_PER_S_MAX: f64 = 1e6;
 
-/// Looks at every number of `spec`.
+/// Checks every number of `spec`.
 pub(super) fn check(spec: &MachineSpec) -> Result<(), Error> {
     let within = |key: &str, value: f64, least: f64, most: f64| {
         if (least..=most).contains(&value) {

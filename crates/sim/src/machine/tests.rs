@@ -51,7 +51,7 @@ fn mistakes_are_named() {
     assert!(profile("vax").unwrap_err().to_string().contains("epyc-2x64"));
 }
 
-/// Regression: a clock of 0 MHz and memory without bandwidth were accepted without a word.
+/// Regression: a clock of 0 MHz and memory without bandwidth were accepted without an error.
 #[test]
 fn numbers_outside_their_range_are_refused() {
     let text = profile_text("xeon5100-2x2").unwrap();

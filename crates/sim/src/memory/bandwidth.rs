@@ -1,31 +1,36 @@
-//! A memory, a link or a port as a queue: so much per window of time, and the fuller the slower.
+//! A memory, a link or a port as a queue: a bound for each window of time, and longer waits in
+//! fuller windows.
 //!
-//! Time is cut into windows of 16.8 us, each with room for what the resource carries in it. A transfer that finds its
-//! window full spills into the next: that is saturation. Within a window a line also waits as in an M/D/1 queue at the
-//! utilisation seen: that is latency rising before saturation. Windows, rather than one moving "busy until", because a
-//! handler's accesses are laid out when it starts, so requests do not come in the order of their times. Tested below.
+//! Time consists of windows of 16.8 us, each with room for the bytes that the resource carries in
+//! that time. A transfer that finds a full window continues in the next: this models saturation.
+//! Within a window, a line also waits as in an M/D/1 queue at the present utilisation: this models
+//! the rise of latency before saturation. A single moving "busy until" does not work, because a
+//! handler's accesses are planned when the handler starts, so requests do not come in the order of
+//! their times. Tested below.
 
 use crate::machine::PS_PER_NS;
 
-/// Picoseconds in a window, as a power of two. Short against what a person calls load, long against one transfer of a
-/// chunk. Guess; halving or doubling it moves the shipped reproductions by less than a percent.
+/// Picoseconds in a window, as a power of two. Short against the time scale of a load, long against
+/// one transfer of a chunk. Guess; half or twice the value moves the shipped reproductions by less
+/// than a percent.
 const WINDOW_PS_BITS: u32 = 24;
-/// Windows kept: 69 ms, more than any event lasts.
+/// Number of windows: 69 ms, longer than any event.
 const WINDOWS: usize = 1 << 12;
-/// No utilisation above this is used for the wait, in thousandths: the rest is the spilling's part.
+/// Maximum utilisation for the wait, in thousandths, because full windows add the spill above it.
 const UTILISATION_MAX_MILLI: u64 = 980;
 
-/// What a transfer waits.
+/// The delay of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delay {
-    /// Until it had room.
+    /// Time until there was room.
     pub(crate) spill_ps: u64,
-    /// Each of its lines, beside the others' traffic.
+    /// Wait of each line because of other traffic.
     pub(crate) line_ps: u64,
 }
 
 impl Delay {
-    /// Both of two resources on one way: the narrower one decides when there is room, waits add up.
+    /// The delay over two resources in a row. The resource with the longer spill decides, and waits
+    /// add up.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { spill_ps: self.spill_ps.max(other.spill_ps), line_ps: self.line_ps + other.line_ps }
     }
@@ -33,7 +38,7 @@ impl Delay {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    /// Which window of time, plus one; 0 for none.
+    /// Number of the window of time, plus one; 0 for an unused entry.
     tag: u64,
     used_bytes: u64,
 }
@@ -42,18 +47,19 @@ struct Window {
 #[derive(Clone, Debug)]
 pub(crate) struct Bandwidth {
     window_bytes: u64,
-    /// One line alone.
+    /// Time of one line without other traffic.
     line_service_ps: u64,
     burstiness_milli: u64,
     windows: Box<[Window]>,
-    /// Windows from the first of these to before the second are full: a saturated resource is not searched again.
+    /// The windows from the first number to before the second are full, so a saturated resource
+    /// does not search these windows again.
     full: (u64, u64),
     carried_bytes: u64,
     peak_bytes: u64,
 }
 
 impl Bandwidth {
-    /// A resource that carries so much.
+    /// A resource with this bandwidth.
     pub(crate) fn new(bytes_per_us: u64, line_bytes: u32, burstiness_milli: u64) -> Self {
         let window_bytes = u128::from(bytes_per_us) << WINDOW_PS_BITS;
         Self {
@@ -86,7 +92,8 @@ impl Bandwidth {
             if used_bytes >= full {
                 self.note_full(index);
             }
-            // Far ahead nothing is kept: what is left finds room at the horizon.
+            // Windows beyond the horizon are not kept, so the rest of the transfer counts as carried
+            // at the horizon.
             if left == 0 || index - first >= WINDOWS as u64 / 2 {
                 break;
             }
@@ -106,7 +113,7 @@ impl Bandwidth {
         self.full = if index == until && from < until { (from, until + 1) } else { (index, index + 1) };
     }
 
-    /// How much later than without anybody else's traffic the transfer ends.
+    /// The time by which other traffic delays the end of the transfer.
     fn spill_ps(&mut self, at_ps: u64, first: u64, last: u64, bytes: u64) -> u64 {
         if last == first {
             return 0;
@@ -126,7 +133,8 @@ impl Bandwidth {
         window
     }
 
-    /// The wait of a line at the utilisation of this window or the one before, which is complete.
+    /// The wait of a line, at the utilisation of this window or of the complete window before,
+    /// whichever is higher.
     fn wait_ps(&mut self, index: u64) -> u64 {
         let used = |window: Window, index: u64| if window.tag == index + 1 { window.used_bytes } else { 0 };
         let now = used(self.windows[index as usize % WINDOWS], index);
@@ -138,7 +146,7 @@ impl Bandwidth {
         self.line_service_ps * milli * self.burstiness_milli / (2 * (1_000 - milli)) / 1_000
     }
 
-    /// Forgets what was counted; windows keep their load.
+    /// Resets the counts. The windows keep their load.
     pub(crate) fn forget_counts(&mut self) {
         (self.carried_bytes, self.peak_bytes) = (0, 0);
     }
@@ -199,7 +207,7 @@ mod tests {
             link.carry(1 << 20, 0).line_ps
         });
         assert_eq!(waits[0], 0);
-        // At 12/16.8 of the bandwidth, half of 64 ns times 0.715 / 0.285.
+        // At 12/16.8 of the bandwidth: half of 64 ns times 0.715 / 0.285.
         assert!(waits[1] < 11_000 && (75_000..85_000).contains(&waits[2]) && waits[3] > 300_000, "{waits:?}");
     }
 

@@ -1,17 +1,19 @@
-//! A chunk of memory and the caches that hold it.
+//! A chunk of memory and the caches that hold the chunk.
 //!
-//! Owns the list of holders: a chunk is nearly always in one to three caches, and those stand in the chunk itself; what
-//! every core reads goes to a sorted vector. A chunk is one cache line of the simulating machine: it is looked up for
-//! each touch, and nearly always comes from afar. Leaves out what holding means (`memory.rs`). Tested below.
+//! Owns the list of holders. A chunk is nearly always in one to three caches, so the chunk itself
+//! has room for a few holders. A chunk that every core reads has more holders in a sorted vector. A
+//! chunk has the size of a cache line of the simulating machine, because each touch looks up a
+//! chunk, nearly always in far memory. Leaves out the protocol of caches (`memory.rs`). Tested
+//! below.
 
 use super::lru::Slot;
 
 /// No cache.
 pub(crate) const NOWHERE: u16 = u16::MAX;
-/// Holders that need no vector.
+/// Number of holders without the vector.
 const NEAR: usize = 4;
 
-/// A cache that holds a chunk, and where in it.
+/// A cache that holds a chunk, and the slot there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) cache: u16,
@@ -23,11 +25,11 @@ pub(crate) struct Holder {
 #[repr(align(64))]
 pub(crate) struct Chunk {
     pub(crate) bytes: u32,
-    /// The node whose memory it is in.
+    /// The node of the chunk's memory.
     pub(crate) home: u16,
-    /// The domain (outermost cache) in which it is newer than in memory, or [`NOWHERE`].
+    /// The domain (outermost cache) with a newer copy than memory, or [`NOWHERE`].
     pub(crate) dirty: u16,
-    /// The core that wrote it last; of meaning while it is dirty.
+    /// The core of the last write; valid only for a dirty chunk.
     pub(crate) writer: u32,
     near_len: u8,
     near_caches: [u16; NEAR],
@@ -50,13 +52,13 @@ impl Chunk {
         }
     }
 
-    /// The caches that hold it.
+    /// The caches that hold the chunk.
     pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> + '_ {
         let near = self.near_caches.iter().zip(&self.near_slots).take(usize::from(self.near_len));
         near.map(|(&cache, &slot)| Holder { cache, slot }).chain(self.far.iter().copied())
     }
 
-    /// Where in this cache it is.
+    /// The slot of the chunk in this cache.
     pub(crate) fn slot_in(&self, cache: u16) -> Option<Slot> {
         if let Some(at) = self.near_at(cache) {
             return Some(self.near_slots[at]);
@@ -68,12 +70,13 @@ impl Chunk {
     }
 
     fn near_at(&self, cache: u16) -> Option<usize> {
-        // All of them, since how many there are is known at compilation; what stands behind the last is old.
+        // Compares all entries, because their number is a constant at compile time. Entries behind
+        // the last are old.
         let at = self.near_caches.iter().position(|&near| near == cache);
         at.filter(|&at| at < usize::from(self.near_len))
     }
 
-    /// Another cache holds it.
+    /// Adds a cache that holds the chunk.
     pub(crate) fn add(&mut self, holder: Holder) {
         if usize::from(self.near_len) < NEAR {
             self.near_caches[usize::from(self.near_len)] = holder.cache;
@@ -85,7 +88,7 @@ impl Chunk {
         }
     }
 
-    /// This cache holds it no longer.
+    /// Removes a cache from the holders.
     pub(crate) fn drop_from(&mut self, cache: u16) {
         if let Some(at) = self.near_at(cache) {
             self.drop_near(at);
@@ -94,13 +97,13 @@ impl Chunk {
         }
     }
 
-    /// Whether no cache but these holds it.
+    /// Whether no cache outside this list holds the chunk.
     pub(crate) fn is_only_in(&self, caches: &[u16]) -> bool {
         let near = &self.near_caches[..usize::from(self.near_len)];
         self.far.is_empty() && near.iter().all(|near| caches.contains(near))
     }
 
-    /// Only these caches hold it from now on; gives the others.
+    /// Removes all holders outside this list, and returns the removed holders in `dropped`.
     pub(crate) fn keep_only(&mut self, kept: &[u16], dropped: &mut Vec<Holder>) {
         dropped.clear();
         for at in (0..usize::from(self.near_len)).rev() {

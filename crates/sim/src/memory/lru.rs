@@ -1,12 +1,12 @@
-//! One cache: which chunks it holds, in the order of their last use.
+//! A cache: the chunks of the cache in the order of the last use.
 //!
-//! A doubly linked list threaded through an array; every step is O(1). Owns nothing of coherence (`memory.rs`). Tested
+//! A doubly linked list in an array; every step is O(1). Leaves out coherence (`memory.rs`). Tested
 //! below against a plain list.
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A place in the list. Stale as soon as its chunk is gone.
+/// A position in the list. Invalid after the removal of the chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -42,12 +42,12 @@ impl Lru {
         }
     }
 
-    /// Whether it holds more than fits: [`Lru::evict`] is due.
+    /// Whether the cache holds more than its capacity, so that [`Lru::evict`] is due.
     pub(crate) fn is_over(&self) -> bool {
         self.used_bytes > self.capacity_bytes
     }
 
-    /// Puts a chunk in, as the newest.
+    /// Inserts a chunk as the newest.
     pub(crate) fn insert(&mut self, chunk: u32, bytes: u32) -> Slot {
         let link = Link { chunk, bytes, newer: NONE, older: self.newest };
         let at = match self.free.pop() {
@@ -65,7 +65,7 @@ impl Lru {
         Slot(at)
     }
 
-    /// The chunk was used: it is the newest again.
+    /// Marks a used chunk as the newest.
     pub(crate) fn touch(&mut self, slot: Slot) {
         if self.newest != slot.0 {
             self.part(slot.0);
@@ -73,14 +73,14 @@ impl Lru {
         }
     }
 
-    /// Takes a chunk out.
+    /// Removes a chunk.
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.part(slot.0);
         self.used_bytes -= u64::from(self.links[slot.0 as usize].bytes);
         self.free.push(slot.0);
     }
 
-    /// Takes the oldest chunk out.
+    /// Removes the oldest chunk.
     pub(crate) fn evict(&mut self) -> Option<u32> {
         let oldest = self.oldest;
         (oldest != NONE).then(|| {

@@ -1,11 +1,12 @@
-//! The timeline in the form that Perfetto (ui.perfetto.dev) and chrome://tracing open: Chrome's JSON trace events.
+//! The timeline as Chrome's JSON trace events, which Perfetto (ui.perfetto.dev) and
+//! chrome://tracing open.
 
 use std::fmt::Write;
 
 use super::timeline::{Doing, Timeline};
 
 impl Timeline {
-    /// The timeline as JSON. `handlers`: their names in order.
+    /// The timeline as JSON. `handlers`: the handlers' names in order.
     pub fn to_chrome(&self, handlers: &[&str]) -> String {
         let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
         for core in 0..self.cores() {
@@ -25,7 +26,7 @@ impl Timeline {
                 }
                 Doing::Asleep => ("\"asleep\"".to_owned(), "asleep", "{}".to_owned()),
             };
-            // Microseconds, with the nanoseconds behind the point.
+            // Microseconds, with nanoseconds after the point.
             let at = |ns: u64| format!("{}.{:03}", ns / 1_000, ns % 1_000);
             let _ = writeln!(
                 json,
@@ -35,7 +36,7 @@ impl Timeline {
                 at(span.to_ns - span.from_ns)
             );
         }
-        // The last entry takes no comma: the process has a name.
+        // The last entry, the name of the process, takes no comma.
         json += "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":\"simulated machine\"}}\n]}\n";
         json
     }

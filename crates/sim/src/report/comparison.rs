@@ -1,6 +1,7 @@
-//! Policies side by side: one program on one machine under each of them, against the ideal schedule.
+//! Policies side by side: one program on one machine under each policy, and the ideal schedule.
 //!
-//! Owns which runs a comparison consists of. How runs are shown is `report.rs`'s. Tested in `report/tests.rs`.
+//! Owns the list of runs in a comparison. Leaves out the presentation (`report.rs`). Tested in
+//! `report/tests.rs`.
 
 use serde_json::{Value, json};
 use vermeil_sched::Policy;
@@ -15,14 +16,14 @@ use crate::world::simulate;
 /// The runs of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// One for each policy, in the order they were named.
+    /// A run for each policy, in the given order.
     pub runs: Vec<Results>,
-    /// One queue for all cores, first come first served, nothing costing anything.
+    /// The ideal schedule: one queue for all cores, first come first served, without costs.
     pub ideal: Results,
 }
 
 impl Comparison {
-    /// Runs the program under each policy; `options` say the rest.
+    /// Runs the program under each policy. `options` sets everything else.
     pub fn run(machine: &Machine, program: &Program, options: &Options, policies: &[Policy]) -> Self {
         let run = |policy: &Policy| {
             simulate(machine, program, &Options { policy: policy.clone(), ..options.clone() })

@@ -1,7 +1,7 @@
-//! What the placement controller decided, when and why, with the names of handlers.
+//! The decisions of the placement controller, with times, reasons and the names of handlers.
 //!
-//! Owns how much of it is shown. What a decision says is the scheduler's own text, as the runtime prints it. Tested in
-//! `report/tests.rs`.
+//! Owns the number of shown decisions. The text of a decision is the scheduler's, as in the
+//! runtime. Tested in `report/tests.rs`.
 
 use serde_json::{Value, json};
 use vermeil_sched::control::Decision;
@@ -11,10 +11,11 @@ use super::thousands;
 use crate::results::Results;
 use crate::workload::Program;
 
-/// Most decisions in a text: about a screen. The JSON has all that the controller keeps.
+/// Maximum number of decisions in a text: about a screen. The JSON has all decisions that the
+/// controller keeps.
 const TOLD_MAX: usize = 24;
 
-/// The last decisions, a line each; nothing where none was made.
+/// The last decisions, a line each. Empty without decisions.
 pub(super) fn text(program: &Program, results: &Results) -> String {
     let all = &results.decisions;
     let told = &all[all.len().saturating_sub(TOLD_MAX)..];
@@ -29,7 +30,7 @@ pub(super) fn text(program: &Program, results: &Results) -> String {
     text
 }
 
-/// All that are kept.
+/// All kept decisions.
 pub(super) fn json(program: &Program, results: &Results) -> Value {
     let moved =
         |&Move { handler, to }: &Move| json!({ "handler": name(program, handler.0), "to_core": to.0 });

@@ -1,4 +1,5 @@
-//! The timeline as a picture: one row per core, a color per handler, steals in red, sleep left white.
+//! The timeline as a picture: a row for each core, a color for each handler, steals in red, sleep
+//! in the background color.
 
 use std::fmt::Write;
 
@@ -9,9 +10,9 @@ const WIDTH: f64 = 1_200.0;
 const ROW: f64 = 18.0;
 const LEFT: f64 = 60.0;
 const TOP: f64 = 40.0;
-/// A span narrower than this is drawn so wide, or it would not be seen.
+/// Minimum width of a span, because a narrower span would be invisible.
 const NARROWEST: f64 = 0.4;
-/// Told apart by people who do not see all colors alike (Okabe and Ito, 2008), then lighter shades.
+/// Distinct colors for people with color blindness (Okabe and Ito, 2008), then lighter shades.
 const COLORS: [&str; 12] = [
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#7f9fbf", "#bf9f5f", "#5fbf9f",
     "#bf7fa7", "#8fcfef", "#dfdf9f",
@@ -19,7 +20,7 @@ const COLORS: [&str; 12] = [
 const STEAL: &str = "#d55e00";
 
 impl Timeline {
-    /// The picture, as SVG. `handlers`: their names in order.
+    /// The picture, as SVG. `handlers`: the handlers' names in order.
     pub fn to_svg(&self, title: &str, handlers: &[&str]) -> String {
         let height = TOP + ROW * self.cores() as f64 + 20.0 * (handlers.len() as f64 / 6.0).ceil() + 40.0;
         let mut svg = format!(

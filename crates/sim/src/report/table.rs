@@ -1,4 +1,5 @@
-//! A table of text: the first column to the left, the others to the right, two spaces between.
+//! A text table. The first column is aligned to the left, the others to the right, with two spaces
+//! between.
 
 use std::fmt;
 
@@ -10,12 +11,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns; columns whose names are all empty have no heading line.
+    /// A table with these columns. Without any column name, the table has no heading line.
     pub fn new(heading: &[&str]) -> Self {
         Self { heading: heading.iter().map(|&name| name.to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// One row more, with as many cells as there are columns.
+    /// Adds a row, with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }

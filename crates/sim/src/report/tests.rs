@@ -37,7 +37,8 @@ fn a_run_is_told_in_text_and_json() {
     assert_eq!(json["policy"], "mely");
 }
 
-/// Latencies, answers and costs of steals that there were none of were told as zeros.
+/// Regression: the report showed latencies, answers and costs of steals as zeros although there
+/// were none.
 #[test]
 fn what_there_is_nothing_of_is_left_out() {
     let event =

@@ -1,16 +1,16 @@
-//! What ran where, kept while a world runs, within a bound.
+//! A record of the cores' activities while a world runs, within a bound.
 //!
-//! A [`Timeline`] is a watcher that keeps spans: handlers on cores, steals, sleeps. Drawn as a picture by `svg.rs`, written for
-//! Perfetto by `chrome.rs`.
+//! A [`Timeline`] is a watcher that keeps spans: handlers on cores, steals, sleeps. `svg.rs` draws
+//! the spans, `chrome.rs` writes a file for Perfetto.
 
 use vermeil_sched::CoreIndex;
 
 use crate::watch::{Note, Watch};
 
-/// Spans that are kept, at most: about 50 MB of JSON. What comes later is left out, and the picture says so.
+/// Maximum number of spans: about 50 MB of JSON. Later spans are left out, and the picture says so.
 pub const SPANS_MAX: usize = 400_000;
 
-/// What a core did for some time.
+/// The activity of a core in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// Ran an event of this handler and color.
@@ -30,7 +30,7 @@ pub(super) struct Span {
     pub(super) doing: Doing,
 }
 
-/// What ran where between two moments.
+/// The activities of all cores between two moments.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     pub(super) from_ns: u64,
@@ -42,13 +42,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Keeps what happens on so many cores between two moments of virtual time.
+    /// Records the activities on this number of cores between two moments of virtual time.
     pub fn new(cores: usize, from_ns: u64, to_ns: u64) -> Self {
         let (running, asleep) = (vec![None; cores], vec![Some(0); cores]);
         Self { from_ns, to_ns, spans: Vec::new(), is_cut: false, running, asleep }
     }
 
-    /// How many cores there are.
+    /// Number of cores.
     pub(super) fn cores(&self) -> usize {
         self.running.len()
     }

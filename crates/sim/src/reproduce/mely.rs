@@ -1,4 +1,5 @@
-//! Mely (Gaud et al., ICDCS 2010): stealing on a file server with long events and on a web server with short ones.
+//! Mely (Gaud et al., ICDCS 2010): stealing on a file server with long events, and on a web server
+//! with short events.
 
 use vermeil_sched::Policy;
 
@@ -12,9 +13,9 @@ use crate::world::simulate;
 
 const SOURCE: &str = "F. Gaud et al., Efficient workstealing for multicore event-driven systems, ICDCS 2010; F. Gaud, thesis, 2010";
 
-/// Events of one color in a row, where colors stand in queues: the threshold of the paper.
+/// Maximum number of events of a color in a row, if colors stand in queues: the paper's threshold.
 const BATCH: usize = 10;
-/// The documents' idle cores go on looking.
+/// Idle cores of the documents' runtimes keep searching.
 const SPIN_NS: u64 = 1_000_000;
 
 pub(super) const SFS: Reproduction = Reproduction {
@@ -51,7 +52,7 @@ fn run(machine: &Machine, program: &Program, policy: Policy) -> Results {
     simulate(machine, program, &options)
 }
 
-/// How much more `a` does than `b`, in percent.
+/// The gain of `a` over `b`, in percent.
 pub(super) fn gain(a: &Results, b: &Results) -> f64 {
     100.0 * (a.per_second() / b.per_second() - 1.0)
 }
@@ -61,7 +62,7 @@ fn kilocycles(machine: &Machine, results: &Results, ns: u64) -> f64 {
     machine.cycles(ns / steals) as f64 / 1_000.0
 }
 
-/// `adaptive` as this project's runtime is, against the better of the document's.
+/// Compares `adaptive`, as in this project's runtime, with the better policy of the document.
 pub(super) fn add_adaptive(findings: &mut Findings, machine: &Machine, program: &Program, best: &Results) {
     let adaptive = simulate(machine, program, &Options::new(Policy::Adaptive));
     findings.add_ours("adaptive against the best of the document's, %", gain(&adaptive, best), MATCHES);

@@ -1,10 +1,11 @@
-//! The ways in which `vermeil serve --balance` gives connections to cores, where tables 4 to 6 of Apache on four nodes were
-//! measured (Gaud et al., 2011).
+//! The modes of `vermeil serve --balance`, on the workload of tables 4 to 6 of Apache on four nodes
+//! (Gaud et al., 2011).
 //!
-//! There clients chose a network card, and packets, connection and work went with it. Here packets come to a card by
-//! chance, as with a card that hashes, and the server chooses. A connection that is taken on another core than its
-//! packets' has its packets' memory there and its work here: what was received is read across, what was sent is freed
-//! across. Where both are on one core, all lines are those of `numa-nodes`.
+//! In the document, clients chose a network card, and packets, connection and work followed. Here,
+//! packets come to a random card, as with a card that hashes, and the server chooses. A core may
+//! accept a connection whose packets arrive on a core of another node. Then the core reads received
+//! data across nodes, and frees sent data across nodes, because the memory of packets stays on the
+//! other node. If packets and connection are on one core, all lines are those of `numa-nodes`.
 
 use super::numa::{FAST, GOOD_NS, N_COPY, SLOW, SOURCE, machine, most, of_nodes, run_program, spec};
 use super::{Effort, Findings, MATCHES, Reproduction};
@@ -21,8 +22,9 @@ pub(super) const MODES: Reproduction = Reproduction {
     run: modes,
 };
 
-/// Of each request, what receiving writes and the program reads, and what sending writes and the acknowledgement frees: what
-/// the workload's handlers `receive` and `acknowledge` touch.
+/// Per request: the bytes that receiving writes and the program reads, and the bytes that sending
+/// writes and the acknowledgement frees. The handlers `receive` and `acknowledge` of the workload
+/// touch these.
 const PACKETS: (&str, u64) = ("packets", 65_536);
 const ANSWER: (&str, u64) = ("answer", 100_000);
 
@@ -37,10 +39,10 @@ const ACCEPTS: [(&str, Accept); 5] = [
 /// Clients of each processor, as in the tables.
 const CLIENTS: [u32; 4] = [6_800, 7_200, 8_000, 8_800];
 
-/// Where slow nodes have too much to do and fast ones do not.
+/// Number of clients at which the slow nodes are overloaded and the fast nodes are not.
 const CONTESTED: u32 = 8_000;
 
-/// The step in which the most clients are searched for.
+/// Step of the search for the maximum number of clients.
 const STEP: u32 = 100;
 
 fn modes(effort: Effort) -> Result<Findings, Error> {
@@ -50,7 +52,8 @@ fn modes(effort: Effort) -> Result<Findings, Error> {
         Effort::Full => (&ACCEPTS[..], &CLIENTS[..]),
         Effort::Quick => (&ACCEPTS[3..], &CLIENTS[2..3]),
     };
-    // Good requests of all nodes where the tables' best way of injecting no longer serves all well, the last way's apart.
+    // Good requests of all nodes at `CONTESTED` clients, where the tables' best way of injecting no
+    // longer serves all clients well: of the last mode, and the best of the other modes.
     let (mut good, mut others) = (0.0, 0.0);
     for &(name, accept) in ways {
         others = f64::max(others, good);
@@ -92,7 +95,8 @@ fn run(accept: Accept, machine: &Machine, clients: u32) -> Result<Results, Error
     run_program(N_COPY, machine, &Program::new(&spec)?)
 }
 
-/// Takes packets and answers out of the heap, which is wherever the work is.
+/// Moves packets and answers from the heap, whose memory is near the work, to objects whose memory
+/// is on the node of the first touch.
 fn give_packets_memory(spec: &mut WorkloadSpec) {
     for (name, bytes) in [PACKETS, ANSWER] {
         let object = ObjectSpec {

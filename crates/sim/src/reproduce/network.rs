@@ -1,5 +1,5 @@
-//! KNET (Lemoine, 2004): packets classified by the card, one queue for each processor, against one queue (NAPI) and against
-//! classification in the kernel behind one queue (CLAS).
+//! KNET (Lemoine, 2004): the card classifies packets into a queue for each processor. Compared with
+//! one queue (NAPI), and with classification in the kernel behind one queue (CLAS).
 
 use vermeil_sched::Policy;
 
@@ -12,16 +12,19 @@ use crate::results::Results;
 use crate::workload::{HandlerSpec, NextSpec, Program, WorkloadSpec, workload_text};
 use crate::world::simulate;
 
-/// Copying a file of 20 KB into the kernel, in cycles, which sendfile saves: about 1.6 per byte on this processor.
+/// Copying a file of 20 KB into the kernel, in cycles, which sendfile saves: about 1.6 cycles per
+/// byte on this processor.
 const COPY_CYCLES: u64 = 33_000;
-/// What classification in the kernel adds to each request: interrupts (eight times as many), locks between processors. Fitted.
+/// Cost of classification in the kernel per request: interrupts (eight times as many), locks
+/// between processors. Fitted.
 const CLASSIFY_CYCLES: u64 = 33_000;
-/// The part of it that runs where the one queue is handled.
+/// The part of `CLASSIFY_CYCLES` that runs on the processor of the one queue.
 const CLASSIFY_SERIAL_CYCLES: u64 = 13_000;
-/// Processes of Apache and WebStone's files: more work on both sides, less of it receiving. Fitted.
+/// Processes of Apache and WebStone's files: more work on both sides, and a smaller share of
+/// receiving. Fitted.
 const APACHE_CYCLES: u64 = 8_000;
 const APACHE_CLASSIFY_CYCLES: u64 = 17_000;
-/// Linux looks for work whenever a processor is idle.
+/// Linux searches for work whenever a processor is idle.
 const SPIN_NS: u64 = 10_000_000;
 
 pub(super) const KNET: Reproduction = Reproduction {
@@ -36,18 +39,18 @@ pub(super) const KNET: Reproduction = Reproduction {
     run: knet,
 };
 
-/// How packets get to processors.
+/// The path of packets to processors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stack {
     /// One queue, one processor.
     Napi,
-    /// One queue, classified by the processor that handles it.
+    /// One queue; the processor that handles the queue classifies the packets.
     Clas,
     /// A queue for each processor.
     Knet,
 }
 
-/// Which server answers.
+/// The server program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Server {
     Copying,
@@ -55,7 +58,7 @@ enum Server {
     Apache,
 }
 
-/// The document's system: any idle processor takes what waits.
+/// The document's system: any idle processor takes waiting work.
 fn run(stack: Stack, server: Server) -> Result<Results, Error> {
     run_as(
         stack,
@@ -87,7 +90,8 @@ fn one_queue(spec: &mut WorkloadSpec) {
     spec.source.iter_mut().for_each(|source| source.queues = Some(1));
 }
 
-/// Whatever arrives is looked at on one processor, and goes on to its own under locks.
+/// One processor looks at every packet, and passes the packet to the packet's processor under
+/// locks.
 fn classified_in_the_kernel(spec: &mut WorkloadSpec, server: Server) {
     let all =
         if server == Server::Apache { CLASSIFY_CYCLES + APACHE_CLASSIFY_CYCLES } else { CLASSIFY_CYCLES };

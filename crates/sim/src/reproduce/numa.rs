@@ -1,7 +1,9 @@
-//! Apache and PHP on four nodes (Gaud et al., 2011): how many clients a processor serves, and why not more.
+//! Apache and PHP on four nodes (Gaud et al., 2011): the number of clients that a processor serves,
+//! and the limits.
 //!
-//! The stock server is one instance whose work goes to any idle core, as Linux places it; N-Copy is one instance per node.
-//! Clients choose a network card in turn, always the same one, or one of the node with the fewest pending requests.
+//! The stock server is one instance whose work goes to any idle core, as Linux places work. N-Copy
+//! is one instance per node. Clients choose network cards in turn, always the same card, or a card
+//! of the node with the fewest pending requests.
 
 use vermeil_sched::{CoreIndex, Policy};
 
@@ -16,16 +18,16 @@ use crate::world::simulate;
 
 pub(super) const SOURCE: &str = "F. Gaud, R. Lachaize, B. Lepers, G. Muller, V. Quema, Optimisations applicatives pour multi-coeurs NUMA, 2011";
 
-/// Network cards that each processor handles.
+/// Network cards of each processor.
 const CARDS_EACH: u32 = 5;
 /// Cores of a processor.
 const CORES_EACH: u32 = 4;
-/// An idle core of Linux looks for work at every tick and whenever it becomes idle.
+/// An idle core of Linux searches for work at every tick, and whenever the core becomes idle.
 const SPIN_NS: u64 = 100_000_000;
-/// Good: 95 percent of requests within so long; tolerable: 99 percent within the second.
+/// Good: 95 percent of requests within `GOOD_NS`. Tolerable: 99 percent within `TOLERABLE_NS`.
 pub(super) const GOOD_NS: u64 = 3_000_000_000;
 const TOLERABLE_NS: u64 = 5_000_000_000;
-/// Clients per processor are searched for between these, to this step.
+/// Bounds and step of the search for clients per processor.
 const CLIENTS_RANGE: (u32, u32) = (5_000, 11_000);
 const STEP: u32 = 100;
 
@@ -51,7 +53,7 @@ pub(super) const NODES: Reproduction = Reproduction {
     run: nodes,
 };
 
-/// How the server is set up.
+/// The setup of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setup {
     per_node: bool,
@@ -60,10 +62,10 @@ pub(super) struct Setup {
     scheduler: Scheduler,
 }
 
-/// Who places the server's work on cores.
+/// The scheduler that places the server's work on cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheduler {
-    /// Linux, as the document has it.
+    /// Linux, as in the document.
     Linux,
     /// `adaptive`.
     Ours,
@@ -84,7 +86,7 @@ pub(super) fn machine(processors: &[u32]) -> Result<Machine, Error> {
     profile("opteron8380-4x4")?.only(&cores.collect::<Vec<_>>())
 }
 
-/// The workload of so many clients for each processor.
+/// The workload with this number of clients for each processor.
 pub(super) fn spec(setup: Setup, clients: u32, processors: u32) -> Result<WorkloadSpec, Error> {
     let text = workload_text("support")?;
     let mut spec: WorkloadSpec =
@@ -114,7 +116,7 @@ fn run(setup: Setup, machine: &Machine, clients: u32) -> Result<Results, Error> 
     run_program(setup, machine, &Program::new(&spec(setup, clients, processors)?)?)
 }
 
-/// A run of what [`spec`] gave, perhaps changed.
+/// Runs a program made from [`spec`], possibly changed.
 pub(super) fn run_program(setup: Setup, machine: &Machine, program: &Program) -> Result<Results, Error> {
     let options = match setup.scheduler {
         Scheduler::Linux => {
@@ -126,7 +128,7 @@ pub(super) fn run_program(setup: Setup, machine: &Machine, program: &Program) ->
     Ok(simulate(machine, program, &options))
 }
 
-/// Whether so many clients are served well enough.
+/// Whether the server serves this number of clients well enough.
 fn serves(results: &Results) -> bool {
     results.latency.within_permille(GOOD_NS) >= 950 && results.latency.within_permille(TOLERABLE_NS) >= 990
 }
@@ -136,7 +138,7 @@ fn most_clients(setup: Setup, processors: &[u32], step: u32) -> Result<f64, Erro
     most(step, |clients| run(setup, &machine, clients))
 }
 
-/// The most clients per processor that are served well enough, to a step.
+/// The maximum number of clients per processor that are served well enough, to a step.
 pub(super) fn most(step: u32, run: impl Fn(u32) -> Result<Results, Error>) -> Result<f64, Error> {
     let (mut low, mut high) = (CLIENTS_RANGE.0 / step, CLIENTS_RANGE.1 / step);
     while high - low > 1 {
@@ -146,7 +148,8 @@ pub(super) fn most(step: u32, run: impl Fn(u32) -> Result<Results, Error>) -> Re
     Ok(f64::from(low * step))
 }
 
-/// As the document: the mean over the combinations of so many processors. Of pairs, one slow with one fast stands for four.
+/// As in the document: the mean over the combinations of this number of processors. One pair of a
+/// slow and a fast processor stands for four pairs.
 fn mean_of_combinations(setup: Setup, processors: u32, step: u32) -> Result<f64, Error> {
     let most = |list: &[u32]| most_clients(setup, list, step);
     Ok(match processors {
@@ -193,7 +196,7 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-/// Tables 2 and 3: what the hardware counted, at the clients each setup serves.
+/// Tables 2 and 3: the hardware's counters, at the number of clients that each setup serves.
 fn counters(findings: &mut Findings) -> Result<(), Error> {
     type Row = (&'static str, Setup, &'static [u32], u32, [f64; 4], Kind);
     let rows: [Row; 3] = [
@@ -226,7 +229,8 @@ fn counters(findings: &mut Findings) -> Result<(), Error> {
 pub(super) const SLOW: [usize; 2] = [0, 3];
 pub(super) const FAST: [usize; 2] = [1, 2];
 
-/// Clients of each processor that the document's best way of injecting still serves well.
+/// Maximum number of clients of each processor that the document's best way of injecting serves
+/// well.
 const MOST_BALANCED: u32 = 7_200;
 
 /// Rows of tables 4 to 6: clients, then slow and fast nodes: good, tolerable, processor.
@@ -268,7 +272,8 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
                 let what = ["good, %", "tolerable, %", "processor, %"];
                 for ((what, document), ours) in what.into_iter().zip(document).zip(ours) {
                     let name = format!("{name}, {clients} clients, {class} nodes: {what}");
-                    // Near saturation a few clients more decide between all good and none: shares of requests have no band.
+                    // Near saturation, a few more clients decide between all good and none good. So
+                    // shares of requests have no band.
                     let band =
                         if what.starts_with("processor") { (document - 20.0, 101.0) } else { (0.0, 100.0) };
                     findings.add(name, document, ours, Kind::Predicted, band);
@@ -284,7 +289,7 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-/// Shares of good and tolerable requests and the use of the processors, of some nodes.
+/// Shares of good and tolerable requests, and the use of the processors, on some nodes.
 pub(super) fn of_nodes(machine: &Machine, results: &Results, nodes: [usize; 2]) -> [f64; 3] {
     let mut latency = crate::Histogram::default();
     nodes.iter().for_each(|&node| latency.merge(&results.latency_by_node[node]));

@@ -1,4 +1,5 @@
-//! Adaptive placement (Genevès, 2008): two pipelines of sixteen handlers, stealing against plans.
+//! Adaptive placement (Genevès, 2008): two pipelines of sixteen handlers, stealing compared with
+//! plans.
 
 use vermeil_sched::{PlanName, Policy};
 
@@ -13,11 +14,11 @@ use crate::world::simulate;
 
 const SOURCE: &str = "S. Geneves, master's thesis, Grenoble, 2008";
 
-/// Idle cores of Libasync-SMP go on looking.
+/// Idle cores of Libasync-SMP keep searching.
 const SPIN_NS: u64 = 1_000_000;
 
-/// One core has something else to do besides, and nobody knows: what makes pinned handlers lose against stealing although
-/// all cores are alike.
+/// One core has other work that the policies do not know. Therefore pinned handlers lose against
+/// stealing although all cores are equal.
 const HOUSEKEEPING: &str = "\n[[slow]]\ncores = [0]\npercent = 93\n";
 
 const PLANS: [PlanName; 4] =

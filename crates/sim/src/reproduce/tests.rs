@@ -52,7 +52,8 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     assert!(reproduction("x").err().unwrap().to_string().contains("mely-sfs, mely-web"));
 }
 
-/// Regression: 173 of 255 figures had bands that hold every result, and the page said that every figure is checked.
+/// Regression: the bands of 173 of 255 figures held every result, but the page said that every
+/// figure is checked.
 #[test]
 fn figures_that_cannot_fail_are_counted() {
     let mut findings = Findings::new();

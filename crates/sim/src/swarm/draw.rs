@@ -1,4 +1,4 @@
-//! What a seed means: every part of a case, drawn one after the other from the seed's own stream.
+//! The draw of a case: every part comes from the seed's stream, in order.
 
 use std::num::NonZeroU32;
 
@@ -13,13 +13,14 @@ use crate::workload::{
     TouchSpec, WorkloadSpec,
 };
 
-/// Cores of a case, at most: enough for three nodes, few enough to be fast.
+/// Maximum number of cores of a case: enough for three nodes, few enough to be fast.
 const CORES_MAX: u64 = 12;
-/// Classes of handlers that a case has, of which it may use some.
+/// Number of classes of handlers in a case. The case may use only some.
 const CLASSES: u64 = 3;
-/// Virtual time of a case, in nanoseconds: between a quarter of this and this.
+/// Maximum virtual time of a case, in nanoseconds. The minimum is a quarter.
 const RUN_NS: u64 = 16_000_000;
-/// What is asked in that time is answered in this one, whatever goes wrong, or never.
+/// Time after the end in which every request must be answered despite faults. A later request is
+/// stuck.
 const DRAIN_NS: u64 = 1_000_000_000_000;
 /// Steps between two audits.
 const AUDIT_EVERY: u32 = 64;
@@ -38,7 +39,7 @@ fn pick<'a, T>(draw: &mut Stream, items: &'a [T]) -> &'a T {
     &items[draw.below(items.len() as u64) as usize]
 }
 
-/// Between two numbers, small ones as likely as large ones.
+/// A number between two bounds. Small and large powers of two are equally likely.
 fn log_between(draw: &mut Stream, low: u64, high: u64) -> u64 {
     let powers = u64::from((high / low).max(1).ilog2());
     let base = low << draw.below(powers + 1);
@@ -48,7 +49,7 @@ fn log_between(draw: &mut Stream, low: u64, high: u64) -> u64 {
 fn cores(draw: &mut Stream, machine: &str) -> Vec<CoreIndex> {
     let all = profile(machine).expect("a shipped machine").cores() as u64;
     let count = 1 + draw.below(CORES_MAX.min(all));
-    // Every so many-th, so that several nodes have some.
+    // A stride over the cores, so that several nodes take part.
     let stride = (all / count).max(1);
     let first = draw.below(stride);
     (0..count).map(|index| CoreIndex((first + index * stride) as u32)).collect()
@@ -182,7 +183,8 @@ fn leader(draw: &mut Stream, count: u64) -> String {
     if draw.chance(500) { "producer".to_owned() } else { format!("handler-{}", draw.below(count)) }
 }
 
-/// On to the next, past it, or back, seldom enough that requests end.
+/// Successors: the next handler, a later handler, or an earlier handler, rarely enough that
+/// requests end.
 fn ways_on(draw: &mut Stream, index: u64, count: u64) -> Vec<NextSpec> {
     let way =
         |to: u64, weight: u32, after_us: u64| NextSpec { to: format!("handler-{to}"), weight, after_us };

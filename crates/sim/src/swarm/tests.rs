@@ -28,12 +28,13 @@ fn a_seed_draws_one_case() {
     assert_ne!(Case::draw(5).describe(), Case::draw(6).describe());
 }
 
-/// A rule that every case with a certain fault breaks, in place of a bug: what is left must still break it, and little else.
+/// A rule that every case breaks with `drain_ns` 1, in place of a bug. The smaller case must still
+/// break the rule, and contain little else.
 #[test]
 fn a_case_is_made_smaller_while_it_still_fails() {
     let mut case = Case::draw(3);
     case.options.faults = vec![Fault::LateWakes { times: 2 }, Fault::StaleHints { by_us: 3 }];
-    // Nobody is given any time to finish.
+    // No request has time to finish.
     case.options.drain_ns = 1;
     let violation = case.run().violation.expect("not everything has run at the end");
     let smallest = case.minimise(violation.invariant);

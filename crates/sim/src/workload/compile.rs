@@ -1,6 +1,6 @@
-//! From names to indices: a [`Program`] that the world runs.
+//! Resolves names to indices: a [`Program`] that the world runs.
 //!
-//! Owns what the words in colors and homes mean, and the checks that every name refers to something. Tested in
+//! Owns the meaning of the words for colors and homes, and the checks of all names. Tested in
 //! `workload/tests.rs`.
 
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::Error;
 use crate::machine::Pattern;
 use crate::memory::Access;
 
-/// Objects of one request, at most.
+/// Maximum number of objects of a request.
 pub(crate) const REQUEST_OBJECTS_MAX: usize = 6;
-/// Instances of one shared object, at most.
+/// Maximum number of instances of a shared object.
 const INSTANCES_MAX: u32 = 1 << 22;
-/// Touches of this size and above are in order unless said otherwise: a page.
+/// Touches of this size or more are sequential by default: a page.
 const SEQUENTIAL_FROM_BYTES: u64 = 4096;
 
 /// A program and its load, ready to run.
@@ -36,7 +36,7 @@ pub struct Program {
     pub(crate) classes: Vec<Class>,
     pub(crate) sources: Vec<Source>,
     pub(crate) shifts: Vec<Shift>,
-    /// A recorded run instead of sources.
+    /// A recorded run in place of sources.
     pub(crate) trace: Option<super::trace::Trace>,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct ObjectKind {
 }
 
 impl ObjectKind {
-    /// The instance that a random number means.
+    /// The instance that a random number chooses.
     pub(crate) fn instance(&self, random: u64) -> u32 {
         self.popularity.choose(self.count, random)
     }
 }
 
-/// In which node's memory an object is.
+/// The node of an object's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
     Touch,
@@ -70,7 +70,7 @@ pub(crate) enum Home {
     Node(u16),
 }
 
-/// What events must not overlap with.
+/// The events that must not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coloring {
     Request,
@@ -80,7 +80,7 @@ pub(crate) enum Coloring {
     Serial,
     Queue,
     Object(u16),
-    /// As recorded.
+    /// As in the recording.
     Trace,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Handler {
     pub(crate) polls: Option<u16>,
 }
 
-/// One thing a handler touches.
+/// A touch of an object by a handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub(crate) object: u16,
@@ -120,7 +120,7 @@ pub(crate) struct Touch {
     pub(crate) by_nic: bool,
 }
 
-/// Where a handler goes on to.
+/// A successor of a handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) handler: u16,
@@ -128,7 +128,7 @@ pub(crate) struct Next {
     pub(crate) after_ns: u64,
 }
 
-/// Where requests come from.
+/// A source of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) entry: u16,
@@ -142,7 +142,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Clients that requests may be from.
+    /// Number of clients that may send requests.
     pub(crate) fn clients(&self) -> u32 {
         match self.load {
             SourceKind::Closed { clients, .. } | SourceKind::Open { clients, .. } => clients.max(1),
@@ -151,7 +151,7 @@ impl Source {
     }
 }
 
-/// How arrivals are found.
+/// The handler that finds arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Poll {
     pub(crate) handler: u16,
@@ -172,17 +172,17 @@ impl Program {
     /// Reads a workload from TOML.
     ///
     /// # Errors
-    /// The text is not of the form of [`WorkloadSpec`], or a name refers to nothing.
+    /// The text does not have the format of [`WorkloadSpec`], or a name is unknown.
     pub fn from_toml(text: &str) -> Result<Self, Error> {
         let spec: WorkloadSpec = toml::from_str(text)
             .map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
         Self::new(&spec)
     }
 
-    /// Settles what the names of a workload refer to.
+    /// Resolves the names of a workload.
     ///
     /// # Errors
-    /// A name refers to nothing, or a bound is passed.
+    /// A name is unknown, or a value exceeds a bound.
     pub fn new(spec: &WorkloadSpec) -> Result<Self, Error> {
         let spec = &expand(spec);
         ranges::check(spec)?;
@@ -219,17 +219,18 @@ impl Program {
         })
     }
 
-    /// Its name.
+    /// The program's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One line about it.
+    /// One line that describes the program.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// The handlers that a policy places as wholes: those with a color of their own, and under plans those that may be.
+    /// The handlers that a policy places as units: handlers with a color each, and under plans also
+    /// the handlers with `placed_whole`.
     pub(crate) fn units(&self, policy: &Policy) -> Vec<u16> {
         let whole = matches!(policy, Policy::Placed(_) | Policy::Trial);
         let is_unit =
@@ -239,7 +240,7 @@ impl Program {
         all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index).collect()
     }
 
-    /// The names of the handlers that a policy places as wholes, in the order of its plans.
+    /// The names of the handlers that a policy places as units, in the order of the policy's plans.
     pub fn placed_handlers(&self, policy: &Policy) -> Vec<&str> {
         let name = |index| self.handlers[usize::from(index)].name.as_str();
         self.units(policy).into_iter().map(name).collect()
@@ -250,7 +251,7 @@ impl Program {
         self.warm_up_ns
     }
 
-    /// Whether it answers requests: a recording has none.
+    /// Whether the program answers requests. A recording has no requests.
     pub(crate) fn answers(&self) -> bool {
         self.trace.is_none()
     }
@@ -261,7 +262,7 @@ impl Program {
     }
 }
 
-/// Writes out handlers that stand in a row.
+/// Replaces a handler with `repeat` by a row of handlers.
 fn expand(spec: &WorkloadSpec) -> WorkloadSpec {
     let mut expanded = spec.clone();
     expanded.handler.clear();
@@ -282,7 +283,7 @@ fn expand(spec: &WorkloadSpec) -> WorkloadSpec {
     expanded
 }
 
-/// Looks names up, and names who asked when there is nothing.
+/// Resolves names. An error names the unknown name and the known names.
 struct Names<'a> {
     spec: &'a WorkloadSpec,
 }
@@ -473,7 +474,7 @@ fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
     Ok(all)
 }
 
-/// What the colors of a recording are taken to touch: one shared object each.
+/// The objects that the colors of a recording touch: one shared object for each color.
 pub(super) fn trace_objects(colors: u32, bytes: u64) -> Vec<ObjectKind> {
     let object = ObjectKind {
         bytes,
@@ -487,7 +488,7 @@ pub(super) fn trace_objects(colors: u32, bytes: u64) -> Vec<ObjectKind> {
     if bytes == 0 { Vec::new() } else { vec![object] }
 }
 
-/// Each event touches all of its color's object.
+/// Each event touches the whole object of the event's color.
 pub(super) fn trace_touches(bytes: u64) -> Vec<Touch> {
     let touch = Touch { object: 0, bytes, access: Access::Write, pattern: Pattern::Random, by_nic: false };
     if bytes == 0 { Vec::new() } else { vec![touch] }

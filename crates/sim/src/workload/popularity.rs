@@ -1,24 +1,25 @@
-//! How often each of several alike things is meant: equally, or by Zipf's law.
+//! The choice among equal objects: uniform, or by Zipf's law.
 //!
-//! Owns the sums and a guide into them, so that a choice among ten thousand looks at a few of them. Integers only: the
-//! same everywhere. Tested below against the search without the guide.
+//! Owns the sums and a guide into the sums, so that a choice among ten thousand objects reads only
+//! a few sums. Integers only, because results must be the same on every machine. Tested below
+//! against the search without the guide.
 
 use crate::{fixed, random};
 
-/// Things for each entry of the guide: a choice then looks at about two sums.
+/// Objects for each entry of the guide: a choice then reads about two sums.
 const GUIDED: usize = 2;
 
-/// How popular things are.
+/// The popularity of objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Popularity {
-    /// Cumulated popularity in 2^32nds; empty for equal.
+    /// Cumulated popularity in 2^32nds; empty for a uniform choice.
     sums: Vec<u64>,
-    /// The first thing that each of as many equal parts of the sum can mean.
+    /// The first object for each of the equal parts of the sum.
     guide: Vec<u32>,
 }
 
 impl Popularity {
-    /// By Zipf's law with an exponent in thousandths; 0 for equal.
+    /// Zipf's law with an exponent in thousandths; 0 for a uniform choice.
     pub(crate) fn new(count: u32, skew_milli: u32) -> Self {
         if skew_milli == 0 {
             return Self::default();
@@ -39,7 +40,7 @@ impl Popularity {
         Self { sums, guide }
     }
 
-    /// The one of `count` that 64 random bits mean.
+    /// The object among `count` that 64 random bits choose.
     pub(crate) fn choose(&self, count: u32, random: u64) -> u32 {
         let Some(&total) = self.sums.last() else {
             return random::scale(random, u64::from(count)) as u32;
@@ -52,7 +53,7 @@ impl Popularity {
     }
 }
 
-/// The first whose sum is beyond.
+/// The first object whose sum is greater than `at`.
 fn search(sums: &[u64], at: u64) -> usize {
     sums.partition_point(|&sum| sum <= at)
 }

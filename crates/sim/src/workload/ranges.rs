@@ -1,12 +1,13 @@
-//! The numbers of a workload and the words for its colors: each has a range, and a value outside of it is refused.
+//! The ranges of a workload's numbers, and the words for colors. A value outside the range is an
+//! error.
 //!
-//! Owns the bounds. A message names the workload, the thing, the key, its value and the values that are allowed.
-//! Tested in `workload/tests.rs`.
+//! Owns the bounds. A message names the workload, the object or handler, the key, the value and the
+//! allowed values. Tested in `workload/tests.rs`.
 
 use super::spec::{HandlerSpec, NextSpec, ShiftSpec, SourceKind, SourceSpec, WorkloadSpec};
 use crate::Error;
 
-/// Cycles of one run: five minutes at 3 GHz, far above any event that is worth simulating.
+/// Cycles of a run: five minutes at 3 GHz, far above any event that is worth a simulation.
 const CYCLES_MAX: u64 = 1_000_000_000_000;
 /// Bytes of an object, of received data and of a handler's code.
 const BYTES_MAX: u64 = 1 << 40;
@@ -14,10 +15,10 @@ const BYTES_MAX: u64 = 1 << 40;
 const COUNT_MAX: u64 = 100_000_000;
 /// Milliseconds of a run: a day.
 const MS_MAX: u64 = 86_400_000;
-/// Percent that a shift may change cycles or rates to.
+/// Maximum percentage of a shift of cycles or rates.
 const PERCENT_MAX: u64 = 100_000;
 
-/// Looks at every number of `spec`, whose rows of handlers are written out.
+/// Checks every number of `spec`, after the expansion of `repeat`.
 pub(super) fn check(spec: &WorkloadSpec) -> Result<(), Error> {
     let check = Ranges { workload: &spec.name };
     check.within("run_ms", "the workload", spec.run_ms, 0, MS_MAX)?;
@@ -40,7 +41,8 @@ pub(super) fn check(spec: &WorkloadSpec) -> Result<(), Error> {
     for shift in &spec.shift {
         check.shift(shift)?;
     }
-    // A workload that only starts counts its requests as answered when their last events have run.
+    // A workload with only `start` sources counts a request as answered when the request's last
+    // event has run.
     let waits_for_answers = |source: &SourceSpec| !matches!(source.load, SourceKind::Start { .. });
     if spec.source.iter().any(waits_for_answers) && spec.handler.iter().all(|handler| !handler.reply) {
         return Err(check.problem("no handler has reply = true, so no request would ever be answered"));

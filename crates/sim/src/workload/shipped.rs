@@ -1,12 +1,12 @@
-//! The workloads that ship, as text and ready-made.
+//! The shipped workloads, as text and as programs.
 //!
-//! Owns the list; each file under `workloads/` says what it models and where its numbers come from. That every one runs is
-//! tested in `workload/tests.rs`.
+//! Owns the list. Each file under `workloads/` names the modelled program and the sources of the
+//! numbers. `workload/tests.rs` reads every workload.
 
 use super::Program;
 use crate::Error;
 
-/// Names and texts, in the order they are listed to people.
+/// Names and texts, in the order in which users see the names.
 const WORKLOADS: [(&str, &str); 9] = [
     ("sqrt-pipeline", include_str!("../../workloads/sqrt-pipeline.toml")),
     ("image-pipeline", include_str!("../../workloads/image-pipeline.toml")),
@@ -24,10 +24,10 @@ pub fn workloads() -> impl Iterator<Item = &'static str> {
     WORKLOADS.iter().map(|(name, _)| *name)
 }
 
-/// The TOML of a shipped workload, to start one's own from.
+/// The TOML of a shipped workload, as a template for another workload.
 ///
 /// # Errors
-/// No workload of that name ships.
+/// No shipped workload has that name.
 pub fn workload_text(name: &str) -> Result<&'static str, Error> {
     let found = WORKLOADS.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text).ok_or_else(|| Error::Unknown {
@@ -40,7 +40,7 @@ pub fn workload_text(name: &str) -> Result<&'static str, Error> {
 /// A shipped workload.
 ///
 /// # Errors
-/// No workload of that name ships.
+/// No shipped workload has that name.
 pub fn workload(name: &str) -> Result<Program, Error> {
     Program::from_toml(workload_text(name)?)
 }

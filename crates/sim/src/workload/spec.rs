@@ -1,8 +1,8 @@
-//! A program and its load as people write them: TOML.
+//! A workload file: a program and its load, in TOML.
 //!
-//! Handlers with what they cost and touch, where they go on to, what may not overlap; objects with their size and life;
-//! sources that bring requests. Owns the form and its defaults; what the names refer to is settled in `compile.rs`. Unknown
-//! keys are errors.
+//! A file describes handlers with their costs, touches, successors and exclusion; objects with size
+//! and life; and sources of requests. Owns the format and the defaults. Leaves out the resolution
+//! of names (`compile.rs`). Unknown keys are errors.
 
 use std::num::NonZeroU32;
 
@@ -16,25 +16,26 @@ use crate::machine::Pattern;
 pub struct WorkloadSpec {
     /// Short name, without spaces.
     pub name: String,
-    /// One line: what it is like.
+    /// One line that describes the workload.
     pub about: String,
-    /// How long to simulate, in milliseconds of virtual time; 0: until everything has run (for workloads that end).
+    /// Length of the simulation, in milliseconds of virtual time. 0: until everything has run, for
+    /// workloads that end.
     #[serde(default)]
     pub run_ms: u64,
-    /// What of it is not counted, because caches and queues fill first.
+    /// The first part of the run, which is not counted, because caches and queues fill first.
     #[serde(default)]
     pub warm_up_ms: u64,
-    /// What handlers touch.
+    /// The objects that handlers touch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub object: Vec<ObjectSpec>,
-    /// Classes of handlers, between which cores divide their time.
+    /// Classes of handlers. Cores divide their time between classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub class: Vec<ClassSpec>,
-    /// The handlers, in the order of the graph: plans count them in this order.
+    /// The handlers, in the order of the graph. Plans use this order.
     pub handler: Vec<HandlerSpec>,
-    /// Where requests come from.
+    /// The sources of requests.
     pub source: Vec<SourceSpec>,
-    /// What changes while it runs.
+    /// The changes during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shift: Vec<ShiftSpec>,
 }
@@ -43,11 +44,12 @@ pub struct WorkloadSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// Its part of a core's time, against the other classes of which something waits there.
+    /// The share of a core's time, in relation to the other classes with waiting events on the
+    /// core.
     pub shares: NonZeroU32,
-    /// How long its colors should wait for their turn at most, in microseconds.
+    /// The target for the wait of the class's colors, in microseconds.
     pub target_delay_us: Option<u64>,
 }
 
@@ -55,43 +57,44 @@ pub struct ClassSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectSpec {
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its size.
+    /// The size of the object.
     pub bytes: u64,
-    /// How long it lives and who shares it.
+    /// The lifetime and the users of the object.
     #[serde(default)]
     pub life: Life,
-    /// How many there are, of a shared one: each request is about one of them.
+    /// The number of instances of a shared object. Each request uses one instance.
     #[serde(default = "one")]
     pub count: u32,
-    /// How unequal their popularity is: the exponent of Zipf's law in thousandths, 0 for equal.
+    /// The exponent of Zipf's law for the popularity of instances, in thousandths; 0 for equal
+    /// popularity.
     #[serde(default)]
     pub skew_milli: u32,
-    /// In which node's memory: `touch` (whoever touches it first), `spread` (in turn over all nodes),
-    /// `cores` (in turn over those whose cores run), `nic` (the request's network card) or a
-    /// node's number.
+    /// The node of the object's memory: `touch` (the node of the first touch), `spread` (all nodes
+    /// in turn), `cores` (in turn over the nodes with running cores), `nic` (the node of the
+    /// request's network card) or a node's number.
     #[serde(default = "home_touch")]
     pub home: String,
-    /// Never kept in a cache: too large, or read once.
+    /// No cache keeps the object, because the object is too large or read once.
     #[serde(default)]
     pub streamed: bool,
 }
 
-/// How long an object lives and who shares it.
+/// The lifetime and the users of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
-    /// One for each request, gone with it.
+    /// One object for each request, freed with the request.
     #[default]
     Request,
-    /// One for each client, kept between its requests.
+    /// One object for each client, kept between the client's requests.
     Client,
-    /// `count` of them, for everybody.
+    /// `count` objects, for all requests.
     Shared,
-    /// One for each node, used by the cores there.
+    /// One object for each node, for the cores there.
     Node,
-    /// One for each core.
+    /// One object for each core.
     Core,
 }
 
@@ -99,90 +102,94 @@ pub enum Life {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerSpec {
-    /// Its name.
+    /// The name of the handler.
     pub name: String,
-    /// How many like it stand in a row, each going on to the next and the last to `next`: `name-1`, `name-2`, … The name
-    /// alone means the first.
+    /// Number of equal handlers in a row: `name-1`, `name-2`, … Each goes on to the next, and the
+    /// last to `next`. The name without a number means the first.
     #[serde(default = "one")]
     pub repeat: u32,
-    /// Cycles of one run with everything warm.
+    /// Cycles of a run with warm caches.
     pub cycles: u64,
-    /// How far a run's cycles are from that, at most, in percent either way (uniformly).
+    /// Maximum deviation of a run's cycles, in percent up or down (uniform).
     #[serde(default)]
     pub spread_percent: u32,
-    /// In how many of 1,000 runs it takes `tail_times` as long.
+    /// Number of runs in 1,000 that take `tail_times` as long.
     #[serde(default)]
     pub tail_permille: u32,
     /// See `tail_permille`.
     #[serde(default = "one")]
     pub tail_times: u32,
-    /// Instructions it runs through, in bytes: fetched again after other handlers have run on the core.
+    /// Size of the handler's instructions. A core fetches them again after it has run another
+    /// handler.
     #[serde(default = "code_bytes")]
     pub code_bytes: u64,
-    /// What its events must not overlap with: `request`, `client`, `event` (nothing), `handler` (each other), `serial`
-    /// (everything serial), `queue` (what came by the same network queue, on that queue's core), or the name of a shared
-    /// object (what is about the same one).
+    /// The events that must not overlap with the handler's events: `request`, `client`, `event`
+    /// (none), `handler` (events of this handler), `serial` (all serial events), `queue` (events of
+    /// requests from the same network queue, on that queue's core), or the name of a shared object
+    /// (events with the same instance).
     #[serde(default = "color_request")]
     pub color: String,
-    /// Where its events run, if each has a color (`event`) or they have one (`handler`): `producer` (where they are posted),
-    /// or the name of a handler (where it ran last). Default: where the policy puts them.
+    /// The core of the handler's events, if each event has a color (`event`) or the handler has a
+    /// color (`handler`): `producer` (the core that posts), or the name of a handler (the core of
+    /// that handler's last run). Default: the core that the policy chooses.
     pub follows: Option<String>,
-    /// The class it is in. Default: the default class, of 100 shares.
+    /// The class of the handler. Default: the default class, of 100 shares.
     pub class: Option<String>,
-    /// An empty color waits until it has so many events, …
+    /// An empty color waits until this number of events has come, …
     #[serde(default)]
     pub gather_events: u32,
-    /// … or so long, in microseconds.
+    /// … or this time has passed, in microseconds.
     #[serde(default)]
     pub gather_us: u64,
-    /// Under policies that place handlers, events of this handler exclude each other (true, as in the source document), or
-    /// keep their color.
+    /// Under policies that place handlers, events of this handler exclude each other (true, as in
+    /// the source document), or keep their color.
     #[serde(default = "yes")]
     pub placed_whole: bool,
-    /// What it touches, in order.
+    /// The touched objects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touch: Vec<TouchSpec>,
-    /// Goes on to one of these, by weight.
+    /// The handler goes on to one of these successors, by weight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<NextSpec>,
-    /// Goes on to all of these, besides.
+    /// The handler also goes on to all of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<NextSpec>,
-    /// The client has its answer when this has run.
+    /// The client gets the answer when this handler has run.
     #[serde(default)]
     pub reply: bool,
-    /// What its author says it takes; default: its cycles.
+    /// The author's annotation of the cost. Default: the cycles.
     pub annotated_cycles: Option<u64>,
-    /// What its author says of its penalty (Mely's divisor): 1 for a handler that has nothing to lose by a move.
+    /// The author's annotation of the penalty (Mely's divisor): 1 for a handler that loses nothing
+    /// by a move.
     #[serde(default = "one")]
     pub annotated_penalty: u32,
 }
 
-/// One thing a handler touches.
+/// A touch of an object by a handler.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TouchSpec {
-    /// The object's name.
+    /// The name of the object.
     pub object: String,
-    /// How much of it; default: all.
+    /// Number of touched bytes. Default: all.
     pub bytes: Option<u64>,
-    /// Whether it is changed.
+    /// Whether the handler changes the object.
     #[serde(default)]
     pub write: bool,
-    /// How; default: in order from a page's size on.
+    /// The order of accesses. Default: sequential for a page or more, otherwise random.
     pub order: Option<OrderSpec>,
-    /// By the network card instead of the core: a send.
+    /// The network card touches the object, not the core: a send.
     #[serde(default)]
     pub by_nic: bool,
 }
 
-/// How a handler walks through an object.
+/// The order in which a handler accesses the bytes of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderSpec {
     /// In order.
     Sequential,
-    /// Here and there.
+    /// In random order.
     Random,
 }
 
@@ -195,43 +202,45 @@ impl From<OrderSpec> for Pattern {
     }
 }
 
-/// Where a handler goes on to.
+/// A successor of a handler.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NextSpec {
     /// The handler.
     pub to: String,
-    /// Against the other choices.
+    /// The weight in relation to the other choices.
     #[serde(default = "one")]
     pub weight: u32,
-    /// After a wait (a back end, a disk, a timer), in microseconds.
+    /// Wait before the successor (a back end, a disk, a timer), in microseconds.
     #[serde(default)]
     pub after_us: u64,
 }
 
-/// Where requests come from.
+/// A source of requests.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSpec {
     /// The first handler of a request.
     pub entry: String,
-    /// How they come.
+    /// The arrival of requests.
     pub load: SourceKind,
-    /// Which network queue a request comes by.
+    /// The network queue of a request.
     #[serde(default)]
     pub choice: Choice,
-    /// Network queues; queue `q` of `n` is handled by core `q * cores / n`. Default: one for each core.
+    /// Number of network queues. Core `q * cores / n` handles queue `q` of `n`. Default: one for
+    /// each core.
     pub queues: Option<u32>,
-    /// Which core takes its connection: colors of requests and clients begin there.
+    /// The core that accepts the connection. Colors of requests and clients begin there.
     #[serde(default)]
     pub accept: Accept,
     /// Bytes that arrive with a request, in the memory of the queue's core.
     #[serde(default)]
     pub received_bytes: u64,
-    /// Cycles that an arrival takes from the queue's core, whatever it runs.
+    /// Cycles that each arrival takes from the queue's core, also while the core runs an event.
     #[serde(default)]
     pub interrupt_cycles: u64,
-    /// A handler that finds out what has arrived (as a loop around epoll does): arrivals wait until it has run.
+    /// A handler that finds arrived requests, as a loop around epoll does. Arrivals wait until this
+    /// handler has run.
     pub poll: Option<PollSpec>,
 }
 
@@ -239,81 +248,81 @@ pub struct SourceSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PollSpec {
-    /// Its name; its cycles are what one run costs whatever it finds.
+    /// The name of the handler. The handler's cycles are the cost of a run that finds no request.
     pub handler: String,
-    /// Cycles for each request it finds.
+    /// Cycles for each found request.
     pub cycles_each: u64,
-    /// Most requests it takes at once.
+    /// Maximum number of requests per run.
     #[serde(default = "poll_batch")]
     pub batch: u32,
 }
 
-/// How requests come: `{ closed = { clients = 100 } }` and so on.
+/// The arrival of requests, for example `{ closed = { clients = 100 } }`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum SourceKind {
-    /// Clients that wait for their answer, think, and ask again.
+    /// Clients that wait for the answer, think, and ask again.
     Closed {
-        /// How many.
+        /// Number of clients.
         clients: u32,
         /// Mean time from an answer to the next request, exponentially distributed, in microseconds.
         #[serde(default)]
         think_us: u64,
     },
-    /// Requests that come whether or not anybody has been served.
+    /// Requests that come independently of answers.
     Open {
         /// Mean number per second.
         per_s: u64,
-        /// Evenly instead of by chance (Poisson).
+        /// Evenly, not at random (Poisson).
         #[serde(default)]
         even: bool,
-        /// Clients they are from, in turn.
+        /// Number of clients, which send requests in turn.
         #[serde(default = "open_clients")]
         clients: u32,
     },
-    /// Many at once, again and again.
+    /// Many requests at once, repeatedly.
     Burst {
-        /// How many at once.
+        /// Number of requests in a burst.
         count: u32,
-        /// How often, in microseconds.
+        /// Time between bursts, in microseconds.
         every_us: u64,
     },
-    /// So many at the start and none later: the workload ends.
+    /// Requests at the start and none later, so the workload ends.
     Start {
-        /// How many.
+        /// Number of requests.
         count: u32,
     },
 }
 
-/// Which network queue a request comes by.
+/// The choice of a network queue for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// The client's own, always.
+    /// The same queue for all requests of a client.
     #[default]
     Fixed,
-    /// The client's next, each time.
+    /// The queues in turn, for each client.
     RoundRobin,
-    /// One of the node with the fewest requests under way.
+    /// A queue of the node with the fewest requests under way.
     LeastPending,
-    /// By chance, each time, as a card does that goes by a hash of addresses and ports.
+    /// A random queue for each request, as a card that hashes addresses and ports.
     Hash,
 }
 
-/// Which core takes a request's connection: the ways of `vermeil serve --balance`.
+/// The core that accepts a request's connection: the modes of `vermeil serve --balance`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accept {
-    /// The core of its network queue.
+    /// The core of the network queue.
     #[default]
     Local,
-    /// By chance, whatever the queue.
+    /// A random core, independent of the queue.
     Hash,
-    /// The client's own, always.
+    /// The same core for all requests of a client.
     Fixed,
-    /// One core after the other.
+    /// All cores in turn.
     RoundRobin,
-    /// The core of its network queue, unless much more work waits there than on another node.
+    /// The core of the network queue, unless much more work waits on that node than on another.
     LoadAware,
 }
 
@@ -321,11 +330,12 @@ pub enum Accept {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShiftSpec {
-    /// When, in milliseconds from the start.
+    /// Time of the change, in milliseconds from the start.
     pub at_ms: u64,
     /// The handler whose cycles change.
     pub handler: Option<String>,
-    /// The new cycles, in percent of the cycles at the start; of all handlers if none is named. Default: unchanged.
+    /// The new cycles, in percent of the cycles at the start; of all handlers if `handler` is
+    /// missing. Default: unchanged.
     pub cycles_percent: Option<u32>,
     /// The new rate of open sources, in percent of the rate at the start. Default: unchanged.
     pub rate_percent: Option<u32>,
@@ -352,12 +362,12 @@ fn code_bytes() -> u64 {
     2048
 }
 
-/// What epoll loops ask for at once.
+/// A usual number of events per call of epoll.
 fn poll_batch() -> u32 {
     64
 }
 
-/// Enough that no client's color is the bottleneck.
+/// Enough clients that no client's color is the bottleneck.
 fn open_clients() -> u32 {
     10_000
 }

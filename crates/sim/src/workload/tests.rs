@@ -72,7 +72,7 @@ load = { open = { per_s = 10000, even = true } }
 entry = "a"
 "#;
 
-/// Regression: each of these ran and printed a table of nonsense.
+/// Regression: each of these values ran and printed a meaningless table.
 #[test]
 fn numbers_outside_their_range_are_refused() {
     assert!(Program::from_toml(BASE).is_ok());

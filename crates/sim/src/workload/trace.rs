@@ -1,8 +1,10 @@
-//! A recorded run of the real runtime, to be run again on another machine.
+//! A recorded run of the real runtime, for a replay on another machine.
 //!
-//! In a replay, what came from outside comes when it was posted; what an event posted comes when that event has run, however long
-//! that takes there. Colors are made in the order of their numbers, which is that of their making. Owns the index; the form is
-//! [`vermeil_sched::recording`]'s. Leaves out where events ran when they were recorded. Tested in `workload/tests.rs`.
+//! In a replay, an event from outside comes at the recorded time. An event that another event
+//! posted comes when that event has run, however long the run takes in the replay. Colors are made
+//! in the order of their numbers, which is the recorded order. Owns the index. The format is
+//! [`vermeil_sched::recording`]'s. Leaves out the recorded cores of events. Tested in
+//! `workload/tests.rs`.
 
 use vermeil_sched::{ClassIndex, recording::Recording};
 
@@ -17,7 +19,7 @@ pub struct Trace {
     first: Vec<u32>,
     children: Vec<u32>,
     pub(crate) colors: u32,
-    /// By handler, the mean time of its events: what an author would have annotated.
+    /// By handler, the mean time of the handler's events, in place of an author's annotation.
     mean_ns: Vec<u64>,
 }
 
@@ -32,7 +34,7 @@ pub(crate) struct Recorded {
 }
 
 impl Trace {
-    /// The events that this one posted.
+    /// The events that this event posted.
     pub(crate) fn children(&self, event: u32) -> &[u32] {
         let (from, to) = (self.first[event as usize], self.first[event as usize + 1]);
         &self.children[from as usize..to as usize]
@@ -45,11 +47,11 @@ impl Trace {
 }
 
 impl Program {
-    /// A program that does what a recording did. `working_set_bytes`: what each color is taken to touch in every event,
-    /// since recordings do not tell; 0 for nothing.
+    /// A program that replays a recording. `working_set_bytes`: bytes that each event of a color
+    /// touches, because recordings do not contain touches; 0 for none.
     ///
     /// # Errors
-    /// The text is not a recording, or an empty one.
+    /// The text is not a recording, or the recording is empty.
     pub fn from_trace(name: &str, text: &str, working_set_bytes: u64) -> Result<Self, Error> {
         let recording = Recording::parse(text)?;
         if recording.events.is_empty() {
@@ -58,7 +60,7 @@ impl Program {
         Ok(Self::from_recording(name, &recording, working_set_bytes))
     }
 
-    /// As [`Program::from_trace`], of a recording that has been read.
+    /// As [`Program::from_trace`], for a parsed recording.
     pub fn from_recording(name: &str, recording: &Recording, working_set_bytes: u64) -> Self {
         let events = &recording.events;
         let mut handlers: Vec<&str> = Vec::new();
@@ -68,7 +70,8 @@ impl Program {
         let mut trace = Trace { colors: colors.len() as u32, ..Trace::default() };
         let mut runs: Vec<(u64, u64)> = Vec::new();
         let mut kids: Vec<Vec<u32>> = vec![Vec::new(); events.len()];
-        // A recording of a server is as long as it ran: it begins with its first event here.
+        // The replay begins with the first event, because a server's recording may start long
+        // before.
         let first_ns = events.iter().map(|event| event.posted_ns).min().unwrap_or(0);
         for (index, event) in events.iter().enumerate() {
             let handler = handlers.iter().position(|&known| known == event.handler).unwrap_or_else(|| {

@@ -1,9 +1,10 @@
 //! The invariants that only the world itself can check: tokens against queues, sums, placements.
 //!
 //! Recomputes the world's totals from their parts. Checks I2 (a color with events has exactly one
-//! token, in the queue of the color's core or running), I12 (a class gets no more than its share
-//! while others wait), I7 (the worth of a color is the sum of its events' worth) and I8 (a color is
-//! on an allowed core). Runs every `audit_every` steps of a checked run.
+//! token: in the queue of the color's core, kept, set apart, or running), I12 (a class gets no more
+//! than its share while others wait), I7 (the worth of a color is the sum of the worth of the
+//! color's events) and I8 (a color is on an allowed core). Runs every `audit_every` steps of a
+//! checked run.
 
 use super::World;
 use super::colors::Token;

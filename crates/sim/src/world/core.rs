@@ -1,7 +1,7 @@
-//! One virtual core: its current activity, its queues, and its counts so far.
+//! The state of one virtual core: phase, running event, ready queue, turn and counts.
 //!
-//! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the
-//! turn, the hint and the sampler are types of `vermeil_sched`.
+//! The steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint
+//! and the sampler are types of `vermeil_sched`. The world keeps the published hints and the locks.
 
 use std::cell::Cell;
 
@@ -15,7 +15,8 @@ const MEAN_WEIGHT: u64 = 16;
 pub(crate) enum Phase {
     /// Runs, searches or is between two events. The core's next step is on the clock.
     Awake,
-    /// Sleeps, or is about to sleep. A wake-up before `asleep_ns` is noticed without delay.
+    /// Sleeps, or is about to sleep. A wake-up before `asleep_ns` takes effect at `asleep_ns`,
+    /// without the latency of a wake-up.
     Parked {
         /// When the core is asleep; may be in the future.
         asleep_ns: u64,
@@ -201,11 +202,11 @@ pub struct CoreCounts {
     pub search_ns: u64,
     /// Time spent waiting for locks.
     pub lock_ns: u64,
-    /// Time asleep, and on the way to sleep.
+    /// Time asleep, and in the wake-up after a sleep.
     pub idle_ns: u64,
     /// Colors taken from other cores.
     pub steals: u64,
-    /// Time of the steals, including the search.
+    /// Time of the successful visits, including the locks; a part of `search_ns`.
     pub steal_ns: u64,
     /// Run time of the events that were queued when their color was stolen.
     pub stolen_work_ns: u64,

@@ -61,7 +61,7 @@ impl<W: Watch> World<W> {
         self.clock.at(self.now_ns + gap_ns, Moment::Fault { index });
     }
 
-    /// Removes a core. The running event ends; waiting colors go to the next core.
+    /// Removes a core. The running event runs to the end; waiting colors go to the next core.
     fn remove(&mut self, core: CoreIndex) {
         if self.cores.iter().filter(|core| core.is_there()).count() <= 1 || self.core(core).is_gone {
             return;
@@ -84,8 +84,8 @@ impl<W: Watch> World<W> {
         while let Some(color) = self.core(core).ready.take_gathered(u64::MAX) {
             self.push_token(color, None, &mut at_ns);
         }
-        // Entries of the color that runs a last event here. The color's token follows when the
-        // event ends.
+        // In a queue of events: the entries of the color whose last event runs here. The color's
+        // token follows when the event ends.
         for number in self.core(core).ready.leave() {
             self.gauge(core);
             self.core(core).entries -= 1;

@@ -41,8 +41,7 @@ pub(crate) struct Learned {
     moves: Vec<StealCost>,
     /// The steal cost that each core expects, by class of distance. Every visit reads this table.
     steal_ns: Vec<[u64; Distance::CLASSES]>,
-    /// The usual steal cost by class of distance, for decisions outside the thief, and the usual
-    /// wake cost.
+    /// The usual steal cost by class of distance, for the core that posts, and the usual wake cost.
     usual_steal_ns: [u32; Distance::CLASSES],
     wake_ns: u32,
     explorations: Vec<Exploration>,
@@ -94,14 +93,14 @@ impl Learned {
         self.published[usize::from(handler)].known_penalty_ns[distance.class()].into()
     }
 
-    /// How long a color whose next event is of this handler stays on the core while other colors
-    /// wait.
+    /// How long a color whose last queued event is of this handler stays on the core while other
+    /// colors wait.
     pub(crate) fn stay_ns(&self, handler: u16) -> u64 {
         self.published[usize::from(handler)].stay_ns.into()
     }
 
-    /// Whether a color whose last run was timed, and whose next event is of this handler, stays for
-    /// a measurement.
+    /// Whether a color whose last run was timed, and whose last queued event is of this handler,
+    /// stays for a measurement.
     pub(crate) fn tries_to_stay(&mut self, core: CoreIndex, handler: u16) -> bool {
         self.known[core.0 as usize][usize::from(handler)].stay.tries()
     }
@@ -121,8 +120,9 @@ impl Learned {
         *usual_ns = usual_ns.midpoint(clamp(estimate_ns));
     }
 
-    /// The usual cost of a steal over a distance, for decisions outside the thief. A thief uses
-    /// [`Learned::steal_ns`] instead, because a thief has timed steals.
+    /// The usual cost of a steal over a distance: the midpoint of the estimates of all cores. The
+    /// poster of an event decides with this cost whether to wake a thief, and whether a color comes
+    /// to the poster. A thief uses [`Learned::steal_ns`] instead, because a thief has timed steals.
     pub(crate) fn usual_steal_ns(&self, distance: Distance) -> u64 {
         self.usual_steal_ns[distance.class()].into()
     }

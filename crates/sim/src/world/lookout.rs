@@ -33,7 +33,7 @@ impl Lookout {
         due
     }
 
-    /// Core `core` runs work now. Whether the core had the duty to watch.
+    /// Ends the duty of a core that runs work now. Returns whether the core had the duty to watch.
     pub(super) fn end_duty(&mut self, core: CoreIndex) -> bool {
         self.duty.take_if(|duty| *duty == core).is_some()
     }

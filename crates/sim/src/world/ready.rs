@@ -14,7 +14,7 @@ use super::colors::{NONE, Token};
 use super::core::{Lock, Phase};
 use crate::watch::{Note, Watch};
 
-/// No core posts and pays, for example because a wait has ended.
+/// No core posts and pays: a timer posts, because a wait or the time for gathering has ended.
 const NOBODY: Option<CoreIndex> = None;
 
 impl<W: Watch> World<W> {
@@ -188,7 +188,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Puts a token into the ready queue of the color's core; returns the core.
+    /// Puts a token into the ready queue of the color's core and returns the core.
     pub(super) fn queue_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> CoreIndex {
         self.colors.color_mut(color).token = Token::Ready;
         self.settle(color);

@@ -177,7 +177,7 @@ impl<W: Watch> World<W> {
         (self.polled[usize::from(source)].waiting.len() as u32).min(batch)
     }
 
-    /// Ends an event: posts its successors and records its measured costs.
+    /// Ends an event: records the measured costs and posts the successors.
     fn finish(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
         let event = *self.colors.event(running.event);
         let run_ns = running.ends_ns - running.started_ns;
@@ -344,7 +344,7 @@ impl<W: Watch> World<W> {
         false
     }
 
-    /// Whether a color with more events goes on without a stay in the queue, as in the runtime. The
+    /// Whether a color with more events goes on without a wait in the queue, as in the runtime. The
     /// answer is yes if no other color waits, or if the color stays nevertheless.
     fn goes_straight_on(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) -> bool {
         if self.must_leave(color, core) {
@@ -362,8 +362,8 @@ impl<W: Watch> World<W> {
         stays
     }
 
-    /// Whether a color with more events stays although other colors wait: because a move would cost
-    /// more than the others' wait, or for a measurement.
+    /// Whether a color with more events stays although other colors wait: because a return to cold
+    /// caches is expensive, or for a measurement.
     fn stays(&mut self, core: CoreIndex, color: u32, at_ns: u64) -> bool {
         if self.stealing != Stealing::Learned || !self.program.classes.is_empty() {
             return false;
