@@ -1,9 +1,11 @@
-//! What is asked of a server before a run: what would fail every time is said once, with its cure, instead of being counted a
-//! million times.
+//! Checks of a server before a run. A fault that would fail every request is reported once, with
+//! the cure, instead of a million times.
 //!
-//! Over TLS that is a handshake, which finds certificates that nobody believes and protocols that are not spoken. HTTP/2 over
-//! plain TCP is known beforehand, so a server that does not speak it is only found out by speaking. Whoever refuses or is
-//! silent is the run's to count. Leaves out whom to believe (`trust`). Tested here and in `tests/nginx`.
+//! Over TLS the check is a handshake, which finds untrusted certificates and missing protocols.
+//! HTTP/2 over plain TCP has no negotiation (prior knowledge), so only a preface shows whether the
+//! server speaks HTTP/2. A refused connection is no error here, because the run counts refused
+//! connections. Leaves out the choice of trusted certificates (`trust`). Tested here and in
+//! `tests/nginx`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,23 +18,25 @@ use crate::plan::Protocol;
 use crate::trust::{Tls, is_of_tls};
 use crate::wire::quoted;
 
-/// Longest wait before a run. A server that needs longer for a handshake or a small file is not ready to be loaded.
+/// Longest wait before a run. A server that needs longer for a handshake or a small file is not
+/// ready for a load.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest wait for the answer to a TLS handshake that only tells what a server speaks. A guess.
+/// Longest wait for the answer to a TLS handshake that only shows the server's protocol. A guess.
 const TLS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest wait for the rest of a line whose first bytes have come: it is only to be shown. A guess.
+/// Longest wait for the rest of a line whose first bytes have come. The line is only for the error
+/// message. A guess.
 const REST_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What a client of HTTP/2 says first: the preface and settings that set nothing (RFC 9113 §3.4, §6.5).
+/// The first bytes of an HTTP/2 client: the preface and empty settings (RFC 9113 §3.4, §6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// Bytes of a frame's head (RFC 9113 §4.1).
+/// Bytes of a frame header (RFC 9113 §4.1).
 const FRAME_HEAD: usize = 9;
-/// Bytes of another answer that are looked at, for the error to show. A status line has fewer.
+/// Maximum number of bytes of another answer in an error. A status line has fewer.
 const ANSWER_BYTES_MAX: usize = 256;
 
-/// Finds what would fail every time with the server at `addr`.
+/// Finds faults that would fail every request to the server at `addr`.
 pub(crate) fn try_server(
     addr: SocketAddr,
     tls: Option<&Tls>,
@@ -74,7 +78,8 @@ fn try_handshake(
     Err(LoadError::Http2 { addr, how: format!("it chose {chosen} in the TLS handshake (ALPN)") })
 }
 
-/// Says HTTP/2's first words over plain TCP. Who speaks it answers with settings of its own.
+/// Sends the client's first bytes of HTTP/2 over plain TCP. An HTTP/2 server answers with its
+/// settings.
 fn try_preface(addr: SocketAddr, timeout: Duration) -> Result<(), LoadError> {
     let wrong = |how| Err(LoadError::Http2 { addr, how });
     let Ok(mut stream) = plain(addr, timeout) else { return Ok(()) };
@@ -83,7 +88,7 @@ fn try_preface(addr: SocketAddr, timeout: Duration) -> Result<(), LoadError> {
     while ended.is_none() && answer.len() < FRAME_HEAD {
         ended = more(&mut stream, &mut answer).err();
     }
-    // A frame of settings, on no stream, that acknowledges nothing.
+    // A SETTINGS frame on stream 0, without the acknowledgement flag.
     if let [_, _, _, 4, flags, 0, 0, 0, 0, ..] = answer[..]
         && flags & 1 == 0
     {
@@ -95,7 +100,7 @@ fn try_preface(addr: SocketAddr, timeout: Duration) -> Result<(), LoadError> {
         }
         _ if answer.is_empty() => wrong("it ended the connection when it was spoken to".into()),
         _ => {
-            // If it stays as it was, the wait is longer.
+            // If this call fails, the wait is only longer.
             let _shorter = stream.set_read_timeout(Some(REST_TIMEOUT));
             while !answer.contains(&b'\n') && answer.len() < ANSWER_BYTES_MAX {
                 if more(&mut stream, &mut answer).is_err() {
@@ -107,7 +112,7 @@ fn try_preface(addr: SocketAddr, timeout: Duration) -> Result<(), LoadError> {
     }
 }
 
-/// Appends what comes next; the end of the connection is an error.
+/// Appends the next bytes. The end of the connection is an error.
 fn more(stream: &mut TcpStream, answer: &mut Vec<u8>) -> io::Result<()> {
     let mut buffer = [0; ANSWER_BYTES_MAX];
     match stream.read(&mut buffer)? {
@@ -135,7 +140,7 @@ fn secure(
     Ok(StreamOwned::new(connection, plain(addr, timeout)?))
 }
 
-/// A connection of the kind that `tls` says.
+/// Connects, over TLS if `tls` is given.
 pub(crate) fn connect(addr: SocketAddr, tls: Option<&Tls>) -> io::Result<Box<dyn Talk>> {
     Ok(match tls {
         None => Box::new(plain(addr, TIMEOUT)?),
@@ -143,10 +148,11 @@ pub(crate) fn connect(addr: SocketAddr, tls: Option<&Tls>) -> io::Result<Box<dyn
     })
 }
 
-/// Whether the server at `addr` answers the first bytes of a TLS handshake with TLS. For a run over `http://` that has
-/// brought no good answer.
+/// Whether the server at `addr` answers the first bytes of a TLS handshake with TLS. Called after a
+/// run over `http://` without a good answer.
 pub(crate) fn speaks_tls(addr: SocketAddr) -> bool {
-    /// A record with a ClientHello of TLS 1.2 that offers one cipher suite: enough for an answer, or for an alert.
+    /// A record with a ClientHello of TLS 1.2 that offers one cipher suite: enough for an answer or
+    /// an alert.
     const HELLO: &[u8] = b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03vermeil-load-asks-whether-is-TLS\x00\x00\x02\xc0\x2f\x01\x00";
     let answer = || -> io::Result<[u8; 3]> {
         let mut stream = plain(addr, TLS_TIMEOUT)?;
@@ -155,11 +161,11 @@ pub(crate) fn speaks_tls(addr: SocketAddr) -> bool {
         stream.read_exact(&mut answer)?;
         Ok(answer)
     };
-    // A handshake or an alert, of version 3.x.
+    // A handshake record or an alert record, of version 3.x.
     matches!(answer(), Ok([0x15 | 0x16, 3, 0..=4]))
 }
 
-/// A handshake that ended without a word of TLS.
+/// The error for a handshake that ended without a TLS record.
 fn no_handshake(error: &io::Error, tls: &Tls, addr: SocketAddr, timeout: Duration) -> LoadError {
     let what = match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -171,7 +177,7 @@ fn no_handshake(error: &io::Error, tls: &Tls, addr: SocketAddr, timeout: Duratio
     LoadError::Tls(format!("{name} at {addr}: {what}; is it http://, or another port?"))
 }
 
-/// What can be read and written.
+/// A connection for reading and writing.
 pub(crate) trait Talk: Read + Write {}
 
 impl<T: Read + Write> Talk for T {}
@@ -187,12 +193,13 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
     }
 }
 
-/// What TLS found wrong with the server at `addr`, with its cure; nothing if the error is of another kind.
+/// The fault that TLS found with the server at `addr`, with the cure; `None` for an error of
+/// another kind.
 pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<LoadError> {
     if !is_of_tls(error) {
         return None;
     }
-    // The verifier's error has no type that could be asked for.
+    // The verifier's error has no type to test for.
     if error.to_string().contains("CaUsedAsEndEntity") {
         return Some(LoadError::Tls(format!(
             "{} at {addr}: the TLS handshake failed: the server shows the certificate of a CA as its own, as `openssl req -x509` makes it: \
@@ -222,8 +229,8 @@ mod tests {
     use crate::trust::Trust;
     use std::net::TcpListener;
 
-    /// What is found out about a server that answers its first bytes with `answer` and then waits for the client to leave, or
-    /// closes at once if that is empty.
+    /// The result of `find` for a server that answers the first bytes with `answer`, and then waits
+    /// for the client to leave. With an empty `answer` the server closes at once.
     fn found(answer: &'static [u8], find: impl Fn(SocketAddr) -> Result<(), LoadError>) -> Option<String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -231,7 +238,8 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let _first = stream.read(&mut [0; 4096]).unwrap();
             stream.write_all(answer).unwrap();
-            // Until the client has read it: closing with something unread would reset.
+            // Waits until the client has read the answer, because a close with unread bytes would
+            // reset the connection.
             while !answer.is_empty() && stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
         });
         let said = find(addr).err().map(|error| error.to_string());
@@ -240,7 +248,7 @@ mod tests {
         said
     }
 
-    /// Whoever wrote https for http was told of a corrupt message.
+    /// Regression: a user who wrote https for http was told of a corrupt message.
     #[test]
     fn a_server_without_tls_is_said() {
         let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
@@ -250,7 +258,8 @@ mod tests {
         assert!(said.contains("http://"), "{said}");
     }
 
-    /// A run of HTTP/2 against such a server had nothing but malformed answers, and nobody said why.
+    /// Regression: a run over HTTP/2 against such a server had only malformed answers, without a
+    /// reason.
     #[test]
     fn a_server_without_http2_is_said() {
         let http2 = |addr| try_server(addr, None, Protocol::Http2, TIMEOUT);
@@ -265,11 +274,12 @@ mod tests {
 
     #[test]
     fn nobody_there_is_the_runs_to_count() {
-        // tcpmux: nobody listens there, and no other test is given it.
+        // The port of tcpmux, on which no process listens, and which the system gives to no other
+        // test.
         assert!(try_server(([127, 0, 0, 1], 1).into(), None, Protocol::Http2, TIMEOUT).is_ok());
     }
 
-    /// A run over https against a port that reads and says nothing had nothing but timeouts.
+    /// Regression: a run over https against a silent port had only timeouts.
     #[test]
     fn silence_in_the_handshake_is_said() {
         let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();

@@ -1,6 +1,6 @@
-//! Why a run cannot begin.
+//! The reasons why a run cannot begin.
 //!
-//! What goes wrong with single requests is [`Fault`](crate::Fault): counted, not returned.
+//! A failure of a single request is a [`Fault`](crate::Fault), which is counted, not returned.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,20 +10,20 @@ use crate::pace::{ArrivalsError, ThinkError};
 use crate::url::UrlError;
 use crate::wire::RequestError;
 
-/// Why a run cannot begin, or could not be finished.
+/// The reason why a run cannot begin, or could not finish.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A URL is none, or leads nowhere.
+    /// A text is not a URL, or the URL has no address.
     #[error("{0}")]
     Url(#[from] UrlError),
-    /// A request cannot be made.
+    /// A request cannot be built.
     #[error("{0}")]
     Request(#[from] RequestError),
-    /// Think times make no sense.
+    /// The think times are invalid.
     #[error("{0}")]
     Think(#[from] ThinkError),
-    /// Arrivals make no sense.
+    /// The arrivals are invalid.
     #[error("{0}")]
     Arrivals(#[from] ArrivalsError),
     /// The process may not open as many sockets as the run needs.
@@ -31,12 +31,12 @@ pub enum LoadError {
         "{needed} descriptors are needed and {allowed} are allowed: lower the number of connections, or raise the limit with `ulimit -Hn {needed}`"
     )]
     Descriptors {
-        /// Sockets, and what the process has besides.
+        /// Sockets, and the other descriptors of the process.
         needed: u64,
         /// The hard limit.
         allowed: u64,
     },
-    /// More connections to one address than there are local ports.
+    /// More connections to one address than local ports.
     #[error(
         "{needed} connections to one address need as many local ports, and net.ipv4.ip_local_port_range has {available}: widen it, or give several addresses"
     )]
@@ -52,41 +52,41 @@ pub enum LoadError {
     /// A file could not be read or written.
     #[error("cannot {verb} {}: {source}", path.display())]
     File {
-        /// What was to be done with it.
+        /// The operation.
         verb: &'static str,
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// An agent cannot be reached, or cannot do what it is told.
+    /// An agent cannot be reached, or cannot run its part.
     #[error("agent {agent}: {why}")]
     Agent {
-        /// Which.
+        /// The agent.
         agent: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// TLS would fail every time.
+    /// TLS would fail for every connection.
     #[error("{0}")]
     Tls(String),
-    /// HTTP/2 was asked for, and every connection would fail.
+    /// The plan asks for HTTP/2, and every connection would fail.
     #[error("{addr} does not speak HTTP/2: {how}; leave out --http2, or load a port where it is spoken")]
     Http2 {
-        /// Who was asked.
+        /// The server.
         addr: SocketAddr,
-        /// What it did instead.
+        /// The server's answer to HTTP/2.
         how: String,
     },
-    /// What a run needs to know of a server cannot be asked.
+    /// The injector cannot ask the server for data that the run needs.
     #[error("cannot ask {place} what files it has: {source}; is a server running there?")]
     Ask {
         /// Server and path.
         place: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Plan that contradicts itself.
+    /// The plan contradicts itself.
     #[error("{0}")]
     Plan(String),
 }

@@ -1,5 +1,5 @@
-//! What can go wrong with one request, by whose fault it is. Counted, never logged one by one; of malformed answers a few are
-//! quoted.
+//! The faults of a single request. Faults are counted, never logged one by one. Reports quote a few
+//! malformed answers.
 //!
 //! Tested through the servers of `tests/`.
 
@@ -7,34 +7,34 @@ use std::io;
 
 use crate::wire::Malformed;
 
-/// Why a request has no good answer.
+/// The reason why a request has no good answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Fault {
-    /// Nobody listens at the address.
+    /// No process listens at the address.
     Refused,
     /// The address cannot be reached.
     Unreachable,
     /// The server reset the connection, or closed it instead of answering.
     Reset,
-    /// The connection ended inside the answer.
+    /// The connection ended within the answer.
     Cut,
-    /// The answer, or the connection, did not come in time.
+    /// The answer or the connection took too long.
     Timeout,
-    /// The bytes are no answer.
+    /// The bytes are not an HTTP answer.
     Malformed,
-    /// The status is not one that was expected.
+    /// The status is unexpected.
     Status,
-    /// The content is not what it has to be.
+    /// The content is wrong.
     WrongBytes,
     /// The TLS handshake or record layer failed.
     Tls,
-    /// This machine had no descriptor, port or memory left: the injector's fault.
+    /// This machine had no free descriptor, port or memory: the injector's fault.
     Local,
 }
 
 impl Fault {
-    /// All of them, in the order of reports.
+    /// All faults, in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Refused,
         Self::Unreachable,
@@ -48,7 +48,7 @@ impl Fault {
         Self::Local,
     ];
 
-    /// The name in results that programs read.
+    /// The name in machine-readable results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// What it means, for people.
+    /// The meaning, for users.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Refused => "connection refused",
@@ -91,7 +91,7 @@ impl From<Malformed> for Fault {
 }
 
 impl Fault {
-    /// What an error of a socket, or of TLS over it, is.
+    /// The fault for an error of a socket, or of TLS over the socket.
     pub(crate) fn of(error: &io::Error) -> Self {
         use io::ErrorKind::*;
         match error.kind() {
@@ -111,16 +111,16 @@ impl Fault {
     }
 }
 
-/// A fault, and what was malformed if that is what it is.
+/// A fault, and for a malformed answer the description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) fault: Fault,
-    /// In words, with bytes of the answer; for reports.
+    /// The description, with bytes of the answer; for reports.
     pub(crate) malformed: Option<Box<str>>,
 }
 
 impl Failure {
-    /// The server broke a rule; `bytes` begin with what is wrong.
+    /// The server broke a rule. `bytes` begin at the violation.
     pub(crate) fn malformed(malformed: Malformed, bytes: &[u8]) -> Self {
         let fault = Fault::from(malformed);
         let words = (fault == Fault::Malformed).then(|| malformed.words(bytes).into());
@@ -140,16 +140,18 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Why an exchange has not answered all its requests.
+/// The reason why an exchange has not answered all requests.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// The server closed the idle connection before the requests were sent.
     Idle,
-    /// The connection ended while the requests were on their way: its end and they crossed each other.
+    /// The connection ended while the requests were on their way, so the end and the requests
+    /// crossed.
     Crossing,
-    /// The server said that it does not begin what is left: by `Connection: close` in the last answer, or by GOAWAY.
+    /// The server announced that it does not begin the remaining requests: by `Connection: close`
+    /// in the last answer, or by GOAWAY.
     Announced,
-    /// What is left has failed.
+    /// The remaining requests have failed.
     Failed(Failure),
 }
 

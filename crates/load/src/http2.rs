@@ -1,8 +1,9 @@
-//! One HTTP/2 connection to a server: requests out on streams, answers in.
+//! One HTTP/2 connection to a server: sends requests on streams and reads the answers.
 //!
-//! h2 speaks, polled by the task of the user alone: no other task, no channel and no wake-up stand between an answer and
-//! whoever waits for it. Here is what its errors say about failures, and which of them cost no request: a server may end a
-//! connection (GOAWAY), and what it has not begun then goes over another. Tested in `tests/nginx`.
+//! The h2 crate speaks the protocol. Only the user's task polls h2, so no other task, channel or
+//! wake-up stands between an answer and its reader. This file maps h2's errors to faults. Some
+//! errors cost no request: a server may end a connection (GOAWAY), and the requests that the server
+//! has not begun go over another connection. Tested in `tests/nginx`.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -19,41 +20,42 @@ use crate::fault::{Failure, Fault, Stopped};
 use crate::stream::{Counted, Dial, Stream};
 use crate::wire::{Answer, Asked, Reuse};
 
-/// What a server may send ahead on a stream and on a connection. As h2load has it: no bound that a server would feel.
+/// Flow-control window of a stream and of a connection. As in h2load: too large to slow down a
+/// server.
 const WINDOW_BYTES: u32 = (1 << 30) - 1;
-/// Longest head of an answer, as over HTTP/1.1.
+/// Maximum size of the head of an answer, as over HTTP/1.1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
 /// A connection.
 pub(crate) struct Http2 {
     sender: SendRequest<Bytes>,
     connection: Connection<Counted, Bytes>,
-    /// Whether the connection has come to its end.
+    /// Whether the connection has ended.
     has_ended: bool,
-    /// Bytes that have come, frames and all.
+    /// Received bytes, frame headers included.
     received: Arc<AtomicU64>,
-    /// Of those, how many are counted already.
+    /// The part of `received` that is already counted.
     counted: u64,
     answers: u64,
     /// Whether a request of the present exchange has been sent.
     has_sent: bool,
-    /// The status of an answer that was cut.
+    /// The status of a cut answer.
     cut_status: Option<u16>,
-    /// The streams under way; kept for its memory.
+    /// The open streams; kept to reuse the allocation.
     streams: Vec<Exchange>,
 }
 
-/// A stream, from its request to the last byte of its answer.
+/// A stream, from the request to the last byte of the answer.
 enum Exchange {
-    /// Nothing has come.
+    /// No part of the answer has come.
     Asked(ResponseFuture),
     /// The head has come.
     Answered { status: u16, content_bytes: u64, body: RecvStream },
 }
 
-/// Why a stream has no answer.
+/// The reason why a stream has no answer.
 enum Unanswered {
-    /// The server has not begun with it.
+    /// The server has not begun the request.
     Unsent,
     Failed(Failure),
 }
@@ -81,14 +83,15 @@ impl Http2 {
         })
     }
 
-    /// The status of an answer that was cut, and the bytes that came and belong to no whole answer.
+    /// The status of a cut answer, and the received bytes that belong to no complete answer.
     pub(crate) fn unfinished(&mut self) -> (Option<u16>, u64) {
         let received = self.received.load(Ordering::Relaxed);
         (self.cut_status.take(), received - std::mem::replace(&mut self.counted, received))
     }
 
-    /// Sends `count` requests, as many at once as the server allows, and tells `each` of their answers with the bytes that
-    /// came for it. Those that are answered count as such, whatever becomes of the others.
+    /// Sends `count` requests, as many at once as the server allows. Calls `each` with every answer
+    /// and the bytes received for the answer. A complete answer counts, even if other requests
+    /// fail.
     pub(crate) async fn exchange(
         &mut self,
         asked: &Asked,
@@ -99,7 +102,8 @@ impl Http2 {
         self.streams.clear();
         let (mut unsent, mut result) = (count, Ok(()));
         poll_fn(|context| {
-            // What the server has said meanwhile comes before what it is asked; then what it is asked has to leave.
+            // Receives before it sends, because answers free streams. Then polls the connection
+            // again to send the new requests.
             loop {
                 self.poll_connection(context);
                 self.poll_streams(&mut each, &mut result);
@@ -113,7 +117,7 @@ impl Http2 {
         result
     }
 
-    /// Waits for `future`, and meanwhile answers what the server asks of the connection.
+    /// Waits for `future`, and meanwhile answers the connection's control frames.
     pub(crate) async fn attend<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -126,18 +130,19 @@ impl Http2 {
         .await
     }
 
-    /// Takes what has come, and sends what is to be sent.
+    /// Receives arrived frames and sends pending frames.
     fn poll_connection(&mut self, context: &mut Context<'_>) {
-        // What ends the connection is told to its streams.
+        // If the connection ends, h2 reports the reason to the streams.
         self.has_ended = self.has_ended || Pin::new(&mut self.connection).poll(context).is_ready();
     }
 
-    /// Sends as many of the `unsent` requests as the server allows now; gives their number. None are left unsent where none
-    /// can be.
+    /// Sends as many of the `unsent` requests as the server allows now, and returns their number.
+    /// If the connection can send no more, no request stays unsent.
     fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Stopped>) -> usize {
         let before = self.streams.len();
         while *unsent > 0 {
-            // Readiness changes only while the connection is polled, which whoever sends does next.
+            // The readiness changes only while the connection is polled. The caller polls the
+            // connection next.
             let begun = match self.sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
                 Poll::Pending if !self.has_ended => break,
                 Poll::Pending => Err(Unanswered::Unsent),
@@ -207,8 +212,9 @@ impl Http2 {
         }
     }
 
-    /// A request has no answer: the worst that happens to any of them is the `result` of all. What a fresh connection does
-    /// not begin has failed, or it would be sent for ever.
+    /// Records a request without an answer. The worst failure is the `result` of the exchange. A
+    /// request that a fresh connection does not begin has failed, because otherwise the user would
+    /// repeat the request forever.
     fn fail(&mut self, why: Unanswered, result: &mut Result<(), Stopped>) {
         match why {
             Unanswered::Unsent if result.is_ok() => {
@@ -223,7 +229,8 @@ impl Http2 {
 }
 
 impl Exchange {
-    /// Takes what has come for it. Nothing comes but while the connection is polled, so it wakes nobody.
+    /// Receives the arrived parts of the answer. A part arrives only while the connection is
+    /// polled, so this poll needs no waker.
     fn poll(&mut self) -> Poll<Result<Answer, Unanswered>> {
         let context = &mut Context::from_waker(Waker::noop());
         loop {
@@ -241,7 +248,8 @@ impl Exchange {
                     };
                     let data = data.map_err(|error| Unanswered::Failed(failure(&error)))?;
                     *content_bytes += data.len() as u64;
-                    // So that the server may send more; h2 tells it when half of the window is used.
+                    // The released capacity lets the server send more. h2 sends the window update
+                    // when half of the window is used.
                     let released = body.flow_control().release_capacity(data.len());
                     released.map_err(|error| Unanswered::Failed(failure(&error)))?;
                 }
@@ -256,7 +264,8 @@ fn unanswered(error: &h2::Error) -> Unanswered {
     if is_unsent { Unanswered::Unsent } else { Unanswered::Failed(failure(error)) }
 }
 
-/// What an error of a connection is: of its socket, the server's own, or something no server may say.
+/// The fault for an error of a connection: an error of the socket, of the server, or a protocol
+/// violation.
 fn failure(error: &h2::Error) -> Failure {
     match error.get_io() {
         Some(error) => Fault::of(error).into(),

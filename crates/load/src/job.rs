@@ -1,6 +1,7 @@
-//! A run from its plan to its record: run, doubt, judge; once, or in search of the most users.
+//! A run from the plan to the record: run, check, judge. Once, or in search of the maximum number
+//! of users.
 //!
-//! Tested through `tests/`, and here: which trials of a search say nothing.
+//! Tested through `tests/`. The tests here check which trials of a search say nothing.
 
 use std::ops::ControlFlow;
 
@@ -19,16 +20,16 @@ use crate::simple::{check_simple, run_simple};
 use crate::url::Scheme;
 use crate::verdict::{Doubt, Gates};
 
-/// Who makes the load.
+/// The source of the load.
 #[derive(Debug)]
 pub enum Injector<'a> {
     /// This process.
     Here,
-    /// Agents, on other machines or this one.
+    /// Agents, on other machines or this machine.
     Agents(&'a mut Fleet),
 }
 
-/// What is to be run.
+/// The plan of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Job {
     /// The same requests over and over.
@@ -38,10 +39,10 @@ pub enum Job {
 }
 
 impl Job {
-    /// Runs it once.
+    /// Runs the job once.
     ///
     /// # Errors
-    /// When it cannot begin.
+    /// The job cannot begin.
     pub fn run(
         &self,
         subject: &Subject,
@@ -60,11 +61,12 @@ impl Job {
         Ok(record)
     }
 
-    /// Runs it with more and fewer users, in search of the most that hold its quality. The record is that of the last run
-    /// with the users that were found; `watch` may end the search.
+    /// Runs the job with more and fewer users, in search of the maximum number that holds the
+    /// quality. The record is the record of the last run with the found number of users. `watch`
+    /// may end the search.
     ///
     /// # Errors
-    /// When a run cannot begin.
+    /// A run cannot begin.
     pub fn find_max(
         &self,
         subject: &Subject,
@@ -98,7 +100,7 @@ impl Job {
         Ok(self.best(subject, records, found))
     }
 
-    /// What comes of it, unjudged, made by `who`.
+    /// The outcome without a judgement, made by `who`.
     fn made_by(&self, who: &mut Injector<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
         match who {
             Injector::Here => self.outcome(watch),
@@ -106,7 +108,7 @@ impl Job {
         }
     }
 
-    /// What comes of it, made by this process.
+    /// The outcome, made by this process.
     pub(crate) fn outcome(&self, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
         match self {
             Self::Simple(plan) => run_simple(plan, watch),
@@ -114,7 +116,7 @@ impl Job {
         }
     }
 
-    /// Finds what would keep it from beginning in this process.
+    /// Checks whether the job can begin in this process.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         match self {
             Self::Simple(plan) => check_simple(plan),
@@ -136,7 +138,7 @@ impl Job {
         }
     }
 
-    /// Users, or connections.
+    /// Number of users or connections.
     pub(crate) fn users(&self) -> usize {
         match self {
             Self::Simple(plan) => plan.connections,
@@ -144,7 +146,8 @@ impl Job {
         }
     }
 
-    /// Part `index` of `of` of it: a share of the users, of the arrivals, and of the requests it ends after.
+    /// Part `index` of `of` parts of the job: a share of the users, of the arrivals, and of the
+    /// maximum number of requests.
     pub(crate) fn part(&self, index: usize, of: usize) -> Self {
         let mut job = self.clone();
         let part = |whole: u64| Share::part(whole, index, of);
@@ -159,7 +162,7 @@ impl Job {
         job
     }
 
-    /// The same with so many users, and random numbers of its own.
+    /// The same job with this number of users, and with other random numbers for each attempt.
     fn with(&self, users: usize, attempt: u64) -> Self {
         let mut job = self.clone();
         match &mut job {
@@ -189,7 +192,7 @@ impl Job {
         }
     }
 
-    /// A run over `http://` with nothing good in it may have met a server of TLS.
+    /// A run over `http://` without a good answer may have met a TLS server.
     fn other_scheme(&self, outcome: &Outcome) -> Option<Doubt> {
         let url = match self {
             Self::Simple(plan) => &plan.urls[0],
@@ -204,14 +207,15 @@ impl Job {
         speaks_tls(addr).then_some(Doubt::SpeaksTls { addr })
     }
 
-    /// The record of a trial; `has_held` says whether one before it has held.
+    /// The record of a trial. `has_held` says whether an earlier trial has held.
     fn judged(&self, subject: &Subject, outcome: &Outcome, has_held: bool) -> Record {
         let quality = self.quality();
         let gates = Gates::for_quality(quality.good);
         let mut doubts = gates.judge(outcome);
         let (answers, window) = (outcome.total.good, outcome.window);
-        // A run that is too much for the server answers few pages, and none at last: that is its result, not a doubt. A server
-        // that never answered well is another matter. Failures and waits are part of the quality.
+        // A run that overloads the server answers few pages, or none. That is the result of the
+        // trial, not a doubt, unless no trial has ever held. Failures and waits are part of the
+        // quality.
         doubts.retain(|doubt| {
             !matches!(doubt, Doubt::TooShort { .. } | Doubt::Failures { .. } | Doubt::Hanging { .. })
         });
@@ -224,7 +228,7 @@ impl Job {
         record
     }
 
-    /// The record of the last run with the users that were found, or of the last run of all.
+    /// The record of the last run with the found number of users, or else of the last run.
     fn best(&self, subject: &Subject, mut records: Vec<Record>, found: SearchResult) -> Record {
         let place = records.iter().rposition(|record| record.users == found.users);
         let place = place.unwrap_or(records.len().saturating_sub(1));
@@ -256,7 +260,7 @@ fn trial_of(record: &Record) -> TrialResult {
     }
 }
 
-/// Runs to the end whatever happens.
+/// Runs to the end without a watcher.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 
@@ -271,7 +275,8 @@ mod tests {
     use super::*;
     use crate::verdict::tests::fine;
 
-    /// A search of a server that was down, or in too short runs, found that no user held the quality, and was valid.
+    /// Regression: a search against a server that was down, or with too short runs, found that no
+    /// user held the quality, and was valid.
     #[test]
     fn a_trial_that_says_nothing_is_doubted() {
         let job = Job::Simple(Box::new(SimplePlan::new("http://a/".parse().unwrap())));

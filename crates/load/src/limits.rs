@@ -1,6 +1,7 @@
-//! What the machine lets an injector do, looked at before a run instead of found out in it.
+//! The limits of the injector's machine, checked before a run.
 //!
-//! Descriptors are raised to the hard limit; local ports are counted. Tested here and in `tests/`.
+//! Raises the limit of descriptors to the hard limit, and counts local ports. Tested here and in
+//! `tests/`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +11,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use crate::error::LoadError;
 use crate::sets::Set;
 
-/// Descriptors besides sockets: standard streams, rings and bells of the cores, files being written.
+/// Descriptors other than sockets: standard streams, rings and eventfds of the cores, output files.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Whether `sockets` connections can be open at once, spread over `sets`.
@@ -33,7 +34,8 @@ fn descriptors(needed: u64) -> Result<(), LoadError> {
     setrlimit(Resource::Nofile, limit).map_err(|_| LoadError::Descriptors { needed, allowed })
 }
 
-/// A connection to one address and port takes a local port that no other connection there has.
+/// A connection to one address and port needs a local port that no other connection to this address
+/// and port uses.
 fn ports(sockets: u64, sets: &[Set], range: &str) -> Result<(), LoadError> {
     let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u64>().ok());
     let (Some(low), Some(high)) = (ends.next(), ends.next()) else { return Ok(()) };

@@ -1,8 +1,9 @@
-//! One connection to a server: requests out, answers in.
+//! One HTTP/1.1 connection to a server: sends requests and reads the answers.
 //!
-//! Received bytes go through one buffer per core and are read at once; a connection keeps only what is cut, so thousands
-//! of thinking users hold no memory for it. Leaves out TLS (`stream`), time limits and what to do about faults (`user`).
-//! Tested through the servers of `tests/`.
+//! Received bytes go through one buffer per core and are parsed at once. A connection keeps only
+//! incomplete bytes, so thousands of thinking users hold no memory for received bytes. Leaves out
+//! TLS (`stream`), time limits, and the reaction to faults (`user`). Tested through the servers of
+//! `tests/`.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,51 +17,54 @@ use crate::fault::{Failure, Fault};
 use crate::stream::{Dial, RECV_BUFFER_BYTES, Stream};
 use crate::wire::{Answer, Malformed, Progress, Repeats, ResponseReader, Seen, Sink};
 
-/// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.
+/// Maximum number of receives in a row before the core runs other users. A guess: one driver buffer
+/// each, about 1 MB.
 const READS_MAX: u32 = 64;
 
 thread_local! {
     static DESK: RefCell<Desk> = RefCell::new(Desk {
-        // With room for a whole receive, so that the driver receives into it at once.
+        // With room for a whole receive, so that the driver receives into this buffer without a
+        // copy.
         arrived: Vec::with_capacity(RECV_BUFFER_BYTES as usize),
         seen: Seen::default(),
     });
 }
 
-/// What the connections of a core read with.
+/// The read buffers of a core, shared by the core's connections.
 struct Desk {
-    /// What has just been received.
+    /// The bytes of the last receive.
     arrived: Vec<u8>,
     seen: Seen,
 }
 
-/// A reset may be seen this much later than a round trip: a server that closes with the request unread resets, and its thread may
-/// have to wait for a cpu first. A guess.
+/// Time beyond a round trip within which a reset may arrive. A server that closes with an unread
+/// request resets the connection, and the server's thread may have to wait for a cpu first. A
+/// guess.
 const RESET_LATE: Duration = Duration::from_millis(5);
 
-/// When a connection ended on which a request has no answer.
+/// The moment of a connection's end, in relation to the unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Before the request was sent: the server closed an idle connection.
     BeforeRequest,
     /// While the request was on its way: the end and the request crossed each other.
     Crossing,
-    /// Later, or on a connection that has carried no answer: the server had the request.
+    /// Later, or on a connection without an earlier answer: the server had the request.
     InRequest,
 }
 
-/// How an answer's bytes are taken.
+/// The speed at which the client reads an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Bytes per second; as fast as they come without.
+    /// Bytes per second. `None`: as fast as the bytes arrive.
     pub(crate) rate: Option<u64>,
-    /// Longest wait for the next of them.
+    /// Longest wait for the next bytes.
     pub(crate) timeout: Duration,
 }
 
 impl Pace {
-    /// How long after the first bytes `received` bytes are due. A twentieth of a second's worth is free, so that a sleep
-    /// that ends late does not lower the rate.
+    /// The time from the first bytes at which `received` bytes are due. The bytes of a twentieth of
+    /// a second are free, so that a late end of a sleep does not lower the rate.
     fn ahead(self, received: u64, rate: u64) -> Duration {
         let counted = received.saturating_sub(rate / 20);
         Duration::from_secs_f64(counted as f64 / rate.max(1) as f64)
@@ -71,17 +75,17 @@ impl Pace {
 pub(crate) struct Link {
     stream: Stream,
     reader: ResponseReader,
-    /// Received and not read: a head that is cut, or answers that were not asked for yet.
+    /// Received bytes that are not parsed: an incomplete head, or answers without a request.
     pending: Vec<u8>,
-    /// Answers read.
+    /// Number of answers.
     answers: u32,
-    /// Bytes of the present answer.
+    /// Received bytes of the present answer.
     received: u64,
-    /// Whether anything has come since the last request was sent.
+    /// Whether any byte has come since the last request was sent.
     heard: bool,
-    /// When the last request was sent; nothing where the connection ended before.
+    /// When the last request was sent; `None` if the connection ended before.
     sent_at: Option<Instant>,
-    /// How long connecting took: a round trip, or a little more.
+    /// Duration of the TCP handshake: a round trip, or a little more.
     round_trip: Duration,
     /// Whether the connection ended in order (FIN), not by a reset.
     ended_in_order: bool,
@@ -104,9 +108,10 @@ impl Link {
         })
     }
 
-    /// When the connection ended on which a request failed. An end in order that is followed by a reset tells that the server's
-    /// socket was closed before the request came; without a reset, the server's system had taken the request. A reset alone
-    /// tells less: within about a round trip it is taken for one that crossed the request.
+    /// The moment at which the connection of a failed request ended. An orderly end (FIN) followed
+    /// by a reset shows that the server's socket was closed before the request arrived. Without a
+    /// reset, the server's system had accepted the request. A reset alone shows less: within about
+    /// a round trip, the reset counts as one that crossed the request.
     pub(crate) async fn ending(&mut self, failure: &Failure) -> Ending {
         if failure.fault != Fault::Reset || self.heard || self.answers == 0 {
             return Ending::InRequest;
@@ -114,7 +119,7 @@ impl Link {
         let Some(sent_at) = self.sent_at else { return Ending::BeforeRequest };
         let elapsed = sent_at.elapsed();
         let is_crossing = if self.ended_in_order {
-            // The reset, if there is one, arrives a round trip after the request was sent.
+            // If there is a reset, the reset arrives a round trip after the request was sent.
             if let Some(left) = (2 * self.round_trip).checked_sub(elapsed) {
                 vermeil::sleep(left).await;
             }
@@ -125,17 +130,19 @@ impl Link {
         if is_crossing { Ending::Crossing } else { Ending::InRequest }
     }
 
-    /// Status and bytes of the answer that is not whole.
+    /// Status and received bytes of the incomplete answer.
     pub(crate) fn unfinished(&self) -> (Option<u16>, u64) {
         (self.reader.status_under_way(), self.received + self.pending.len() as u64)
     }
 
-    /// Sends `request`; an answer may be waited for at once. A connection that the server has closed meanwhile gets no request.
+    /// Sends `request`. The caller may wait for an answer at once. If the server has closed the
+    /// connection meanwhile, nothing is sent.
     pub(crate) async fn send(&mut self, request: &Bytes, repeats: Repeats) -> Result<(), Failure> {
         (self.heard, self.sent_at, self.ended_in_order) = (false, None, false);
         if self.answers > 0 {
             if repeats == Repeats::Never {
-                // The driver tells of an end once a turn. A request that must not be repeated waits for this turn.
+                // The driver reports the end of a connection once per turn. A request that must not
+                // be repeated waits for this turn.
                 vermeil::yield_turn().await;
             }
             self.look()?;
@@ -145,13 +152,14 @@ impl Link {
         Ok(())
     }
 
-    /// Looks for an end of the connection, without waiting.
+    /// Checks for an end of the connection, without waiting.
     fn look(&mut self) -> Result<(), Failure> {
         let mut early = Vec::new();
         let context = &mut Context::from_waker(Waker::noop());
         match self.stream.poll_recv(context, &mut early) {
             Poll::Pending => Ok(()),
-            // Some servers say that an idle connection has taken too long (RFC 9110 section 15.5.9), and close it.
+            // Some servers answer 408 on an idle connection (RFC 9110 section 15.5.9), and close
+            // the connection.
             Poll::Ready(Ok(count)) if count == 0 || early.starts_with(b"HTTP/1.1 408") => {
                 Err(Fault::Reset.into())
             }
@@ -163,7 +171,7 @@ impl Link {
         }
     }
 
-    /// Reads one answer, and the number of bytes it had on the wire.
+    /// Reads an answer. Returns the answer and its number of bytes on the wire.
     pub(crate) async fn answer(
         &mut self,
         is_head: bool,
@@ -185,8 +193,8 @@ impl Link {
         Ok((answer, std::mem::take(&mut self.received)))
     }
 
-    /// Reads one answer no faster than `pace` says; gives it, its bytes on the wire, and the time from its first bytes to
-    /// its last.
+    /// Reads an answer at the speed of `pace` or slower. Returns the answer, its bytes on the wire,
+    /// and the time from the first bytes to the last.
     pub(crate) async fn answer_paced(
         &mut self,
         is_head: bool,
@@ -215,7 +223,8 @@ impl Link {
         }
     }
 
-    /// Reads what is pending, unless it waits for something `fresh`, or what arrives next.
+    /// Parses the pending bytes, or the next received bytes. With `fresh`, receives before it
+    /// parses pending bytes.
     fn poll_part(
         &mut self,
         context: &mut Context<'_>,
@@ -267,13 +276,13 @@ impl Link {
         }
     }
 
-    /// A connection that ends while an answer comes has cut this answer.
+    /// A connection that ends within an answer has cut the answer.
     fn lost(&self, failure: Failure) -> Failure {
         let is_inside = self.received > 0 || !self.pending.is_empty();
         if failure.fault == Fault::Reset && is_inside { Fault::Cut.into() } else { failure }
     }
 
-    /// Whether more has come than was asked for.
+    /// Checks that no bytes without a request have come.
     pub(crate) fn settle(&self) -> Result<(), Failure> {
         if self.pending.is_empty() {
             Ok(())
@@ -282,7 +291,7 @@ impl Link {
         }
     }
 
-    /// Whether the server has closed, as far as is known without waiting.
+    /// Whether the server has closed the connection, as far as known without waiting.
     pub(crate) fn is_closed_by_peer(&mut self) -> bool {
         let context = &mut Context::from_waker(Waker::noop());
         let mut rest = Vec::new();
@@ -290,7 +299,7 @@ impl Link {
     }
 }
 
-/// Reads on in `bytes`; what is malformed is put into words.
+/// Parses `bytes`. A violation becomes a failure with a description.
 fn read<S: Sink>(
     reader: &mut ResponseReader,
     bytes: &[u8],
@@ -311,7 +320,8 @@ mod tests {
         let pace = Pace { rate: Some(100_000), timeout: Duration::MAX };
         assert_eq!(pace.ahead(5_000, 100_000), Duration::ZERO);
         assert_eq!(pace.ahead(105_000, 100_000), Duration::from_secs(1));
-        // 1 % more or less than the rate over a small download still tells a good server from a bad one.
+        // A rate 1 % above or below still separates a good server from a bad server over a small
+        // download.
         assert!(pace.ahead(104_858, 100_000) < Duration::from_secs(1));
     }
 }

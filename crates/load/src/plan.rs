@@ -1,4 +1,4 @@
-//! What a run is to do: the whole of it as data, before anything happens.
+//! The plan of a run: all parameters as data, before the run begins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::trust::Trust;
 use crate::url::Url;
 use crate::wire::{Request, Reuse};
 
-/// What is spoken over connections.
+/// The protocol of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// HTTP/1.1.
     #[default]
     Http1,
-    /// HTTP/2: agreed on in the handshake over TLS (ALPN), known beforehand over plain TCP.
+    /// HTTP/2: negotiated in the handshake over TLS (ALPN), with prior knowledge over plain TCP.
     Http2,
 }
 
 impl Protocol {
-    /// What ALPN calls it (RFC 7301 §6, RFC 9113 §3.2).
+    /// The protocol's name in ALPN (RFC 7301 §6, RFC 9113 §3.2).
     pub(crate) fn alpn(self) -> &'static [u8] {
         match self {
             Self::Http1 => b"http/1.1",
@@ -34,34 +34,35 @@ impl Protocol {
     }
 }
 
-/// How the users of a run come and wait.
+/// The arrival of requests in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Loop {
-    /// So many users, each sends when it has its answer and has thought.
+    /// A fixed number of users. Each user sends after the last answer and the think time.
     Closed {
-        /// How long they think.
+        /// The think times.
         think: Think,
     },
-    /// Requests come when they come; a request that finds no free connection waits, and its waiting counts.
+    /// Requests arrive independently of answers. A request without a free connection waits, and the
+    /// wait counts.
     Open {
-        /// When they come.
+        /// The arrival times.
         arrivals: Arrivals,
     },
 }
 
-/// A window that only the number of requests, or the end of a record, ends: as long as a run may take.
+/// A window that only the number of requests, or the end of a log, ends: the longest run.
 pub const UNTIL_DONE: Duration = Duration::from_secs(24 * 3600);
 
-/// The parts of a run.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
-    /// Users begin evenly over this time. Nothing is counted.
+    /// Users begin evenly over this time. Not counted.
     pub ramp_up: Duration,
-    /// All users run. Nothing is counted.
+    /// All users run. Not counted.
     pub warm_up: Duration,
-    /// What counts.
+    /// The counted phase.
     pub window: Duration,
-    /// Users go on, so that the end of the window is like its middle. Nothing is counted.
+    /// Users continue, so that the end of the window is like the middle. Not counted.
     pub ramp_down: Duration,
 }
 
@@ -72,38 +73,39 @@ impl Phases {
         Self { ramp_up: none, warm_up: none, window, ramp_down: none }
     }
 
-    /// All parts together; nothing where the window ends when everything is done.
+    /// All phases together; `None` if the window ends when everything is done.
     pub fn total(&self) -> Option<Duration> {
         let whole = self.ramp_up + self.warm_up + self.window + self.ramp_down;
         (self.window != UNTIL_DONE).then_some(whole)
     }
 }
 
-/// What every run has, whatever its users do.
+/// The parameters that every run has, whatever the kind of users.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ground {
-    /// Where connections go. Empty: where the URLs lead.
+    /// The addresses of connections. Empty: the addresses of the URLs.
     pub sets: Vec<Set>,
-    /// How a connection finds its set.
+    /// The choice of a set for a connection.
     pub choice: Choice,
-    /// Longest time for a request, connecting included.
+    /// Longest time for a request, including the connect.
     pub timeout: Duration,
     /// The parts of the run.
     pub phases: Phases,
-    /// Whose certificates are believed over TLS.
+    /// The trusted certificates over TLS.
     pub trust: Trust,
-    /// Cpus to run on, a core each. Empty: all that the process may use. A matter of each machine.
+    /// The cpus of the run, a core each. Empty: all cpus that the process may use. Set by each
+    /// machine.
     #[serde(skip)]
     pub cpus: Vec<usize>,
-    /// The I/O driver; a matter of each machine, too.
+    /// The I/O driver. Set by each machine.
     #[serde(skip, default = "io_auto")]
     pub io: IoChoice,
-    /// When users begin; at once without.
+    /// When users begin. `None`: at once.
     #[serde(skip)]
     pub begins: Option<Instant>,
-    /// Which part of the load this is.
+    /// The part of the load that this run makes.
     pub share: Share,
-    /// What everything random is drawn from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -111,14 +113,15 @@ fn io_auto() -> IoChoice {
     IoChoice::Auto
 }
 
-/// A part of a load that several injectors make together.
+/// A part of a load that several injectors share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Which part, from 0.
+    /// The index of the part, from 0.
     pub index: usize,
-    /// Of how many.
+    /// The number of parts.
     pub of: usize,
-    /// Users of the parts before it: users count on, so that each has random numbers of its own.
+    /// Number of users in earlier parts. Users of all parts are numbered in a row, so that each has
+    /// different random numbers.
     pub first_user: usize,
 }
 
@@ -129,7 +132,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// What part `index` of `of` has of `whole`; all parts together have it all.
+    /// The share of part `index` of `of` parts in `whole`. All shares together are `whole`.
     pub(crate) fn part(whole: u64, index: usize, of: usize) -> u64 {
         let up_to = |parts: usize| (u128::from(whole) * parts as u128 / of.max(1) as u128) as u64;
         up_to(index + 1) - up_to(index)
@@ -154,7 +157,7 @@ impl Default for Ground {
 }
 
 impl Ground {
-    /// The sets of addresses of a run against `url`.
+    /// The sets of addresses for a run against `url`.
     pub(crate) fn sets_of(&self, url: &Url) -> Result<Vec<Set>, LoadError> {
         Ok(match self.sets.is_empty() {
             true => vec![Set { name: url.authority(), addrs: vec![url.resolve()?] }],
@@ -168,54 +171,56 @@ impl Ground {
 pub struct Logged {
     /// The method.
     pub method: String,
-    /// The target as it was sent; bytes beyond ASCII, too.
+    /// The target as sent, including bytes beyond ASCII.
     pub target: Vec<u8>,
     /// Whether the version was HTTP/1.0.
     pub is_old: bool,
-    /// The status of the answer, where that was an error: it is expected again.
+    /// The status of an error answer, which is then expected again.
     pub status: Option<u16>,
 }
 
 impl Logged {
-    /// The request line, with its end.
+    /// The request line with the line end.
     pub(crate) fn line(&self) -> Vec<u8> {
         let version: &[u8] = if self.is_old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" };
         [self.method.as_bytes(), b" ", &self.target, version].concat()
     }
 }
 
-/// A run like those of wrk and ab: the same requests, over and over.
+/// A run like the runs of wrk and ab: the same requests, over and over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SimplePlan {
-    /// What every run has.
+    /// The common parameters.
     pub ground: Ground,
-    /// Where to; a user asks for them in turn. At least one, all with one scheme.
+    /// The URLs. A user requests the URLs in turn. At least one, all with the same scheme.
     pub urls: Vec<Url>,
-    /// What to ask for.
+    /// The request.
     pub request: Request,
-    /// Connections; in an open loop the most requests under way.
+    /// Number of connections; in an open loop also the maximum number of requests under way.
     pub connections: usize,
-    /// How they wait.
+    /// The arrival of requests.
     pub pace: Loop,
     /// Whether a connection carries more than one request.
     pub reuse: Reuse,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Requests sent before the first answer is waited for, at least 1. Over HTTP/2 each has a stream.
+    /// Requests sent before the first answer is awaited, at least 1. Over HTTP/2 each request has a
+    /// stream.
     pub pipeline: usize,
-    /// The different requests of an access log, in place of `urls`, whose first is the server.
+    /// The distinct requests of an access log, in place of `urls`. The first of `urls` is then the
+    /// server.
     pub logged: Option<Vec<Logged>>,
-    /// Which URL, or which request of a log, each arrival of an open loop is for; in turn without.
+    /// The index of the URL or the log's request for each arrival of an open loop. `None`: in turn.
     pub order: Option<Arc<[u32]>>,
-    /// What good and tolerable mean.
+    /// The meaning of good and tolerable.
     pub quality: Quality,
-    /// End after so many requests, should that come before the end of the window.
+    /// Ends the run after this number of requests, if that is before the end of the window.
     pub requests_max: Option<u64>,
 }
 
 impl SimplePlan {
-    /// The default run against one URL: 64 connections (as many as the benches of servers use), ten seconds, closed loop,
-    /// no thinking.
+    /// The default run against one URL: 64 connections (as in the benches of servers), ten seconds,
+    /// closed loop, no think time.
     pub fn new(url: Url) -> Self {
         Self {
             ground: Ground::default(),

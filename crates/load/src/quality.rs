@@ -1,7 +1,7 @@
-//! Quality of service: what users of a site put up with.
+//! Quality of service: the response times that users of a site accept.
 //!
-//! The defaults are those of SPECweb2005 Support. A page is *good* or *tolerable* by the time it takes with everything it shows,
-//! a download by how fast its bytes come. Tested here.
+//! The defaults are those of SPECweb2005 Support. A page is *good* or *tolerable* by the time of
+//! the page with all its parts, a download by the rate of its bytes. Tested here.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::measure::{Part, Tally};
 use crate::report::QualityResult;
 use crate::search::lower_bound;
 
-/// What is asked for.
+/// The required quality.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// A good page takes no longer.
+    /// Longest time of a good page.
     pub good: Duration,
-    /// A tolerable page takes no longer.
+    /// Longest time of a tolerable page.
     pub tolerable: Duration,
     /// The share of pages that must be good, 0 to 1.
     pub good_share: f64,
@@ -24,11 +24,11 @@ pub struct Quality {
     pub tolerable_share: f64,
     /// The share of pages that may fail, 0 to 1.
     pub failed_share: f64,
-    /// A good download has so many bytes per second.
+    /// Least rate of a good download, in bytes per second.
     pub good_rate: u64,
-    /// A tolerable download has so many bytes per second.
+    /// Least rate of a tolerable download, in bytes per second.
     pub tolerable_rate: u64,
-    /// Pages of each name, below which their share says nothing.
+    /// Least number of pages, in total and in each set of addresses, for a result.
     pub answers_min: u64,
 }
 
@@ -48,8 +48,8 @@ impl Default for Quality {
 }
 
 impl Quality {
-    /// The same quality in a world that runs `factor` times as fast: downloads come faster. Times stay, since what a
-    /// user puts up with is about the server.
+    /// The same quality for a run that is `factor` times as fast: downloads must be faster. Times
+    /// stay, because the accepted response time depends on the server only.
     pub fn compressed(mut self, factor: f64) -> Self {
         let faster = |rate: u64| (rate as f64 * factor) as u64;
         (self.good_rate, self.tolerable_rate) = (faster(self.good_rate), faster(self.tolerable_rate));
@@ -67,10 +67,10 @@ impl Quality {
         [rate >= self.good_rate as f64, rate >= self.tolerable_rate as f64]
     }
 
-    /// Whether `total` holds it: over all, and in every set of addresses.
+    /// Judges whether `total` holds the quality: in total, and in every set of addresses.
     pub fn judge(&self, total: &Tally, set_names: &[String]) -> QualityResult {
         let ended = total.ended();
-        // What is overdue is not good, whatever becomes of it.
+        // An overdue page is not good, whatever its later result.
         let within = |which: usize| share(total.within[which], ended + total.overdue[which]);
         let shares = [within(0), within(1), share(total.failed(), ended)];
         let mut broken = self.broken("", shares, ended);
@@ -91,11 +91,12 @@ impl Quality {
         }
     }
 
-    /// Whether `total` has too few pages to tell. Few are enough where so many of them are not good that, with 95 % confidence, not
-    /// enough of all would be.
+    /// Whether `total` has too few pages for a result. Few pages are enough if so many are not good
+    /// that with 95 % confidence the share of all pages would be too low.
     pub(crate) fn is_undecided(&self, total: &Tally) -> bool {
         if total.ended() >= self.answers_min {
-            // In all there are enough: there may be too few in a set of addresses, and nothing else wrong.
+            // The total has enough pages. The result is undecided if a set of addresses has too
+            // few, and no other clause is broken.
             let enough = Self { answers_min: 0, ..self.clone() };
             return !self.judge(total, &[]).held && enough.judge(total, &[]).held;
         }
@@ -146,7 +147,7 @@ fn shares_of(part: &Part) -> [f64; 3] {
     shares([part.within[0], part.within[1], part.failed, part.good + part.failed])
 }
 
-/// Good, tolerable, failed, as shares of all. A failed page is neither good nor tolerable.
+/// The shares of good, tolerable and failed pages. A failed page is neither good nor tolerable.
 fn shares([good, tolerable, failed, all]: [u64; 4]) -> [f64; 3] {
     [share(good, all), share(tolerable, all), share(failed, all)]
 }

@@ -1,8 +1,8 @@
-//! Random numbers that can be had again: a stream per user, drawn from the seed of the run.
+//! Reproducible random numbers: a stream per user, drawn from the seed of the run.
 //!
-//! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): one addition and three multiplications, and any two seeds give streams
-//! that have nothing in common. So user 17 of seed 1 does the same in every run, on however many cores, which makes runs
-//! comparable. Tested here.
+//! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): one addition and three multiplications. The
+//! streams of two seeds are independent. User 17 of seed 1 does the same in every run, on any
+//! number of cores. Therefore runs are comparable. Tested here.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -22,22 +22,22 @@ impl Random {
         mix(self.0)
     }
 
-    /// Evenly from 0 (included) to 1 (not included).
+    /// Uniform from 0 (included) to 1 (not included).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Evenly from the integers below `bound`, which is at least 1.
+    /// Uniform over the integers below `bound`, which is at least 1.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Exponentially distributed with this mean.
+    /// Exponential with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Normally distributed, mean 0, deviation 1 (Box and Muller, 1958).
+    /// Normal with mean 0 and deviation 1 (Box and Muller, 1958).
     pub fn normal(&mut self) -> f64 {
         (-2.0 * (1.0 - self.unit()).ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }

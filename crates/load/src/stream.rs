@@ -1,7 +1,7 @@
-//! A connection's bytes, plain or through TLS; and how connections are made.
+//! The bytes of a connection, plain or through TLS, and the opening of connections.
 //!
-//! rustls does TLS without sockets; what it wants sent and what has come pass through here. Received ciphertext goes through one
-//! buffer per core, so that idle connections hold none. Tested in `tests/nginx`.
+//! rustls has no sockets, so its input and output pass through this file. Received ciphertext goes
+//! through one buffer per core, so that idle connections hold no buffer. Tested in `tests/nginx`.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -20,24 +20,25 @@ use vermeil::{ConnectOptions, More, TcpStream};
 
 use crate::trust::Tls;
 
-/// Size of a core's receive buffers: large enough that one system call takes what a large body has ready.
+/// Size of a core's receive buffers: one system call takes the available bytes of a large body.
 pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;
-/// Requests up to this size are copied behind each other; longer ones are handed over. A guess: a page.
+/// Requests up to this size are copied into the driver's buffer; longer requests are sent without a
+/// copy. A guess: a page.
 const COPIED_BYTES_MAX: usize = 4096;
-/// Most bytes that a writer of HTTP/2 may hand over at once; it waits until they are sent. As much as one TLS record
-/// holds, four times.
+/// Maximum number of bytes that HTTP/2 may write at once. The next write waits until these are
+/// sent. Four times the size of a TLS record.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
-    /// What a core has just received and not decrypted.
+    /// The received bytes of a core that are not yet decrypted.
     static CIPHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(RECV_BUFFER_BYTES as usize));
 }
 
-/// How the connections of a run are made.
+/// The parameters for opening connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dial {
     pub(crate) options: ConnectOptions,
-    /// Nothing: plain TCP.
+    /// `None`: plain TCP.
     pub(crate) tls: Option<Tls>,
 }
 
@@ -51,28 +52,30 @@ pub(crate) enum Stream {
 pub(crate) struct Secure {
     stream: TcpStream,
     tls: ClientConnection,
-    /// Whether the server has said that nothing more comes.
+    /// Whether the server has sent the close of TLS (close_notify).
     has_ended: bool,
-    /// Content that came with the handshake: a server of HTTP/2 does not wait to be asked.
+    /// Content that arrived with the handshake, because an HTTP/2 server does not wait for a
+    /// request.
     early: Vec<u8>,
 }
 
 impl Stream {
-    /// Connects; over TLS with the handshake. Gives the time of the TCP handshake, too: about a round trip.
+    /// Connects, over TLS with the handshake. Also returns the time of the TCP handshake: about a
+    /// round trip.
     pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> io::Result<(Self, Duration)> {
         let began = Instant::now();
         let stream = TcpStream::connect_with(addr, &dial.options).await?;
         let round_trip = began.elapsed();
         let Some(tls) = &dial.tls else { return Ok((Self::Plain(stream), round_trip)) };
         let mut tls = tls.connection().map_err(io::Error::other)?;
-        // A request's content is sent as a whole, however long.
+        // A request's content is sent as a whole, whatever its length.
         tls.set_buffer_limit(None);
         let mut secure = Box::new(Secure { stream, tls, has_ended: false, early: Vec::new() });
         secure.handshake().await?;
         Ok((Self::Secure(secure), round_trip))
     }
 
-    /// Sends `bytes`; an answer may be waited for at once.
+    /// Sends `bytes`. The caller may wait for an answer at once.
     pub(crate) async fn send(&mut self, bytes: &Bytes) -> io::Result<()> {
         match self {
             Self::Plain(stream) => {
@@ -93,8 +96,8 @@ impl Stream {
         }
     }
 
-    /// Whether the other side has reset a connection whose end has come. Sends a byte to find out: nothing else can use the
-    /// connection any more.
+    /// Whether the peer has reset a connection whose end has come. Sends a byte as a probe, because
+    /// no other use of the connection is possible.
     pub(crate) async fn is_broken(&mut self) -> bool {
         let stream = match self {
             Self::Plain(stream) => &*stream,
@@ -109,7 +112,7 @@ impl Stream {
         probe().await.is_err()
     }
 
-    /// Appends what has arrived to `buffer`; `Ok(0)` is the end of the stream.
+    /// Appends the received bytes to `buffer`. `Ok(0)` is the end of the stream.
     pub(crate) fn poll_recv(
         &mut self,
         context: &mut Context<'_>,
@@ -121,13 +124,13 @@ impl Stream {
         }
     }
 
-    /// Hands over what is to be sent, once what was before it has been.
+    /// Writes `slices` when the bytes of the last write are sent.
     fn poll_write(&mut self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let stream = match self {
             Self::Plain(stream) => &*stream,
             Self::Secure(secure) => &secure.stream,
         };
-        // The future keeps nothing: what is under way is known to the driver.
+        // The future holds no state, because the driver keeps the state of the send.
         let mut head = ready!(pin!(stream.sent()).poll(context))?;
         let mut count = 0;
         let parts = slices.iter().map(|slice| {
@@ -172,7 +175,7 @@ impl Secure {
         }
     }
 
-    /// Sends what TLS has ready. `head` is the driver's empty buffer.
+    /// Sends the pending output of TLS. `head` is the driver's empty buffer.
     fn hand_over(&mut self, mut head: Vec<u8>) -> io::Result<()> {
         while self.tls.wants_write() {
             self.tls.write_tls(&mut head)?;
@@ -197,8 +200,9 @@ impl Secure {
         }
     }
 
-    /// Decrypts what arrives next and appends it to `buffer`; gives the encrypted bytes, or 0 at the end of the stream. An
-    /// end that TLS does not vouch for is an error: somebody may have cut the connection.
+    /// Decrypts the next received bytes into `buffer`. Returns the number of encrypted bytes, or 0
+    /// at the end of the stream. An end without close_notify is an error, because an attacker may
+    /// have cut the connection.
     fn poll_arrived(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         CIPHER.with_borrow_mut(|cipher| {
             cipher.clear();
@@ -221,10 +225,10 @@ impl Secure {
     }
 }
 
-/// A connection for h2, which counts the bytes that come.
+/// A connection for h2 that counts received bytes.
 pub(crate) struct Counted {
     stream: Stream,
-    /// What has arrived and h2 has not taken, from `read` on.
+    /// Received bytes that h2 has not read, from `read` on.
     arrived: Vec<u8>,
     read: usize,
     received: Arc<AtomicU64>,
@@ -279,7 +283,8 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Dropping the stream closes it; the run does not wait for what a finished connection still says.
+        // Dropping the stream closes the connection. The run does not wait for later bytes of a
+        // finished connection.
         Poll::Ready(Ok(()))
     }
 }

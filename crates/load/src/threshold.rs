@@ -1,7 +1,9 @@
-//! Thresholds of a run: what makes a program that started it take it for failed (`--fail-if`).
+//! Thresholds of a run: a run that passes a threshold has failed for the program that started the
+//! injector (`--fail-if`).
 //!
-//! Written `p99>200ms`, `max>=1s`, `mean>50ms`, `failed>1%`, `failed>10`, `rate<1000`, `good<100`, `unfinished>0`, `missed>0`,
-//! `repeated>0`. A percentile is that of the good answers of this run, however few: it is compared, not shown. Tested here.
+//! Written `p99>200ms`, `max>=1s`, `mean>50ms`, `failed>1%`, `failed>10`, `rate<1000`, `good<100`,
+//! `unfinished>0`, `missed>0`, `repeated>0`. A percentile is over the good answers of this run,
+//! however few, because the percentile is only compared, not shown. Tested here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +21,7 @@ pub struct Threshold {
     bound: f64,
 }
 
-/// What is compared.
+/// The compared metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Metric {
     /// A percentile of response times, in seconds.
@@ -30,7 +32,7 @@ enum Metric {
     Rate,
     Good,
     Failed,
-    /// Of all that ended, in percent.
+    /// The share in all finished requests, in percent.
     FailedShare,
     Unfinished,
     Missed,
@@ -45,7 +47,7 @@ enum Comparison {
     AtMost,
 }
 
-/// A text that is no threshold.
+/// A text that is not a threshold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no threshold: write a figure, a comparison and a bound, such as 'p99>200ms', 'max>1s', 'failed>1%', 'failed>0', \
@@ -105,7 +107,7 @@ fn seconds(text: &str) -> Option<f64> {
 }
 
 impl Metric {
-    /// Its value; nothing where no good answer has a time.
+    /// The value of the metric; `None` for a time without a good answer.
     fn of(self, record: &Record) -> Option<f64> {
         let ended = record.good + record.failed;
         let of_times = |ns: u64| (record.response.count > 0).then_some(ns as f64 / 1e9);
@@ -128,7 +130,7 @@ impl Metric {
     }
 }
 
-/// The time that `percent` of all were not above.
+/// The time that `percent` of all times did not exceed.
 fn percentile_ns(times: &Quantiles, percent: f64) -> u64 {
     let rank = (times.count as f64 * percent / 100.0).ceil().max(1.0) as u64;
     let mut seen = 0;
@@ -140,7 +142,8 @@ fn percentile_ns(times: &Quantiles, percent: f64) -> u64 {
 }
 
 impl Threshold {
-    /// Whether `record` passes it. A run without a good answer passes every threshold about times.
+    /// Whether `record` passes the threshold. A run without a good answer passes every threshold of
+    /// a time.
     pub fn judge(&self, record: &Record) -> Judged {
         let value = self.metric.of(record);
         let is_passed = value.is_none_or(|value| match self.comparison {
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn thresholds_are_judged() {
-        // 2,000 good answers of 50 µs to 3.05 ms, and 6 that failed.
+        // 2,000 good answers of 50 µs to 3.05 ms, and 6 failures.
         let record = sample("a run", 2000);
         let passed = |text: &str| text.parse::<Threshold>().unwrap().judge(&record).is_passed;
         for text in [

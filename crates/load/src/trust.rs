@@ -1,8 +1,8 @@
-//! Whom to believe over TLS.
+//! The trusted certificates over TLS.
 //!
-//! Certificates are judged by the system's roots, by given ones, or not at all. Sessions are never resumed: every connection
-//! pays for its handshake, as those of other injectors do. Leaves out what is asked of a server before a run (`before`).
-//! Tested here and in `tests/nginx`.
+//! The system's roots or given roots verify certificates, or no verification takes place. Sessions
+//! are never resumed, so every connection pays for the handshake, as with other injectors. Leaves
+//! out the check of a server before a run (`before`). Tested here and in `tests/nginx`.
 
 use std::io;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::error::LoadError;
 use crate::plan::Protocol;
 use crate::url::{Scheme, Url};
 
-/// Whose certificates are believed.
+/// The trusted certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
-    /// Those that the system's roots vouch for.
+    /// Certificates that the system's roots have signed.
     #[default]
     System,
-    /// Those that these certificates (DER) vouch for.
+    /// Certificates that these roots (DER) have signed.
     Roots(Vec<Vec<u8>>),
-    /// Everybody's.
+    /// All certificates.
     Anyone,
 }
 
@@ -34,7 +34,7 @@ impl Trust {
     /// The certificates of a PEM file.
     ///
     /// # Errors
-    /// There is none in it, or something that is none.
+    /// The text has no certificate, or an invalid certificate.
     pub fn from_pem(text: &[u8]) -> Result<Self, String> {
         let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
         let roots = roots.map_err(|error| format!("it is no PEM file: {error}"))?;
@@ -68,7 +68,7 @@ impl Trust {
     }
 }
 
-/// What a TLS connection to a server begins with.
+/// The parameters of a TLS connection to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ClientConfig>,
@@ -76,7 +76,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// For the server of `url`, spoken to by `protocol`; nothing over plain TCP.
+    /// The parameters for the server of `url` and for `protocol`; `None` over plain TCP.
     pub(crate) fn new(url: &Url, trust: &Trust, protocol: Protocol) -> Result<Option<Self>, LoadError> {
         if url.scheme == Scheme::Http {
             return Ok(None);
@@ -104,12 +104,12 @@ impl Tls {
     }
 }
 
-/// Whether TLS itself found a fault.
+/// Whether the error comes from TLS.
 pub(crate) fn is_of_tls(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
-/// Believes every certificate, and checks only that the server has its key.
+/// Accepts every certificate, and checks only that the server has the private key.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,7 +1,7 @@
-//! Whether a run measured the server, or something else.
+//! Checks whether a run measured the server, or some other limit.
 //!
-//! Every gate has a bound that says where it came from. A run that fails one is not thrown away: it is marked, with the
-//! reason, in every result. Tested here and through `tests/`.
+//! Every gate has a bound, and the bound's comment names its source. A run that fails a gate is
+//! kept, but every result shows the reason. Tested here and through `tests/`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,135 +12,138 @@ use crate::measure::Times;
 use crate::plan::UNTIL_DONE;
 use crate::run::Outcome;
 
-/// Why a run is not to be trusted.
+/// The reason why a run is not trustworthy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Doubt {
-    /// A core of the injector was busy nearly all the time: it set the pace.
+    /// A core of the injector was busy nearly all the time, so the core limited the load.
     InjectorCpu {
         /// The busiest core's share.
         busy: f64,
     },
-    /// The injector's loops were late: the times contain its own delay.
+    /// The injector's loops were late, so the times contain the injector's delay.
     LoopDelay {
         /// The share of timers that were later than `limit`.
         share: f64,
-        /// What would have been fine.
+        /// The accepted delay.
         limit: Duration,
     },
-    /// Requests began later than they were to: the load was not the one asked for.
+    /// Requests began later than intended, so the load was not the requested load.
     LateStarts {
         /// The share of requests that were later than `limit`.
         share: f64,
-        /// What would have been fine.
+        /// The accepted delay.
         limit: Duration,
     },
     /// The injector ran out of descriptors or local ports.
     Sockets {
-        /// Requests that met it.
+        /// Number of failed requests.
         requests: u64,
     },
-    /// An open loop had no connection free for what arrived.
+    /// An open loop had no free connection for arrivals.
     Backlog {
-        /// Arrivals whose time had come, and that were never begun.
+        /// Arrivals that were due and never begun.
         missed: u64,
-        /// Requests that were begun, and had not ended at the end.
+        /// Requests that had begun and not ended at the end.
         unfinished: u64,
-        /// The most that may be under way.
+        /// The maximum number of requests under way.
         connections: u64,
     },
-    /// The hypervisor gave the machine's time to others.
+    /// The hypervisor gave the machine's time to other machines.
     Stolen {
-        /// The share.
+        /// The share of stolen time.
         share: f64,
     },
-    /// A network card was at its speed.
+    /// A network card was at its maximum speed.
     Network {
-        /// Which.
+        /// The name of the card.
         card: String,
-        /// How near to it.
+        /// The share of the card's speed.
         share: f64,
     },
     /// The network lost segments.
     Losses {
-        /// The share sent again.
+        /// The share of retransmitted segments.
         share: f64,
     },
-    /// Content was not what it has to be.
+    /// Content was wrong.
     WrongBytes {
-        /// In so many answers.
+        /// Number of answers with wrong content.
         answers: u64,
     },
     /// Requests failed.
     Failures {
-        /// So many.
+        /// Number of failed requests.
         failed: u64,
-        /// Their share of those that ended.
+        /// The share in all finished requests.
         share: f64,
     },
-    /// Requests were under way at the end for longer than any answer had taken: the server had stopped answering.
+    /// At the end, requests were under way for longer than any answer had taken, so the server had
+    /// stopped answering.
     Hanging {
-        /// Requests under way.
+        /// Number of requests under way.
         unfinished: u64,
-        /// How long the oldest had waited.
+        /// The wait of the oldest request.
         oldest: Duration,
-        /// The longest time of those that ended.
+        /// The longest time of a finished request.
         longest: Duration,
     },
-    /// Connections ended while requests were on their way, and these were sent again.
+    /// Connections ended while requests were on their way, and the injector repeated the requests.
     Repeated {
-        /// So many.
+        /// Number of repeated requests.
         requests: u64,
-        /// Their share of those that began.
+        /// The share in all begun requests.
         share: f64,
     },
-    /// A run over `http://` brought nothing good, and the server speaks TLS.
+    /// A run over `http://` had no good answer, and the server speaks TLS.
     SpeaksTls {
-        /// Where.
+        /// The address of the server.
         addr: SocketAddr,
     },
-    /// The window was too short to say anything.
+    /// The window was too short for a result.
     TooShort {
-        /// Good answers in it.
+        /// Good answers in the window.
         answers: u64,
-        /// Its length.
+        /// Length of the window.
         window: Duration,
     },
-    /// Somebody ended the run before its window was over.
+    /// The user ended the run before the end of the window.
     Interrupted {
-        /// What the window came to.
+        /// The actual window.
         window: Duration,
-        /// What it was to be.
+        /// The planned window.
         planned: Duration,
     },
-    /// An agent was lost on the way.
+    /// An agent was lost during the run.
     AgentLost {
-        /// Which, and what happened.
+        /// The agent and the reason.
         agent: String,
     },
 }
 
-/// What is still fine.
+/// The bounds of a trustworthy run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gates {
-    /// Share of a core from which on it sets the pace. 0.95: the pulse of a core says how busy it was to a hundredth or so,
-    /// and a core with something to wait for is below.
+    /// Busy share of a core above which the core limits the load. 0.95: the pulse of a core
+    /// measures the busy share to about a hundredth, and a core with waits is below.
     pub busy_max: f64,
-    /// Loop delay, of 99 of 100 timers. `None` stands for half of the 99th percentile of response times, at least 1 ms: beyond,
-    /// what is reported is as much the injector's as the server's.
+    /// Loop delay of 99 of 100 timers. `None`: half of the 99th percentile of response times, at
+    /// least 1 ms. Above this bound, the reported times are the injector's as much as the server's.
     pub delay_max: Option<Duration>,
-    /// Steal. 2 %: what benches of this project accept.
+    /// Stolen time. 2 %: the limit of this project's benches.
     pub stolen_max: f64,
-    /// Speed of a card. 0.9: with frames and acknowledgements that is full.
+    /// Speed of a card. 0.9: with frame headers and acknowledgements, the card is full.
     pub card_max: f64,
-    /// Segments sent again. 1 %: a clean network has a hundred times less.
+    /// Retransmitted segments. 1 %: a clean network has a hundred times less.
     pub resent_max: f64,
-    /// Share of arrivals that were due and not begun at the end. 1 %: a moment's crowd at the end of a window of 10 s is a tenth of it.
+    /// Share of arrivals that were due and not begun at the end. 1 %: a short peak at the end of a
+    /// window of 10 s is a tenth of that.
     pub missed_max: f64,
-    /// Share of requests that failed. 1 %: from there on a percentile of the good answers leaves out more than it tells.
+    /// Share of failed requests. 1 %: with more failures, a percentile of the good answers hides
+    /// more than it shows.
     pub failed_max: f64,
-    /// Share of requests that were sent again because their connection had ended. 1 %, as for failures.
+    /// Share of requests that were repeated because the connection had ended. 1 %, as for failures.
     pub repeated_max: f64,
-    /// Fewest good answers. 100, as SPECweb2005 asks of each page.
+    /// Least number of good answers. 100, the minimum of SPECweb2005 for each page.
     pub answers_min: u64,
     /// Shortest window. A second, a guess: a hundred beats of the pulse.
     pub window_min: Duration,
@@ -163,22 +166,23 @@ impl Default for Gates {
     }
 }
 
-/// Share of timers, or of requests, that may be later than the gate.
+/// Share of timers or requests that may be later than the bound.
 const LATE_MAX: f64 = 0.01;
-/// A wait below this at the end of a run is no sign of a server that has stopped. A guess: ten times a slow page.
+/// A shorter wait at the end of a run does not show a stopped server. A guess: ten times a slow
+/// page.
 const HANGING_FLOOR: Duration = Duration::from_millis(100);
 
-/// A delay below this shows in no percentile that anybody reads.
+/// A shorter delay does not matter in any percentile in use.
 const DELAY_FLOOR: Duration = Duration::from_millis(1);
 
 impl Gates {
-    /// The gates of a run whose answers are good within `good`: its own delay may be a twentieth of it, and no less than
-    /// what would be fine anyway.
+    /// The gates of a run whose answers are good within `good`. The injector's delay may be a
+    /// twentieth of `good`, and at least `DELAY_FLOOR`.
     pub fn for_quality(good: Duration) -> Self {
         Self { delay_max: Some((good / 20).max(DELAY_FLOOR)), ..Self::default() }
     }
 
-    /// What is doubtful about `outcome`.
+    /// The doubts about `outcome`.
     pub fn judge(&self, outcome: &Outcome) -> Vec<Doubt> {
         let total = &outcome.total;
         let mut doubts = Vec::new();
@@ -204,7 +208,8 @@ impl Gates {
         let share = later(&total.delay);
         doubt(share > LATE_MAX, Doubt::LoopDelay { share, limit });
         let share = later(&total.late);
-        // In an open loop lateness is waiting for a connection too: that is counted, and has a gate of its own.
+        // In an open loop the lateness includes the wait for a connection. That wait has a count
+        // and a gate of its own.
         doubt(!outcome.is_open && share > LATE_MAX, Doubt::LateStarts { share, limit });
         let (failed, share) = (total.failed(), total.failed_share());
         doubt(failed > 0 && share >= self.failed_max, Doubt::Failures { failed, share });
@@ -232,7 +237,7 @@ impl Gates {
 }
 
 impl Doubt {
-    /// Whether it is about how fast the server is, and says nothing about what was answered.
+    /// Whether the doubt concerns the speed of the server, not the correctness of answers.
     fn is_of_speed(&self) -> bool {
         match self {
             Self::TooShort { answers, window } => *answers > 0 && !window.is_zero(),
@@ -255,8 +260,9 @@ impl Doubt {
     }
 }
 
-/// Whether a run with `doubts` can be trusted. A small run that was to end after so many requests, and has, is a check of what is
-/// answered: doubts about speed are told, and do not make it invalid.
+/// Whether a run with `doubts` is valid. A small run that ended after the requested number of
+/// requests is a check of answers. Doubts about speed do not make such a run invalid, but results
+/// show the doubts.
 pub(crate) fn is_valid(outcome: &Outcome, doubts: &[Doubt]) -> bool {
     let is_small = doubts.iter().any(|doubt| matches!(doubt, Doubt::TooShort { .. }));
     let is_check = outcome.is_counted && is_small;
@@ -348,7 +354,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::measure::Tally;
 
-    /// A run with nothing wrong about it.
+    /// A run without any doubt.
     pub(crate) fn fine() -> Outcome {
         let mut total = Tally { good: 1000, begun: 1000, ..Tally::default() };
         total.response.record_n(10_000_000, 1000);
@@ -416,7 +422,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Every short run ended with an exit code of failure, and no pipeline could use it.
+    /// Regression: every short run ended with an exit code of failure, so no pipeline could use
+    /// short runs.
     #[test]
     fn a_small_run_that_was_counted_is_valid_if_all_is_answered() {
         let valid = |change: fn(&mut Outcome)| {
@@ -435,14 +442,15 @@ pub(crate) mod tests {
         assert!(!valid(|o| o.total.faults[Fault::WrongBytes as usize] = 1));
     }
 
-    /// Ten users waited for seconds when the run ended, and no figure had that.
+    /// Regression: ten users waited for seconds when the run ended, and no metric showed the wait.
     #[test]
     fn waiting_as_long_as_others_is_no_hanging() {
         let hanging = |oldest: u64| !doubts(|o| o.oldest = Some(Duration::from_millis(oldest))).is_empty();
         assert!(!hanging(15) && !hanging(90) && hanging(110));
     }
 
-    /// The day that stands for "until everything is done" was told as if somebody had asked for it.
+    /// Regression: the day that stands for "until everything is done" was reported as if the user
+    /// had asked for a day.
     #[test]
     fn a_run_without_a_plan_is_told_without_one() {
         let said = doubts(|o| (o.interrupted, o.planned) = (true, UNTIL_DONE))[0].to_string();

@@ -1,7 +1,7 @@
-//! One exchange of a simple run: a batch of requests and their answers, counted.
+//! One exchange of a simple run: a batch of requests and the answers, with counts.
 //!
-//! Over HTTP/1.1 answers come in the order of the requests, over HTTP/2 in any. Tested through the servers of `tests/`, and with
-//! nginx in `tests/nginx`.
+//! Over HTTP/1.1 the answers come in the order of the requests, over HTTP/2 in any order. Tested
+//! through the servers of `tests/`, and with nginx in `tests/nginx`.
 
 use std::time::Instant;
 
@@ -15,14 +15,14 @@ use crate::measure::part;
 use crate::run::Field;
 use crate::wire::{Answer, Discard, Reuse};
 
-/// A connection and what is spoken on it.
+/// A connection of either protocol.
 pub(super) enum Spoken {
     Http1(Link),
     Http2(Box<Http2>),
 }
 
 impl Spoken {
-    /// Status and bytes of the answer that was under way.
+    /// Status and received bytes of the incomplete answer.
     pub(super) fn unfinished(&mut self) -> (Option<u16>, u64) {
         match self {
             Self::Http1(link) => link.unfinished(),
@@ -31,16 +31,16 @@ impl Spoken {
     }
 }
 
-/// The moments of a batch of requests.
+/// The times of a batch of requests.
 #[derive(Clone, Copy)]
 pub(super) struct Begin {
-    /// When it was to begin.
+    /// The intended start.
     pub(super) intended: Instant,
-    /// When it did.
+    /// The actual start.
     pub(super) actual: Instant,
 }
 
-/// What an exchange needs to know.
+/// The context of an exchange.
 pub(super) struct Lane<'a> {
     pub(super) field: &'a Field,
     pub(super) scheme: &'a Scheme,
@@ -48,7 +48,8 @@ pub(super) struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// Sends the `left` requests of batch `batch` and reads their answers; the number of unanswered ones stays in `left`.
+    /// Sends the `left` requests of batch `batch` and reads the answers. `left` becomes the number
+    /// of requests without an answer.
     pub(super) async fn exchange(
         &self,
         place: &mut Option<(Spoken, usize)>,
@@ -100,8 +101,8 @@ impl Lane<'_> {
         if *left > 0 { Err(Stopped::Announced) } else { Ok(()) }
     }
 
-    /// Sends `bytes`, reads `left` answers in their order, or up to one that ends the connection; gives what becomes of the
-    /// connection.
+    /// Sends `bytes` and reads `left` answers in order, or up to an answer that closes the
+    /// connection. Returns whether the connection can carry more requests.
     async fn one_by_one(
         &self,
         link: &mut Link,

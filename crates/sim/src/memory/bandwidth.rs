@@ -92,8 +92,8 @@ impl Bandwidth {
             if used_bytes >= full {
                 self.note_full(index);
             }
-            // Windows beyond the horizon are not kept, so the rest of the transfer counts as carried
-            // at the horizon.
+            // Windows beyond the horizon are not kept, so the rest of the transfer counts as
+            // carried at the horizon.
             if left == 0 || index - first >= WINDOWS as u64 / 2 {
                 break;
             }
