@@ -1,7 +1,8 @@
-//! Classes of files: sizes, how often each is asked for, and how directories share the load.
+//! Classes of files: sizes, shares of requests, and shares of directories.
 //!
-//! Sizes and shares are those published for SPECweb2005 Support, SPECweb96 and WebStone; results with them may not be called
-//! by those names. Shares of directories follow Zipf's law. Tested here against the published sums.
+//! Sizes and shares are the published values of SPECweb2005 Support, SPECweb96 and WebStone.
+//! Results with these files may not use those names. Shares of directories follow Zipf's law.
+//! Tested here against the published sums.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,23 +12,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
 
-/// Which file set.
+/// The kind of a file set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Downloads of a support site, and its pages.
+    /// Downloads and pages of a support site.
     Support,
-    /// Small static files, four classes of nine.
+    /// Small static files: four classes with nine files each.
     Specweb96,
     /// Five files, 500 bytes to 5 MB.
     Webstone,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Support, Self::Specweb96, Self::Webstone];
 
-    /// Its name on the command line and in paths.
+    /// The name on the command line and in paths.
     pub fn name(self) -> &'static str {
         match self {
             Self::Support => "support",
@@ -36,8 +37,9 @@ impl Kind {
         }
     }
 
-    /// Directories per unit of scale. Support: a quarter per simultaneous session (SPECweb2005). SPECweb96: ten for each
-    /// five of the expected operations a second, its own rule being the square root of that. WebStone has one.
+    /// Number of directories for a scale. Support: a quarter per simultaneous session
+    /// (SPECweb2005). SPECweb96: ten times the square root of a fifth of the expected operations
+    /// per second, as in its run rules. WebStone: one.
     pub fn directories(self, scale: u64) -> u64 {
         match self {
             Self::Support => scale.div_ceil(4).max(1),
@@ -62,25 +64,25 @@ impl FromStr for Kind {
     }
 }
 
-/// Files that are asked for alike.
+/// A class of files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The share of requests, 0 to 1.
     pub share: f64,
-    /// Size in bytes and share within the class of each file.
+    /// Size in bytes and share within the class, for each file.
     pub files: Vec<(u64, f64)>,
 }
 
 /// A file of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// Which directory.
+    /// The directory.
     pub directory: u64,
-    /// Which class.
+    /// The class.
     pub class: usize,
-    /// Which file of the class.
+    /// The file within the class.
     pub file: usize,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
@@ -90,7 +92,7 @@ pub struct Pick {
 pub struct FileSet {
     kind: Kind,
     classes: Arc<[Class]>,
-    /// Share of the directories up to each.
+    /// Cumulative shares of the directories.
     directories: Arc<[f64]>,
 }
 
@@ -107,9 +109,10 @@ impl From<FileSet> for (Kind, u64) {
 }
 
 impl FileSet {
-    /// The set of this kind with so many directories, at least 1.
+    /// The set of this kind with this number of directories, at least 1.
     pub fn new(kind: Kind, directories: u64) -> Self {
-        // Zipf: the k-th directory is asked for in proportion to k^-alpha. 1.2 is SPECweb2005's, 1 SPECweb99's.
+        // Zipf: the share of the k-th directory is proportional to k^-alpha. SPECweb2005 has 1.2,
+        // SPECweb99 has 1.
         let alpha = match kind {
             Kind::Support => 1.2,
             Kind::Specweb96 | Kind::Webstone => 1.0,
@@ -128,22 +131,22 @@ impl FileSet {
         }
     }
 
-    /// Its kind.
+    /// The kind of the set.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its classes.
+    /// The classes of the set.
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
 
-    /// How many directories.
+    /// Number of directories.
     pub fn directories(&self) -> u64 {
         self.directories.len() as u64
     }
 
-    /// The share of requests that go to the `count` most asked-for directories.
+    /// The share of requests for the `count` most popular directories.
     #[cfg(test)]
     pub(crate) fn share_of_top(&self, count: usize) -> f64 {
         self.directories[count.clamp(1, self.directories.len()) - 1]
@@ -154,7 +157,7 @@ impl FileSet {
         self.classes.iter().flat_map(|class| &class.files).map(|(bytes, _)| bytes).sum()
     }
 
-    /// Mean and standard deviation of what a request is for, in bytes.
+    /// Mean and standard deviation of the requested size, in bytes.
     #[cfg(test)]
     pub(crate) fn mean_bytes(&self) -> (f64, f64) {
         let moment = |power: i32| -> f64 {
@@ -190,13 +193,14 @@ impl FileSet {
         })
     }
 
-    /// The path of a file below the root of the set, beginning with `/`. Directories are ten digits wide.
+    /// The path of a file below the root of the set, with a leading `/`. Directory numbers have ten
+    /// digits.
     pub fn path(&self, pick: Pick) -> String {
         format!("/{}/dir{:010}/class{}_{}", self.kind, pick.directory, pick.class, pick.file)
     }
 }
 
-/// An index, drawn with these shares.
+/// An index, drawn with these probabilities.
 fn drawn(random: &mut Random, shares: impl ExactSizeIterator<Item = f64>) -> usize {
     let (mut left, last) = (random.unit(), shares.len() - 1);
     shares
@@ -235,8 +239,8 @@ fn support() -> Vec<Class> {
     ]
 }
 
-/// Nine sizes in each of four classes, a tenth of the class's bound apart; within a class the shares are those of a Poisson
-/// distribution around the middle.
+/// Nine sizes in each of four classes, in steps of a tenth of the class's bound. Within a class the
+/// shares follow a Poisson distribution around the middle.
 fn specweb96() -> Vec<Class> {
     let mut weight = 1.0;
     let weights: Vec<f64> = (1..=9)

@@ -1,9 +1,10 @@
-//! What is in a file: eight bytes after eight, each a function of the file's path and of where they stand.
+//! The content of files: words of eight bytes, each a function of the file's path and the word's
+//! offset.
 //!
-//! One multiplication gives eight bytes, so verifying costs less than receiving. Any byte that is missing, doubled, of
-//! another file or of another place differs. Tested here.
+//! One multiplication yields eight bytes, so verifying costs less than receiving. A missing or
+//! doubled byte, or a byte of another file or offset, changes the content. Tested here.
 
-/// Checks content as it comes.
+/// Checks received content.
 #[derive(Clone, Debug)]
 pub struct Content {
     key: u64,
@@ -47,7 +48,7 @@ impl Content {
         Self { key: key(path), offset: 0, is_right: true }
     }
 
-    /// Compares the next bytes.
+    /// Compares the next received bytes.
     pub fn check(&mut self, bytes: &[u8]) {
         let lead = bytes.len().min((8 - self.offset % 8) as usize % 8);
         let (lead, rest) = bytes.split_at(lead);
@@ -75,7 +76,7 @@ impl Content {
         self.offset += bytes.len() as u64;
     }
 
-    /// Whether everything so far was right, and as long as `length`.
+    /// Whether all bytes were right, and the length is `length`.
     pub fn is_whole(&self, length: u64) -> bool {
         self.is_right && self.offset == length
     }

@@ -1,48 +1,48 @@
-//! The manifest of a file set: a file at its root that tells the injector what is there.
+//! The manifest of a file set: a file in the root that describes the set to the injector.
 //!
-//! A run asks the server for it first, so that the number of directories and the kind of pages need not be said twice.
-//! Tested here and in `write`.
+//! A run first requests the manifest, so that the user need not repeat the number of directories
+//! and the kind of pages. Tested here and in `write`.
 
 use serde::{Deserialize, Serialize};
 
 use super::classes::Kind;
 
-/// Its name.
+/// The manifest's file name.
 pub const MANIFEST: &str = "vermeil-load.json";
 
-/// What the pages of a set are.
+/// The kind of pages in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pages {
-    /// There are none.
+    /// No pages.
     None,
-    /// PHP, which asks a back end.
+    /// PHP pages, which query a back end.
     Php,
     /// Plain files of the same sizes.
     Static,
 }
 
-/// What a file set has.
+/// The description of a file set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Which set.
+    /// The kind of the set.
     pub files: Kind,
-    /// How many directories.
+    /// Number of directories.
     pub directories: u64,
-    /// What its pages are.
+    /// The kind of pages.
     pub pages: Pages,
 }
 
 impl Manifest {
-    /// As text.
+    /// Writes the manifest as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("names and numbers") + "\n"
     }
 
-    /// From text.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is not a manifest; the error is the parser's.
     pub fn from_json(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }

@@ -1,7 +1,8 @@
-//! File sets: which files there are, what is in them, and how they are written.
+//! File sets: the files, their content, and how to write them.
 //!
-//! The same description draws the requests of a run and writes the tree they are for, and what is in a file follows from
-//! its path and the offset alone, so the injector verifies every byte it receives without ever having seen the file.
+//! One description serves for the requests of a run and for the files on the server. The content of
+//! a file depends only on path and offset, so the injector verifies every received byte without a
+//! copy of the file.
 
 mod classes;
 mod content;

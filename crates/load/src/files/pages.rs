@@ -1,20 +1,21 @@
-//! The pages of the support site: what each carries, and how it is recognised.
+//! The pages of the support site: content and end marks.
 //!
-//! Names, transitions and sizes are those published for SPECweb2005 Support; the small files are our own, of the published
-//! number, sizes and cacheability. A page ends in a mark that names it, so that a page cut short, of another name, or
-//! without its back end's data is told from a good one. Tested in `session/support.rs`.
+//! Names, transitions and sizes are the published values of SPECweb2005 Support. The small files
+//! are our own, with the published number, sizes and cacheability. A page ends in a mark with the
+//! page's name. The mark is missing or different in a page that is cut, has another name, or lacks
+//! the back end's data. Tested in `session/support.rs`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// A small file that pages show.
+/// A small file that pages include.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Small {
     /// Path below the root of the set.
     pub(crate) path: &'static str,
     /// Size in bytes.
     pub(crate) bytes: u64,
-    /// The share of requests for it that ask whether it has changed, because the browser has it.
+    /// The share of conditional requests, because the browser has the file in the cache.
     pub(crate) cached: f64,
 }
 
@@ -23,9 +24,9 @@ pub(crate) struct Small {
 pub(crate) struct Page {
     /// Name, as in results and paths.
     pub(crate) name: &'static str,
-    /// Bytes of filling.
+    /// Bytes of padding.
     pub(crate) padding_bytes: usize,
-    /// Which of the small files it shows.
+    /// The small files that the page includes.
     pub(crate) files: Range<usize>,
 }
 
@@ -33,7 +34,7 @@ const fn small(path: &'static str, bytes: u64, cached: f64) -> Small {
     Small { path, bytes, cached }
 }
 
-/// The 31 small files: 8 shared by all pages, then those of fewer and fewer. 30 to 5,670 bytes.
+/// The 31 small files, of 30 to 5,670 bytes: 8 that all pages share, then files of fewer pages.
 pub(crate) const SMALL: [Small; 31] = [
     small("/support/images/style.css", 5_670, 0.8),
     small("/support/images/logo.gif", 1_940, 0.8),
@@ -72,7 +73,7 @@ const fn page(name: &'static str, padding_bytes: usize, files: Range<usize>) -> 
     Page { name, padding_bytes, files }
 }
 
-/// The pages, in the order of the published table; the download is a file of the classes.
+/// The pages, in the order of the published table. The download page is a file of the classes.
 pub(crate) const PAGES: [Page; 6] = [
     page("home", 51_700, 0..10),
     page("search", 18_000, 0..9),
@@ -82,12 +83,12 @@ pub(crate) const PAGES: [Page; 6] = [
     page("file", 113_300, 0..25),
 ];
 
-/// What every page of this name ends in.
+/// The end of every page of this name.
 pub(crate) fn end_mark(name: &str) -> String {
     format!("<!--vermeil-load {name} whole--></html>\n")
 }
 
-/// The filling of a page: lines of 64 bytes.
+/// The padding of a page: lines of 64 bytes.
 pub(crate) fn padding(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 64);
     for line in 0.. {
@@ -97,12 +98,12 @@ pub(crate) fn padding(bytes: usize) -> String {
         let _infallible = writeln!(text, "<!-- {line:08} {} -->", "padding ".repeat(5) + "pad");
     }
     text.truncate(bytes.saturating_sub(1));
-    // A comment that was cut must not swallow the end mark.
+    // A cut comment must not swallow the end mark.
     text.push_str(if bytes > 0 { "\n" } else { "" });
     text
 }
 
-/// A page as a plain file.
+/// A page as a static file.
 pub(crate) fn static_page(page: &Page) -> String {
     format!(
         "<!DOCTYPE html>\n<html><head><title>{0}</title></head><body><h1>{0}</h1></body>\n{1}-->\n{2}",

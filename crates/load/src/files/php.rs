@@ -1,17 +1,18 @@
-//! The dynamic pages: PHP that asks the back end, writes what it says, and fills the page to its size.
+//! The dynamic pages: PHP that queries the back end, prints the records, and pads the page to the
+//! published size.
 //!
-//! Plain PHP without extensions. What comes back from the back end is escaped; a page whose back end does not answer ends in
-//! another mark, which the injector counts as wrong bytes. Tested with real PHP in
-//! `crates/cli/tests/e2e/php/load.rs`, where there is one.
+//! Plain PHP without extensions. The back end's records are escaped. A page without an answer of
+//! the back end ends in another mark, which the injector counts as wrong bytes. Tested with real
+//! PHP in `crates/cli/tests/e2e/php/load.rs`, on machines with PHP.
 
 use super::pages::{Page, end_mark, padding};
 
-/// The file that all pages include. `backend` is its address, `host:port`.
+/// The file that all pages include. `backend` is the address of the back end, `host:port`.
 pub(super) fn common(backend: &str) -> String {
     COMMON.replace("@BACKEND@", &backend.replace(['\'', '\\'], ""))
 }
 
-/// The page itself.
+/// The PHP text of a page.
 pub(super) fn page(page: &Page) -> String {
     let (command, arguments) = match page.name {
         "home" => ("languages", "[]"),

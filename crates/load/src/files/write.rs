@@ -1,8 +1,8 @@
-//! Writing a file set to a disk, within a bound.
+//! Writes a file set to a disk, within a bound.
 //!
-//! Every file gets the same old modification time, so that conditional requests can be made without having asked for it
-//! before, also of servers that want it exactly. Files that are there already, of the right size and time, are kept.
-//! Tested here.
+//! Every file gets the same old modification time. So a conditional request needs no earlier
+//! request, also with servers that compare the time exactly. Existing files of the right size and
+//! time are kept. Tested here.
 
 use std::fs::{self, File, FileTimes};
 use std::io::{self, Write};
@@ -18,27 +18,27 @@ use vermeil_io::output::{self, Output, Place};
 /// The modification time of every file: 2005-01-01 00:00:00 UTC.
 const MODIFIED: Duration = Duration::from_secs(1_104_537_600);
 
-/// Bytes written at a time.
+/// Bytes of one write.
 const PIECE: usize = 256 * 1024;
 
-/// What was written.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The manifest beside the files.
     pub manifest: Manifest,
-    /// Directories that the scale asks for; fewer were written if they did not fit the bound.
+    /// The directories of the scale. Fewer are written if the bound is too small.
     pub directories_asked: u64,
-    /// Files of the set, those that were there already included.
+    /// Files of the set, including existing files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the files.
     pub bytes: u64,
 }
 
-/// Writes the files of `kind` for `scale` users below `root`, as many directories as fit into `bytes_max`. `backend` is
-/// where the PHP pages find their back end.
+/// Writes the files of `kind` for `scale` users below `root`, with as many directories as fit into
+/// `bytes_max`. `backend` is the address of the PHP pages' back end.
 ///
 /// # Errors
-/// A file cannot be written, or not even one directory fits.
+/// A file cannot be written, or not a single directory fits.
 pub fn write(
     root: &Path,
     kind: Kind,
@@ -97,7 +97,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A file whose content follows from its path.
+    /// Writes a file whose content depends on the path.
     fn patterned(&mut self, path: &str, bytes: u64) -> Result<(), LoadError> {
         let place = self.place(path)?;
         self.count(bytes);
@@ -130,7 +130,7 @@ impl Writer<'_> {
         self.bytes += bytes;
     }
 
-    /// Where a path is on the disk; its folder is made.
+    /// The place of a path on the disk; creates the folder.
     fn place(&self, path: &str) -> Result<PathBuf, LoadError> {
         let place = self.root.join(path.trim_start_matches('/'));
         if let Some(folder) = place.parent() {
@@ -145,7 +145,8 @@ fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> LoadError + use<> {
     move |source| LoadError::File { verb: "write", path, source }
 }
 
-/// Writes under another name and moves it into place, so that a file of the right size and time is a whole one.
+/// Writes under a temporary name and renames the file, so that a file of the right size and time is
+/// complete.
 fn with_file(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
@@ -167,7 +168,7 @@ mod tests {
     use super::super::content::Content;
     use super::*;
 
-    /// A file set on a disk that is not bounded to one directory would be too much for a test: WebStone has 5.5 MB.
+    /// Other file sets without a bound are too large for a test; WebStone has 5.5 MB.
     #[test]
     fn every_byte_is_what_is_verified() {
         let root = tempfile::tempdir().unwrap();

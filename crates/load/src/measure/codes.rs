@@ -1,15 +1,15 @@
 //! Answers by their status code.
 //!
-//! A server uses few codes, so a short list is searched from its front. Tested here.
+//! A server uses few codes, so a linear search in a short list is enough. Tested here.
 
 use serde::{Deserialize, Serialize};
 
-/// Codes with their numbers of answers, in the order of their first answers.
+/// Codes and their numbers of answers, in the order of the first answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Codes(Vec<(u16, u64)>);
 
 impl Codes {
-    /// Counts so many answers with a code. A code has three digits, so the list is bounded.
+    /// Counts answers with a code. A code has three digits, so the list is bounded.
     #[inline]
     pub fn count(&mut self, code: u16, times: u64) {
         match self.0.iter_mut().find(|(known, _)| *known == code) {
@@ -18,12 +18,12 @@ impl Codes {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another list.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|&(code, times)| self.count(code, times));
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,7 +1,7 @@
-//! One tally per core, written by its users and emptied by whoever collects.
+//! A tally per core. The core's users write to the tally, and the collecting thread empties it.
 //!
-//! A lock per core that only the core takes, but for once an interval: taking it costs some 10 ns, less than the clock
-//! that is read beside it. Tested through `tests/`.
+//! Each core has a lock that only the core takes, except once per interval. Taking the lock costs
+//! about 10 ns, less than a reading of the clock. Tested through `tests/`.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -21,7 +21,7 @@ impl Ledger {
         Self { cores: (0..cores.max(1)).map(|_| CachePadded::default()).collect() }
     }
 
-    /// How many tallies there are.
+    /// Number of tallies.
     pub fn cores(&self) -> usize {
         self.cores.len()
     }
@@ -32,7 +32,7 @@ impl Ledger {
         self.cores[core].lock().expect("counting does not panic")
     }
 
-    /// Empties all tallies into `sum`, which forgets what it had.
+    /// Resets `sum`, and moves all tallies into `sum`.
     pub fn collect(&self, sum: &mut Tally) {
         sum.clear();
         for core in &self.cores {

@@ -1,4 +1,4 @@
-//! What a run counts: times, answers and faults per core, collected in intervals.
+//! The counts of a run: times, answers and faults per core, collected in intervals.
 
 mod codes;
 mod ledger;

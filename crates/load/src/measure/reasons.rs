@@ -1,18 +1,19 @@
-//! The first few reasons of a kind of failure, in words, and how often each was one.
+//! The first few reasons of a kind of failure, in words, with counts.
 //!
-//! What does not fit is not kept; whoever shows the reasons knows the number of all. Tested here.
+//! Further reasons are not kept. A report knows the total from the count of faults. Tested here.
 
 use serde::{Deserialize, Serialize};
 
-/// Different reasons that are kept. A guess: a server is seldom wrong in more ways, and a report is to be read.
+/// Maximum number of different reasons. A guess: a server rarely fails in more ways, and a report
+/// must be readable.
 const REASONS_MAX: usize = 8;
 
-/// Reasons in words, with their numbers.
+/// Reasons in words, with counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reasons(Vec<(String, u64)>);
 
 impl Reasons {
-    /// Counts a reason so many times more, if it is known or there is room.
+    /// Counts a reason `times` times, if the reason is known or there is room.
     pub fn count(&mut self, words: &str, times: u64) {
         let has_room = self.0.len() < REASONS_MAX;
         match self.0.iter_mut().find(|(known, _)| known == words) {
@@ -22,17 +23,17 @@ impl Reasons {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another list.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(words, times)| self.count(words, *times));
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// All of them, the most frequent first.
+    /// All reasons, the most frequent first.
     pub fn sorted(&self) -> Vec<(String, u64)> {
         let mut all = self.0.clone();
         all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

@@ -1,6 +1,6 @@
-//! What one core has counted in one interval, and sums of such.
+//! The counts of one core in one interval, and sums of counts.
 //!
-//! Leaves out when an interval begins and ends (`run`). Tested here.
+//! Leaves out the beginning and the end of an interval (`run`). Tested here.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 use super::{Codes, Reasons, Times};
 use crate::fault::{Failure, Fault};
 
-/// What is counted for a part of the requests: those of one page, or of one set of addresses.
+/// The counts of a part of the requests: of one page, or of one set of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Requests with a whole answer of an expected status and content.
+    /// Requests with a complete answer of an expected status and content.
     pub good: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Bytes received in whole answers.
+    /// Bytes received in complete answers.
     pub bytes: u64,
     /// Times from the intended start to the end.
     pub response: Times,
-    /// Good answers that are of good quality, and those that are at least of tolerable quality.
+    /// Good answers of good quality, and good answers of at least tolerable quality.
     pub within: [u64; 2],
 }
 
 impl Part {
-    /// Forgets everything, keeps the memory.
+    /// Resets all counts and keeps the memory.
     fn clear(&mut self) {
         let Self { good, failed, bytes, response, within } = self;
         (*good, *failed, *bytes, *within) = Default::default();
         response.clear();
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another part.
     pub fn merge(&mut self, other: &Self) {
         self.good += other.good;
         self.failed += other.failed;
@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// The part at `index`, made if it is not there yet.
+/// The part at `index`, created if missing.
 pub fn part(parts: &mut Vec<Part>, index: usize) -> &mut Part {
     if parts.len() <= index {
         parts.resize_with(index + 1, Part::default);
@@ -51,58 +51,65 @@ pub fn part(parts: &mut Vec<Part>, index: usize) -> &mut Part {
     &mut parts[index]
 }
 
-/// Counts of one core, or of many.
+/// The counts of one core, or of many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Requests begun: in a closed loop as many as are sent, in an open one those whose time had come.
+    /// Requests begun: in a closed loop the sent requests, in an open loop the requests that were
+    /// due.
     pub begun: u64,
-    /// Requests with a whole answer of an expected status and content.
+    /// Requests with a complete answer of an expected status and content.
     pub good: u64,
-    /// Good answers that are of good quality, and those that are at least of tolerable quality.
+    /// Good answers of good quality, and good answers of at least tolerable quality.
     pub within: [u64; 2],
-    /// Pages that were under way at the end for longer than one of good, and than one of tolerable quality may take.
+    /// Pages that at the end were under way for longer than the limit of good quality, and of
+    /// tolerable quality.
     pub overdue: [u64; 2],
-    /// Requests on the wire with an answer, where pages have several; nothing where a request is a page.
+    /// Answered requests on the wire, if a page has several; 0 if a request is a page.
     pub objects: u64,
-    /// Times of those.
+    /// The times of `objects`.
     pub object_times: Times,
-    /// Bytes received, heads and framing included, in failed answers, too.
+    /// Bytes received, with heads and framing, also in failed answers.
     pub bytes: u64,
-    /// Bytes of content received in whole answers.
+    /// Bytes of content received in complete answers.
     pub content_bytes: u64,
-    /// Answers by the first digit of their status; the first place is for digits out of range.
+    /// Answers by the first digit of the status. The first entry is for digits out of range.
     pub statuses: [u64; 6],
-    /// Answers by their status.
+    /// Answers by status.
     pub codes: Codes,
-    /// Requests that failed, by [`Fault`].
+    /// Failed requests, by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
-    /// What was malformed in the answers that were.
+    /// The violations in malformed answers.
     pub malformed: Reasons,
     /// Connections made.
     pub connections: u64,
-    /// Idle connections that the server closed before the next request had come; the request went over a new one.
+    /// Idle connections that the server closed before the next request. The request then used a new
+    /// connection.
     pub reopened: u64,
-    /// Requests that were sent again, once, because their connection ended while they were on their way.
+    /// Requests that were sent again, once, because the connection ended while the requests were on
+    /// their way.
     pub repeated: u64,
-    /// Requests behind an announced end of a connection, which the server did not begin; they went over another.
+    /// Requests after an announced end of a connection, which the server did not begin. The
+    /// requests used another connection.
     pub deferred: u64,
-    /// Connections that the server left open after the end of both had been agreed on; the injector closed them.
+    /// Connections that the server left open although both sides had agreed on the end. The
+    /// injector closed these connections.
     pub left_open: u64,
-    /// Of good answers: from the intended start of a request to the end of its answer.
+    /// Good answers: the time from the intended start of a request to the end of the answer.
     pub response: Times,
-    /// Of good answers: from sending a request to the end of its answer; open loops only, elsewhere the same as `response`.
+    /// Good answers: the time from the sending of a request to the end of the answer. Only in open
+    /// loops; otherwise equal to `response`.
     pub service: Times,
-    /// Of failed requests: from the intended start to the failure.
+    /// Failed requests: the time from the intended start to the failure.
     pub failed_response: Times,
-    /// From the beginning of a connection to its standing.
+    /// The time to open a connection.
     pub connect: Times,
-    /// How late requests began that had a time to begin at: the injector's own delay.
+    /// Lateness of requests with an intended start: the injector's delay.
     pub late: Times,
-    /// How late a timer was that every core sets for itself again and again: the delay of its loop.
+    /// Lateness of a timer that every core sets repeatedly: the delay of the core's loop.
     pub delay: Times,
-    /// By page, in the order of the workload; empty if there is only one.
+    /// By page, in the order of the workload; empty with a single page.
     pub pages: Vec<Part>,
-    /// By set of addresses; empty if there is only one.
+    /// By set of addresses; empty with a single set.
     pub sets: Vec<Part>,
 }
 
@@ -112,7 +119,7 @@ impl Tally {
         self.faults[fault as usize] += 1;
     }
 
-    /// Counts `count` requests that failed for one reason, after so long.
+    /// Counts `count` requests that failed for one reason after the time `took`.
     pub(crate) fn failure(&mut self, failure: &Failure, count: u64, took: Duration) {
         self.failed_response.record_n(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), count);
         self.faults[failure.fault as usize] += count;
@@ -128,12 +135,12 @@ impl Tally {
         self.statuses[if class < self.statuses.len() { class } else { 0 }] += 1;
     }
 
-    /// How often a request failed that way.
+    /// Number of requests with this fault.
     pub fn faults_of(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }
 
-    /// Requests that failed, in whatever way.
+    /// Number of failed requests.
     pub fn failed(&self) -> u64 {
         self.faults.iter().sum()
     }
@@ -158,7 +165,7 @@ impl Tally {
         per_second(self.bytes, window)
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Self) {
         let plain = |own: &mut u64, other: u64| *own += other;
         plain(&mut self.begun, other.begun);
@@ -198,9 +205,9 @@ impl Tally {
         }
     }
 
-    /// Forgets everything, keeps the memory: a core's users wait meanwhile.
+    /// Resets all counts and keeps the memory, because the core's users wait meanwhile.
     pub fn clear(&mut self) {
-        // Without `..`, so that none is forgotten.
+        // Without `..`, so that the compiler reports a missing field.
         let Self {
             begun,
             good,
@@ -239,7 +246,7 @@ impl Tally {
         pages.iter_mut().chain(sets).for_each(Part::clear);
     }
 
-    /// Moves everything counted so far into `into`, and begins anew.
+    /// Moves all counts into `into`, and resets the counts here.
     pub fn drain_into(&mut self, into: &mut Self) {
         into.merge(self);
         self.clear();

@@ -1,7 +1,8 @@
-//! A histogram of times: all of them, to three digits, mergeable without loss.
+//! A histogram of times to three digits, with merging without loss.
 //!
-//! HDR histograms of one shape: buckets of 64 ns up to 131 µs, of a thousandth beyond. Merging, and sending to another
-//! machine as HdrHistogram's compressed V2 form, moves counts of buckets, so it loses nothing. Tested here.
+//! All histograms are HDR histograms of one shape: buckets of 64 ns up to 131 µs, and of a
+//! thousandth above. Merging, and sending to another machine in HdrHistogram's compressed V2
+//! format, moves counts of buckets. Therefore no count is lost. Tested here.
 
 use std::time::Duration;
 
@@ -11,17 +12,17 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer as V2Reader, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
-/// Digits that are kept.
+/// Number of significant digits.
 const DIGITS: u8 = 3;
-/// The finest difference, in nanoseconds: what the clock can tell, about.
+/// The resolution in nanoseconds: about the resolution of the clock.
 const FINEST_NS: u64 = 64;
 
-/// Whether so many samples say anything about a percentile: ten must lie beyond it.
+/// Whether this number of samples supports a percentile: at least ten samples must lie above.
 pub fn supports(count: u64, percent: f64) -> bool {
     count as f64 * (100.0 - percent) >= 1000.0
 }
 
-/// Times, counted by size.
+/// A histogram of times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(Histogram<u64>);
 
@@ -35,51 +36,51 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Counts one time.
+    /// Adds a time.
     #[inline]
     pub fn record(&mut self, time: Duration) {
         self.record_n(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Counts `count` times of `ns` nanoseconds.
+    /// Adds `count` times of `ns` nanoseconds.
     #[inline]
     pub fn record_n(&mut self, ns: u64, count: u64) {
-        // Beyond a day it is all the same, and the memory stays bounded.
+        // Longer times count as a day, so that the memory stays bounded.
         const LONGEST_NS: u64 = 86_400_000_000_000;
         self.0.record_n(ns.min(LONGEST_NS), count).expect("the histogram grows");
     }
 
-    /// Adds what another has counted.
+    /// Adds the times of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        // Looking through the buckets of one that has nothing would cost as much as of one that is full.
+        // A merge of an empty histogram would cost as much as a merge of a full histogram.
         if !other.0.is_empty() {
             self.0.add(&other.0).expect("histograms of one shape");
         }
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all times and keeps the memory.
     pub fn clear(&mut self) {
         if !self.0.is_empty() {
             self.0.reset();
         }
     }
 
-    /// How many.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that `percent` of all were not above. Zero if nothing was counted.
+    /// The time that `percent` of all times did not exceed. Zero for an empty histogram.
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_percentile(percent))
     }
 
-    /// The longest, to three digits.
+    /// The longest time, to three digits.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
 
-    /// The shortest, to three digits.
+    /// The shortest time, to three digits.
     pub fn min(&self) -> Duration {
         Duration::from_nanos(self.0.min())
     }
@@ -94,7 +95,7 @@ impl Times {
         Duration::from_nanos(self.0.stdev() as u64)
     }
 
-    /// The share, 0 to 1, of times not above `limit`. One if nothing was counted.
+    /// The share, 0 to 1, of times up to `limit`. 1 for an empty histogram.
     pub(crate) fn share_within(&self, limit: Duration) -> f64 {
         if self.0.is_empty() {
             return 1.0;
@@ -102,17 +103,17 @@ impl Times {
         self.count_within(limit) as f64 / self.0.len() as f64
     }
 
-    /// How many are not above `limit`, to three digits of it.
+    /// Number of times up to `limit`, to three digits.
     pub fn count_within(&self, limit: Duration) -> u64 {
         self.0.count_between(0, u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Every bucket that is not empty: its highest time in nanoseconds and its count, ascending.
+    /// Every non-empty bucket, with the highest time in nanoseconds and the count, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
     }
 
-    /// The reverse of [`Times::buckets`].
+    /// The inverse of [`Times::buckets`].
     #[cfg(test)]
     pub(crate) fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut times = Self::default();
@@ -136,7 +137,8 @@ impl<'de> Deserialize<'de> for Times {
         let text = String::deserialize(deserializer)?;
         let bytes = STANDARD.decode(text).map_err(de::Error::custom)?;
         let read: Histogram<u64> = V2Reader::new().deserialize(&mut &bytes[..]).map_err(de::Error::custom)?;
-        // Counts go into a histogram of our shape; one of another would lose digits, and is refused.
+        // The counts go into a histogram of this shape. A histogram of another shape would lose
+        // digits, so the read fails.
         if (read.sigfig(), read.low()) != (DIGITS, FINEST_NS) {
             return Err(de::Error::custom("the histogram has another shape"));
         }

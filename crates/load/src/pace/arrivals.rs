@@ -1,8 +1,9 @@
 //! Arrivals of an open loop, and their division among cores.
 //!
-//! Written `1000` (Poisson, per second), `poisson:1000`, `constant:1000`, `steps:10s@100,20s@500,10s@1000` (each a Poisson
-//! process), or `FILE` with one time in seconds per line. A core draws its part by itself: a Poisson process thinned
-//! evenly is Poisson, and every n-th of a row is a row again. Tested here.
+//! Syntax: `1000` (Poisson, per second), `poisson:1000`, `constant:1000`,
+//! `steps:10s@100,20s@500,10s@1000` (each step a Poisson process), or `FILE` with a time in seconds
+//! per line. Each core draws its part alone, because a thinned Poisson process is a Poisson
+//! process, and every n-th arrival of a row is a row. Tested here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,51 +15,52 @@ use serde::{Deserialize, Serialize};
 use super::think::time;
 use crate::random::Random;
 
-/// When requests or sessions arrive.
+/// The arrival times of requests or sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Arrivals {
-    /// Independently of each other, so many a second on average.
+    /// Independent arrivals with this mean number per second.
     Poisson(f64),
-    /// Evenly, so many a second.
+    /// Evenly spaced arrivals with this number per second.
     Constant(f64),
-    /// Poisson processes, one after the other; the last goes on.
+    /// Poisson processes, one after the other. The last continues without end.
     Steps(Vec<Step>),
-    /// At these times after the start, ascending.
+    /// Arrivals at these times after the start, ascending.
     Recorded(Arc<[Duration]>),
 }
 
 /// A part of [`Arrivals::Steps`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// How long it lasts.
+    /// Duration of the step.
     pub lasts: Duration,
     /// Arrivals per second.
     pub rate: f64,
 }
 
-/// A text that tells no arrivals.
+/// A text without arrivals.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArrivalsError {
-    /// The text has another form.
+    /// The text has another format.
     #[error(
         "{0:?} tells no arrivals: write a rate per second (1000, poisson:1000, constant:1000) or steps:10s@100,10s@500"
     )]
     Form(String),
-    /// A line of a record is no time.
+    /// A line of the file is not a time.
     #[error("line {line}: {text:?} is no time in seconds that is not before the one above")]
     Line {
-        /// Counted from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What stands there.
+        /// The text of the line.
         text: String,
     },
 }
 
 impl Arrivals {
-    /// Recorded arrivals, from text with one time in seconds per line. Empty lines and those after `#` are passed over.
+    /// Recorded arrivals, from text with a time in seconds per line. Empty lines and text after `#`
+    /// are ignored.
     ///
     /// # Errors
-    /// [`ArrivalsError::Line`] for a line that is no time, or before the one above.
+    /// [`ArrivalsError::Line`] for a line that is not a time, or is before the previous time.
     pub fn recorded(text: &str) -> Result<Self, ArrivalsError> {
         let mut times: Vec<Duration> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -77,7 +79,7 @@ impl Arrivals {
         Ok(Self::Recorded(times.into()))
     }
 
-    /// How long steps take, all together; nothing for arrivals that have none.
+    /// The total duration of steps; `None` for arrivals without steps.
     pub fn steps_last(&self) -> Option<Duration> {
         match self {
             Self::Steps(steps) => Some(steps.iter().map(|step| step.lasts).sum()),
@@ -92,7 +94,7 @@ impl Arrivals {
             parts: parts as f64,
             stride: parts,
             next_index: part,
-            // Among the streams of users, which count from 0, these stand at the other end.
+            // The streams of users count from 0, so these streams count from the other end.
             random: Random::new(seed, u64::MAX - part as u64),
             at: Duration::ZERO,
         }
@@ -112,7 +114,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The number of the next arrival among all parts, and when it is, from the start; nothing after the last of a record.
+    /// The number of the next arrival among all parts, and its time from the start; `None` after
+    /// the last recorded arrival.
     pub fn draw(&mut self) -> Option<(usize, Duration)> {
         let index = self.next_index;
         self.next_index += self.stride;
@@ -125,7 +128,8 @@ impl Schedule {
         Some((index, self.at))
     }
 
-    /// How many arrivals before `until`, from the start, have not been drawn; `UNDRAWN_MAX` where there are more.
+    /// Number of arrivals before `until`, from the start, that have not been drawn; at most
+    /// `UNDRAWN_MAX`.
     pub fn undrawn(&self, until: Duration) -> u64 {
         let mut ahead = self.clone();
         let undrawn = std::iter::from_fn(|| ahead.draw()).take_while(|&(_, at)| at < until);
@@ -133,14 +137,16 @@ impl Schedule {
     }
 }
 
-/// Most arrivals that [`Schedule::undrawn`] counts: a second or so of counting, of a load that no injector brings.
+/// Maximum count of [`Schedule::undrawn`]: about a second of counting, for a load above any
+/// injector.
 const UNDRAWN_MAX: usize = 50_000_000;
 
 fn exponential(random: &mut Random, rate: f64) -> Duration {
     Duration::try_from_secs_f64(random.exponential(1.0 / rate)).unwrap_or(Duration::MAX / 4)
 }
 
-/// The next arrival after `at`: an exponential variate of mean one is spent over the steps, each at its rate.
+/// The next arrival after `at`: the steps consume an exponential variate of mean 1, each at its
+/// rate.
 fn step_on(steps: &[Step], parts: f64, at: Duration, random: &mut Random) -> Duration {
     let (mut left, mut now, mut begins) = (random.exponential(1.0), at.as_secs_f64(), 0.0);
     for (index, step) in steps.iter().enumerate() {
@@ -202,7 +208,7 @@ impl fmt::Display for Arrivals {
 mod tests {
     use super::*;
 
-    /// Three injectors with one, two and four cores draw every arrival of a row, and none twice.
+    /// Three injectors with one, two and four cores draw every arrival of a row exactly once.
     #[test]
     fn injectors_divide_arrivals_whatever_their_cores() {
         let row = Arrivals::Constant(100.0);
@@ -244,7 +250,7 @@ mod tests {
         }
     }
 
-    /// The gaps of a Poisson process vary as much as they are long.
+    /// The standard deviation of a Poisson process's gaps equals the mean.
     #[test]
     fn poisson_gaps_are_exponential() {
         let times = all(&Arrivals::Poisson(100.0), 3, 1000);

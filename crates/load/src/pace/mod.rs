@@ -1,7 +1,8 @@
-//! When requests, users and sessions begin: think times and arrivals.
+//! The start times of requests, users and sessions: think times and arrivals.
 //!
-//! *Closed*: so many users, each waits for its answer, then thinks (Schroeder, Wierman, Harchol-Balter, "Open Versus
-//! Closed", NSDI 2006). *Open*: requests arrive when they arrive. *Partly open*: sessions arrive, each is closed inside.
+//! *Closed*: a fixed number of users, each waits for the answer, then thinks (Schroeder, Wierman,
+//! Harchol-Balter, "Open Versus Closed", NSDI 2006). *Open*: requests arrive independently of
+//! answers. *Partly open*: sessions arrive independently, and each session is a closed loop.
 
 mod arrivals;
 mod think;

@@ -1,7 +1,7 @@
-//! Think times: how long a user waits between an answer and the next request.
+//! Think times: the wait of a user between an answer and the next request.
 //!
-//! Written `5s` (constant), `exp:5s` or `exp:5s:75s` (exponential, cut off by drawing again), `uniform:1s:3s`, `lognormal:5s:1.2`
-//! (median and sigma). Tested here.
+//! Syntax: `5s` (constant), `exp:5s` or `exp:5s:75s` (exponential; times above the bound are drawn
+//! again), `uniform:1s:3s`, `lognormal:5s:1.2` (median and sigma). Tested here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,27 +14,27 @@ use crate::random::Random;
 /// A distribution of think times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Think {
-    /// Always the same; zero for none.
+    /// A constant time; zero for no thinking.
     Constant(Duration),
-    /// Exponential with this mean, none above `max`.
+    /// Exponential with this mean, and no time above `max`.
     Exponential {
-        /// The mean before cutting.
+        /// The mean without the bound.
         mean: Duration,
-        /// The longest; `None` for no bound.
+        /// The longest time; `None` for no bound.
         max: Option<Duration>,
     },
-    /// Any between the two, evenly.
+    /// Uniform between two times.
     Uniform(Duration, Duration),
     /// Log-normal.
     LogNormal {
-        /// Half think longer.
+        /// The median.
         median: Duration,
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
 }
 
-/// A text that is no distribution of think times.
+/// A text that is not a distribution of think times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no think time: write 5s, exp:5s, exp:5s:75s (mean, longest), uniform:1s:3s or lognormal:5s:1.2 (median, sigma)"
@@ -48,22 +48,23 @@ impl Default for Think {
 }
 
 impl Think {
-    /// No thinking.
+    /// No think time.
     pub const NONE: Self = Self::Constant(Duration::ZERO);
 
-    /// Whether nobody ever thinks.
+    /// Whether users never think.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// A think time.
+    /// Draws a think time.
     pub fn draw(&self, random: &mut Random) -> Duration {
         match *self {
             Self::Constant(time) => time,
             Self::Exponential { mean, max } => {
                 let mut drawn = random.exponential(mean.as_secs_f64());
                 if let Some(max) = max {
-                    // The bound is several means in practice; against one that is not, draw no more than so often.
+                    // The bound is usually several means. For a bound near the mean, the number of
+                    // draws is limited.
                     for _ in 0..16 {
                         if drawn <= max.as_secs_f64() {
                             break;
@@ -82,7 +83,7 @@ impl Think {
         }
     }
 
-    /// The same distribution in a world that runs `factor` times as fast.
+    /// The same distribution for a run that is `factor` times as fast.
     pub fn compressed(self, factor: f64) -> Self {
         let shorter = |time: Duration| time.div_f64(factor);
         match self {
@@ -134,7 +135,7 @@ impl fmt::Display for Think {
     }
 }
 
-/// A time such as `5s`, `1.5s`, `200ms`, `100us`, `2m`; a bare number is seconds.
+/// A time, for example `5s`, `1.5s`, `200ms`, `100us`, `2m`. A number without a unit means seconds.
 pub(crate) fn time(text: &str) -> Option<Duration> {
     let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -147,7 +148,7 @@ pub(crate) fn time(text: &str) -> Option<Duration> {
         _ => return None,
     };
     let seconds = number.parse::<f64>().ok()? * seconds;
-    // A year: beyond it a time is a mistake.
+    // A year, because a longer time is a mistake.
     (seconds <= 3.2e7).then(|| Duration::try_from_secs_f64(seconds).ok())?
 }
 

@@ -1,4 +1,4 @@
-//! Results as one page for people: plots, tables, and the records themselves, in a single file without scripts.
+//! Results as an HTML page: plots, tables, and the records, in a single file without scripts.
 //!
 //! Several runs stand side by side, in one colour each. Tested here.
 
@@ -17,7 +17,7 @@ svg{width:100%;height:auto;margin:1em 0}svg text{font:12px system-ui,sans-serif;
 .g{stroke:#e4e4e4}.w{fill:#eef3f8}.bad{background:#fdecea;border-left:4px solid #b3261e;padding:.6em 1em}\
 .fine{background:#e8f5ec;border-left:4px solid #00703c;padding:.6em 1em}pre{overflow-x:auto;font-size:12px}";
 
-/// A page about `records`, of which there is at least one.
+/// A page about `records`, which has at least one.
 pub fn html(records: &[Record]) -> String {
     let title = match records {
         [one] => one.subject.title.clone(),
@@ -50,7 +50,7 @@ pub fn html(records: &[Record]) -> String {
     page + "</body></html>\n"
 }
 
-/// What a run is called beside others.
+/// The name of a run beside other runs.
 fn name(records: &[Record], index: usize) -> String {
     let record = &records[index];
     match records.len() {
@@ -103,7 +103,7 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
     }
 }
 
-/// A row of the overview: what it is, and how a record says it.
+/// A row of the overview: the label, and the function for the cell.
 type Row = (&'static str, fn(&Record) -> String);
 
 fn overview(page: &mut String, records: &[Record]) {
@@ -192,7 +192,7 @@ fn plots(page: &mut String, records: &[Record]) {
     page.push_str(&distribution(records).svg());
 }
 
-/// When the window of all runs was, if it was one and not all there was.
+/// The window of all runs, if all runs have the same window and the window is not the whole run.
 fn window(records: &[Record]) -> Option<(f64, f64)> {
     let mut windows = records.iter().map(|record| {
         let inside = || record.course.iter().filter(|course| course.phase == Phase::Window.name());
@@ -208,14 +208,14 @@ fn window(records: &[Record]) -> Option<(f64, f64)> {
     windows.all(|other| other.is_some_and(is_near)).then_some(first)
 }
 
-/// How long the slowest part took: the share that was slower, by powers of ten, against the time.
+/// The latency distribution: the time against the share of slower answers, by powers of ten.
 fn distribution(records: &[Record]) -> Plot {
     let line = |(index, record): (usize, &Record)| {
         let (mut seen, count) = (0, record.response.count);
         let points = record.response.buckets.iter().filter_map(|&(ns, of)| {
             seen += of;
             let beyond = count.saturating_sub(seen).max(1) as f64 / count as f64;
-            // Ten answers lie beyond every percentile that is shown.
+            // At least ten answers lie above every shown percentile.
             (of > 0 && count.saturating_sub(seen) >= 10).then_some((1.0 / beyond, ns as f64 / 1e9))
         });
         Line::whole(name(records, index), points.collect())
@@ -231,7 +231,7 @@ fn distribution(records: &[Record]) -> Plot {
     }
 }
 
-/// What failed, by kind, and what was malformed.
+/// The failures by kind, and the violations in malformed answers.
 fn faults(page: &mut String, run: &str, record: &Record) {
     if record.faults.is_empty() {
         return;
@@ -276,7 +276,7 @@ fn parts(page: &mut String, run: &str, record: &Record) {
     }
 }
 
-/// Users against the quality they got.
+/// Users and the measured quality.
 fn search(page: &mut String, run: &str, record: &Record) {
     let Some(search) = &record.search else { return };
     let mut trials: Vec<_> = search.trials.iter().collect();
@@ -340,7 +340,7 @@ mod tests {
         assert!(page.contains("<th>1: ") && page.contains("<th>2: ") && page.contains("class=\"bad\""));
     }
 
-    /// The sentence was that of the first run for all.
+    /// Regression: the sentence of the first run appeared for all runs.
     #[test]
     fn each_run_says_what_its_times_count_from() {
         let mut open = sample("open", 2000);

@@ -1,7 +1,7 @@
-//! Results: one record that everything is printed from, and its forms.
+//! Results: one record, and the formats that are printed from the record.
 //!
-//! The record is what is kept (JSON); text, tables and pages are made of it, so that a result from last month, or from
-//! another machine, can be shown beside a new one.
+//! The record (JSON) is stored. Text, tables and pages are made from the record, so that a result
+//! from last month or another machine can stand beside a new result.
 
 mod html;
 mod plot;

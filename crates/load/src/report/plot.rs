@@ -1,21 +1,21 @@
-//! Line plots as inline SVG: axes, grid, lines, legend. Nothing that needs a script or a network.
+//! Line plots as inline SVG: axes, grid, lines, legend. Needs no script and no network.
 //!
 //! Tested here.
 
 use std::fmt::Write as _;
 
-/// How an axis is divided.
+/// The division of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
     /// Evenly, from zero.
     Linear,
-    /// Evenly, up to 100 % and from the tens below the least.
+    /// Evenly, up to 100 %, and from the multiple of ten below the least value.
     Percent,
     /// By powers of ten.
     Log,
 }
 
-/// A line of a plot, in pieces: between them there was nothing to show.
+/// A line of a plot, in pieces. Between the pieces there are no values.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     name: String,
@@ -29,21 +29,21 @@ pub(super) struct Plot {
     pub(super) x: (String, Scale),
     pub(super) y: (String, Scale),
     pub(super) lines: Vec<Line>,
-    /// The part of the horizontal axis that counts, where that is not all of it.
+    /// The counted part of the horizontal axis, if not all counts.
     pub(super) window: Option<(f64, f64)>,
-    /// How values of the vertical axis are written.
+    /// Formats values of the vertical axis.
     pub(super) value: fn(f64) -> String,
-    /// How values of the horizontal axis are written.
+    /// Formats values of the horizontal axis.
     pub(super) place: fn(f64) -> String,
 }
 
 const SIZE: (f64, f64) = (860.0, 300.0);
-/// Left, top, right, bottom; each line's name takes one more line at the top.
+/// Left, top, right, bottom. Each line's name needs one more line at the top.
 const MARGIN: [f64; 4] = [86.0, 20.0, 32.0, 44.0];
 const NAME_HEIGHT: f64 = 15.0;
 /// Colours that differ for most kinds of colour vision (Okabe and Ito, 2008).
 const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
-/// Divisions of a linear axis, about.
+/// Approximate number of divisions of a linear axis.
 const STEPS: f64 = 5.0;
 
 impl Plot {
@@ -118,7 +118,7 @@ impl Line {
         Self { name, pieces: vec![points] }
     }
 
-    /// A line with a gap wherever there is no value.
+    /// A line with a gap at each missing value.
     pub(super) fn with_gaps(name: String, points: impl Iterator<Item = (f64, Option<f64>)>) -> Self {
         let points: Vec<_> = points.collect();
         let pieces = points.split(|(_, value)| value.is_none()).filter(|piece| !piece.is_empty());
@@ -128,7 +128,7 @@ impl Line {
         Self { name, pieces: pieces.map(shown).collect() }
     }
 
-    /// Draws the line, its points where they are few, and its name.
+    /// Draws the line with its name, and also the points if there are few.
     fn draw(&self, svg: &mut String, index: usize, x: &Axis, y: &Axis) {
         let color = COLORS[index % COLORS.len()];
         let are_few = self.pieces.iter().map(Vec::len).sum::<usize>() <= 40;
@@ -139,14 +139,14 @@ impl Line {
                 svg,
                 "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.6\" points=\"{path}\"/>"
             );
-            // One point alone makes no line.
+            // A single point makes no line.
             for &(px, py) in piece.iter().filter(|_| are_few || piece.len() == 1) {
                 let (px, py) = (x.at(px), y.at(py));
                 let _infallible =
                     write!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\" fill=\"{color}\"/>");
             }
         }
-        // Not the attribute: the style of all text would win over it.
+        // A style, because the style of all text would override an attribute.
         let _infallible = write!(
             svg,
             "<text x=\"{}\" y=\"{}\" style=\"fill:{color}\" text-anchor=\"end\">{}</text>",
@@ -157,7 +157,7 @@ impl Line {
     }
 }
 
-/// From values to places.
+/// Maps values to coordinates.
 struct Axis {
     low: f64,
     high: f64,
@@ -172,7 +172,7 @@ impl Axis {
             Scale::Linear => (0.0, if high > 0.0 { high * 1.05 } else { 1.0 }),
             Scale::Percent => {
                 let low = values.fold(f64::MAX, f64::min);
-                // A little room, so that a line at 100 % is seen.
+                // Some room, so that a line at 100 % is visible.
                 (((low / 10.0).floor() * 10.0).clamp(0.0, 90.0), 100.5)
             }
             Scale::Log => {
@@ -206,14 +206,14 @@ impl Axis {
     }
 }
 
-/// The least of 1, 2, 5, 10, 20, … that is no smaller.
+/// The least of 1, 2, 5, 10, 20, … that is at least `step`.
 fn round_step(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * decade >= step);
     digit.unwrap_or(10.0) * decade
 }
 
-/// Text for an element or an attribute.
+/// Escapes text for an element or an attribute.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,7 +1,7 @@
-//! The record of a run: everything that is known about it, in a form that is kept.
+//! The record of a run: all data of the run, in a stored format.
 //!
-//! Times are nanoseconds, sizes bytes, shares 0 to 1. Fields are only ever added; `format` says which version wrote it.
-//! Tested here: what is written is read.
+//! Times are nanoseconds, sizes are bytes, shares are 0 to 1. A new version only adds fields. The
+//! field `format` names the version. Tested here: a written record is read.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,62 +12,63 @@ use crate::measure::{self, Tally, Times, supports};
 use crate::run::{Interval, Outcome};
 use crate::verdict::{Doubt, is_valid};
 
-/// What the first field of a record says.
+/// The value of a record's first field.
 const FORMAT: &str = "vermeil-load 1";
 
-/// Percentiles of a record, as far as its samples support them.
+/// The percentiles of a record, as far as the samples support them.
 pub(super) const PERCENTS: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
-/// What was run, in words: for whoever reads the result later.
+/// A description of the run in words, for later readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
-    /// What results call the run.
+    /// The title of the run in results.
     pub title: String,
-    /// Where the requests went.
+    /// The target of the requests.
     pub target: String,
-    /// What each user did.
+    /// The workload of each user.
     pub workload: String,
     /// The loop: closed, open or partly open, with its parameters.
     pub pace: String,
-    /// What times are counted from.
+    /// The start of measured times.
     pub times_from: String,
-    /// Whether the loop is open: users, or connections, are then the most there may be.
+    /// Whether the loop is open. Then the number of users or connections is a maximum.
     #[serde(default)]
     pub is_open: bool,
-    /// Names of pages, in the order of the parts.
+    /// Names of pages, in the order of `pages` of the record.
     pub pages: Vec<String>,
-    /// The share of each page that the workload's chain gives, if it is one.
+    /// The expected share of each page, if the workload is a Markov chain.
     pub expected_shares: Vec<f64>,
-    /// Names of address sets, in the order of the parts.
+    /// Names of address sets, in the order of `sets` of the record.
     pub sets: Vec<String>,
 }
 
-/// A result that is kept.
+/// A stored result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The form and its version.
+    /// The format and the version.
     pub format: String,
-    /// When it was made: seconds since 1970.
+    /// Time of the record, in seconds since 1970.
     pub made_at: u64,
-    /// What was run.
+    /// The description of the run.
     pub subject: Subject,
-    /// Users, or connections of a simple run.
+    /// Number of users, or of connections of a simple run.
     pub users: usize,
-    /// Length of the measured window in nanoseconds.
+    /// Length of the measured window, in nanoseconds.
     pub window_ns: u64,
-    /// Whether it can be trusted.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// If not, why. A small run that was to end after so many requests is valid with doubts about speed.
+    /// The reasons against the run. A small run that ended after the requested number of requests
+    /// is valid with doubts about speed.
     pub doubts: Vec<String>,
-    /// Requests begun, in the window.
+    /// Requests begun in the window.
     pub begun: u64,
-    /// Good answers.
+    /// Number of good answers.
     pub good: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: u64,
     /// Requests that had not ended at the end.
     pub unfinished: u64,
-    /// How long the oldest of these had waited, in nanoseconds.
+    /// The wait of the oldest unfinished request, in nanoseconds.
     #[serde(default)]
     pub oldest_ns: Option<u64>,
     /// Arrivals that were due and had not begun at the end.
@@ -75,43 +76,46 @@ pub struct Record {
     pub missed: u64,
     /// Good answers per second.
     pub rate: f64,
-    /// Bytes received, in failed answers, too.
+    /// Bytes received, also in failed answers.
     pub bytes: u64,
-    /// Bytes of content of whole answers.
+    /// Bytes of content of complete answers.
     pub content_bytes: u64,
-    /// Answers by the first digit of their status; the first place is for digits out of range.
+    /// Answers by the first digit of the status. The first entry is for digits out of range.
     pub statuses: [u64; 6],
     /// Answers by status code, ascending.
     #[serde(default)]
     pub codes: Vec<(u16, u64)>,
     /// Failures by name.
     pub faults: Vec<(String, u64)>,
-    /// What was malformed, in words with bytes of the answers, and how often; the first few reasons.
+    /// The violations in malformed answers, with bytes of the answers, and counts; the first few
+    /// reasons.
     #[serde(default)]
     pub malformed: Vec<(String, u64)>,
-    /// Connections made, and idle ones that the server had closed.
+    /// Opened connections, and idle connections that the server had closed.
     pub connections: (u64, u64),
-    /// Requests that were sent again, once, because their connection ended while they were on their way.
+    /// Requests that were sent again, once, because the connection ended while the requests were on
+    /// their way.
     #[serde(default)]
     pub repeated: u64,
-    /// Requests behind an announced end of a connection, which the server did not begin; they went over another.
+    /// Requests after an announced end of a connection, which the server did not begin. The
+    /// requests used another connection.
     #[serde(default)]
     pub deferred: u64,
-    /// Connections that the server left open after the end of both had been agreed on.
+    /// Connections that the server left open although both sides had agreed on the end.
     #[serde(default)]
     pub left_open: u64,
     /// Response times of good answers.
     pub response: Quantiles,
-    /// Service times of good answers, where they differ.
+    /// Service times of good answers, if different from response times.
     pub service: Quantiles,
-    /// Times from the intended start of requests that failed to their failure.
+    /// Failed requests: the time from the intended start to the failure.
     #[serde(default)]
     pub failed_response: Quantiles,
-    /// Requests on the wire with an answer, where a page has several.
+    /// Answered requests on the wire, if a page has several.
     pub objects: u64,
-    /// Their times.
+    /// The times of `objects`.
     pub object_times: Quantiles,
-    /// Times of connecting.
+    /// Times to open a connection.
     pub connect: Quantiles,
     /// By page.
     pub pages: Vec<Part>,
@@ -119,77 +123,77 @@ pub struct Record {
     pub sets: Vec<Part>,
     /// The course of the run.
     pub course: Vec<Course>,
-    /// What `--fail-if` came to.
+    /// The results of `--fail-if`.
     #[serde(default)]
     pub thresholds: Vec<Judged>,
-    /// Quality of service, where it was asked for.
+    /// The quality of service, if requested.
     pub quality: Option<QualityResult>,
-    /// The search for the most users, where there was one.
+    /// The search for the maximum number of users, if requested.
     pub search: Option<SearchResult>,
-    /// What the injector itself did.
+    /// The resources and delays of the injector.
     pub injector: Injector,
 }
 
 /// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// How many.
+    /// Number of times.
     pub count: u64,
-    /// In nanoseconds, as all that follow.
+    /// The shortest time in nanoseconds; all following times are in nanoseconds.
     pub min_ns: u64,
     /// The mean.
     pub mean_ns: u64,
     /// The standard deviation.
     pub deviation_ns: u64,
-    /// Percent and time, of those that so many samples support.
+    /// Percent and time, for the percentiles that the samples support.
     pub percentiles: Vec<(f64, u64)>,
-    /// The longest.
+    /// The longest time.
     pub max_ns: u64,
-    /// Every bucket that is not empty: its highest time and its count.
+    /// Every non-empty bucket: the highest time and the count.
     pub buckets: Vec<(u64, u64)>,
 }
 
 /// A part of the requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Page or set.
+    /// The name of the page or set.
     pub name: String,
-    /// Its share of all requests of its kind.
+    /// The share in all requests of this kind.
     pub share: f64,
     /// Good answers.
     pub good: u64,
-    /// Failures.
+    /// Number of failures.
     pub failed: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Answers of good quality, and at least of tolerable quality.
+    /// Answers of good quality, and of at least tolerable quality.
     pub within: [u64; 2],
     /// Response times.
     pub response: Quantiles,
 }
 
-/// An interval of the course.
+/// An interval of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Course {
     /// Seconds from the start of the run.
     pub begins_s: f64,
-    /// Its length in seconds.
+    /// Length in seconds.
     pub lasts_s: f64,
-    /// Which phase it belongs to.
+    /// The phase of the interval.
     pub phase: String,
     /// Good answers.
     #[serde(default)]
     pub good: u64,
     /// Good answers per second.
     pub rate: f64,
-    /// Bytes per second, in failed answers, too.
+    /// Bytes per second, also in failed answers.
     pub byte_rate: f64,
     /// Failures.
     pub failed: u64,
-    /// Users at its end: those that had begun, and had not ended.
+    /// Users at the end of the interval: users that had begun and had not ended.
     pub users: usize,
-    /// Response times of good answers: median, 90, 99, 99.9 %, longest. A percentile is there where ten answers lie beyond it;
-    /// nothing where none is.
+    /// Response times of good answers: median, 90, 99, 99.9 %, longest. A percentile is present
+    /// only if ten answers lie above. `None` without any percentile.
     #[serde(deserialize_with = "unless_zero")]
     pub percentiles_ns: Option<[Option<u64>; 5]>,
     /// The longest response time of a good answer.
@@ -197,14 +201,14 @@ pub struct Course {
     pub max_ns: Option<u64>,
 }
 
-/// Whether the quality asked for was held.
+/// Whether the run held the requested quality.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QualityResult {
-    /// What was asked for, in words.
+    /// The requested quality in words.
     pub asked: String,
-    /// Whether it was held.
+    /// Whether the quality was held.
     pub held: bool,
-    /// Each clause that was not, in words.
+    /// Each broken clause in words.
     pub broken: Vec<String>,
     /// Share of good answers.
     pub good_share: f64,
@@ -212,34 +216,36 @@ pub struct QualityResult {
     pub tolerable_share: f64,
     /// Share of failures.
     pub failed_share: f64,
-    /// Pages under way at the end for longer than a good, and than a tolerable one may take: neither, whatever becomes of them.
+    /// Pages that at the end were under way for longer than the limit of good, and of tolerable
+    /// pages. Such a page is not good (not tolerable), whatever its later result.
     #[serde(default)]
     pub overdue: [u64; 2],
-    /// The same shares by set: good, tolerable, failed.
+    /// The shares by set: good, tolerable, failed.
     pub sets: Vec<[f64; 3]>,
-    /// The same shares by page.
+    /// The shares by page: good, tolerable, failed.
     pub pages: Vec<[f64; 3]>,
 }
 
-/// What a threshold came to.
+/// The result of a threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// The threshold as it was written.
     pub asked: String,
-    /// Whether the run has passed it, so that it has failed.
+    /// Whether the run has passed the threshold, and so has failed.
     pub is_passed: bool,
-    /// What the run had, in words.
+    /// The value of the run in words.
     pub said: String,
 }
 
-/// How a search went.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
-    /// The most users that held the quality.
+    /// The largest number of users that held the quality.
     pub users: usize,
-    /// Users known to be held and users known to be too many, with the confidence below.
+    /// The largest number of users that held, and the smallest number that did not, with the
+    /// confidence below.
     pub bracket: (usize, usize),
-    /// In words: what the numbers are worth.
+    /// The confidence in words.
     pub confidence: String,
     /// Every trial, in order.
     pub trials: Vec<TrialResult>,
@@ -248,13 +254,13 @@ pub struct SearchResult {
 /// One trial of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// With so many users.
+    /// Number of users.
     pub users: usize,
     /// Whether the quality was held.
     pub held: bool,
-    /// Whether the run can be trusted.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// If not, why.
+    /// The reasons against the run.
     #[serde(default)]
     pub doubts: Vec<String>,
     /// Good answers per second.
@@ -265,12 +271,12 @@ pub struct TrialResult {
     pub tolerable_share: f64,
     /// Share of failures.
     pub failed_share: f64,
-    /// 99th percentile of response times, if enough were answered to tell.
+    /// 99th percentile of response times, if enough answers support the percentile.
     #[serde(deserialize_with = "unless_zero")]
     pub p99_ns: Option<u64>,
 }
 
-/// What the injector itself used, and how it was.
+/// The resources and delays of the injector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Injector {
     /// Cpu time in nanoseconds.
@@ -279,30 +285,30 @@ pub struct Injector {
     pub rate_per_cpu_second: f64,
     /// Share of the time that each core was busy.
     pub cores_busy: Vec<f64>,
-    /// How late the cores' own timers were.
+    /// Lateness of the cores' timers.
     pub delay: Quantiles,
-    /// How late requests began that had a time to begin at.
+    /// Lateness of requests with an intended start.
     pub late: Quantiles,
-    /// Share of the machine's time that the hypervisor gave to others.
+    /// Share of the machine's time that the hypervisor gave to other machines.
     pub stolen: f64,
-    /// Share of TCP segments sent again.
+    /// Share of retransmitted TCP segments.
     pub resent: f64,
-    /// The network card nearest to its speed, and how near.
+    /// The network card with the highest share of its speed, and that share.
     pub card: Option<(String, f64)>,
     /// The I/O driver.
     pub io: String,
-    /// Agents that took part, if it were several.
+    /// The agents of the run, if there were several.
     pub agents: Vec<String>,
 }
 
-/// A time that may not be there. Records of old say zero then.
+/// An optional time. Old records have zero in place of a missing time.
 fn unless_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Zero>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Ok(Option::<T>::deserialize(deserializer)?.filter(|times| !times.is_zero()))
 }
 
-/// What may stand for nothing in a record of old.
+/// A value that means a missing value in old records.
 trait Zero {
     fn is_zero(&self) -> bool;
 }
@@ -320,7 +326,7 @@ impl Zero for [Option<u64>; 5] {
 }
 
 impl Quantiles {
-    /// Of all of `times`.
+    /// The distribution of `times`.
     pub fn of(times: &Times) -> Self {
         let ns = |time: Duration| time.as_nanos() as u64;
         if times.count() == 0 {
@@ -338,12 +344,12 @@ impl Quantiles {
         }
     }
 
-    /// The time of a percentile that is in the record, and that its samples support.
+    /// The time of a percentile that is in the record and supported by the samples.
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
         self.supported().find(|(other, _)| *other == percent).map(|(_, time)| time)
     }
 
-    /// Percent and time. Records of old have some that their samples do not support.
+    /// Percent and time of supported percentiles. Old records have some without support.
     pub fn supported(&self) -> impl Iterator<Item = (f64, Duration)> {
         let supported = self.percentiles.iter().filter(|(percent, _)| supports(self.count, *percent));
         supported.map(|&(percent, ns)| (percent, Duration::from_nanos(ns)))
@@ -351,7 +357,7 @@ impl Quantiles {
 }
 
 impl Record {
-    /// The record of `outcome`, doubted for `doubts`.
+    /// The record of `outcome` with `doubts`.
     pub fn new(subject: Subject, outcome: &Outcome, doubts: &[Doubt]) -> Self {
         let total = &outcome.total;
         let made_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -397,7 +403,7 @@ impl Record {
         }
     }
 
-    /// The record of a run that somebody ended before it began.
+    /// The record of a run that the user ended before the start.
     pub(crate) fn nothing(subject: Subject) -> Self {
         let outcome = Outcome {
             total: Tally::default(),
@@ -424,10 +430,10 @@ impl Record {
         Self::new(subject, &outcome, &[doubt])
     }
 
-    /// The record of a JSON text.
+    /// Parses a JSON record.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is not a record; the error is the reason.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let record: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if record.format != FORMAT {
@@ -436,12 +442,12 @@ impl Record {
         Ok(record)
     }
 
-    /// The record as a JSON text.
+    /// The record as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers and texts") + "\n"
     }
 
-    /// How long the window was.
+    /// The length of the window.
     pub fn window(&self) -> Duration {
         Duration::from_nanos(self.window_ns)
     }
@@ -485,8 +491,8 @@ impl Course {
         }
     }
 
-    /// The time of percentile number `at` of the interval, if enough answers support it. Records of old have some that are not
-    /// supported.
+    /// The time of percentile number `at` of the interval, if enough answers support the
+    /// percentile. Old records have some without support.
     pub fn percentile_ns(&self, at: usize) -> Option<u64> {
         let answers = self.good.max((self.rate * self.lasts_s).round() as u64);
         let percent = Interval::PERCENTS[at];
@@ -521,7 +527,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::run::Phase;
 
-    /// A record with something in every place, of so many good answers.
+    /// A record with a value in every field, of this number of good answers.
     pub(crate) fn sample(title: &str, good: u64) -> Record {
         let mut total = Tally { good, begun: good + 7, bytes: good * 300, ..Tally::default() };
         total.content_bytes = good * 100;
@@ -593,7 +599,8 @@ pub(crate) mod tests {
         assert_eq!(Record::from_json(&record.to_json()), Ok(record));
     }
 
-    /// An interval without an answer, and a trial, had times of zero: the best there are.
+    /// Regression: an interval without an answer, and a trial, had times of zero, the best possible
+    /// values.
     #[test]
     fn silence_has_no_times() {
         let mut record = sample("nothing", 0);
@@ -611,7 +618,7 @@ pub(crate) mod tests {
         assert_eq!(times, [None, Some(7)]);
     }
 
-    /// An interval with three answers had five percentiles of them.
+    /// Regression: an interval with three answers had five percentiles.
     #[test]
     fn percentiles_of_few_answers_are_not_told() {
         let interval = |count: u64| {

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use super::record::{Quantiles, Record};
 
-/// The course of the run, an interval per line, with a head line. Times of good answers in seconds, rates per second; a percentile is
-/// empty where fewer than ten answers lie beyond it, and the longest time where nothing was answered.
+/// The course of the run as CSV: a header, and a line per interval. Times of good answers are in
+/// seconds, rates are per second. A percentile is empty if fewer than ten answers lie above. The
+/// longest time is empty without answers.
 pub fn csv(record: &Record) -> String {
     let mut text =
         "begins_s,lasts_s,phase,good_per_s,bytes_per_s,failed,users,p50_s,p90_s,p99_s,p99_9_s,max_s\n"
@@ -106,7 +107,8 @@ pub fn open_metrics(record: &Record) -> String {
 fn summary(text: &mut String, name: &str, help: &str, times: &Quantiles) {
     let _infallible = write!(text, "# TYPE {name} summary\n# HELP {name} {help}\n");
     for (percent, time) in times.supported() {
-        // Four digits behind the point say all percentiles there are; more would be those of the division.
+        // Four digits after the point suffice for all percentiles. Further digits would be rounding
+        // errors of the division.
         let quantile = format!("{:.4}", percent / 100.0);
         let quantile = quantile.trim_end_matches('0');
         let _infallible = writeln!(text, "{name}{{quantile=\"{quantile}\"}} {}", time.as_secs_f64());

@@ -1,4 +1,4 @@
-//! The summary that is printed at the end of a run, with the latency histogram drawn in it.
+//! The summary at the end of a run, with a latency histogram.
 //!
 //! Plain text of at most 100 columns. Tested here.
 
@@ -11,7 +11,7 @@ use crate::fault::Fault;
 /// Rows of the histogram, and columns of its longest bar.
 const ROWS: usize = 16;
 const BAR: usize = 40;
-/// A bar ends in one of these: nothing, then eighths of a column.
+/// The end of a bar, in eighths of a column.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// The summary of a run, for a terminal.
@@ -28,7 +28,7 @@ pub fn summary(record: &Record) -> String {
     text
 }
 
-/// Writing to a string cannot fail.
+/// Writes a line. Writing to a string cannot fail.
 macro_rules! line {
     ($text:expr $(, $part:expr)*) => { let _infallible = writeln!($text $(, $part)*); };
 }
@@ -98,7 +98,7 @@ fn counts(text: &mut String, record: &Record) {
     }
 }
 
-/// Answers by the class of their status, each with its codes.
+/// Answers by the class of the status, with the codes of each class.
 pub(crate) fn statuses(record: &Record) -> String {
     let classes = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(record.statuses).enumerate();
     let said = classes.filter(|(_, (_, count))| *count > 0).map(|(digit, (class, count))| {
@@ -146,12 +146,12 @@ fn faults(text: &mut String, record: &Record) {
     }
 }
 
-/// What a fault means, by its name in results.
+/// The meaning of a fault, by the fault's name in results.
 pub(crate) fn meaning(name: &str) -> &str {
     Fault::ALL.into_iter().find(|fault| fault.name() == name).map_or(name, |fault| fault.meaning())
 }
 
-/// What was malformed and how often, those whose reasons are not kept too.
+/// The violations in malformed answers with counts, including the answers without a kept reason.
 pub(crate) fn malformed(record: &Record) -> Vec<(String, u64)> {
     let is_it = |(name, _): &&(String, u64)| name == Fault::Malformed.name();
     let all = record.faults.iter().find(is_it).map_or(0, |(_, count)| *count);
@@ -186,7 +186,7 @@ fn times(text: &mut String, record: &Record) {
     histogram(text, response);
 }
 
-/// Draws how many times fell where, in classes of equal ratio.
+/// Draws the histogram, in classes of equal ratio.
 fn histogram(text: &mut String, times: &Quantiles) {
     let (low, high) = (times.min_ns.max(1) as f64, times.max_ns.max(2) as f64 * 1.000_001);
     let ratio = (high / low).max(1.01).powf(1.0 / ROWS as f64);
@@ -289,7 +289,7 @@ fn quality(text: &mut String, record: &Record) {
     }
 }
 
-/// What a trial came to.
+/// The result of a trial in words.
 pub(crate) fn said(trial: &TrialResult) -> &'static str {
     match trial {
         TrialResult { valid: false, .. } => "not to be trusted",
@@ -310,7 +310,7 @@ fn injector(text: &mut String, record: &Record) {
         own.io.split(' ').next().unwrap_or_default()
     );
     let late = if own.late.count > 0 {
-        // In an open loop they wait for a free connection too.
+        // In an open loop, requests also wait for a free connection.
         let cause = if record.missed > 0 { " for want of connections" } else { "" };
         format!(", starts late by {}{cause}", p99_or_max(&own.late))
     } else {
@@ -335,12 +335,12 @@ fn verdict(text: &mut String, record: &Record) {
     }
 }
 
-/// A percentile, if enough times are there to tell.
+/// A percentile, if the number of samples supports the percentile.
 pub(crate) fn percentile(times: &Quantiles, percent: f64) -> String {
     times.percentile(percent).map_or_else(|| "–".to_owned(), time)
 }
 
-/// What 99 of 100 times were not above, or all if they are few.
+/// The time that 99 of 100 times did not exceed, or the longest with few samples.
 fn p99_or_max(times: &Quantiles) -> String {
     match times.percentile(99.0) {
         Some(p99) => format!("{} (p99)", time(p99)),
@@ -379,7 +379,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
     if unit == "B" { format!("{number:.0} B") } else { format!("{} {unit}", short(number)) }
 }
 
-/// A rate: digits that mean something.
+/// A rate, with meaningful digits.
 pub(crate) fn rate(rate: f64) -> String {
     if rate < 100.0 { short(rate) } else { grouped(rate.round() as u64) }
 }

@@ -1,7 +1,7 @@
-//! Starts the cores and the users of a run, keeps its time, collects what they count.
+//! Starts the cores and the users of a run, keeps the time, and collects the counts.
 //!
-//! The thread that calls waits and collects; everything else happens on the cores. Leaves out what users do (`Supply`).
-//! Tested through `tests/`.
+//! The calling thread waits and collects. Everything else happens on the cores. Leaves out the
+//! behavior of users (`Supply`). Tested through `tests/`.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,9 +23,10 @@ use crate::plan::{Ground, Phases, Protocol, Share};
 use crate::sets::{Set, Sets};
 use crate::stream::{Dial, RECV_BUFFER_BYTES};
 
-/// Whoever follows a run: called about once per interval, and may end it.
+/// A watcher of a run. The engine calls the watcher about once per interval; the watcher may end
+/// the run.
 pub trait Watch {
-    /// How the run stands.
+    /// Receives the progress of the run.
     fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()>;
 }
 
@@ -35,37 +36,38 @@ impl<F: FnMut(Progress<'_>) -> ControlFlow<()>> Watch for F {
     }
 }
 
-/// Where the users of a run come from.
+/// A source of users for a run.
 pub(crate) trait Supply {
-    /// Spawns them all; gives their number. Each calls [`Field::user_begins`] before it is spawned.
+    /// Spawns all users and returns their number. Each user calls [`Field::user_begins`] before the
+    /// spawn.
     fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize;
-    /// When requests or sessions arrive, if they do by themselves.
+    /// The arrivals of requests or sessions, in an open loop.
     fn arrivals(&self) -> Option<&Arrivals>;
-    /// Requests after which the run ends.
+    /// The number of requests after which the run ends.
     fn requests_max(&self) -> Option<u64>;
-    /// Sockets open at once, at most.
+    /// Maximum number of open sockets.
     fn sockets_max(&self) -> u64;
-    /// How connections are made.
+    /// The parameters for opening connections.
     fn dial(&self) -> Dial;
-    /// The pages of users that are watched while they are waited for.
+    /// The waits of the users for pages, if the run tracks these waits.
     fn waits(&self) -> Waits {
         Waits::default()
     }
-    /// What is spoken over them.
+    /// The protocol of the connections.
     fn protocol(&self) -> Protocol {
         Protocol::Http1
     }
 }
 
-/// Intervals of a run: at most so many, none shorter and none longer than these. A page is some hundred points wide, and
-/// a live line that moves twice a second is alive.
+/// Maximum number of intervals of a run, and the bounds of an interval's length. A report's page is
+/// some hundred points wide, and a progress line that moves twice a second looks alive.
 const INTERVALS: u32 = 200;
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
 /// Receive buffers of a core.
 const RECV_BUFFERS: u16 = 512;
 
-/// Finds what would keep a run from beginning.
+/// Finds faults that would keep a run from beginning.
 pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Result<(), LoadError> {
     crate::limits::check(supply.sockets_max(), sets)?;
     match sets.first() {
@@ -74,7 +76,7 @@ pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Res
     }
 }
 
-/// A run that has begun.
+/// A running run.
 pub(crate) struct Engine<'a> {
     ground: &'a Ground,
     runtime: Runtime,
@@ -94,7 +96,8 @@ impl<'a> Engine<'a> {
             recv_buffer_bytes: RECV_BUFFER_BYTES,
             ..DriverOptions::default()
         };
-        // Users stay with their connections' cores, so there is nothing for a policy to move, nor to learn.
+        // Users stay on the cores of their connections, so a policy has nothing to move and nothing
+        // to learn.
         let mut builder = Runtime::builder().io(io).policy(Policy::None).observe(Observe::Off);
         if !ground.cpus.is_empty() {
             builder = builder.cpus(ground.cpus.iter().copied());
@@ -104,7 +107,8 @@ impl<'a> Engine<'a> {
         let cores = handle.cores().len();
         let schedules: Vec<Schedule> = supply.arrivals().map_or_else(Vec::new, |arrivals| {
             let Share { index, of, .. } = ground.share;
-            // Every `of`-th arrival is this injector's; its cores take those in turn.
+            // This injector has every `of`-th arrival. The injector's cores take these arrivals in
+            // turn.
             let schedule = |core| arrivals.schedule(index + of * core, of * cores, ground.seed);
             (0..cores).map(schedule).collect()
         });
@@ -123,7 +127,7 @@ impl<'a> Engine<'a> {
         Ok(Self { ground, runtime, field, cpu_ns, users, is_open })
     }
 
-    /// Waits for the end of the run, or of its watching.
+    /// Waits until the run or the watcher ends the run.
     pub(crate) fn finish(self, watch: &mut dyn Watch) -> Outcome {
         let phases = self.ground.phases;
         wait_until(self.field.epoch, &self.field);
@@ -178,7 +182,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Waits until `at`, or until the run is over.
+/// Waits until `at`, or until the end of the run.
 fn wait_until(at: Instant, field: &Field) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
         && !field.is_over()
@@ -187,14 +191,14 @@ fn wait_until(at: Instant, field: &Field) {
     }
 }
 
-/// What a run has come to so far.
+/// The results of a run so far.
 struct Course<'a> {
     field: &'a Field,
     began: Instant,
     planned: Option<Duration>,
     interval: Duration,
     total: Tally,
-    /// What was counted in the last interval; kept for its memory.
+    /// The counts of the last interval; kept to reuse the memory.
     last: Tally,
     window: Duration,
     intervals: Vec<Interval>,
@@ -223,17 +227,18 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Collects until the phase is over, the run is, or the watcher has seen enough.
+    /// Collects until the end of the phase or the run, or until the watcher ends the run.
     fn pass(&mut self, phase: Phase, lasts: Duration, watch: &mut dyn Watch) -> ControlFlow<()> {
         let phase_began = Instant::now();
         let phase_ends = phase_began + lasts;
         let mut begins = phase_began;
         loop {
-            // What would be left of the phase behind this interval must be one, too: a rate over a moment means nothing.
+            // If the rest of the phase is shorter than half an interval, this interval includes the
+            // rest, because a rate over a short moment is meaningless.
             let next = begins + self.interval;
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
-            // Before what they have counted is collected: the last of them may count and go meanwhile.
+            // Checked before the collection, because the last users may count and end meanwhile.
             let over = self.field.is_over();
             self.field.ledger.collect(&mut self.last);
             let now = Instant::now();
@@ -267,7 +272,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The last interval is a part of the run from now on.
+    /// Adds the last interval to the run.
     fn add(&mut self, phase: Phase, begins: Instant, now: Instant) {
         let tally = &self.last;
         self.intervals.push(Interval {

@@ -1,4 +1,4 @@
-//! What all users of a run share.
+//! The shared state of all users of a run.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -16,34 +16,35 @@ use crate::plan::{Ground, UNTIL_DONE};
 use crate::sets::Sets;
 use crate::stream::Dial;
 
-/// Shared by the users of a run.
+/// The shared state of the users of a run.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) ledger: Ledger,
     pub(crate) sets: Sets,
     pub(crate) timeout: Duration,
     pub(crate) seed: u64,
-    /// The number of the first user among those of all injectors.
+    /// The number of the first user among the users of all injectors.
     pub(crate) first_user: usize,
     pub(crate) dial: Dial,
     pub(crate) waits: Waits,
     pub(crate) parting: Parting,
-    /// What times of the run are counted from.
+    /// The start of the run's times.
     pub(crate) epoch: Instant,
     /// The arrivals of each core, if the loop is open.
     pub(crate) schedules: Box<[CachePadded<Mutex<Schedule>>]>,
-    /// Requests that may still be begun, if they are counted.
+    /// Requests that may still begin, if the run has a maximum number of requests.
     tickets: Option<AtomicU64>,
-    /// Requests that have not ended, begun or not, if they are counted.
+    /// Requests that have not ended, begun or not, if the run has a maximum number of requests.
     left: Option<AtomicU64>,
     stopping: AtomicBool,
-    /// When the run ends, from the epoch: nothing arrives from then on. Nothing where it ends when everything is done.
+    /// The end of the run, from the epoch. No request arrives later. `None`: the run ends when
+    /// everything is done.
     horizon: Option<Duration>,
     users: AtomicUsize,
-    /// Users that have begun, and those that have ended.
+    /// Users that have begun, and users that have ended.
     begun: AtomicUsize,
     ended: AtomicUsize,
-    /// Who waits for the last user.
+    /// The thread that waits for the last user.
     main: Thread,
 }
 
@@ -78,7 +79,7 @@ impl Field {
         }
     }
 
-    /// Whether users go on.
+    /// Whether users continue.
     pub(crate) fn goes_on(&self) -> bool {
         !self.stopping.load(Ordering::Relaxed)
     }
@@ -87,7 +88,8 @@ impl Field {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Takes up to `count` of the requests that may still be begun; gives how many there were, nothing if none.
+    /// Takes up to `count` of the requests that may still begin. Returns the number taken; `None`
+    /// if there are none.
     pub(crate) fn tickets(&self, count: u64) -> Option<u64> {
         let Some(tickets) = &self.tickets else { return Some(count) };
         let take = |left: u64| Some(left - left.min(count));
@@ -95,8 +97,8 @@ impl Field {
         Some(before.unwrap_or_else(|left| left).min(count)).filter(|&taken| taken > 0)
     }
 
-    /// So many requests have ended, and are counted. With the last that may be begun, the run is over, whoever waits for a moment
-    /// to begin another.
+    /// Records that `count` requests have ended and are counted. After the last request the run is
+    /// over, even if users still wait to begin another request.
     pub(crate) fn have_ended(&self, count: u64) {
         if let Some(left) = &self.left
             && left.fetch_sub(count, Ordering::AcqRel) == count
@@ -105,18 +107,19 @@ impl Field {
         }
     }
 
-    /// Whether nothing is to come: all users are gone, or all requests that may be begun have ended.
+    /// Whether the run is over: all users have ended, or all requests have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.users() == 0 || self.is_done()
     }
 
-    /// Whether requests are counted, and all of them have ended.
+    /// Whether the run has a maximum number of requests, and all have ended.
     pub(crate) fn is_done(&self) -> bool {
         self.left.as_ref().is_some_and(|left| left.load(Ordering::Acquire) == 0)
     }
 
-    /// The next arrival on the calling core: its number among all, and when it is. One at or behind the end of the run is put off until after
-    /// it, so that whoever waits for it neither begins it nor ends the run.
+    /// The next arrival on the calling core: its number among all arrivals, and its time. An
+    /// arrival at or after the end of the run moves to a time after the run, so that a waiting user
+    /// neither begins the request nor ends the run.
     pub(crate) fn arrival(&self) -> Option<(usize, Instant)> {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
         let (index, at) = self.schedules[core].lock().expect("drawing does not panic").draw()?;
@@ -127,18 +130,18 @@ impl Field {
         Some((index, self.epoch.checked_add(at)?))
     }
 
-    /// Arrivals before `now`, and before the end of the run, that nobody was free to begin.
+    /// Arrivals before `now` and before the end of the run for which no user was free.
     pub(crate) fn missed(&self, now: Instant) -> u64 {
         let until = now.saturating_duration_since(self.epoch).min(self.horizon.unwrap_or(Duration::MAX));
         let undrawn = |schedule: &CachePadded<Mutex<Schedule>>| {
             schedule.lock().expect("drawing does not panic").undrawn(until)
         };
-        // Where requests are counted, those after the last of them are not meant.
+        // With a maximum number of requests, later arrivals do not count.
         let left = self.tickets.as_ref().map_or(u64::MAX, |tickets| tickets.load(Ordering::Relaxed));
         self.schedules.iter().map(undrawn).sum::<u64>().min(left)
     }
 
-    /// Where the next connection of `user` goes.
+    /// The address of the next connection of `user`.
     pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
         self.sets.choose(user)
     }
@@ -147,12 +150,12 @@ impl Field {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A user whose moment has come begins.
+    /// Records that a user begins.
     pub(crate) fn user_is_there(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Users that have begun and not ended.
+    /// Number of users that have begun and not ended.
     pub(crate) fn users_there(&self) -> usize {
         let ended = self.ended.load(Ordering::Relaxed);
         self.begun.load(Ordering::Relaxed).saturating_sub(ended)
@@ -170,8 +173,8 @@ impl Field {
     }
 }
 
-/// Sleeps until `at`, and gives how late it became. Coming early, by as much as a turn of the core has lasted, does not
-/// count as being there.
+/// Sleeps until `at`, and returns the lateness. A timer may fire early by the length of a core's
+/// turn; then this function sleeps again.
 pub(crate) async fn until(at: Instant) -> Duration {
     loop {
         let now = Instant::now();

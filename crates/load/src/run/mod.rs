@@ -1,7 +1,7 @@
-//! A run: cores, users, phases, collecting.
+//! A run: cores, users, phases, collection.
 //!
-//! `field` is what all users share, `engine` starts them and keeps the time, `pulse` watches the cores, `waits`
-//! knows who waits for a page, `outcome` is what comes of it.
+//! `field` is the shared state of all users. `engine` starts the users and keeps the time. `pulse`
+//! measures the cores. `waits` tracks the users that wait for a page. `outcome` is the result.
 
 mod engine;
 mod field;

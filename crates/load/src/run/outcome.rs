@@ -1,4 +1,5 @@
-//! What comes of a run, as data: the window's counts, the course of the run, what the injector itself used.
+//! The outcome of a run, as data: the counts of the window, the course of the run, and the
+//! injector's resources.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{Tally, Times, supports};
 
-/// The parts of a run.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -14,14 +15,14 @@ pub enum Phase {
     RampUp,
     /// All users run.
     WarmUp,
-    /// What counts.
+    /// The counted phase.
     Window,
-    /// Users go on.
+    /// Users continue.
     RampDown,
 }
 
 impl Phase {
-    /// The name in results that programs read.
+    /// The name in machine-readable results.
     pub fn name(self) -> &'static str {
         match self {
             Self::RampUp => "ramp_up",
@@ -37,19 +38,20 @@ impl Phase {
 pub struct Interval {
     /// From the start of the run to the beginning of the interval.
     pub begins: Duration,
-    /// How long it lasted.
+    /// Length of the interval.
     pub lasts: Duration,
-    /// The part of the run it belongs to.
+    /// The phase of the interval.
     pub phase: Phase,
     /// Good answers.
     pub good: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Users there at its end: those that had begun, and had not ended.
+    /// Users at the end of the interval: users that had begun and had not ended.
     pub users: usize,
-    /// Response times of good answers: median, 90, 99, 99.9 %, as far as ten answers lie beyond, and the longest.
+    /// Response times of good answers: median, 90, 99, 99.9 %, each if ten answers lie above, and
+    /// the longest.
     pub percentiles: [Option<Duration>; 5],
 }
 
@@ -70,61 +72,63 @@ impl Interval {
     }
 }
 
-/// How a run stands, for whoever watches it.
+/// The progress of a run, for the watcher.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Time since the start.
     pub elapsed: Duration,
-    /// Time the whole run takes, if nothing ends it before; nothing where it ends when everything is done.
+    /// Planned length of the whole run; `None` if the run ends when everything is done.
     pub planned: Option<Duration>,
     /// The last interval.
     pub interval: &'a Interval,
-    /// What was counted in it.
+    /// The counts of the last interval.
     pub counted: &'a Tally,
-    /// Everything counted in the window so far.
+    /// The counts of the window so far.
     pub total: &'a Tally,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was counted in the window.
+    /// The counts of the window.
     pub total: Tally,
-    /// How long the window was.
+    /// The actual length of the window.
     pub window: Duration,
-    /// How long it was to be.
+    /// The planned length of the window.
     pub planned: Duration,
     /// The course of the run, all phases.
     pub intervals: Vec<Interval>,
-    /// Cpu time that this process used in the window.
+    /// Cpu time of this process in the window.
     pub cpu: Duration,
-    /// The share, 0 to 1, that each core's thread was busy in the window.
+    /// The busy share, 0 to 1, of each core's thread in the window.
     pub cores_busy: Vec<f64>,
-    /// The share, 0 to 1, of this machine's cpu time that the hypervisor gave to others in the window.
+    /// The share, 0 to 1, of this machine's cpu time that the hypervisor gave to other machines in
+    /// the window.
     pub stolen: f64,
-    /// The share, 0 to 1, of TCP segments of this machine that had to be sent again in the window.
+    /// The share, 0 to 1, of this machine's TCP segments that were retransmitted in the window.
     pub resent: f64,
-    /// The network card that was nearest to its speed in the window, and how near, 0 to 1.
+    /// The network card with the highest share of its speed in the window, and that share, 0 to 1.
     pub card: Option<(String, f64)>,
-    /// Users, or connections of a simple run.
+    /// Number of users, or of connections of a simple run.
     pub users: usize,
-    /// Requests whose time had come and that had not ended when the window did.
+    /// Requests that were due and had not ended at the end of the window.
     pub unfinished: u64,
-    /// How long the oldest of these had waited, from its intended start.
+    /// The wait of the oldest unfinished request, from the intended start.
     pub oldest: Option<Duration>,
-    /// Arrivals of an open loop whose time had come when the window ended, and that nobody was free to begin.
+    /// Arrivals of an open loop that were due at the end of the window, and for which no user was
+    /// free.
     pub missed: u64,
-    /// Whether times count from intended starts that do not wait for answers.
+    /// Whether times count from intended starts that do not depend on answers.
     pub is_open: bool,
-    /// Whether the run was to end after so many requests, and all of these have ended.
+    /// Whether the run had a maximum number of requests, and all have ended.
     pub is_counted: bool,
-    /// Whether somebody ended the run early.
+    /// Whether the user ended the run early.
     pub interrupted: bool,
-    /// Agents that took part, if the load was theirs.
+    /// The agents that made the load, if any.
     pub agents: Vec<String>,
-    /// Agents that were lost on the way, each with what happened; what they had counted until then is in the counts.
+    /// Lost agents, each with the reason. Their counts until the loss are included.
     pub lost: Vec<String>,
-    /// How the drivers describe themselves.
+    /// The drivers' description.
     pub io: String,
 }
 
@@ -134,7 +138,7 @@ impl Outcome {
         self.total.rate(self.window)
     }
 
-    /// Good answers per second of cpu time that the injector used.
+    /// Good answers per second of the injector's cpu time.
     pub fn rate_per_cpu_second(&self) -> f64 {
         self.total.rate(self.cpu)
     }

@@ -1,8 +1,9 @@
-//! Connections that have carried their last request: the server may close first, for a moment, so that the port that stays
-//! behind (TIME_WAIT) is the server's. The user goes on meanwhile.
+//! Connections after the last request. For a short time the server may close first, so that the
+//! port in TIME_WAIT is the server's. The user continues meanwhile.
 //!
-//! A client that sent `Connection: close`, or received it, closes after the answer (RFC 9112 section 9.6), so the moment has a bound, and
-//! a run that has waited in vain once waits no more. Tested with planted servers in `tests/planted/simple.rs`.
+//! A client that sent or received `Connection: close` closes after the answer (RFC 9112 section
+//! 9.6). Therefore the wait has a bound, and after one wait in vain the run waits no more. Tested
+//! with planted servers in `tests/planted/simple.rs`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +13,20 @@ use crossbeam_utils::CachePadded;
 
 use crate::link::Link;
 
-/// Longest time that a server has to close first. Some hundred times what a server in the same building takes.
+/// Longest wait for the server's close. About a hundred times the time of a server in the same
+/// building.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Connections of a core that are waited for at once; others are closed. A core that makes 20,000 connections a second has so
-/// many in 50 ms.
+/// Maximum number of waiting connections of a core; further connections are closed at once. A core
+/// that opens 20,000 connections a second has this number in 50 ms.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// The connections of one core that wait for the server's close, each with the start of its wait.
 type Waiting = Mutex<Vec<(Instant, Link)>>;
 
-/// The connections that each core is parting with.
+/// The waiting connections of each core.
 pub(crate) struct Parting {
     cores: Box<[CachePadded<Waiting>]>,
-    /// Whether servers are waited for.
+    /// Whether connections wait for the server's close.
     is_patient: AtomicBool,
 }
 
@@ -36,7 +38,7 @@ impl Parting {
         }
     }
 
-    /// Takes over a connection of the calling core that carries no more requests.
+    /// Takes a connection of the calling core that carries no more requests.
     pub(crate) fn leave(&self, mut link: Link) {
         if !self.is_patient.load(Ordering::Relaxed) || link.is_closed_by_peer() {
             return;
@@ -48,8 +50,8 @@ impl Parting {
         }
     }
 
-    /// Closes the connections of `core`, the calling one, that the server has closed, and those that it had to; gives the
-    /// number of the latter.
+    /// Closes the connections of `core`, the calling core, that the server has closed, and the
+    /// connections whose wait is over. Returns the number of connections that waited in vain.
     pub(super) fn sweep(&self, core: usize) -> u64 {
         let mut in_vain = 0;
         self.cores[core].lock().expect("parting does not panic").retain_mut(|(since, link)| {

@@ -1,6 +1,8 @@
-//! The pulse of a core: a timer that is set again and again, how late it comes, and the cpu time of the thread.
+//! The pulse of a core: a periodic timer, the lateness of the timer, and the cpu time of the
+//! thread.
 //!
-//! What is late here is late for every user of the core: the measured times contain it. Tested through `tests/`.
+//! A delay of this timer is a delay for every user of the core, so the measured times contain the
+//! delay. Tested through `tests/`.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -11,7 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::field::{Field, until};
 
-/// Between two beats. A guess: a hundred a second show what a percentile needs and cost nothing.
+/// Time between two beats. A guess: a hundred beats a second suffice for a percentile at almost no
+/// cost.
 const BEAT: Duration = Duration::from_millis(10);
 
 /// Nanoseconds of cpu time that the thread of each core has used.

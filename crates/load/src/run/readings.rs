@@ -1,8 +1,8 @@
-//! Clocks and counters of this process and this machine, read at the ends of the window.
+//! Clocks and counters of this process and this machine, read at both ends of the window.
 //!
-//! They tell what the injector itself used, and whether something beside the server set the pace: the hypervisor, a
-//! network card at its speed, a network that loses. Reading is best effort: what cannot be read is not a limit.
-//! Tested here.
+//! The readings show the injector's resources, and whether the server was not the limit: the
+//! hypervisor took time, a network card was at its speed, or the network lost segments. An
+//! unreadable counter is no error and counts as no limit. Tested here.
 
 use std::fs;
 use std::path::Path;
@@ -18,10 +18,10 @@ pub(super) struct Readings {
     at: Instant,
     pub(super) process: Duration,
     cores_ns: Vec<u64>,
-    /// Ticks stolen by the hypervisor, and all ticks, of the machine.
+    /// Ticks of the machine that the hypervisor stole, and all ticks.
     stolen: (u64, u64),
     cards: Vec<Card>,
-    /// TCP segments sent again, and all sent, by this network namespace.
+    /// Retransmitted TCP segments, and all sent segments, of this network namespace.
     resent: (u64, u64),
 }
 
@@ -47,24 +47,24 @@ impl Readings {
         }
     }
 
-    /// The share, 0 to 1, that each core was busy since an `earlier` reading.
+    /// The busy share, 0 to 1, of each core since an `earlier` reading.
     pub(super) fn busy_since(&self, earlier: &Self) -> Vec<f64> {
         let passed = (self.at - earlier.at).as_nanos().max(1) as f64;
         let used = |(now, before): (&u64, &u64)| (now.saturating_sub(*before) as f64 / passed).min(1.0);
         self.cores_ns.iter().zip(&earlier.cores_ns).map(used).collect()
     }
 
-    /// The share, 0 to 1, of the machine's time that the hypervisor gave to others.
+    /// The share, 0 to 1, of the machine's time that the hypervisor gave to other machines.
     pub(super) fn stolen_since(&self, earlier: &Self) -> f64 {
         share((self.stolen.0, earlier.stolen.0), (self.stolen.1, earlier.stolen.1))
     }
 
-    /// The share, 0 to 1, of TCP segments that were sent again.
+    /// The share, 0 to 1, of retransmitted TCP segments.
     pub(super) fn resent_since(&self, earlier: &Self) -> f64 {
         share((self.resent.0, earlier.resent.0), (self.resent.1, earlier.resent.1))
     }
 
-    /// The card that was nearest to its speed, and how near (0 to 1).
+    /// The card with the highest share of its speed, and that share (0 to 1).
     pub(super) fn card_since(&self, earlier: &Self) -> Option<(String, f64)> {
         let seconds = (self.at - earlier.at).as_secs_f64().max(1e-9);
         let used = self.cards.iter().filter_map(|card| {
@@ -82,16 +82,17 @@ fn share(part: (u64, u64), whole: (u64, u64)) -> f64 {
     if whole == 0 { 0.0 } else { part.0.saturating_sub(part.1) as f64 / whole as f64 }
 }
 
-/// Ticks of steal and of everything in the first line of `/proc/stat` (proc(5)).
+/// Stolen ticks and all ticks, from the first line of `/proc/stat` (proc(5)).
 fn stolen_ticks(stat: &str) -> (u64, u64) {
     let line = stat.lines().next().unwrap_or_default();
-    // Guest time, behind steal, is part of user time already.
+    // Guest time, the column after steal, is already a part of user time.
     let ticks: Vec<u64> =
         line.split_whitespace().skip(1).take(8).map(|tick| tick.parse().unwrap_or(0)).collect();
     (ticks.get(7).copied().unwrap_or(0), ticks.iter().sum())
 }
 
-/// Segments sent again and all sent, from the two lines of TCP in `/proc/net/snmp`: names, then values.
+/// Retransmitted and all sent segments, from the two lines of TCP in `/proc/net/snmp`: names, then
+/// values.
 fn resent_segments(snmp: &str) -> (u64, u64) {
     let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return (0, 0) };
@@ -102,14 +103,14 @@ fn resent_segments(snmp: &str) -> (u64, u64) {
     (value("RetransSegs").unwrap_or(0), value("OutSegs").unwrap_or(0))
 }
 
-/// The cards below `folder` whose speed is known; loopback and virtual ones have none.
+/// The cards below `folder` with a known speed. Loopback and virtual cards have no speed.
 fn cards(folder: &Path) -> Vec<Card> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let card = |entry: fs::DirEntry| {
         let number = |file: &str| -> Option<u64> {
             fs::read_to_string(entry.path().join(file)).ok()?.trim().parse().ok()
         };
-        // A card without link says -1, which is no u64.
+        // A card without a link reads -1, which is not a u64.
         let megabits = number("speed").filter(|&speed| speed > 0)?;
         Some(Card {
             name: entry.file_name().to_string_lossy().into_owned(),

@@ -1,25 +1,26 @@
-//! Which users wait for an answer, and since when.
+//! The users that wait for an answer, and the start of each wait.
 //!
-//! An answer that does not come is in no histogram: where users wait for each other, a server that lets some of them wait for ever
-//! would look better than one that is slow for all. So at the end of the window the oldest wait is told (`verdict`), and pages
-//! that are under way for longer than a good or a tolerable one may take are counted as neither (`quality`). Tested here, and with
-//! planted servers in `tests/planted`.
+//! A missing answer is in no histogram. If users wait for each other, a server that never answers
+//! some users would look better than a server that is slow for all. Therefore a run reports the
+//! oldest wait at the end of the window (`verdict`). Pages that are under way for longer than the
+//! limit of good or tolerable pages count as not good or not tolerable (`quality`). Tested here,
+//! and with planted servers in `tests/planted`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is under way, one request or page for each user at most.
+/// The waits: at most one request or page for each user.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// Nanoseconds from the epoch of the run to the intended start, and one more; 0 where nothing is waited for. The highest
-    /// bit says that the time is not judged. Written by the user, read once by the collecting thread, to which being late by
-    /// a page does not matter.
+    /// Nanoseconds from the epoch of the run to the intended start, plus one; 0 without a wait. The
+    /// highest bit marks a time that is not judged. The user writes the entry. The collecting
+    /// thread reads the entry once; a value that is late by a page does no harm.
     since: Box<[AtomicU64]>,
-    /// What a good, and what a tolerable page may take.
+    /// The limits of a good page and of a tolerable page.
     longest: [Duration; 2],
 }
 
-/// Set for what is not judged by its time.
+/// Marks a wait that is not judged by its time.
 const UNJUDGED: u64 = 1 << 63;
 
 impl Waits {
@@ -27,7 +28,7 @@ impl Waits {
         Self { since: (0..users).map(|_| AtomicU64::new(0)).collect(), longest }
     }
 
-    /// `user` waits for an answer that was to be asked for so long after the epoch.
+    /// `user` waits for an answer whose request was due at `since` after the epoch.
     pub(crate) fn begin(&self, user: usize, since: Duration) {
         self.since[user].store(nanoseconds(since) + 1, Ordering::Relaxed);
     }
@@ -37,12 +38,13 @@ impl Waits {
         self.since[user].store((nanoseconds(since) + 1) | UNJUDGED, Ordering::Relaxed);
     }
 
-    /// `user` waits no longer.
+    /// `user` no longer waits.
     pub(crate) fn end(&self, user: usize) {
         self.since[user].store(0, Ordering::Relaxed);
     }
 
-    /// How many have waited for longer than for a good page, and than for a tolerable one.
+    /// Number of users that have waited longer than the limit of a good page, and of a tolerable
+    /// page.
     pub(crate) fn overdue(&self, now: Duration) -> [u64; 2] {
         let now = nanoseconds(now) + 1;
         self.longest.map(|longest| {
@@ -54,7 +56,7 @@ impl Waits {
         })
     }
 
-    /// How long the user that waits longest has waited.
+    /// The longest wait of a user.
     pub(crate) fn oldest(&self, now: Duration) -> Option<Duration> {
         let since = self.since.iter().map(|since| since.load(Ordering::Relaxed) & !UNJUDGED);
         let first = since.filter(|&since| since > 0).min()?;
@@ -62,7 +64,7 @@ impl Waits {
     }
 }
 
-/// Those of a run, which lasts a day at most.
+/// The nanoseconds of a time in a run, which lasts a day at most.
 fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
