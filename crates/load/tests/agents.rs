@@ -1,6 +1,7 @@
-//! Agents and their coordinator in one process: parts add up exactly, who is lost is said, who is none is refused.
+//! Agents and their coordinator in one process: parts add up exactly, a lost agent is reported, and
+//! a peer that is not an agent is refused.
 //!
-//! Agents as processes, in network namespaces of their own: `crates/cli/tests/agents.rs`.
+//! Agents as processes, in separate network namespaces: `crates/cli/tests/agents.rs`.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -16,10 +17,10 @@ use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::report::{Record, Subject};
 use vermeil_load::{Injector, Job, LoadError, Loop, Phases, Progress, SimplePlan, Unwatched};
 
-/// Longest a run that ends by itself may take, and longest wait for an agent.
+/// Longest time of a run that ends without a stop, and longest wait for an agent.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that answers every request, and remembers who asked.
+/// A server that answers every request, and records the clients' addresses.
 fn server() -> (SocketAddr, Arc<Mutex<HashSet<SocketAddr>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = listener.local_addr().expect("bound");
@@ -58,7 +59,7 @@ fn agent() -> (String, JoinHandle<()>) {
     (name, thread::spawn(move || serve(&listener, &options, |_| {}).expect("it listens")))
 }
 
-/// An agent that says `lines`, one for each that it hears, and then closes.
+/// A fake agent that sends a line of `lines` after each received line, and then closes.
 fn pretender(lines: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let name = listener.local_addr().expect("bound").to_string();
@@ -105,7 +106,7 @@ fn parts_add_up() {
     assert_eq!((sum, record.content_bytes), (601, 1202));
     assert_eq!(seen.lock().unwrap().len(), 5, "a connection for each user");
     assert!(!record.doubts.iter().any(|doubt| doubt.contains("agent")), "{:?}", record.doubts);
-    // The same agents do the next job, too; one user is one agent's.
+    // The same agents also run the next job. One user belongs to one agent.
     let mut next = plan(server);
     (next.connections, next.requests_max) = (1, Some(10));
     let job = Job::Simple(Box::new(next));
@@ -133,7 +134,7 @@ fn arrivals_are_divided() {
 fn an_agent_that_is_lost_is_said_and_the_rest_is_kept() {
     let (server, _) = server();
     let (name, agent) = agent();
-    // Hello, a job, five pings; it takes the order to start and goes.
+    // Hello, a job, five pings. The fake agent takes the start order and closes the connection.
     let lost = pretender(&[
         r#"{"hello":{"version":4,"cores":1}}"#,
         r#""ready""#,

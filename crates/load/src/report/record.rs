@@ -229,7 +229,7 @@ pub struct QualityResult {
 /// The result of a threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The threshold as it was written.
+    /// The threshold as written.
     pub asked: String,
     /// Whether the run has passed the threshold, and so has failed.
     pub is_passed: bool,

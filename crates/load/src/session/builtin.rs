@@ -1,8 +1,9 @@
-//! The workloads that are shipped.
+//! The shipped workloads.
 //!
-//! `support` follows the published parameters of SPECweb2005 Support: transitions, think times, mixes, file classes; results
-//! with it may not be called SPECweb. `specweb96` and `webstone` draw single files of those classes. `single` asks for one
-//! path over and over, a connection each time, as sclient did (Banga and Druschel, USITS 1997). Tested here against the
+//! `support` follows the published parameters of SPECweb2005 Support: transitions, think times,
+//! mixes, file classes. Results with this workload may not be called SPECweb. `specweb96` and
+//! `webstone` draw single files of those classes. `single` requests one path over and over, with a
+//! connection each time, as sclient (Banga and Druschel, USITS 1997). Tested here against the
 //! published shares.
 
 use std::time::Duration;
@@ -11,20 +12,20 @@ use super::model::{Check, Embedded, Judge, KeepAlive, Model, Page, Source};
 use crate::files::{FileSet, Kind, Manifest, Pages, pages};
 use crate::pace::Think;
 
-/// Which workload.
+/// A shipped workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builtin {
     /// A support site: pages, then a paced download.
     Support,
-    /// Files of SPECweb96's sizes, five requests on a connection (as SPECweb99 has it).
+    /// Files of SPECweb96's sizes, five requests on a connection (as in SPECweb99).
     Specweb96,
-    /// Files of WebStone's sizes, a connection each.
+    /// Files of WebStone's sizes, a connection for each.
     Webstone,
-    /// One path, a connection each.
+    /// One path, a connection for each request.
     Single,
 }
 
-/// Transitions between the pages of the support site and the download, which comes last.
+/// Transitions between the pages of the support site and the download, which is the last.
 const NEXT: [&[(usize, f64)]; 7] = [
     &[(1, 0.25), (2, 0.75)],
     &[(3, 0.50), (1, 0.50)],
@@ -35,7 +36,7 @@ const NEXT: [&[(usize, f64)]; 7] = [
     &[],
 ];
 
-/// What is random in the paths of the support site's pages.
+/// The random parts of the paths of the support site's pages.
 const QUERIES: [&str; 6] = [
     "",
     "?q=word{0..999}",
@@ -46,7 +47,7 @@ const QUERIES: [&str; 6] = [
 ];
 
 impl Builtin {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 4] = [Self::Support, Self::Specweb96, Self::Webstone, Self::Single];
 
     /// The name on the command line.
@@ -59,12 +60,12 @@ impl Builtin {
         }
     }
 
-    /// The one of this name.
+    /// The workload of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|builtin| builtin.name() == name)
     }
 
-    /// The file set it needs on the server.
+    /// The file set that the workload needs on the server.
     pub fn files(self) -> Option<Kind> {
         match self {
             Self::Support => Some(Kind::Support),
@@ -74,10 +75,10 @@ impl Builtin {
         }
     }
 
-    /// The model, for the file set that `manifest` describes; `path` is what `single` asks for.
+    /// The model, for the file set that `manifest` describes. `path` is the path of `single`.
     ///
     /// # Errors
-    /// The file set is not there, or another.
+    /// The server has no file set, or another file set.
     pub fn model(self, manifest: Option<&Manifest>, path: &str) -> Result<Model, String> {
         let set = |kind: Kind| match manifest {
             Some(manifest) if manifest.files == kind => Ok(FileSet::new(kind, manifest.directories)),
@@ -107,7 +108,7 @@ impl Builtin {
     }
 }
 
-/// A model of single requests without thinking.
+/// A model of single requests without think time.
 fn alone(builtin: Builtin, source: Source, keep_alive: KeepAlive) -> Model {
     Model {
         name: builtin.name().to_owned(),

@@ -1,12 +1,14 @@
-//! Visits of each page in a session: the chain, solved.
+//! The mean number of visits of each page in a session, as the solution of a Markov chain.
 //!
-//! Visits v satisfy v = e + Pᵀ v, where e is one visit of the first page and P holds the probabilities of going from page
-//! to page. Solved by repetition, which follows the session page by page and needs no pivoting. Tested here.
+//! The visits v satisfy v = e + Pᵀ v, where e is one visit of the first page and P has the
+//! probabilities of the transitions. Solved by iteration, which follows the session page by page
+//! and needs no pivoting. Tested here.
 
-/// Repetitions after which a chain that goes on is taken for endless.
+/// Number of iterations after which the chain counts as endless.
 const STEPS_MAX: usize = 10_000;
 
-/// Visits of each page, for a session that begins with the first. For one that does not end, more than a million.
+/// Visits of each page, for a session that begins with the first page. More than a million for an
+/// endless session.
 pub(super) fn visits(next: &[&[(usize, f64)]]) -> Vec<f64> {
     let mut visits = vec![0.0; next.len()];
     let mut here = vec![0.0; next.len()];
@@ -28,7 +30,7 @@ pub(super) fn visits(next: &[&[(usize, f64)]]) -> Vec<f64> {
             return visits;
         }
     }
-    // Whoever is still there after so many pages never leaves.
+    // The share that is left after this number of pages never ends.
     visits.iter().map(|visits| visits + here.iter().sum::<f64>() * 1e12).collect()
 }
 

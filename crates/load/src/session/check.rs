@@ -1,15 +1,15 @@
-//! Looking at what comes: is it the page, is it the file, every byte of it?
+//! Checks of answers: the page's end mark, or every byte of a file.
 //!
-//! Also takes note of validators, for conditional requests. Tested here and in `tests/`.
+//! Also keeps validators for conditional requests. Tested here and in `tests/`.
 
 use crate::fault::Fault;
 use crate::files::Content;
 use crate::wire::{Answer, Head, Sink};
 
-/// Most bytes of a page's end that are looked at.
+/// Maximum length of a checked page end, in bytes.
 pub(super) const TAIL: usize = 64;
 
-/// What an answer has to be.
+/// The expected answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expect<'a> {
     /// A good status.
@@ -20,10 +20,10 @@ pub(super) enum Expect<'a> {
     File(&'a str, u64),
 }
 
-/// One answer being looked at.
+/// The check of one answer.
 pub(super) struct Looker<'a> {
     expect: Expect<'a>,
-    /// What a conditional request needs, once it was seen, if it is wanted.
+    /// The fields of a conditional request, if they are wanted and known.
     validators: Option<Vec<u8>>,
     status: u16,
     content: Option<Content>,
@@ -40,18 +40,18 @@ impl<'a> Looker<'a> {
         Self { expect, validators: None, status: 0, content, tail: [0; TAIL], tail_bytes: 0 }
     }
 
-    /// Also takes note of validators.
+    /// Also keeps validators.
     pub(super) fn wanting_validators(mut self) -> Self {
         self.validators = Some(Vec::new());
         self
     }
 
-    /// The fields that make a request conditional, if a whole answer had validators.
+    /// The fields that make a request conditional, if the answer had validators.
     pub(super) fn validators(&self) -> Option<&[u8]> {
         self.validators.as_deref().filter(|fields| !fields.is_empty())
     }
 
-    /// Whether the answer is what it has to be.
+    /// Whether the answer is as expected.
     pub(super) fn verdict(&self, answer: Answer) -> Result<(), Fault> {
         match (answer.status, self.expect) {
             (304, _) => Ok(()),

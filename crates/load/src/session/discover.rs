@@ -1,4 +1,5 @@
-//! What file set a server has: its manifest is asked for before a run, once, without the runtime.
+//! Finds the file set of a server: a single request for the manifest before a run, without the
+//! runtime.
 //!
 //! Tested here.
 
@@ -13,10 +14,11 @@ use crate::trust::{Tls, Trust};
 use crate::url::Url;
 use crate::wire::{Head, Malformed, Request, ResponseReader, Reuse, Seen, Sink};
 
-/// Asks the server of `url` at `addr` for the manifest of its file set; nothing if it has none.
+/// Requests the manifest of the file set from the server of `url` at `addr`; `None` if there is no
+/// manifest.
 ///
 /// # Errors
-/// The server cannot be asked, or answers with something that is no manifest.
+/// The server cannot be reached, or the answer is not a manifest.
 pub fn manifest(url: &Url, addr: SocketAddr, trust: &Trust) -> Result<Option<Manifest>, LoadError> {
     let place = format!("{}/{MANIFEST}", url.authority());
     let wrong = |why: String| LoadError::Plan(format!("{place}: {why}"));

@@ -1,7 +1,8 @@
-//! Users with sessions: pages and the ways between them, embedded objects, think times, paced downloads.
+//! Users with sessions: pages and transitions, embedded objects, think times, paced downloads.
 //!
-//! `model` is the table, `chain` solves it, `builtin` has those that are shipped, `toml` reads one's own; `user` lives one
-//! session after the other, `visit` fetches a page over the user's connections, `check` looks at what comes.
+//! `model` is the data, `chain` solves the chain, `builtin` has the shipped models, `toml` reads a
+//! model from a file. `user` runs one session after the other, `visit` fetches a page over the
+//! user's connections, `check` checks the answers.
 
 mod builtin;
 mod chain;

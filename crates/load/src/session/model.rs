@@ -1,6 +1,6 @@
-//! The table of a session: pages, the ways between them, and how users behave.
+//! The model of a session: pages, transitions, and the behavior of users.
 //!
-//! Data only, checked once. Tested in `builtin` and `toml`.
+//! Only data, checked once. Tested in `builtin` and `toml`.
 
 use std::time::Duration;
 
@@ -11,41 +11,42 @@ use super::template::Template;
 use crate::files::FileSet;
 use crate::pace::Think;
 
-/// What users do.
+/// The behavior of users.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Model {
-    /// What results call it.
+    /// The name in results.
     pub name: String,
     /// The pages; a session begins with the first.
     pub pages: Vec<Page>,
-    /// How long a user thinks after each page, and between sessions.
+    /// Think time after each page and between sessions.
     pub think: Think,
     /// Connections of one user.
     pub connections: usize,
-    /// How fast a connection's bytes are taken, in bytes per second; as fast as they come without.
+    /// Receive rate of a connection in bytes per second. `None`: as fast as the bytes arrive.
     pub receive_rate: Option<u64>,
-    /// How long connections are kept.
+    /// The lifetime of connections.
     pub keep_alive: KeepAlive,
-    /// How long a user waits for the next bytes of an answer, or for a connection.
+    /// Longest wait for the next bytes of an answer, or for a connection.
     pub timeout: Duration,
 }
 
-/// How long connections are kept.
+/// The lifetime of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeepAlive {
-    /// The share of requests that go over connections that are kept, 0 to 1.
+    /// The share of requests on kept connections, 0 to 1.
     pub share: f64,
-    /// Fewest and most requests on such a connection; evenly drawn. `u32::MAX` for no end.
+    /// Minimum and maximum number of requests on a kept connection; uniform between. `u32::MAX` for
+    /// no end.
     pub requests: (u32, u32),
 }
 
 impl KeepAlive {
-    /// Every connection is kept for ever.
+    /// Connections have no end.
     pub const ALWAYS: Self = Self { share: 1.0, requests: (u32::MAX, u32::MAX) };
-    /// Every request has a connection of its own.
+    /// A new connection for each request.
     pub const NEVER: Self = Self { share: 0.0, requests: (1, 1) };
 
-    /// The share of connections that are kept, so that the share of requests comes out.
+    /// The share of kept connections that gives this share of requests.
     pub(crate) fn share_of_connections(&self) -> f64 {
         let mean = (f64::from(self.requests.0) + f64::from(self.requests.1)) / 2.0;
         self.share / (self.share + mean * (1.0 - self.share))
@@ -55,93 +56,94 @@ impl KeepAlive {
 /// A page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page {
-    /// What results call it.
+    /// The name in results.
     pub name: String,
-    /// Where it comes from.
+    /// The source of the page.
     pub source: Source,
-    /// The next page by its place in the model, and its probability; what is left to one ends the session.
+    /// The next page, by its index in the model, and the probability. The rest of the probability
+    /// ends the session.
     pub next: Vec<(usize, f64)>,
-    /// What it shows besides itself.
+    /// The embedded objects of the page.
     pub embedded: Vec<Embedded>,
-    /// What it has to be.
+    /// The check of the content.
     pub check: Check,
-    /// What makes it good enough.
+    /// The criterion of quality.
     pub judge: Judge,
 }
 
-/// Where a page comes from.
+/// The source of a page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Source {
     /// A path.
     Path(Template),
-    /// A file of a set, drawn anew for each visit; its every byte is verified.
+    /// A file of a set, drawn for each visit. Every byte is verified.
     File(FileSet),
 }
 
-/// Something that a page shows.
+/// An embedded object of a page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Embedded {
-    /// Its path.
+    /// The path of the object.
     pub path: String,
-    /// The probability that the browser has it and asks only whether it has changed.
+    /// The probability of a conditional request, because the browser has the object in the cache.
     pub cached: f64,
-    /// Its size in bytes, if its content is that of a file set and verified.
+    /// The size in bytes, if the object belongs to a file set and is verified.
     pub bytes: Option<u64>,
 }
 
-/// What a page has to be.
+/// The check of a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
-    /// Anything with a good status.
+    /// Any content with a good status.
     Status,
-    /// It ends in this, at most 64 bytes.
+    /// The content ends in this text of at most 64 bytes.
     Ends(String),
 }
 
-/// What makes a page good enough.
+/// The criterion of a page's quality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Judge {
-    /// The time it takes with everything it shows.
+    /// The time of the page with all embedded objects.
     Time,
-    /// How fast its bytes come.
+    /// The receive rate of the page.
     Rate,
 }
 
-/// Why a model makes no sense.
+/// The reason why a model is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// There is no page.
+    /// The model has no page.
     #[error("the workload {0} has no page")]
     NoPages(String),
-    /// Probabilities of one page do not fit.
+    /// The probabilities of a page are invalid.
     #[error(
         "page {page}: the probabilities of what comes next add up to {sum}: they must lie between 0 and 1, and their sum too"
     )]
     Sum {
-        /// Which page.
+        /// The page.
         page: String,
-        /// What they add up to.
+        /// The sum of the probabilities.
         sum: String,
     },
-    /// No way leads out.
+    /// Sessions have no end.
     #[error("sessions of {0} never end: some page must leave a part of its probability to the end")]
     Endless(String),
-    /// A mark is too long.
+    /// An end mark is too long.
     #[error("page {page}: what it must end in has at most {} bytes", super::check::TAIL)]
     Mark {
-        /// Which page.
+        /// The page.
         page: String,
     },
-    /// Something else.
+    /// Another fault.
     #[error("{0}")]
     Other(String),
 }
 
-/// More pages in a session than anybody visits: the chain does not end.
+/// Maximum number of pages in a session. A session with more has no end.
 const PAGES_MAX: f64 = 1e6;
 
 impl Model {
-    /// A page to which nothing else belongs, alone in a session: a request, in short.
+    /// A page without embedded objects, alone in a session: in short, a request.
     pub fn single(name: &str, source: Source, judge: Judge) -> Page {
         Page {
             name: name.to_owned(),
@@ -153,10 +155,10 @@ impl Model {
         }
     }
 
-    /// Whether the table makes sense.
+    /// Checks the model.
     ///
     /// # Errors
-    /// What does not.
+    /// The fault of the model.
     pub fn check(&self) -> Result<(), ModelError> {
         if self.pages.is_empty() {
             return Err(ModelError::NoPages(self.name.clone()));
@@ -181,31 +183,31 @@ impl Model {
         Ok(())
     }
 
-    /// Visits of each page in a session, on average.
+    /// Mean number of visits of each page in a session.
     pub fn visits(&self) -> Vec<f64> {
         let next: Vec<&[(usize, f64)]> = self.pages.iter().map(|page| &page.next[..]).collect();
         chain::visits(&next)
     }
 
-    /// Pages in a session, on average.
+    /// Mean number of pages in a session.
     pub fn pages_per_session(&self) -> f64 {
         self.visits().iter().sum()
     }
 
-    /// The share of each page among all, 0 to 1.
+    /// The share of each page in all pages, 0 to 1.
     pub fn shares(&self) -> Vec<f64> {
         let (visits, all) = (self.visits(), self.pages_per_session());
         visits.into_iter().map(|visits| visits / all).collect()
     }
 
-    /// Requests in a session, on average.
+    /// Mean number of requests in a session.
     pub fn requests_per_session(&self) -> f64 {
         let requests = self.pages.iter().map(|page| 1.0 + page.embedded.len() as f64);
         self.visits().iter().zip(requests).map(|(visits, requests)| visits * requests).sum()
     }
 
-    /// The same users in a world that runs `factor` times as fast: they think less and take bytes faster, so that the
-    /// share of their lives that they spend receiving stays.
+    /// The same users for a run that is `factor` times as fast. The users think less and receive
+    /// faster, so that the share of time spent receiving stays the same.
     pub fn compressed(mut self, factor: f64) -> Self {
         self.think = self.think.compressed(factor);
         self.receive_rate = self.receive_rate.map(|rate| (rate as f64 * factor) as u64);

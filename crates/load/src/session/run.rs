@@ -21,14 +21,15 @@ use crate::trust::Tls;
 use crate::url::Url;
 use crate::wire::{Request, Reuse};
 
-/// How sessions come.
+/// The arrival of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SessionLoop {
-    /// So many users, each begins a session after the other.
+    /// A fixed number of users; each begins one session after the other.
     Closed,
-    /// Sessions come when they come, as many at once as there are users at most; inside, a session waits for its answers.
+    /// Sessions arrive independently, and the number of users is the maximum at once. Within a
+    /// session, a request waits for the previous answer.
     PartlyOpen {
-        /// When they come.
+        /// The arrival times.
         arrivals: Arrivals,
     },
 }
@@ -36,40 +37,41 @@ pub enum SessionLoop {
 /// A run of sessions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionPlan {
-    /// What every run has; its timeout gives way to the model's.
+    /// The common parameters. The timeout of the model replaces the timeout here.
     pub ground: Ground,
-    /// The server; its path does not matter.
+    /// The server. The path is ignored.
     pub url: Url,
-    /// What the users do.
+    /// The behavior of the users.
     pub model: Model,
-    /// How many there are; with sessions that come by themselves, the most there may be.
+    /// The number of users. If sessions arrive independently, the maximum number.
     pub users: usize,
-    /// How sessions come.
+    /// The arrival of sessions.
     pub pace: SessionLoop,
-    /// What good and tolerable mean.
+    /// The meaning of good and tolerable.
     pub quality: Quality,
-    /// Fields of every request.
+    /// The method and the fields of every request.
     pub request: Request,
-    /// End after so many pages, should that come before the end of the window.
+    /// Ends the run after this number of pages, if that is before the end of the window.
     pub pages_max: Option<u64>,
 }
 
-/// Runs `plan` to its end; `watch` may end it before. What is counted are pages; what they show is counted as objects.
+/// Runs `plan` to the end; `watch` may end the run early. Pages are the counted requests, and all
+/// requests on the wire count as objects.
 ///
 /// # Errors
-/// When it cannot begin. What happens to requests is in the [`Outcome`].
+/// The run cannot begin. Failed requests are counted in the [`Outcome`].
 pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
     let crowd = Crowd::new(plan)?;
     Ok(Engine::start(&plan.ground, plan.ground.sets_of(&plan.url)?, &crowd)?.finish(watch))
 }
 
-/// Finds what would keep `plan` from beginning.
+/// Checks whether `plan` can begin.
 pub(crate) fn check_sessions(plan: &SessionPlan) -> Result<(), LoadError> {
     let crowd = Crowd::new(plan)?;
     check(&plan.ground.sets_of(&plan.url)?, &crowd, plan.ground.timeout)
 }
 
-/// A model made ready: everything that can be is bytes already.
+/// A compiled model, with prepared requests where possible.
 pub(super) struct Script {
     pub(super) pages: Vec<Step>,
     pub(super) host: String,
@@ -83,7 +85,7 @@ pub(super) struct Script {
     pub(super) comes_by_itself: bool,
 }
 
-/// A page, made ready.
+/// A compiled page.
 pub(super) struct Step {
     pub(super) source: Source,
     pub(super) next: Vec<(usize, f64)>,
@@ -92,14 +94,14 @@ pub(super) struct Step {
     pub(super) objects: Vec<Object>,
 }
 
-/// Something a page shows, made ready.
+/// A compiled embedded object.
 pub(super) struct Object {
     pub(super) path: String,
     pub(super) cached: f64,
     pub(super) bytes: Option<u64>,
-    /// Requests for connections that are kept, and for those that are not.
+    /// Requests for kept connections and for other connections.
     pub(super) plain: [Bytes; 2],
-    /// The same as conditional requests, once somebody has seen validators.
+    /// The conditional requests, after any user has received validators.
     conditional: RwLock<Option<[Bytes; 2]>>,
 }
 
@@ -109,7 +111,7 @@ impl Object {
         self.conditional.read().expect("nothing panics under this lock").clone()
     }
 
-    /// Makes conditional requests with these validator `fields`, in place of what was known before.
+    /// Makes conditional requests with these validator `fields`, in place of earlier validators.
     pub(super) fn learn(&self, fields: &[u8]) {
         let with = |plain: &Bytes| Bytes::from([&plain[..plain.len() - 2], fields, b"\r\n"].concat());
         let requests = self.plain.each_ref().map(with);
@@ -117,7 +119,7 @@ impl Object {
     }
 }
 
-/// The two ways a request can be sent, in the order of [`Object::plain`].
+/// The two forms of a request, in the order of [`Object::plain`].
 pub(super) const WAYS: [Reuse; 2] = [Reuse::Keep, Reuse::Close];
 
 impl Script {
@@ -184,7 +186,7 @@ impl Supply for Crowd<'_> {
             let ramp_up = self.plan.ground.phases.ramp_up;
             let begins = field.epoch + ramp_up.mul_f64(index as f64 / users as f64);
             let user = User::new(self.script.clone(), field.clone(), index);
-            // A user stays on its core: its connections are that core's.
+            // A user stays on one core, because the user's connections belong to that core.
             drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
         }
         users
@@ -210,7 +212,8 @@ impl Supply for Crowd<'_> {
         Waits::new(self.plan.users, [quality.good, quality.tolerable])
     }
 
-    /// What waits in the kernel for a paced receiver is bounded, or the kernel would receive at full speed in its stead.
+    /// A paced receiver needs a small receive buffer in the kernel. Otherwise the kernel would
+    /// receive at full speed.
     fn dial(&self) -> Dial {
         const BOUNDS: (u64, u64) = (16 * 1024, 256 * 1024);
         let half_a_second = |rate: u64| (rate / 2).clamp(BOUNDS.0, BOUNDS.1) as usize;

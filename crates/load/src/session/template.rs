@@ -1,4 +1,4 @@
-//! Paths with random numbers in them: `/product?id={0..999}`.
+//! Paths with random numbers, for example `/product?id={0..999}`.
 //!
 //! Tested here.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
 
-/// A path, part of which is drawn anew for each request.
+/// A path with parts that are drawn for each request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     pieces: Vec<Piece>,
@@ -23,7 +23,7 @@ enum Piece {
 }
 
 impl Template {
-    /// The path itself, if nothing of it is random.
+    /// The path, if no part is random.
     pub fn constant(&self) -> Option<&str> {
         match &self.pieces[..] {
             [Piece::Text(text)] => Some(text),
@@ -31,7 +31,7 @@ impl Template {
         }
     }
 
-    /// A path.
+    /// Draws a path.
     pub fn draw(&self, random: &mut Random) -> String {
         let mut path = String::new();
         for piece in &self.pieces {

@@ -1,4 +1,4 @@
-//! One's own workload, from TOML.
+//! A user's workload, from TOML.
 //!
 //! ```toml
 //! name = "shop"
@@ -107,10 +107,10 @@ fn one() -> usize {
 }
 
 impl Model {
-    /// The model that a TOML text describes.
+    /// The model of a TOML text.
     ///
     /// # Errors
-    /// What is wrong with it, with line and column where it has no such form at all.
+    /// The fault of the text. A syntax error has line and column.
     pub fn from_toml(text: &str) -> Result<Self, ModelError> {
         let other = |error: String| ModelError::Other(error);
         let file: File = ::toml::from_str(text).map_err(|error| other(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! A user: one session after the other, page after page, thinking between.
+//! A user: one session after the other, page after page, with think times.
 //!
 //! Leaves out fetching (`visit`). Tested through `tests/`.
 
@@ -13,10 +13,11 @@ use crate::measure::{Tally, part};
 use crate::random::Random;
 use crate::run::{Field, until};
 
-/// Pause of a user whose page failed, where there is no think time: a server that refuses is not asked at full speed.
+/// Pause of a user after a failed page, if there is no think time, so that a refusing server does
+/// not get requests at full speed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One user.
+/// A user.
 pub(super) struct User {
     script: Arc<Script>,
     field: Arc<Field>,
@@ -38,14 +39,14 @@ impl User {
         Self { script, field, browser, random, index }
     }
 
-    /// Lives until the run ends.
+    /// Runs sessions until the end of the run.
     pub(super) async fn live(mut self, begins: Instant) {
         until(begins).await;
         self.field.user_is_there();
         let _over = self.sessions().await;
     }
 
-    /// One session after the other. Nothing when the run is over.
+    /// Runs one session after the other. Returns `None` at the end of the run.
     async fn sessions(&mut self) -> Option<()> {
         let mut intended = match self.script.comes_by_itself {
             true => self.come().await?,
@@ -54,7 +55,7 @@ impl User {
         loop {
             self.session(intended).await?;
             intended = if self.script.comes_by_itself {
-                // Who comes next is somebody else.
+                // The next session belongs to another user.
                 self.browser.leave();
                 self.come().await?
             } else {
@@ -63,19 +64,21 @@ impl User {
         }
     }
 
-    /// Waits for a session that comes by itself; gives when it was to begin. Nothing when the run is over.
+    /// Waits for the arrival of a session. Returns the intended start; `None` at the end of the
+    /// run.
     async fn come(&mut self) -> Option<Instant> {
         let (_, intended) = self.field.arrival()?;
         let late = until(intended).await;
         self.begins(Some(late)).map(|_| intended)
     }
 
-    /// From the first page, whose ticket is taken, to the last, or to the first that fails. Nothing when the run is over.
+    /// Runs a session from the first page, whose ticket is taken, to the last page or the first
+    /// failure. Returns `None` at the end of the run.
     async fn session(&mut self, intended: Instant) -> Option<()> {
         let (mut page, mut intended) = (0, intended);
         loop {
             self.field.ledger.here().begun += 1;
-            // What is judged by how fast it comes takes as long as it is large.
+            // A page that is judged by its rate may take any time.
             let since = intended.saturating_duration_since(self.field.epoch);
             match self.script.pages[page].judge {
                 Judge::Time => self.field.waits.begin(self.index, since),
@@ -108,7 +111,7 @@ impl User {
         next.map(|(next, _)| *next)
     }
 
-    /// Thinks; gives the moment at which that was over. Nothing when the run is.
+    /// Waits for the think time. Returns the end of the wait; `None` at the end of the run.
     async fn think(&mut self) -> Option<Instant> {
         if self.script.think.is_none() {
             return self.begins(None);
@@ -118,7 +121,8 @@ impl User {
         self.begins(Some(late))
     }
 
-    /// Takes a ticket for a page that begins now, so late if it had a moment to begin at. Nothing when the run is over.
+    /// Takes a ticket for a page that begins now. `late` is the lateness, if the page had an
+    /// intended start. Returns `None` at the end of the run.
     fn begins(&self, late: Option<Duration>) -> Option<Instant> {
         if !self.field.goes_on() {
             return None;
@@ -156,7 +160,7 @@ impl User {
     }
 }
 
-/// Counts a good page, in all and in its parts.
+/// Counts a good page, in the total and in the parts.
 fn good(
     tally: &mut Tally,
     [(has_pages, page), (has_sets, set)]: [(bool, usize); 2],

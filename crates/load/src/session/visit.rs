@@ -1,8 +1,9 @@
-//! Visiting a page: the page itself, then everything it shows, over the user's connections at once.
+//! Fetches a page: the page itself, then all embedded objects, over the user's connections in
+//! parallel.
 //!
-//! Connections are opened when they are needed and kept as the model says. Bytes are taken no faster than the model says:
-//! a connection that is ahead of its rate leaves what comes in the kernel, whose buffer is small, so that the server
-//! feels it. Tested through `tests/`.
+//! Connections are opened on demand and kept as in the model. Bytes are received at the model's
+//! rate or slower: a connection that is ahead of its rate leaves bytes in the kernel's small
+//! buffer, so that the server must wait. Tested through `tests/`.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -23,12 +24,12 @@ use crate::random::Random;
 use crate::run::Field;
 use crate::wire::{Answer, Repeats, Reuse};
 
-/// A page that was visited.
+/// A fetched page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Visited {
-    /// Bytes of content, all objects together.
+    /// Bytes of content, with all objects.
     pub(super) content_bytes: u64,
-    /// From the first to the last byte of the page itself.
+    /// Time from the first to the last byte of the page itself.
     pub(super) receiving: Duration,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Browser {
     lanes: Vec<Lane>,
 }
 
-/// One of them, or its place.
+/// A connection, or the place for a connection.
 struct Lane {
     open: Option<Open>,
     limit: Sleep,
@@ -49,7 +50,7 @@ struct Lane {
 struct Open {
     link: Link,
     set: usize,
-    /// Requests that may still be sent, this one included.
+    /// Number of requests that may still be sent, including the present request.
     left: u32,
 }
 
@@ -59,7 +60,7 @@ impl Browser {
         Self { script, field, user, lanes }
     }
 
-    /// The set of addresses that the first connection goes to.
+    /// The set of addresses of the first connection.
     pub(super) fn set(&self) -> usize {
         self.lanes[0].open.as_ref().map_or(0, |open| open.set)
     }
@@ -69,7 +70,7 @@ impl Browser {
         self.lanes.iter_mut().for_each(|lane| lane.open = None);
     }
 
-    /// Fetches page `page` with everything it shows.
+    /// Fetches page `page` with all embedded objects.
     pub(super) async fn visit(&mut self, page: usize, random: &mut Random) -> Result<Visited, Failure> {
         let (script, field) = (self.script.clone(), self.field.clone());
         let fetch = Fetch { script: &script, field: &field, user: self.user };
@@ -82,7 +83,8 @@ impl Browser {
         Ok(Visited { content_bytes: own.content_bytes + embedded, ..own })
     }
 
-    /// Fetches everything a page shows, each connection one after the other; gives the bytes.
+    /// Fetches the embedded objects of a page. Each connection fetches one after the other. Returns
+    /// the bytes.
     async fn embedded(
         &mut self,
         fetch: &Fetch<'_>,
@@ -114,18 +116,18 @@ impl Browser {
     }
 }
 
-/// What fetching needs to know.
+/// The context of a fetch.
 struct Fetch<'a> {
     script: &'a Script,
     field: &'a Field,
     user: usize,
 }
 
-/// A request in both ways it can be sent.
+/// A request in both forms.
 enum Wanted<'a> {
-    /// Ready-made.
+    /// Prepared.
     Ready([Bytes; 2]),
-    /// To be made for this path.
+    /// To be prepared for this path.
     Path(&'a str),
 }
 
@@ -150,7 +152,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// Fetches objects of `step` until none is left; `seed` is for what is random about it.
+    /// Fetches objects of `step` until none is left. `seed` is the seed of the random choices.
     async fn objects(
         &self,
         lane: &mut Lane,
@@ -166,7 +168,8 @@ impl Fetch<'_> {
         Ok(bytes)
     }
 
-    /// Fetches something a page shows; if the browser has it, and validators are known, only if it has changed.
+    /// Fetches an embedded object. If the browser has the object and validators are known, the
+    /// request is conditional.
     async fn object(&self, lane: &mut Lane, object: &Object, random: &mut Random) -> Result<u64, Failure> {
         let is_cached = random.unit() < object.cached;
         let known = if object.cached > 0.0 { object.conditional() } else { None };
@@ -179,7 +182,8 @@ impl Fetch<'_> {
             Some(bytes) => Expect::File(&object.path, bytes),
             None => Expect::Status,
         });
-        // What did not hold is learnt anew: a file that was written a moment ago may have another validator now.
+        // After a conditional request with a full answer, the validators are learned again. For
+        // example, a recently written file may have another validator now.
         if object.cached > 0.0 && (is_conditional || !is_known) {
             looker = looker.wanting_validators();
         }
@@ -190,7 +194,7 @@ impl Fetch<'_> {
         Ok(visited.content_bytes)
     }
 
-    /// One request and its answer, over `lane`.
+    /// Sends a request over `lane` and reads the answer.
     async fn one(
         &self,
         lane: &mut Lane,
@@ -279,7 +283,7 @@ impl Fetch<'_> {
         Ok((answer, wire_bytes, receiving))
     }
 
-    /// A connection that lives as long as the model says; `bits` are random.
+    /// Opens a connection with the lifetime of the model. `bits` are random.
     async fn open(&self, bits: u64) -> Result<Open, Failure> {
         let began = Instant::now();
         let (set, addr) = self.field.choose(self.user);

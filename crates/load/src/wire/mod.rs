@@ -1,7 +1,8 @@
-//! HTTP/1.1 from the client's side, without sockets: requests as bytes, answers found byte by byte.
+//! The client's side of HTTP/1.1, without sockets: builds requests and parses answers.
 //!
-//! Requests are made here because their bytes are the same thousands of times over; answers are read here because
-//! `vermeil-http` reads what a server receives. The content of an answer passes through and is never held.
+//! Requests are built here because their bytes are the same thousands of times. Answers are parsed
+//! here because `vermeil-http` parses the messages that a server receives. The content of an answer
+//! passes through and is never stored.
 
 mod request;
 mod response;

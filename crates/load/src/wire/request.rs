@@ -1,6 +1,6 @@
 //! A request as bytes: method, target, fields and content, checked once and sent many times.
 //!
-//! Refuses what would make the request mean something else than was asked (line breaks in fields, a second
+//! Rejects values that would change the meaning of the request (line breaks in fields, a second
 //! `Content-Length`). Tested here.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::url::{Scheme, Url};
 
-/// What to ask for. Fields are sent in the order of their adding, after `Host`.
+/// A request. Fields are sent in the order in which they were added, after `Host`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     method: String,
@@ -19,24 +19,26 @@ pub struct Request {
     content: Bytes,
 }
 
-/// A request of HTTP/2 that can be sent many times.
+/// An HTTP/2 request that can be sent many times.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) head: http::Request<()>,
     pub(crate) content: Bytes,
 }
 
-/// Whether a request may be sent again when its connection ended without an answer (RFC 9110 section 9.2.2).
+/// Whether a request may be repeated after its connection ended without an answer (RFC 9110 section
+/// 9.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// Never: the server may have done what was asked, and would do it twice.
+    /// Never, because the server may have executed the request, and would execute the request
+    /// twice.
     Never,
-    /// Once: the method is idempotent.
+    /// Once, because the method is idempotent.
     Once,
 }
 
 impl Repeats {
-    /// What holds for `method`.
+    /// The rule for `method`.
     pub fn of(method: &str) -> Self {
         match method {
             "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE" => Self::Once,
@@ -45,24 +47,24 @@ impl Repeats {
     }
 }
 
-/// Why a request cannot be made.
+/// The reason why a request cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The method is no token.
+    /// The method is not a token.
     #[error("{0:?} is no HTTP method: write letters, such as GET or POST")]
     Method(String),
-    /// The text has no colon, or its name is no token, or its value has line breaks.
+    /// The text has no colon, the name is not a token, or the value has line breaks.
     #[error("{0:?} is no header field: write \"Name: value\", in one line")]
     Field(String),
-    /// The target cannot be asked for over HTTP/2.
+    /// The target cannot be requested over HTTP/2.
     #[error("{0} cannot be asked for over HTTP/2: {1}")]
     Target(String, String),
-    /// The field belongs to the injector, or to no request.
+    /// The field is set by the injector, or is not allowed in a request.
     #[error("the field {0} cannot be given: {1}")]
     Reserved(String, &'static str),
 }
 
-/// Fields that HTTP/2 forbids, beside those that are reserved anyway (RFC 9113 §8.2.2).
+/// Fields that HTTP/2 forbids, in addition to the reserved fields (RFC 9113 §8.2.2).
 const OF_A_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
 impl Default for Request {
@@ -72,10 +74,10 @@ impl Default for Request {
 }
 
 impl Request {
-    /// A request with another method.
+    /// Sets the method.
     ///
     /// # Errors
-    /// [`RequestError::Method`] for what is no token (RFC 9110 §5.6.2).
+    /// [`RequestError::Method`] if the method is not a token (RFC 9110 §5.6.2).
     pub fn method(mut self, method: &str) -> Result<Self, RequestError> {
         if method.is_empty() || !method.bytes().all(is_token) {
             return Err(RequestError::Method(method.to_owned()));
@@ -84,10 +86,10 @@ impl Request {
         Ok(self)
     }
 
-    /// A request with one field more, written `Name: value`.
+    /// Adds a field, written `Name: value`.
     ///
     /// # Errors
-    /// For what is no field, and for those that frame the message.
+    /// The text is not a field, or the field frames the message.
     pub fn field(mut self, field: &str) -> Result<Self, RequestError> {
         let wrong = || RequestError::Field(field.to_owned());
         let (name, value) = field.split_once(':').ok_or_else(wrong)?;
@@ -109,26 +111,27 @@ impl Request {
         Ok(self)
     }
 
-    /// A request with content.
+    /// Sets the content.
     pub fn content(mut self, content: impl Into<Bytes>) -> Self {
         self.content = content.into();
         self
     }
 
-    /// Whether the request may be sent again.
+    /// Whether the request may be repeated.
     pub fn repeats(&self) -> Repeats {
         Repeats::of(&self.method)
     }
 
-    /// Whether the answer has no content, whatever its fields say.
+    /// Whether the answer has no content, whatever the answer's fields are.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// The same for HTTP/2, where `Host` is `:authority` (RFC 9113 §8.3.1).
+    /// The request for HTTP/2, where `Host` is `:authority` (RFC 9113 §8.3.1).
     ///
     /// # Errors
-    /// [`RequestError::Target`] for a URL that is none; [`RequestError::Reserved`] for fields of a connection.
+    /// [`RequestError::Target`] for an invalid URL; [`RequestError::Reserved`] for fields of a
+    /// connection.
     pub(crate) fn http2(&self, url: &Url) -> Result<Asked, RequestError> {
         let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
         let host = self.fields.iter().find(is_host).map_or_else(|| url.authority(), |(_, host)| host.clone());
@@ -155,18 +158,18 @@ impl Request {
         matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
     }
 
-    /// Whether the length of the content is said, none included (RFC 9110 §8.6).
+    /// Whether the request has a `Content-Length`, also for empty content (RFC 9110 §8.6).
     fn has_length(&self) -> bool {
         !self.content.is_empty() || self.has_content_by_method()
     }
 
-    /// The bytes on the wire, for `target` (path and query) at `host` (authority). `reuse` says what becomes of the
-    /// connection.
+    /// The bytes on the wire, for `target` (path and query) at `host` (authority). `reuse` says
+    /// whether the connection is kept.
     pub fn bytes(&self, host: &str, target: &str, reuse: super::Reuse) -> Bytes {
         self.line_and_rest(format!("{} {target} HTTP/1.1\r\n", self.method).as_bytes(), host, reuse)
     }
 
-    /// The same with another request line, whose bytes are sent as they are, line end included.
+    /// The bytes with another request line, which is sent unchanged, including the line end.
     pub(crate) fn line_and_rest(&self, line: &[u8], host: &str, reuse: super::Reuse) -> Bytes {
         let mut head = String::new();
         if !self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {

@@ -1,8 +1,9 @@
-//! Answers, found byte by byte: where the head ends, how the content is framed, where it ends, what is wrong with it.
+//! Parses answers: the end of the head, the framing and the end of the content, and violations.
 //!
-//! Framing is that of RFC 9112 §6.3: none for HEAD, 1xx, 204 and 304; chunks; a length; or all until the connection
-//! closes. Interim answers (1xx) are passed over. What depends on the bytes never depends on how they were cut:
-//! `response/tests.rs` cuts everything everywhere. Heads are taken apart in `head`; `words` says what is malformed.
+//! Framing is that of RFC 9112 §6.3: no content for HEAD, 1xx, 204 and 304; chunks; a length; or
+//! all bytes until the connection closes. Interim answers (1xx) are skipped. The result never
+//! depends on the cuts between reads: `response/tests.rs` cuts every answer everywhere. `head`
+//! parses heads. `words` describes violations.
 
 mod head;
 #[cfg(test)]
@@ -17,30 +18,30 @@ pub use head::Seen;
 use head::{Framing, Meaning, parse_head};
 pub(crate) use words::quoted;
 
-/// Whether the connection carries another request after this.
+/// Whether the connection carries another request after this request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reuse {
-    /// It does.
+    /// The connection is kept.
     Keep,
-    /// It ends.
+    /// The connection ends.
     Close,
 }
 
-/// A whole answer, as far as everybody wants to know.
+/// A complete answer, without head and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// Bytes of content, without its framing.
+    /// Bytes of content, without framing.
     pub content_bytes: u64,
-    /// What becomes of the connection.
+    /// Whether the connection is kept.
     pub reuse: Reuse,
 }
 
-/// What an answer's bytes say that no answer may say. The server is at fault.
+/// A violation of the protocol by the server in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The head is no HTTP/1 head.
+    /// The head is not an HTTP/1 head.
     #[error("the head of the answer is not HTTP/1")]
     Head,
     /// The head is longer than 64 KiB.
@@ -49,24 +50,24 @@ pub enum Malformed {
     /// The head has more than 128 fields.
     #[error("the head of the answer has more than 128 fields")]
     TooManyFields,
-    /// Lengths that contradict each other, or are no numbers.
+    /// Contradictory or invalid lengths.
     #[error("the answer's Content-Length makes no sense")]
     Length,
-    /// The chunks are no chunks.
+    /// The chunked framing is invalid.
     #[error("the answer's chunked framing is broken")]
     Chunks,
-    /// The protocol was changed, which nobody asked for.
+    /// The server switched protocols without a request for a switch.
     #[error("the server switched protocols unasked")]
     Upgrade,
-    /// The connection closed inside the answer.
+    /// The connection closed within the answer.
     #[error("the connection closed inside the answer")]
     Truncated,
-    /// Bytes came that answer no request.
+    /// Bytes arrived without a request.
     #[error("the server sent bytes that answer no request")]
     Unasked,
 }
 
-/// The head of a final answer, while it is being looked at.
+/// The head of a final answer.
 #[derive(Debug)]
 pub struct Head<'a> {
     /// The status code.
@@ -75,25 +76,26 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The first field of this name, whatever its case.
+    /// The first field of this name; the case is ignored.
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         let fields: &'a [httparse::Header<'a>] = self.fields;
         fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 }
 
-/// Who looks at answers as they come.
+/// A receiver of answers.
 pub trait Sink {
-    /// Whether [`head`](Self::head) does anything. A head whose bytes were seen before is not taken apart for who does not look.
+    /// Whether [`head`](Self::head) needs the head. A head with known bytes is not parsed again for
+    /// a receiver without this need.
     const LOOKS_AT_HEADS: bool = true;
 
     /// The head of the final answer.
     fn head(&mut self, head: &Head<'_>);
-    /// The next bytes of its content.
+    /// The next bytes of the content.
     fn content(&mut self, bytes: &[u8]);
 }
 
-/// Looks at nothing.
+/// Ignores heads and content.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Discard;
 
@@ -104,16 +106,17 @@ impl Sink for Discard {
     fn content(&mut self, _: &[u8]) {}
 }
 
-/// What became of some input.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that are done with. The rest must be given again, with more behind it.
+    /// Number of consumed bytes. The caller must pass the rest again, with more bytes after the
+    /// rest.
     pub consumed: usize,
-    /// The answer, once it is whole.
+    /// The complete answer.
     pub answer: Option<Answer>,
 }
 
-/// Reads the answers of one connection, one after the other.
+/// Reads the answers of a connection, one after the other.
 #[derive(Debug, Default)]
 pub struct ResponseReader {
     state: State,
@@ -127,7 +130,7 @@ pub struct ResponseReader {
 enum State {
     #[default]
     Head,
-    /// Content of a known length; this much is left.
+    /// Content of a known length; the number of remaining bytes.
     Length(u64),
     Chunks(Box<BodyReader>),
     UntilClose,
@@ -144,7 +147,7 @@ impl State {
 }
 
 impl ResponseReader {
-    /// Whether nothing of an answer has been consumed.
+    /// Whether no part of an answer has been consumed.
     pub fn is_between(&self) -> bool {
         matches!(self.state, State::Head)
     }
@@ -154,16 +157,16 @@ impl ResponseReader {
         (!self.is_between()).then_some(self.status)
     }
 
-    /// Where in its input the last [`read`](Self::read) came upon what is malformed.
+    /// The position of the violation in the input of the last [`read`](Self::read).
     pub fn stopped_at(&self) -> usize {
         self.stopped_at
     }
 
-    /// Reads on in `input`, to the end of one answer at most. `is_head` says whether the request was a HEAD; `seen` is what
-    /// was read before, on this connection or any other.
+    /// Parses `input` to the end of one answer at most. `is_head` says whether the request was a
+    /// HEAD. `seen` is the last parsed head, of this connection or any other.
     ///
     /// # Errors
-    /// [`Malformed`]; the connection is of no use then.
+    /// [`Malformed`]; the connection is then unusable.
     pub fn read<S: Sink>(
         &mut self,
         input: &[u8],
@@ -195,7 +198,7 @@ impl ResponseReader {
         Ok(Progress { consumed: consumed + bytes, answer: done.then(|| self.finish()) })
     }
 
-    /// The head of the final answer is read.
+    /// Begins the content of the final answer.
     fn begin(&mut self, meaning: Meaning, is_head: bool) {
         let Meaning { status, framing, closes } = meaning;
         let bare = is_head || status == 204 || status == 304;
@@ -206,10 +209,10 @@ impl ResponseReader {
         self.state = State::of(framing);
     }
 
-    /// The connection has closed: the answer, if that is how it ends.
+    /// Handles the close of the connection. Returns the answer, if the close ends the answer.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] inside an answer.
+    /// [`Malformed::Truncated`] within an answer.
     pub fn close(&mut self) -> Result<Option<Answer>, Malformed> {
         match self.state {
             State::Head => Ok(None),
@@ -224,7 +227,8 @@ impl ResponseReader {
         Answer { status: self.status, content_bytes: self.content_bytes, reuse }
     }
 
-    /// Passes content on; gives the bytes consumed and whether it has ended.
+    /// Passes content to the sink. Returns the number of consumed bytes, and whether the content
+    /// has ended.
     fn content(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<(usize, bool), Malformed> {
         match &mut self.state {
             State::Head => unreachable!("content comes after a head"),
@@ -260,7 +264,7 @@ impl ResponseReader {
     }
 }
 
-/// A reader of chunks of any length.
+/// A reader of chunks without a bound on the length.
 fn chunks() -> BodyReader {
     let limits = Limits { body_bytes: u64::MAX, ..Limits::default() };
     BodyReader::new(Coding::Chunked, &limits).expect("chunks have no length to refuse")

@@ -1,6 +1,7 @@
-//! TLS and HTTP/2 against a real nginx: every byte arrives, connections that it ends cost no request, certificates count.
+//! TLS and HTTP/2 against a real nginx: every byte arrives, a connection that nginx ends costs no
+//! request, and certificates are checked.
 //!
-//! Where nginx or openssl is not installed the tests say so and pass.
+//! If nginx or openssl is not installed, the tests print a note and pass.
 
 mod server;
 
@@ -14,7 +15,7 @@ use vermeil_load::session::{Builtin, SessionLoop, SessionPlan, manifest, run_ses
 use vermeil_load::wire::{Request, Reuse};
 use vermeil_load::{Fault, Ground, Outcome, Phases, Protocol, Quality, SimplePlan, Trust, Url, run_simple};
 
-/// Longest a run that ends by itself may take.
+/// Longest time of a run that ends without a stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn go_on(_: vermeil_load::Progress<'_>) -> ControlFlow<()> {
@@ -68,8 +69,9 @@ fn each_protocol_over_each_transport() {
     }
 }
 
-/// nginx allows 128 streams at a time: the others wait for theirs. It ends a connection that asks for more than twice as many before it
-/// has looked at its other ones, as some versions do (since CVE-2023-44487); that costs no request.
+/// nginx allows 128 streams at a time, so further requests wait for a stream. Some versions (since
+/// CVE-2023-44487) end a connection that asks for more than twice as many streams before nginx has
+/// read other connections. Such an end costs no request.
 #[test]
 fn more_streams_than_the_server_allows() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
@@ -136,7 +138,8 @@ fn certificates_are_judged_before_the_run() {
     all_good(&run(&plan), 8..=8);
 }
 
-/// Another protocol on the other end than was asked for: said before the run where that is known, else counted.
+/// A server with another protocol is reported before the run, if the protocol is visible then.
+/// Otherwise the run counts the failures.
 #[test]
 fn who_does_not_speak_it_is_found_out() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
@@ -153,7 +156,7 @@ fn who_does_not_speak_it_is_found_out() {
     assert_eq!((outcome.total.good, outcome.total.failed()), (0, 5), "{:?}", outcome.total.faults);
 }
 
-/// Sessions go over TLS as well, with every byte verified.
+/// Sessions also run over TLS, and every byte is verified.
 #[test]
 fn sessions_over_tls() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };

@@ -1,4 +1,4 @@
-//! A real nginx with TLS and HTTP/2, with certificates of its own; ends when dropped.
+//! A real nginx with TLS, HTTP/2 and new certificates; ends on drop.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,27 +9,29 @@ use std::time::{Duration, Instant};
 
 use vermeil_load::Trust;
 
-/// Longest a server may take to start. Generous: the machine may be busy.
+/// Longest time of a start. Generous, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A port that was free may be taken before nginx has it; so many times another is tried.
+/// Number of attempts with other ports, because another process may take a free port before nginx.
 const ATTEMPTS: u32 = 5;
 
 /// A running nginx.
 pub(crate) struct Nginx {
     child: Child,
     folder: tempfile::TempDir,
-    /// Ports of TLS with HTTP/2, of plain TCP with HTTP/2 known beforehand, of TLS without HTTP/2, of TLS with the root certificate.
+    /// The ports: TLS with HTTP/2, plain TCP with HTTP/2 by prior knowledge, TLS without HTTP/2,
+    /// TLS with the root certificate.
     ports: [u16; 4],
 }
 
-/// Where the system has a program.
+/// The path of an installed program.
 fn installed(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/sbin", "/usr/bin", "/usr/local/bin"].map(Path::new);
     folders.into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 impl Nginx {
-    /// Starts one that closes a connection after `requests`; nothing, and says so, where there is none.
+    /// Starts an nginx that closes a connection after `requests`. Without nginx or openssl, prints
+    /// a note and returns `None`.
     pub(crate) fn start(requests: u32) -> Option<Self> {
         let (Some(nginx), Some(openssl)) = (installed("nginx"), installed("openssl")) else {
             eprintln!("SKIPPED: no nginx or no openssl on this machine");
@@ -39,7 +41,7 @@ impl Nginx {
         make_certificates(&openssl, folder.path());
         fs::create_dir(folder.path().join("root")).expect("a folder");
         fs::write(folder.path().join("root/page"), "content").expect("ours");
-        // The worker is another user, who has to get here.
+        // The worker is another user, so the folder must be readable for all users.
         Command::new("chmod").arg("755").arg(folder.path()).status().expect("it runs");
         for _ in 0..ATTEMPTS {
             let ports = free_ports();
@@ -68,28 +70,28 @@ impl Nginx {
         format!("https://127.0.0.1:{}{path}", self.ports[0])
     }
 
-    /// A URL over plain TCP, where HTTP/2 is spoken.
+    /// A URL over plain TCP with HTTP/2.
     pub(crate) fn plain(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.ports[1])
     }
 
-    /// A URL over TLS, where HTTP/2 is not spoken.
+    /// A URL over TLS without HTTP/2.
     pub(crate) fn without_http2(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.ports[2])
     }
 
-    /// A URL over TLS, where the root certificate is shown as the server's.
+    /// A URL over TLS whose server shows the root certificate.
     pub(crate) fn with_root(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.ports[3])
     }
 
-    /// Who vouches for it.
+    /// The root certificate of the server's certificate.
     pub(crate) fn trust(&self) -> Trust {
         let ca = fs::read(self.folder.path().join("ca.pem")).expect("written at start");
         Trust::from_pem(&ca).expect("a certificate")
     }
 
-    /// The folder it serves.
+    /// The served folder.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
@@ -97,7 +99,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // The master ends its workers when it is told to; killed, it would leave them.
+        // On SIGTERM the master ends its workers. After SIGKILL the workers would stay.
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
             let _told = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -110,8 +112,8 @@ fn free_ports() -> [u16; 4] {
     listeners.map(|listener| listener.local_addr().expect("bound").port())
 }
 
-/// Waits until nginx listens, which it does before it writes its number down; false if it has ended instead, because
-/// somebody else has a port.
+/// Waits until nginx listens; nginx writes the pid file after that. Returns false if nginx has
+/// ended, because another process uses a port.
 fn listens(child: &mut Child, number: &Path) -> bool {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -126,7 +128,7 @@ fn listens(child: &mut Child, number: &Path) -> bool {
     panic!("nginx does not listen");
 }
 
-/// A root certificate, and one that it vouches for.
+/// A root certificate, and a certificate that the root has signed.
 fn make_certificates(openssl: &Path, folder: &Path) {
     let run = |words: &str| {
         let output =

@@ -1,4 +1,4 @@
-//! Misdeeds of servers: each is counted under its name, and nothing crashes or hangs.
+//! Faults of servers: each is counted by name, and no run crashes or hangs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use vermeil_load::{Fault, Outcome, run_simple};
 use super::server::{Act, Server, answer};
 use super::{go_on, on_both_drivers, plan};
 
-/// A run of 40 requests against a server that does `act` every fourth time.
+/// A run of 40 requests against a server that does `act` for every fourth request.
 fn every_fourth(act: fn() -> Act, fault: Fault) {
     let server = Server::start(move |seen| match seen.index % 4 {
         3 => act(),
@@ -41,7 +41,7 @@ fn bytes_that_are_no_answer() {
     every_fourth(|| Act::Send(b"\x16\x03\x01garbage\r\n\r\n".to_vec()), Fault::Malformed);
 }
 
-/// A report that only counts them leaves its reader to look for the server's mistake elsewhere.
+/// Counts alone do not show the server's mistake to the reader of a report.
 #[test]
 fn what_is_malformed_is_quoted() {
     let server = Server::start(|seen| {
@@ -78,8 +78,9 @@ fn no_answer() {
     every_fourth(|| Act::Silence, Fault::Timeout);
 }
 
-/// A crashing worker never showed as a failure, and requests were sent twice: each second request of a connection is taken and
-/// then fails, by a reset or by the end of the process.
+/// Regression: a crashing worker never showed as a failure, and requests were sent twice. Here the
+/// server takes each second request of a connection and then fails, by a reset or by the end of the
+/// process.
 #[test]
 fn requests_that_were_accepted_and_cut_off_have_failed() {
     const LATER: Duration = Duration::from_millis(30);
@@ -97,7 +98,7 @@ fn requests_that_were_accepted_and_cut_off_have_failed() {
                 },
                 |outcome| {
                     let total = &outcome.total;
-                    // Each of the users may have a good answer more than failures.
+                    // Each user may have one good answer more than failures.
                     let failed = total.faults_of(Fault::Reset);
                     assert_eq!(total.good + failed, 80, "{method}");
                     assert!(total.good.abs_diff(failed) <= 4, "{method}: {failed} failed");
@@ -109,7 +110,8 @@ fn requests_that_were_accepted_and_cut_off_have_failed() {
     }
 }
 
-/// A server that ends every connection under its second request would have been asked for ever.
+/// Without the bound, a server that ends every connection during the second request would get
+/// requests forever.
 #[test]
 fn requests_are_repeated_once_at_most() {
     let server = Server::start(|seen| match seen.on_connection {
@@ -121,7 +123,7 @@ fn requests_are_repeated_once_at_most() {
     assert!(server.requests() <= 11, "{}", server.requests());
 }
 
-/// An answer that was cut had no status, and its bytes were in no figure.
+/// Regression: a cut answer had no status, and no metric had the answer's bytes.
 #[test]
 fn cut_answers_keep_their_status_and_bytes() {
     let server =
@@ -136,7 +138,8 @@ fn cut_answers_keep_their_status_and_bytes() {
     );
 }
 
-/// A connection that was never used is reset: no request can be lost in an idle connection here.
+/// The reset hits a connection before the first answer, so no request can be lost on an idle
+/// connection here.
 #[test]
 fn resets_of_fresh_connections() {
     let server = Server::start(|_| Act::Reset);
@@ -153,7 +156,7 @@ fn nobody_listens() {
     assert_eq!((outcome.total.faults_of(Fault::Refused), outcome.total.failed()), (9, 9));
 }
 
-/// Every tenth answer, by a seed, is a failure: the share comes out exactly.
+/// Answers fail at random by a seed, about every sixteenth. The share is exact.
 #[test]
 fn a_seeded_share_of_errors() {
     let fails = |index: usize| (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60 == 0;

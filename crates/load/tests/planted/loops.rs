@@ -1,4 +1,4 @@
-//! Loops: thinking, arrivals, and the stall that a closed loop hides.
+//! Loops: think times, arrivals, and the stall that a closed loop hides.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ fn a_fixed_delay_is_found() {
     assert_eq!(times.count(), 200);
 }
 
-/// With Z thinking and R answering, N users ask N / (R + Z) times a second at most (Little's law).
+/// With think time Z and response time R, N users send at most N / (R + Z) requests per second
+/// (Little's law).
 #[test]
 fn thinking_users_ask_no_more_than_they_can() {
     let server = Server::start(|_| Act::Send(answer(200, "x")));
@@ -52,7 +53,7 @@ fn recorded_arrivals_come_when_they_came() {
     assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
 }
 
-/// R times T plus one: an arrival at the end of the run belonged to it, too.
+/// Regression: R times T plus one, because an arrival at the end of the run belonged to the run.
 #[test]
 fn constant_rate_makes_rate_times_time_requests() {
     for (rate, connections) in [(10.0, 4), (100.0, 64)] {
@@ -71,7 +72,7 @@ fn constant_rate_makes_rate_times_time_requests() {
     }
 }
 
-/// Users waited for arrivals beyond those that were counted out, and kept the run from ending.
+/// Regression: users waited for arrivals beyond the counted requests, so the run did not end.
 #[test]
 fn a_run_ends_with_its_last_request() {
     let server = Server::start(|_| Act::Send(answer(200, "x")));
@@ -83,7 +84,8 @@ fn a_run_ends_with_its_last_request() {
     assert!(outcome.window < PATIENCE, "{:?}", outcome.window);
 }
 
-/// Requests that were due and never begun were in no number of a run, and it passed for valid.
+/// Regression: requests that were due and never begun were in no count of the run, and the run was
+/// valid.
 #[test]
 fn arrivals_that_nobody_begins_are_counted() {
     const CONNECTIONS: u64 = 4;
@@ -99,15 +101,16 @@ fn arrivals_that_nobody_begins_are_counted() {
         plan.pace = Loop::Open { arrivals: Arrivals::Constant(1000.0) };
         let outcome = run_simple(&plan, &mut go_on).unwrap();
         let (missed, begun) = (outcome.missed, outcome.total.begun);
-        // Each connection may have one in hand that it has not begun.
+        // Each connection may hold an arrival that has not begun.
         assert!(missed + begun + CONNECTIONS >= 1000 && missed > begun, "{missed} missed, {begun} begun");
         let doubts = Gates::default().judge(&outcome);
         assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Backlog { missed: 1.., .. })), "{doubts:?}");
     }
 }
 
-/// The server does nothing for a second. An open loop's requests come all the same and wait, and their times say so; of
-/// a closed loop's, only those under way notice.
+/// The server does nothing for a second. In an open loop, requests arrive during the stall and
+/// wait, and the times contain the wait. In a closed loop, only the requests under way notice the
+/// stall.
 #[test]
 fn a_stall_of_a_second_shows() {
     const STALL: Duration = Duration::from_secs(1);
@@ -127,7 +130,8 @@ fn a_stall_of_a_second_shows() {
     open.pace = Loop::Open { arrivals: Arrivals::Constant(500.0) };
     let open = run_simple(&open, &mut go_on).unwrap();
     let waited = |limit| open.total.response.count() - open.total.response.count_within(limit);
-    // 500 a second arrive in the stall, evenly: half of them wait longer than half of it.
+    // 500 requests per second arrive evenly during the stall, so half of them wait longer than half
+    // of the stall.
     assert_eq!(open.total.good, 1000);
     assert!(waited(STALL / 2) >= 240, "{}", waited(STALL / 2));
     assert!(open.total.response.max() >= STALL.mul_f64(0.99));

@@ -1,6 +1,6 @@
-//! Whole runs against servers with planted behaviour: what is reported must be what was planted.
+//! Whole runs against servers with planted behavior: the report must show the planted behavior.
 //!
-//! `server` is the world: plain blocking sockets, a thread per connection, and one knob.
+//! `server` is the server: plain blocking sockets, a thread per connection, and one knob.
 
 mod faults;
 mod loops;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use vermeil::IoChoice;
 use vermeil_load::{Outcome, Phases, SimplePlan, run_simple};
 
-/// Longest a run that ends by itself may take.
+/// Longest time of a run that ends without a stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A run that ends after `requests`, on one core, with each driver that this machine offers.
+/// Runs a plan with each driver that this machine offers.
 fn on_both_drivers(plan: impl Fn() -> SimplePlan, check: impl Fn(Outcome)) {
     for io in [IoChoice::Epoll, IoChoice::Uring] {
         let mut plan = plan();

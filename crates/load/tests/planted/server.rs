@@ -1,4 +1,4 @@
-//! A server that does what a test says: per request, an answer or a misdeed.
+//! A server whose test chooses the action for each request: an answer or a fault.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A request as the server saw it.
+/// A request as received by the server.
 pub(crate) struct Seen {
-    /// Counted over all connections, from 0.
+    /// The index among all requests, from 0.
     pub(crate) index: usize,
-    /// Counted on its connection, from 0.
+    /// The index on the connection, from 0.
     pub(crate) on_connection: usize,
     /// Request line and fields.
     pub(crate) head: String,
-    /// Its content.
+    /// The content.
     pub(crate) content: Vec<u8>,
 }
 
-/// What to do about a request.
+/// The action for a request.
 pub(crate) enum Act {
     /// Send these bytes.
     Send(Vec<u8>),
@@ -30,17 +30,17 @@ pub(crate) enum Act {
     Delay(Duration, Vec<u8>),
     /// Wait, then close without an answer.
     CloseAfter(Duration),
-    /// Send these bytes, say that nothing more comes, and read until the peer closes.
+    /// Send these bytes, send FIN, and read until the peer closes.
     SendAndLinger(Vec<u8>),
     /// Wait, then close with a reset.
     ResetAfter(Duration),
     /// Close with a reset.
     Reset,
-    /// Say nothing more.
+    /// Send nothing more.
     Silence,
 }
 
-/// A running server; ends when dropped.
+/// A running server; ends on drop.
 pub(crate) struct Server {
     addr: SocketAddr,
     stopping: Arc<AtomicBool>,
@@ -102,7 +102,7 @@ impl Drop for Server {
     }
 }
 
-/// Serves one connection until it ends; how it ends is the peer's business.
+/// Serves a connection until the end. The peer decides how the connection ends.
 fn converse(stream: &TcpStream, act: &dyn Fn(&Seen) -> Act, count: &AtomicUsize) {
     stream.set_nodelay(true).expect("nodelay");
     let mut reader = BufReader::new(stream);

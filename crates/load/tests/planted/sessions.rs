@@ -1,4 +1,4 @@
-//! Sessions: pages in their shares, what they show, what is verified, how fast it is taken.
+//! Sessions: shares of pages, embedded objects, checks, and the receive rate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -119,7 +119,7 @@ fn a_page_with_another_end_is_wrong() {
     assert_eq!(outcome.total.good + wrong, 200);
 }
 
-/// Pages that never come are in no histogram; they are not good all the same.
+/// A missing page is in no histogram, but counts as not good.
 #[test]
 fn pages_that_do_not_come_are_not_good() {
     const FORGOTTEN: usize = 5;
@@ -179,7 +179,7 @@ fn connections_end_when_the_model_says() {
     assert_eq!((outcome.total.good, outcome.total.connections), (50, 10));
 }
 
-/// 300 KB at 400 kB/s take three quarters of a second, less what is free at the beginning.
+/// 300 KB at 400 kB/s take three quarters of a second, less the free bytes at the start.
 #[test]
 fn bytes_are_taken_no_faster_than_said() {
     let body = "x".repeat(300_000);

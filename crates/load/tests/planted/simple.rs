@@ -1,4 +1,4 @@
-//! Simple runs whose every number is known.
+//! Simple runs with known results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,8 +39,8 @@ fn a_connection_for_each_request() {
     );
 }
 
-/// The answer says that the connection goes on, and it does not. Users think, so the end is there before the next request,
-/// which is sent once, whatever its method.
+/// The answer says that the connection stays open, but the server closes. Users think, so the close
+/// arrives before the next request. The request is sent once, whatever the method.
 #[test]
 fn idle_close_costs_no_request() {
     for method in ["GET", "POST"] {
@@ -62,7 +62,8 @@ fn idle_close_costs_no_request() {
     }
 }
 
-/// The rest behind an announced end was counted as reset, although the server had not begun it.
+/// Regression: the requests after an announced end counted as reset, although the server had not
+/// begun them.
 #[test]
 fn pipelined_requests_behind_an_announced_close_go_elsewhere() {
     let server = Server::start(|seen| match seen.on_connection {
@@ -97,7 +98,8 @@ fn pipelined_posts_behind_an_announced_close_are_not_sent_again() {
     assert_eq!(outcome.total.deferred, 0);
 }
 
-/// A client that sent `close` closes (RFC 9112 section 9.6). Users waited for the server, each for the whole time limit.
+/// A client that sent `close` closes (RFC 9112 section 9.6). Regression: users waited for the
+/// server, each for the whole time limit.
 #[test]
 fn connection_that_server_leaves_open_is_closed() {
     for announced in [false, true] {
@@ -120,7 +122,8 @@ fn connection_that_server_leaves_open_is_closed() {
     }
 }
 
-/// Of half failed at once and half good after a while, the median was one of a failure.
+/// Regression: half of the requests failed at once, the others were good after a while, and the
+/// median was the time of a failure.
 #[test]
 fn times_are_those_of_good_answers() {
     const DELAY: Duration = Duration::from_millis(20);
@@ -137,7 +140,7 @@ fn times_are_those_of_good_answers() {
     assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Failures { failed: 50, .. })), "{doubts:?}");
 }
 
-/// Ten users waited for seconds when the run ended, and it passed for valid.
+/// Regression: ten users waited for seconds when the run ended, and the run was valid.
 #[test]
 fn requests_that_hang_at_the_end_are_a_doubt() {
     let server = Server::start(|seen| match seen.index {
@@ -154,7 +157,7 @@ fn requests_that_hang_at_the_end_are_a_doubt() {
     assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Hanging { unfinished: 4, .. })), "{doubts:?}");
 }
 
-/// The course had the final number of users from its first interval.
+/// Regression: the course had the final number of users from the first interval on.
 #[test]
 fn course_has_the_users_that_have_begun() {
     let server = Server::start(|_| Act::Send(answer(200, "x")));
@@ -212,7 +215,7 @@ trait ReplaceLength {
 }
 
 impl ReplaceLength for Vec<u8> {
-    /// The same head with a length that only an answer to GET would have.
+    /// The same head with a length that only the answer to a GET has.
     fn replace_length(self) -> Self {
         String::from_utf8(self).unwrap().replace("Length: 0", "Length: 999").into_bytes()
     }

@@ -1,22 +1,23 @@
-//! Heads of answers, taken apart: status, framing, what becomes of the connection.
+//! Parses heads of answers: status, framing, and whether the connection is kept.
 //!
-//! An injector reads the same head again and again: what was asked for is the same, and a date changes once a second. So the
-//! last one is kept with its meaning ([`Seen`]), and comparing its bytes takes the place of parsing, which was two fifths of
-//! the instructions of a request. Leaves out what HEAD and bodyless statuses make of the framing (`response`). Tested in
-//! `response/tests.rs`.
+//! An injector reads the same head again and again, because requests repeat and a date changes once
+//! a second. So the last head is kept with its meaning ([`Seen`]). A comparison of bytes replaces
+//! the parsing, which took two fifths of a request's instructions. Leaves out the effect of HEAD
+//! and of statuses without content on the framing (`response`). Tested in `response/tests.rs`.
 
 use std::mem::MaybeUninit;
 
 use super::{Head, Malformed, Sink};
 
-/// Longest head of an answer: twice what nginx and Apache would send through as a back end's.
+/// Maximum size of an answer's head: twice the limit of nginx and Apache for a back end's head.
 pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Most fields of an answer's head.
+/// Maximum number of fields in an answer's head.
 pub(super) const FIELDS_MAX: usize = 128;
-/// Longest head that is kept. A guess: most are shorter, and it stays in a core's nearest cache.
+/// Maximum size of a kept head. A guess: most heads are smaller, and the kept head stays in a
+/// core's nearest cache.
 const SEEN_BYTES_MAX: usize = 2048;
 
-/// How content is framed, if there is any.
+/// The framing of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),
@@ -24,7 +25,7 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// What a head says.
+/// The meaning of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meaning {
     pub(super) status: u16,
@@ -32,7 +33,7 @@ pub(super) struct Meaning {
     pub(super) closes: bool,
 }
 
-/// The last head that was taken apart, and what it says. One for all connections of a core.
+/// The last parsed head and its meaning, shared by all connections of a core.
 #[derive(Debug, Default)]
 pub struct Seen {
     bytes: Vec<u8>,
@@ -40,15 +41,15 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What the head that `input` begins with says, if it is the last one, and its length.
+    /// The length and the meaning of the head at the start of `input`, if this is the kept head.
     #[inline]
     pub(super) fn find(&self, input: &[u8]) -> Option<(usize, Meaning)> {
         let meaning = self.meaning?;
-        // A whole head ends in an empty line, so nothing longer begins with it.
+        // A complete head ends in an empty line, so no longer head begins with these bytes.
         input.starts_with(&self.bytes).then_some((self.bytes.len(), meaning))
     }
 
-    /// Keeps a whole head.
+    /// Keeps a complete head.
     pub(super) fn keep(&mut self, head: &[u8], meaning: Meaning) {
         if head.len() <= SEEN_BYTES_MAX {
             self.bytes.clear();
@@ -58,7 +59,8 @@ impl Seen {
     }
 }
 
-/// Takes a head apart, and gives its length; nothing if it is not all there. Interim heads are not shown to `sink`.
+/// Parses a head and returns its length; `None` for an incomplete head. `sink` gets no interim
+/// heads.
 pub(super) fn parse_head(input: &[u8], sink: &mut impl Sink) -> Result<Option<(usize, Meaning)>, Malformed> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut []);
@@ -96,11 +98,11 @@ pub(super) fn parse_head(input: &[u8], sink: &mut impl Sink) -> Result<Option<(u
     Ok(Some((head_bytes, Meaning { status, framing, closes })))
 }
 
-/// What the fields say about framing and the connection.
+/// The fields about framing and the connection.
 #[derive(Default)]
 struct Said {
     length: Option<u64>,
-    /// Whether a transfer coding is there, and whether the last one is chunked.
+    /// Whether the last transfer coding is chunked; `None` without a transfer coding.
     chunked: Option<bool>,
     close: bool,
     keep_alive: bool,
@@ -110,7 +112,7 @@ impl Said {
     fn by(fields: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
         let mut said = Self::default();
         for field in fields {
-            // The three names differ in length, so most fields cost one comparison of numbers.
+            // The three names differ in length, so most fields cost only a comparison of numbers.
             match field.name.len() {
                 14 if field.name.eq_ignore_ascii_case("content-length") => {
                     said.content_length(field.value)?

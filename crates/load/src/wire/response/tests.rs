@@ -1,4 +1,4 @@
-//! Every answer, cut everywhere: one verdict, one content.
+//! Every answer, cut everywhere, must give the same result and the same content.
 
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
 use super::*;
@@ -18,8 +18,8 @@ impl Sink for Keep {
     }
 }
 
-/// Reads `pieces` as they arrive and then the end of the connection; gives the answers, what was wrong, and the
-/// contents.
+/// Reads `pieces` as they arrive, and then the end of the connection. Returns the answers, the
+/// violation, and the contents.
 fn read(pieces: &[&[u8]], is_head: bool) -> (Vec<Answer>, Option<Malformed>, Vec<u8>) {
     let (mut reader, mut keep) = (ResponseReader::default(), Keep::default());
     let (mut answers, mut pending) = (Vec::new(), Vec::new());
@@ -127,8 +127,8 @@ fn what_makes_no_sense_is_said() {
     check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", false, Err(Malformed::Truncated));
 }
 
-/// Heads that were seen before are not parsed again, and mean the same: whatever came between them, however they are cut,
-/// and whether or not they answer a HEAD.
+/// A known head is not parsed again and has the same meaning. Other heads between, cuts, and the
+/// answer to a HEAD make no difference.
 #[test]
 fn a_head_seen_before_means_the_same() {
     let texts = [
@@ -171,7 +171,7 @@ fn a_head_without_end_is_given_up() {
     assert_eq!(wrong, Err(Malformed::HeadTooLong));
 }
 
-/// A head that came whole was taken however long it was.
+/// Regression: a head that arrived complete had no maximum size.
 #[test]
 fn whole_heads_have_bounds_too() {
     let read = |head: String| {

@@ -1,14 +1,14 @@
-//! What is malformed, in words short enough for a report: the line that is wrong, its bytes escaped.
+//! Short descriptions of violations for a report: the wrong line with escaped bytes.
 //!
-//! Made only once something is wrong, so it may look at the bytes again. Tested here, and with a planted server in
-//! `tests/planted`.
+//! Made only after a violation, so a second look at the bytes is affordable. Tested here, and with
+//! a planted server in `tests/planted`.
 
 use super::Malformed;
 
-/// Bytes of a line that a report shows. A guess: most status lines and fields have fewer.
+/// Maximum number of shown bytes of a line. A guess: most status lines and fields have fewer.
 const SHOWN_BYTES_MAX: usize = 60;
 
-/// The first line of `bytes`, escaped and in quotes, shortened where it is long.
+/// The first line of `bytes`, escaped and in quotes, shortened if long.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     let line = lines(bytes).next().unwrap_or_default();
     let shown = &line[..line.len().min(SHOWN_BYTES_MAX)];
@@ -16,13 +16,13 @@ pub(crate) fn quoted(bytes: &[u8]) -> String {
     format!("\"{}{more}\"", shown.escape_ascii())
 }
 
-/// Lines without their ends.
+/// Lines without line ends.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 impl Malformed {
-    /// What is wrong; `bytes` begin with the head, chunk or other thing that it is about.
+    /// The description of the violation. `bytes` begin with the head, chunk or other wrong part.
     pub(crate) fn words(self, bytes: &[u8]) -> String {
         match self {
             Self::Head => wrong_line(bytes),
@@ -35,7 +35,7 @@ impl Malformed {
     }
 }
 
-/// The line of a head that is none of HTTP/1: the first that httparse does not take when it stands alone.
+/// The line of a head that is not HTTP/1: the first line that httparse rejects alone.
 fn wrong_line(head: &[u8]) -> String {
     if let [0x15 | 0x16, 3, ..] = head {
         return format!("status line {}, which is TLS: is it https://?", quoted(head));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::wire::{Discard, ResponseReader, Seen};
 
-    /// What is said about the first thing that is wrong in `bytes`.
+    /// The description of the first violation in `bytes`.
     fn said(bytes: &[u8]) -> String {
         let (mut reader, mut seen, mut rest) = (ResponseReader::default(), Seen::default(), bytes);
         loop {
