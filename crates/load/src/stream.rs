@@ -52,7 +52,7 @@ pub(crate) enum Stream {
 pub(crate) struct Secure {
     stream: TcpStream,
     tls: ClientConnection,
-    /// Whether the server has sent the close of TLS (close_notify).
+    /// Whether the server has sent the close of TLS (`close_notify`).
     has_ended: bool,
     /// Content that arrived with the handshake, because an HTTP/2 server does not wait for a
     /// request.
@@ -201,7 +201,7 @@ impl Secure {
     }
 
     /// Decrypts the next received bytes into `buffer`. Returns the number of encrypted bytes, or 0
-    /// at the end of the stream. An end without close_notify is an error, because an attacker may
+    /// at the end of the stream. An end without `close_notify` is an error, because an attacker may
     /// have cut the connection.
     fn poll_arrived(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         CIPHER.with_borrow_mut(|cipher| {

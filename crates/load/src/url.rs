@@ -114,8 +114,8 @@ impl Url {
     }
 
     /// Resolves the host. Among several addresses, the first that accepts a connection is used, or
-    /// the first of all if none does, because `localhost` has two addresses on most machines and a
-    /// server often listens on one.
+    /// the first of all if none does. The reason is `localhost`, which has two addresses on most
+    /// machines, while a server often listens on one.
     ///
     /// # Errors
     /// The host has no address.

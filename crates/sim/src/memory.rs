@@ -4,12 +4,14 @@
 //! A handler touches objects. The answer is the time of a touch, and the touch changes every cache,
 //! memory and link on the path. Each cache keeps the chunks in the order of the last use. A write
 //! removes the chunk from all other caches. A read of a chunk that another cache has changed comes
-//! from that cache. A transfer from outside a core's outermost cache (the core's *domain*) loads
-//! the port of that cache, the links of the route and the source memory (`memory/bandwidth.rs`).
+//! from that cache. A core's outermost cache is the core's *domain*. A transfer from outside the
+//! domain loads the domain's port, the links of the route and the source memory
+//! (`memory/bandwidth.rs`).
 //!
 //! Leaves out: associativity and conflict misses, the TLB, prefetching beyond the bytes that a
-//! handler reads, replacement other than by last use, partly filled chunks, inclusion between
-//! levels, directories and snoop traffic. Tested in `memory/tests.rs`.
+//! handler reads, replacement other than by last use, partly filled chunks, and inclusion between
+//! levels. Also directories, and snoop traffic other than `probe_bytes`. Tested in
+//! `memory/tests.rs`.
 
 mod bandwidth;
 mod chunk;

@@ -118,7 +118,7 @@ impl Field {
     }
 
     /// The next arrival on the calling core: its number among all arrivals, and its time. An
-    /// arrival at or after the end of the run moves to a time after the run, so that a waiting user
+    /// arrival at or after the end of the run moves to a time after the run. So a waiting user
     /// neither begins the request nor ends the run.
     pub(crate) fn arrival(&self) -> Option<(usize, Instant)> {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);

@@ -22,7 +22,8 @@ pub(crate) type CpuNs = Arc<[AtomicU64]>;
 
 /// Beats until the run ends.
 pub(crate) async fn pulse(field: Arc<Field>, core: usize, cpu: CpuNs) {
-    // The kernel may deliver timers of a normal thread 50 µs late to save wake-ups. If it refuses, the delay shows.
+    // The kernel may deliver timers of a normal thread 50 µs late, to save wake-ups. If this call
+    // fails, the recorded delay shows the lateness.
     let _precision = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     loop {
         let late = until(Instant::now() + BEAT).await;

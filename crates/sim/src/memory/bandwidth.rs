@@ -4,9 +4,9 @@
 //! Time consists of windows of 16.8 us, each with room for the bytes that the resource carries in
 //! that time. A transfer that finds a full window continues in the next: this models saturation.
 //! Within a window, a line also waits as in an M/D/1 queue at the present utilisation: this models
-//! the rise of latency before saturation. A single moving "busy until" does not work, because a
-//! handler's accesses are planned when the handler starts, so requests do not come in the order of
-//! their times. Tested below.
+//! the rise of latency before saturation. A single moving "busy until" does not work, because
+//! requests do not come in the order of their times: a handler's accesses are planned when the
+//! handler starts. Tested below.
 
 use crate::machine::PS_PER_NS;
 

@@ -265,7 +265,8 @@ pub enum SourceKind {
     Closed {
         /// Number of clients.
         clients: u32,
-        /// Mean time from an answer to the next request, exponentially distributed, in microseconds.
+        /// Mean time from an answer to the next request, in microseconds. Exponentially
+        /// distributed.
         #[serde(default)]
         think_us: u64,
     },

@@ -2,8 +2,8 @@
 //! simulated machine.
 //!
 //! Owns the choice of the core, and the unanswered work of each node. The rule of `load-aware` is
-//! that of the kernel program (`crates/steer/bpf/accept.bpf.c`), with the work of a node in place
-//! of a core's work, because the cores of an instance steal from each other. Leaves out where
+//! the rule of the kernel program (`crates/steer/bpf/accept.bpf.c`). The work of a node stands in
+//! place of a core's work, because the cores of an instance steal from each other. Leaves out where
 //! packets arrive (`arrive.rs`). Compared in `reproduce/modes.rs`.
 
 use vermeil_sched::CoreIndex;
@@ -88,8 +88,8 @@ impl<W: Watch> World<W> {
         self.accepting.nodes[self.machine.node(core)].worked_ns += run_ns;
     }
 
-    /// `home`, or the nearest core of the least loaded node if the wait on that node is less than
-    /// half of the wait here.
+    /// `home`, if the wait on the node of `home` is within the bound. Otherwise the nearest core of
+    /// the least loaded node, if the wait on that node is less than half of the wait here.
     fn by_load(&mut self, home: CoreIndex) -> CoreIndex {
         let wait_ns = self.node_wait_ns(self.machine.node(home));
         let goes_elsewhere = self.accepting.elsewhere[home.0 as usize];

@@ -47,7 +47,7 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Wakes another sleeping core if there is something left to steal, or a kept color that no core
+    /// Wakes another sleeping core if there is a color to steal, or a kept color that no core
     /// watches. So cores wake one after the other while each finds work. Called after a successful
     /// search, and by a core that gives up the duty to watch.
     pub(super) fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
