@@ -3,7 +3,7 @@
 //! Names, transitions and sizes are the published values of SPECweb2005 Support. The small files
 //! are our own, with the published number, sizes and cacheability. A page ends in a mark with the
 //! page's name. The mark is missing or different in a page that is cut, has another name, or lacks
-//! the back end's data. Tested in `session/support.rs`.
+//! the back end's data. Tested in `write` and `session/builtin.rs`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
