@@ -73,6 +73,7 @@ pub(crate) struct ServeArgs {
     ///
     /// PORT is a port of 127.0.0.1, :PORT a port of all interfaces (IPv4 and IPv6); ADDRESS:PORT, [IPV6]:PORT and
     /// NAME:PORT are what they say. Port 0 takes any free port. Only processes of this machine reach the default.
+    /// unix:PATH is a unix socket that all users of the machine may open, for a proxy on the same machine.
     #[arg(long, short, value_name = "ADDR", default_values_t = [Listen::DEFAULT], action = ArgAction::Append)]
     listen: Vec<Listen>,
 

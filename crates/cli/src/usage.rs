@@ -16,6 +16,8 @@ use vermeil_server::config::{AddressError, ConfigError};
 pub(crate) enum UsageError {
     #[error("--listen {listen}: {source}")]
     Address { listen: Listen, source: AddressError },
+    #[error("--agent {listen}: {source}")]
+    Agent { listen: Listen, source: AddressError },
     #[error("{inner} {inner_size}: more than {outer} {outer_size} allows; raise {outer} or lower {inner}")]
     Contradiction { inner: &'static str, inner_size: Size, outer: &'static str, outer_size: Size },
     #[error("--from {}: cannot read it: {source}; export a machine with `lstopo --of xml FILE.xml`", path.display())]
@@ -36,7 +38,7 @@ impl UsageError {
     /// The exit code: an error of the command line, or a missing resource.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Address { .. } | Self::MachineFile { .. } => Exit::CannotStart,
+            Self::Address { .. } | Self::Agent { .. } | Self::MachineFile { .. } => Exit::CannotStart,
             Self::Machine(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
             Self::CgiUser(_)

@@ -63,6 +63,6 @@ pub use shelf::{Rest, Shelf};
 pub use slots::{Slot, Slots};
 pub use socket::{
     ListenOptions, Newcomer, Peer, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,
-    incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, peer_after_end, prefer_cpu,
-    probe_free, queued_count, set_nodelay,
+    held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, peer_after_end,
+    prefer_cpu, probe_free, queued_count, set_nodelay,
 };

@@ -4,7 +4,7 @@
 //! per-connection tuning. Descriptors are non-blocking and closed on exec. Tested here.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -102,13 +102,41 @@ fn unbound(addr: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// The peer's address. The unspecified IPv6 address for sockets outside of the Internet families.
+/// The peer's address. `None` for sockets outside of the Internet families.
 ///
 /// # Errors
 /// `NotConnected` once the peer is gone.
-pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
-    let addr = rustix::net::getpeername(fd)?.ok_or(io::ErrorKind::NotConnected)?;
-    Ok(SocketAddr::try_from(addr).unwrap_or_else(|_| SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))
+pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<Option<SocketAddr>> {
+    let addr = rustix::net::getpeername(fd)?;
+    match addr {
+        Some(addr) => Ok(SocketAddr::try_from(addr).ok()),
+        None if is_unix(fd) => Ok(None),
+        None => Err(io::ErrorKind::NotConnected.into()),
+    }
+}
+
+fn is_unix(fd: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_domain(fd).is_ok_and(|family| family == rustix::net::AddressFamily::UNIX)
+}
+
+/// Bytes of memory in which a socket holds what was sent and its peer has not read yet
+/// (`SO_MEMINFO`). For a unix socket these are the bytes in the queue of the peer.
+///
+/// # Errors
+/// The descriptor is not a socket.
+#[allow(unsafe_code)]
+pub fn held_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    /// `SK_MEMINFO_WMEM_ALLOC` (`linux/sock_diag.h`).
+    const AT: usize = 2;
+    let mut info = [0u32; AT + 1];
+    let mut bytes = size_of_val(&info) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
+    let to = info.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the call.
+    match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut bytes) } {
+        0 => Ok(info[AT].into()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Changes the number of connections that the kernel queues on a listener before they are accepted.
@@ -183,14 +211,21 @@ pub enum Peer {
 
 /// Asks for the peer of a TCP connection that has closed its sending side (`TCP_INFO`). A peer
 /// that has closed the whole connection looks the same until something is sent, which it resets.
+/// The peer of a unix socket is known at once.
 ///
 /// # Errors
-/// The descriptor is not a TCP socket.
+/// The descriptor is neither a TCP socket nor a unix socket.
 pub fn peer_after_end(fd: BorrowedFd<'_>) -> io::Result<Peer> {
     /// `tcpi_unacked` in `struct tcp_info` (`linux/tcp.h`), in segments: after 8 bytes and 4 words.
     const AT: usize = 8 + 4 * 4;
     /// `tcpi_state`, the first byte, of a connection that was reset (`net/tcp_states.h`).
     const CLOSE: u8 = 7;
+    if is_unix(fd) {
+        let mut peer = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+        poll(&mut peer, Some(&Timespec::default()))?;
+        let has_gone = peer[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        return Ok(if has_gone { Peer::Gone } else { Peer::Receives });
+    }
     let info = tcp_info::<{ AT + 4 }>(fd)?;
     Ok(match info[AT..] {
         _ if info[0] == CLOSE => Peer::Gone,

@@ -106,7 +106,8 @@ fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
     local::with(|local| {
         let Some(max) = local.server.client_bound.connections_max else { return Ok(None) };
         // A client that has gone already holds nothing.
-        let Ok(peer) = vermeil_io::peer_addr(socket.as_fd()) else { return Ok(None) };
+        // Nor does a proxy of this machine count, because all its clients are one.
+        let Ok(Some(peer)) = vermeil_io::peer_addr(socket.as_fd()) else { return Ok(None) };
         local.server.visit(peer.ip(), max).map(Some).ok_or(ClientIsFull)
     })
 }

@@ -17,6 +17,7 @@ mod taken;
 mod under_way;
 
 use crate::{
+    address::{Client, ListenAddr, UnixAddr},
     answer::{self, Answer},
     close,
     connections::Idle,
@@ -31,7 +32,7 @@ use half_closed::HalfClosed;
 use std::{
     future::poll_fn,
     io, mem,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     os::fd::AsFd,
     sync::Arc,
     task::{Context, Poll},
@@ -60,7 +61,7 @@ pub(crate) struct Connection {
     pub(crate) place: Place,
     admission: Admission,
     /// The client in the log. `None` when the log is off.
-    pub(crate) peer: Option<IpAddr>,
+    pub(crate) peer: Option<Client>,
     conversation: Conversation,
     /// Received bytes. The bytes before `consumed` are processed.
     input: Vec<u8>,
@@ -118,22 +119,20 @@ pub(crate) struct Head {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Visitor {
     /// The address of the listener, as configured.
-    pub(crate) at: Option<SocketAddr>,
-    /// The client's address.
-    pub(crate) peer: Option<IpAddr>,
+    pub(crate) at: Option<ListenAddr>,
+    /// The client.
+    pub(crate) peer: Option<Client>,
 }
 
 impl Visitor {
     const UNKNOWN: Self = Self { at: None, peer: None };
 
     fn of(stream: &TcpStream, local: &Local) -> Self {
-        let of_socket = stream.with_fd(|fd| {
-            let own = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
-            Ok::<_, io::Error>((own, vermeil_io::peer_addr(fd)?))
-        });
+        let of_socket = stream
+            .with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
         // A client that has gone gets no access.
         let Ok(Ok((own, peer))) = of_socket else { return Self::UNKNOWN };
-        Self { at: Some(local.listener_of(own)), peer: Some(peer.ip().to_canonical()) }
+        Self { at: local.listener_of(&own), peer: Some(Client::of(peer)) }
     }
 }
 
@@ -246,7 +245,7 @@ impl Connection {
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
             .flatten()
-            .map(|addr| addr.ip().to_canonical());
+            .map(Client::of);
         Self {
             stream,
             place,
@@ -599,11 +598,17 @@ impl Connection {
         if let Some(link) = &self.link {
             return Ok(link.clone());
         }
-        let (local, remote) = self.stream.with_fd(|fd| {
-            let local = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
-            Ok::<_, io::Error>((local, vermeil_io::peer_addr(fd)?))
+        let (own, remote) = self.stream.with_fd(|fd| {
+            Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?))
         })??;
-        Ok(self.link.insert(Arc::new(Link::new(local, remote, Scheme::Http))).clone())
+        let link = match remote {
+            Some(remote) => Link::new(SocketAddr::try_from(own)?, remote, Scheme::Http),
+            None => {
+                let listener = local::with(|local| local.listener_of(&own));
+                Link::unix(listener.and_then(|addr| addr.unix()).map(UnixAddr::path), Scheme::Http)
+            }
+        };
+        Ok(self.link.insert(Arc::new(link)).clone())
     }
 
     /// Decides whether the connection continues after an answer that waited for content.

@@ -7,6 +7,7 @@
 
 use crate::{
     accept::accept,
+    address::ListenAddr,
     balance::{self, Watched},
     busy_poll, cgi,
     files::CoreCache,
@@ -23,7 +24,6 @@ use crate::{
 use rustix::net::getsockname;
 use std::{
     io,
-    net::SocketAddr,
     os::fd::{AsFd as _, OwnedFd},
     sync::Arc,
     time::Duration,
@@ -52,7 +52,7 @@ pub(crate) struct CoreError {
 }
 
 /// Sockets of one core, each with its configured address.
-type Sockets = Vec<(SocketAddr, OwnedFd)>;
+type Sockets = Vec<(ListenAddr, OwnedFd)>;
 
 /// The sockets of each of `cores` cores.
 fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
@@ -69,7 +69,7 @@ fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
 ///
 /// # Errors
 /// Out of descriptors.
-pub(crate) fn sockets(handle: &Handle, bound: &[(SocketAddr, SocketAddr)]) -> io::Result<Vec<Listening>> {
+pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io::Result<Vec<Listening>> {
     let of_cores = handle.cores().map(|core| {
         handle.spawn_on(&handle.color_on(core), async move {
             local::with(|local| -> io::Result<Sockets> {
@@ -163,10 +163,10 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
 }
 
 /// Accepts from `socket` on this core from now on.
-fn listen(handle: &Handle, core: CoreIndex, addr: SocketAddr, socket: OwnedFd) -> io::Result<()> {
+fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -> io::Result<()> {
     // An inherited socket may have a shorter queue than this server uses, or may not listen yet.
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
-    let bound = SocketAddr::try_from(getsockname(&socket)?)?;
+    let bound = getsockname(&socket)?;
     let listener = Arc::new(TcpListener::new(socket)?);
     local::with(|local| {
         local.listeners.push(Listener { addr, bound, listener: listener.clone() });
@@ -236,7 +236,7 @@ pub(crate) struct Change {
     /// Addresses to listen on from now on.
     pub(crate) added: Vec<Listening>,
     /// Addresses to close, as configured.
-    pub(crate) removed: Vec<SocketAddr>,
+    pub(crate) removed: Vec<ListenAddr>,
     pub(crate) log: NewLog,
 }
 
@@ -291,7 +291,7 @@ fn change_core(
     server: Arc<Server>,
     hosts: Arc<Hosts>,
     answering: Option<Arc<Answering>>,
-    removed: &[SocketAddr],
+    removed: &[ListenAddr],
     log: Option<CoreLog>,
 ) {
     balance::stop_some(removed);
@@ -310,8 +310,11 @@ fn change_core(
             if !stays {
                 // The core serves the connections that the kernel has accepted already. New clients
                 // meet any other server that listens on this address. If the kernel refuses this
-                // step, connections that come in the moment between are reset.
-                let _ = listener.with_fd(begin_no_more);
+                // step, connections that come in the moment between are reset. A unix socket has lost
+                // its path already.
+                if addr.tcp().is_some() {
+                    let _ = listener.with_fd(begin_no_more);
+                }
                 listener.close();
             }
             stays

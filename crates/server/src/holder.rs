@@ -40,6 +40,13 @@ pub fn who_listens(addr: SocketAddr) -> Option<Holder> {
     who_listens_in(Path::new("/proc"), addr, process::id())
 }
 
+/// Describes a process that is known to listen. `None` for this process, and for one that cannot be
+/// seen from here.
+pub(crate) fn of_process(pid: u32) -> Option<Holder> {
+    let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    (pid != process::id()).then(|| Holder { pid, command: command.trim_end().to_owned() })
+}
+
 fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<Holder> {
     let mut listeners = Vec::new();
     for table in ["net/tcp", "net/tcp6"] {

@@ -7,6 +7,7 @@
 //! job.
 
 mod accept;
+mod address;
 mod answer;
 pub mod balance;
 pub mod balancers;
@@ -49,6 +50,7 @@ mod trace;
 mod voice;
 mod whereabouts;
 
+pub use address::{Client, ListenAddr, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr};
 pub use busy_poll::BusyPoll;
 pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
 pub use handover::{TakeOver, TakeOverError};

@@ -1,9 +1,12 @@
-//! Opens the listening sockets: one per address and core, all before the first connection is
-//! accepted.
+//! Opens the listening sockets, all before the first connection is accepted: of TCP one per address
+//! and core, of a unix socket one for all cores (`listen/unix.rs`).
 //!
 //! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
 
+pub(crate) mod unix;
+
 use crate::{
+    address::{ListenAddr, UnixAddr},
     balance::Balancing,
     handover::Inherited,
     holder::{Holder, who_listens},
@@ -14,13 +17,14 @@ use std::{
     net::{SocketAddr, TcpListener},
     os::fd::OwnedFd,
 };
+use unix::{Before, Refusal};
 use vermeil_io::{ListenOptions, bind, listen, probe_free};
 use vermeil_topology::CpuId;
 
 /// The server cannot listen on an address.
 #[derive(Debug)]
 pub struct ListenError {
-    addr: SocketAddr,
+    addr: ListenAddr,
     holder: Option<Holder>,
     source: io::Error,
 }
@@ -39,7 +43,10 @@ impl fmt::Display for ListenError {
             (io::ErrorKind::AddrInUse, None) => {
                 write!(f, "the address is in use; choose another with --listen or [[listener]]")
             }
-            (io::ErrorKind::PermissionDenied, _) if addr.port() < 1024 => write!(
+            (io::ErrorKind::NotFound, _) => {
+                write!(f, "there is no such folder; make it, or choose another with --listen or [[listener]]")
+            }
+            (io::ErrorKind::PermissionDenied, _) if addr.port().is_some_and(|port| port < 1024) => write!(
                 f,
                 "ports below 1024 need the right to bind them (CAP_NET_BIND_SERVICE); choose another with --listen or [[listener]]"
             ),
@@ -65,9 +72,9 @@ impl std::error::Error for ListenError {
 #[derive(Debug)]
 pub(crate) struct Listening {
     /// The address as configured.
-    pub(crate) asked: SocketAddr,
-    /// The address as bound, with the actual port.
-    pub(crate) addr: SocketAddr,
+    pub(crate) asked: ListenAddr,
+    /// The address as bound, with the actual port or file.
+    pub(crate) addr: ListenAddr,
     /// In the order of the cores. With more sockets than cores, the order begins again with the
     /// first core.
     pub(crate) sockets: Vec<OwnedFd>,
@@ -86,22 +93,25 @@ impl Listening {
 }
 
 /// Opens all sockets or none. Each new socket gets the cpu preference of `balancing`; inherited
-/// sockets keep their state. `ours` are the ports on which this server listens already, perhaps on
-/// another address.
+/// sockets keep their state. `ours` are the addresses of this server, or of the one that it takes
+/// over from.
 pub(crate) fn listen_on(
-    addrs: &[SocketAddr],
+    addrs: &[ListenAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
-    ours: &[u16],
+    ours: &[ListenAddr],
     inherited: &mut Inherited,
 ) -> Result<Vec<Listening>, ListenError> {
-    let listen_on_one = |&addr: &SocketAddr| {
-        let sockets = inherited.take(addr);
-        if !sockets.is_empty() {
-            return complete(addr, sockets, cpus).map_err(|source| refused(addr, source));
+    let listen_on_one = |&addr: &ListenAddr| {
+        if let Some(before) = inherited.take(addr)
+            && let Some(taken) = complete(addr, before, cpus).map_err(|source| refused(addr, source))?
+        {
+            return Ok(taken);
         }
         let listening = open(addr, cpus, balancing, ours)?;
-        balancing.take_charge_of(listening.addr, &listening.sockets);
+        if let ListenAddr::Tcp(addr) = listening.addr {
+            balancing.take_charge_of(addr, &listening.sockets);
+        }
         Ok(listening)
     };
     addrs.iter().map(listen_on_one).collect()
@@ -110,17 +120,18 @@ pub(crate) fn listen_on(
 /// Like [`listen_on`], but without inherited sockets and without the kernel's program that chooses
 /// among the sockets.
 pub(crate) fn bind_all(
-    addrs: &[SocketAddr],
+    addrs: &[ListenAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
-    ours: &[u16],
+    ours: &[ListenAddr],
 ) -> Result<Vec<Listening>, ListenError> {
     addrs.iter().map(|addr| open(*addr, cpus, balancing, ours)).collect()
 }
 
-fn refused(addr: SocketAddr, source: io::Error) -> ListenError {
+fn refused(addr: ListenAddr, source: io::Error) -> ListenError {
     let in_use = source.kind() == io::ErrorKind::AddrInUse;
-    ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
+    let holder = addr.tcp().filter(|_| in_use).and_then(who_listens);
+    ListenError { addr, holder, source }
 }
 
 /// The processes that may block an address.
@@ -133,14 +144,33 @@ enum Probe {
 }
 
 fn open(
-    addr: SocketAddr,
+    asked: ListenAddr,
     cpus: &[CpuId],
     balancing: &Balancing,
-    ours: &[u16],
+    ours: &[ListenAddr],
 ) -> Result<Listening, ListenError> {
-    let port_is_ours = addr.port() != 0 && ours.contains(&addr.port());
-    let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
-    open_sockets(addr, cpus, balancing, probe).map_err(|source| refused(addr, source))
+    match asked {
+        ListenAddr::Tcp(addr) => {
+            let port_is_ours = asked.port().is_some() && ours.iter().any(|ours| ours.port() == asked.port());
+            let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
+            open_sockets(addr, cpus, balancing, probe).map_err(|source| refused(asked, source))
+        }
+        ListenAddr::Unix(addr) => {
+            let is_ours = ours.iter().any(|ours| ours.is_at(&asked));
+            open_unix(addr, cpus, if is_ours { Before::Ours } else { Before::Others })
+        }
+    }
+}
+
+fn open_unix(addr: UnixAddr, cpus: &[CpuId], before: Before) -> Result<Listening, ListenError> {
+    let asked = ListenAddr::Unix(addr);
+    match unix::open(addr, cpus.len(), before) {
+        Ok((bound, sockets)) => Ok(Listening { asked, addr: ListenAddr::Unix(bound), sockets }),
+        Err(Refusal::Taken(holder)) => {
+            Err(ListenError { addr: asked, holder, source: io::ErrorKind::AddrInUse.into() })
+        }
+        Err(Refusal::Io(source)) => Err(refused(asked, source)),
+    }
 }
 
 fn open_sockets(
@@ -162,19 +192,35 @@ fn open_sockets(
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
-    Ok(Listening { asked: addr, addr: bound, sockets })
+    Ok(Listening { asked: addr.into(), addr: bound.into(), sockets })
 }
 
 /// Adds sockets for cores that the previous server did not have. A new socket listens only once its
 /// core accepts. If it listened before, its connections would be lost with a server that fails to
-/// start.
-fn complete(asked: SocketAddr, mut sockets: Vec<OwnedFd>, cpus: &[CpuId]) -> io::Result<Listening> {
-    let first = TcpListener::from(sockets[0].try_clone()?);
-    let addr = first.local_addr()?;
-    while sockets.len() < cpus.len() {
-        sockets.push(bind(addr, None)?);
-    }
-    Ok(Listening { asked, addr, sockets })
+/// start. Returns `None` if no client reaches the inherited socket, because its path leads to
+/// another file.
+fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<Option<Listening>> {
+    let Listening { addr, mut sockets, .. } = before;
+    let addr = match (asked, addr) {
+        (ListenAddr::Unix(asked), ListenAddr::Unix(bound)) => {
+            let Some(addr) = unix::renew(asked, bound)? else { return Ok(None) };
+            // These are duplicates of one socket.
+            sockets.truncate(cpus.len());
+            while sockets.len() < cpus.len() {
+                sockets.push(sockets[0].try_clone()?);
+            }
+            ListenAddr::Unix(addr)
+        }
+        _ => {
+            let first = TcpListener::from(sockets[0].try_clone()?);
+            let addr = first.local_addr()?;
+            while sockets.len() < cpus.len() {
+                sockets.push(bind(addr, None)?);
+            }
+            addr.into()
+        }
+    };
+    Ok(Some(Listening { asked, addr, sockets }))
 }
 
 #[cfg(test)]
@@ -189,7 +235,7 @@ mod tests {
     #[test]
     fn a_taken_address_says_so_and_how_to_go_on() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = taken.local_addr().unwrap();
+        let addr = ListenAddr::from(taken.local_addr().unwrap());
         let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default())
             .expect_err("it is taken")
             .to_string();
@@ -199,11 +245,11 @@ mod tests {
 
     #[test]
     fn every_core_gets_a_socket_on_the_same_port() {
-        let any = "127.0.0.1:0".parse().unwrap();
+        let any = ListenAddr::from("127.0.0.1:0".parse::<SocketAddr>().unwrap());
         let listening =
             listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], &mut Inherited::default()).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
-        assert_ne!(listening[0].addr.port(), 0);
+        assert!(listening[0].addr.port().is_some());
         let second =
             listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default());
         assert!(second.is_err(), "a second server does not share the port");

@@ -5,6 +5,7 @@
 //! not wait. So no lock guards the state. Leaves out the state that all cores share (`server.rs`).
 
 use crate::{
+    address::{Client, ListenAddr},
     answer::Sent,
     balance::Shelf,
     busy_poll::Polling,
@@ -17,12 +18,13 @@ use crate::{
     overload::Door,
     server::Server,
 };
+use rustix::net::SocketAddrAny;
 use std::{
     cell::RefCell,
     collections::hash_map::RandomState,
     future::poll_fn,
     hash::BuildHasher,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::Arc,
     task::{Poll, Waker},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -64,9 +66,9 @@ pub(crate) struct Local {
 /// A socket that this core accepts from.
 pub(crate) struct Listener {
     /// The address as configured, perhaps with port 0.
-    pub(crate) addr: SocketAddr,
-    /// The address as bound, with the actual port.
-    pub(crate) bound: SocketAddr,
+    pub(crate) addr: ListenAddr,
+    /// The kernel's name of the socket, which its connections have too.
+    pub(crate) bound: SocketAddrAny,
     pub(crate) listener: Arc<TcpListener>,
 }
 
@@ -119,7 +121,7 @@ impl Local {
     #[inline]
     pub(crate) fn log_answer(
         &mut self,
-        peer: Option<IpAddr>,
+        peer: Option<Client>,
         received: &[u8],
         request: Option<&Request<'_>>,
         sent: Sent,
@@ -145,16 +147,20 @@ impl Local {
         }
     }
 
-    /// The configured address of the listener that accepted a connection to `own`, or `own` itself
-    /// if that listener is gone.
-    pub(crate) fn listener_of(&self, own: SocketAddr) -> SocketAddr {
+    /// The configured address of the listener that accepted a connection whose own end the kernel
+    /// names `own`. If that listener is gone, the address of TCP itself.
+    pub(crate) fn listener_of(&self, own: &SocketAddrAny) -> Option<ListenAddr> {
+        let found = |is_of: &dyn Fn(&SocketAddrAny) -> bool| {
+            let found = self.listeners.iter().find(|listener| is_of(&listener.bound));
+            found.map(|listener| listener.addr)
+        };
+        let Ok(own) = SocketAddr::try_from(own.clone()) else { return found(&|bound| bound == own) };
         let own = SocketAddr::new(own.ip().to_canonical(), own.port());
         let is_of = |bound: SocketAddr| {
             bound.port() == own.port()
                 && (bound.ip() == own.ip() || bound.ip().is_unspecified() && bound.is_ipv4() == own.is_ipv4())
         };
-        let found = self.listeners.iter().find(|listener| is_of(listener.bound));
-        found.map_or(own, |listener| listener.addr)
+        found(&|bound| SocketAddr::try_from(bound.clone()).is_ok_and(is_of)).or(Some(own.into()))
     }
 
     /// 64 bits that clients cannot guess and that differ each time.

@@ -1,6 +1,7 @@
 //! The options of `vermeil serve`: every setting with its unit, its default and its bound.
 
 use crate::{
+    address::ListenAddr,
     balance::Balance,
     balancers::BalancerOptions,
     busy_poll::BusyPoll,
@@ -16,7 +17,7 @@ use crate::{
     php::{PhpOptions, PoolsOptions},
     privileges::User,
 };
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
 use vermeil_topology::{CpuId, CpuSet, Instance};
@@ -52,7 +53,7 @@ pub struct ServeOptions {
     /// The hosts and the folders that they serve.
     pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddr>,
     /// The configured cores and instances.
     pub placement: Placement,
     /// Cpus to run on, one core each, at least one.

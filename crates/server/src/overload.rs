@@ -272,7 +272,8 @@ fn ran() -> Duration {
 pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
     let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
     let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
-    for listener in &local.listeners {
+    // All cores and instances share a unix socket, so no core alone decides about its queue.
+    for listener in local.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
         // A listener that is being closed has no queue any more.
         let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
     }

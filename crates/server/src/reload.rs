@@ -8,6 +8,7 @@
 //! through the binary (`crates/cli/tests/e2e/reload.rs`).
 
 use crate::{
+    address::ListenAddr,
     balance::Balancing,
     config::{self, ConfigError, Surroundings},
     control::{Overseer, StatusForm},
@@ -31,7 +32,6 @@ use crate::{
 use bytes::Bytes;
 use std::{
     io,
-    net::SocketAddr,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -102,7 +102,7 @@ pub(crate) struct Started {
     pub(crate) log: Log,
     pub(crate) notices: Arc<Notices>,
     pub(crate) programs: Option<Arc<Shared>>,
-    pub(crate) bound: Vec<(SocketAddr, SocketAddr)>,
+    pub(crate) bound: Vec<(ListenAddr, ListenAddr)>,
     /// Sockets for agent checks, kept for a takeover.
     pub(crate) agent: Vec<Listening>,
     pub(crate) broker: Broker,
@@ -117,7 +117,7 @@ struct Present {
     /// The counts of logs that an earlier configuration used.
     past_log: LogCounts,
     /// Addresses as configured and as bound.
-    bound: Vec<(SocketAddr, SocketAddr)>,
+    bound: Vec<(ListenAddr, ListenAddr)>,
     /// Number of reloads that were accepted.
     reloads: u64,
     agent: Vec<Listening>,
@@ -243,11 +243,11 @@ impl Running {
     fn listen_on_added(&self, present: &Present, new: &ServeOptions) -> Result<Vec<Listening>, ReloadError> {
         let old = &present.options.listen;
         let added = added(old, new);
-        let opened = self.broker.listen(added, old.iter().map(SocketAddr::port).collect());
+        let opened = self.broker.listen(added, old.clone());
         let opened = opened.map_err(ReloadError::Broker)?;
         let take_charge = |NewAddress { listening, group }: NewAddress| {
-            if let Some(group) = group {
-                present.server.balancing.take_charge_by(listening.addr, group, &listening.sockets);
+            if let (Some(group), ListenAddr::Tcp(addr)) = (group, listening.addr) {
+                present.server.balancing.take_charge_by(addr, group, &listening.sockets);
             }
             listening
         };
@@ -315,11 +315,19 @@ impl Running {
         let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
         let server = Arc::new(present.server.with(&options, connections_max));
-        let gone = |addr: &&SocketAddr| !options.listen.contains(addr);
+        let gone = |addr: &&ListenAddr| !options.listen.contains(addr);
         let removed: Vec<_> = present.options.listen.iter().filter(gone).copied().collect();
         let mut said = vec![format!("reloaded: {}", options.hosts.describe())];
-        said.extend(added.iter().map(|listening| format!("listening on {} too", listening.addr)));
-        said.extend(removed.iter().map(|addr| format!("no longer listening on {addr}")));
+        let is_anew = |one: &ListenAddr, others: &[ListenAddr]| others.iter().any(|other| other.is_at(one));
+        let asked: Vec<_> = added.iter().map(|listening| listening.asked).collect();
+        said.extend(added.iter().map(|Listening { asked, addr, .. }| match asked.unix() {
+            Some(unix) if is_anew(asked, &removed) => {
+                format!("listening on {unix} anew, with mode {:04o}", unix.mode())
+            }
+            _ => format!("listening on {addr} too"),
+        }));
+        let gone = removed.iter().filter(|addr| !is_anew(addr, &asked));
+        said.extend(gone.map(|addr| format!("no longer listening on {addr}")));
         if !fixed.is_empty() {
             said.push(format!("only a restart changes {}", fixed.join(", ")));
         }
@@ -327,7 +335,11 @@ impl Running {
             None => NewLog::Same,
             Some(log) => NewLog::Other(self.handle.cores().map(|_| log.core()).collect()),
         };
-        present.bound.retain(|(asked, _)| !removed.contains(asked));
+        // Before the cores look at their queues for the last time, so that no connection comes later.
+        let (stays, ends): (Vec<_>, Vec<_>) =
+            present.bound.drain(..).partition(|(asked, _)| !removed.contains(asked));
+        present.bound = stays;
+        self.remove_files(&ends);
         present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
         let answering = programs.zip(revision.as_mut()).map(|(programs, new)| programs.begin(new));
@@ -352,6 +364,16 @@ impl Running {
         said
     }
 
+    /// Removes the files of unix sockets on which the server listens no longer.
+    fn remove_files(&self, bound: &[(ListenAddr, ListenAddr)]) {
+        bound.iter().filter_map(|(_, bound)| bound.unix()).for_each(|addr| self.broker.remove_socket(addr));
+    }
+
+    /// Removes the files of all unix sockets, because the server ends.
+    pub(crate) fn remove_all_files(&self) {
+        self.remove_files(&self.present().bound);
+    }
+
     /// A reload is also the moment for a rotated log.
     fn reopen(&self, present: &Present) {
         if let Some(log) = &present.log {
@@ -365,17 +387,16 @@ impl Running {
 /// # Errors
 /// The server cannot listen on one of them. Then it opens none.
 pub(crate) fn listen_on_added(
-    old: &[SocketAddr],
+    old: &[ListenAddr],
     new: &ServeOptions,
     cpus: &[CpuId],
     balancing: &Balancing,
 ) -> Result<Vec<Listening>, ListenError> {
     let added = added(old, new);
-    let ours: Vec<u16> = old.iter().map(SocketAddr::port).collect();
-    listen_on(&added, cpus, balancing, &ours, &mut Inherited::default())
+    listen_on(&added, cpus, balancing, old, &mut Inherited::default())
 }
 
-fn added(old: &[SocketAddr], new: &ServeOptions) -> Vec<SocketAddr> {
+fn added(old: &[ListenAddr], new: &ServeOptions) -> Vec<ListenAddr> {
     new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect()
 }
 

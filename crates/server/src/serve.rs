@@ -7,6 +7,7 @@
 pub(crate) mod broker;
 
 use crate::{
+    address::ListenAddr,
     balance::Balancing,
     balancers::{self, Agent, Measuring, Subject},
     busy_poll, config,
@@ -192,7 +193,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         Some(assigned) => assigned.sockets(&options.cpus),
         None => {
             let balancing = Balancing::choose(options.balance, &options.cpus);
-            let ours = inherited.ports();
+            let ours = inherited.addrs();
             let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
             (balancing, listening)
         }
@@ -216,11 +217,19 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let mut programs = Setup::prepare(&options, room)?;
     privileges::give_up(&options, When::AfterPrograms)?;
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
+    // An instance leaves its sockets to the supervisor.
+    let left: Vec<_> = inherited.addrs().iter().filter_map(ListenAddr::unix).collect();
+    let ours = listening.iter().filter_map(|listening| listening.addr.unix());
+    let sockets = match watch {
+        Watch::Control(_) => ours.chain(left.iter().copied()).collect(),
+        Watch::Supervisor(_) => Vec::new(),
+    };
     let knowledge = Knowledge {
         options: &options,
         balancing: &balancing,
         control: watch.bound(),
         folder: rights.workspace,
+        sockets,
     };
     let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
     // Before any other thread exists, because threads inherit the sandbox.
@@ -260,7 +269,10 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
     let is_called_off = inherited.is_called_off(&mut signals);
     match is_called_off {
-        false => inherited.finish(changeovers, &server.balancing, &options.cpus),
+        false => {
+            inherited.finish(changeovers, &server.balancing, &options.cpus);
+            left.into_iter().for_each(|addr| broker.remove_socket(addr));
+        }
         true => {
             drop(inherited);
             server.hand_over();
@@ -364,7 +376,7 @@ impl Watch<Result<Control, String>> {
     fn begin(
         self,
         running: &Arc<Running>,
-        bound: &[(SocketAddr, SocketAddr)],
+        bound: &[(ListenAddr, ListenAddr)],
         about: &About,
     ) -> Result<(Option<Control>, HangUp), ServeError> {
         match self {
@@ -414,7 +426,7 @@ struct About {
 }
 
 impl About {
-    fn say_start(&self, bound: &[(SocketAddr, SocketAddr)], running: &Running) {
+    fn say_start(&self, bound: &[(ListenAddr, ListenAddr)], running: &Running) {
         let Self { changes, memory, sandbox, busy_poll, what, cpus } = self;
         describe_addresses(what, bound);
         say(format_args!("io: {}", running.io()));
@@ -536,10 +548,13 @@ pub(crate) fn watch_over(control: Result<Control, String>) -> Option<Control> {
     }
 }
 
-/// Logs the URL of each address.
-pub(crate) fn describe_addresses(what: &str, bound: &[(SocketAddr, SocketAddr)]) {
+/// Logs each address, of TCP as a URL.
+pub(crate) fn describe_addresses(what: &str, bound: &[(ListenAddr, ListenAddr)]) {
     for (_, addr) in bound {
-        say(format_args!("serving {what} at {}", url(*addr)));
+        match addr {
+            ListenAddr::Tcp(addr) => say(format_args!("serving {what} at {}", url(*addr))),
+            ListenAddr::Unix(addr) => say(format_args!("serving {what} at {addr}")),
+        }
     }
 }
 
@@ -583,6 +598,11 @@ fn drain(
         wait_for_balancers(leave, || impatient.load(Ordering::Acquire) || is_handed_over());
         say(format_args!("draining, at most {} s{hint}", patience.as_secs_f64()));
         running.server().drain();
+        if !is_handed_over() {
+            // Before the cores look at their queues for the last time, so that no connection comes
+            // later.
+            running.remove_all_files();
+        }
         cores::drain(&runtime.handle());
         let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
         // The remaining cores do not keep the process from ending.

@@ -7,7 +7,6 @@ use super::CacheArgs;
 use super::{BalanceChoice, BusyPollChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
-use std::net::SocketAddr;
 use vermeil_http::Limits;
 use vermeil_server::balance::Balance;
 use vermeil_server::balancers::{BalancerOptions, LoadReport};
@@ -18,7 +17,7 @@ use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::log::LogFormat;
 use vermeil_server::php::PoolsOptions;
 use vermeil_server::{
-    BusyPoll, ClientBound, IoChoice, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of,
+    BusyPoll, ClientBound, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of,
 };
 
 impl ServeArgs {
@@ -47,9 +46,13 @@ impl ServeArgs {
             // than PHP is discarded.
             limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
         }
-        let agent: Vec<Listen> = self.agent.iter().cloned().collect();
-        let balancers =
-            BalancerOptions { agent: addresses(&agent, around)?, load_report: LoadReport::default() };
+        let mut agent = Vec::new();
+        if let Some(listen) = &self.agent {
+            around
+                .resolve_tcp(listen, &mut agent)
+                .map_err(|source| UsageError::Agent { listen: listen.clone(), source })?;
+        }
+        let balancers = BalancerOptions { agent, load_report: LoadReport::default() };
         Ok(ServeOptions {
             balancers,
             listen: addresses(&self.listen, around)?,
@@ -131,7 +134,7 @@ fn within(inner: (&'static str, Size), outer: (&'static str, Size)) -> Result<()
 }
 
 /// All addresses, each address once, in the order of the arguments.
-fn addresses(listen: &[Listen], around: &Surroundings) -> Result<Vec<SocketAddr>, UsageError> {
+fn addresses(listen: &[Listen], around: &Surroundings) -> Result<Vec<ListenAddr>, UsageError> {
     let mut addresses = Vec::new();
     for listen in listen {
         around

@@ -11,7 +11,7 @@ use vermeil_http::Limits;
 use vermeil_server::balance::Balance;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
-use vermeil_server::{BusyPoll, CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
+use vermeil_server::{BusyPoll, CONNECTIONS_MAX, IoChoice, ListenAddr, ServeOptions, Timeouts};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
@@ -55,14 +55,14 @@ fn absolute(path: &str) -> PathBuf {
 }
 
 fn listen(args: &[&str]) -> Vec<String> {
-    resolve(args).listen.iter().map(SocketAddr::to_string).collect()
+    resolve(args).listen.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn without_arguments() {
     let options = resolve(&[]);
     assert_eq!(root(&options), absolute("."));
-    assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
+    assert_eq!(options.listen, [ListenAddr::Tcp(addr("127.0.0.1:8080"))]);
     assert_eq!(options.cpus.len(), 8);
     assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
     assert_eq!(options.log, LogTarget::Stdout);
@@ -78,6 +78,8 @@ fn where_to_listen() {
     assert_eq!(listen(&["--listen", ":80"]), ["0.0.0.0:80", "[::]:80"]);
     assert_eq!(listen(&["--listen", "[::1]:80", "--listen=10.0.0.1:81"]), ["[::1]:80", "10.0.0.1:81"]);
     assert_eq!(listen(&["--listen", "localhost:80"]), ["[::1]:80", "127.0.0.1:80"]);
+    assert_eq!(listen(&["-l", "unix:/run/v.sock", "-l", "unix:/run/./v.sock"]), ["unix:/run/v.sock"]);
+    assert_eq!(listen(&["-l", "unix:v.sock"]), [format!("unix:{}", absolute("v.sock").display())]);
     assert_eq!(listen(&["-l", "localhost:80", "-l", "80", "-l", "[::1]:80"]), ["[::1]:80", "127.0.0.1:80"]);
 }
 
@@ -85,8 +87,9 @@ fn where_to_listen() {
 fn all_interfaces_are_those_of_ipv4_where_there_is_no_ipv6() {
     let around = Surroundings { has_ipv6: false, ..surroundings() };
     let listen = |text| parse(&["--listen", text]).unwrap().resolve(&around).unwrap().listen;
-    assert_eq!(listen(":80"), [addr("0.0.0.0:80")]);
-    assert_eq!(listen("[::]:80"), [addr("[::]:80")], "what was written is tried, and fails with its reason");
+    assert_eq!(listen(":80"), [ListenAddr::Tcp(addr("0.0.0.0:80"))]);
+    let written = [ListenAddr::Tcp(addr("[::]:80"))];
+    assert_eq!(listen("[::]:80"), written, "what was written is tried, and fails with its reason");
 }
 
 #[test]
@@ -200,6 +203,11 @@ fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
         (
             &["--listen", "nowhere:80"][..],
             "--listen nowhere:80: the name cannot be resolved: no such name; write an address such as 127.0.0.1:8080",
+            Exit::CannotStart,
+        ),
+        (
+            &["--agent", "unix:/run/v.sock"],
+            "--agent unix:/run/v.sock: this is a unix socket; write an address of TCP such as 127.0.0.1:8080",
             Exit::CannotStart,
         ),
         (

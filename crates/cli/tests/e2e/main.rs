@@ -36,4 +36,5 @@ mod status;
 mod strangers;
 mod support;
 mod trace;
+mod unix;
 mod user;

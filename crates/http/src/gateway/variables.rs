@@ -11,7 +11,10 @@ use crate::{
     path,
     request::{Request, Target},
 };
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 /// How the client's connection is secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,27 @@ impl Link {
         Self { local: local.into(), remote: remote.into(), name, scheme }
     }
 }
+
+impl Link {
+    /// The connection that came through the unix socket at `path`. Its client is a process of this
+    /// machine, such as a proxy.
+    pub fn unix(path: Option<&Path>, scheme: Scheme) -> Self {
+        let of_socket = |path: &str| format!("{UNIX}{path}");
+        let local = End {
+            address: of_socket(&path.unwrap_or(Path::new("")).to_string_lossy()),
+            // Programs make addresses of it (§4.1.15), so it is the port that goes without saying.
+            port: match scheme {
+                Scheme::Http => "80".to_owned(),
+                Scheme::Https => "443".to_owned(),
+            },
+        };
+        let remote = End { address: of_socket(""), port: String::new() };
+        Self { local, remote, name: "localhost".to_owned(), scheme }
+    }
+}
+
+/// What stands for the address of a client at a unix socket, as in nginx.
+const UNIX: &str = "unix:";
 
 /// The program of a request. All paths are decoded bytes, as in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -167,6 +167,6 @@ pub(crate) fn accepted_sockets_are_ready_for_use(make: &Make) {
     let flags = rustix::io::fcntl_getfd(&fd).expect("F_GETFD");
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "the socket survives exec");
     let peer = vermeil_io::peer_addr(std::os::fd::AsFd::as_fd(&fd)).expect("peer");
-    assert_eq!(peer, client.local_addr().expect("local"));
+    assert_eq!(peer, Some(client.local_addr().expect("local")));
     assert!(TcpStream::from(fd).nodelay().expect("TCP_NODELAY"), "small segments are held back");
 }

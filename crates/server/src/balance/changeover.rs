@@ -3,7 +3,7 @@
 //! go. Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
 use super::Balancing;
-use crate::{listen::Listening, voice::say};
+use crate::{address::ListenAddr, listen::Listening, voice::say};
 use std::{
     io,
     net::SocketAddr,
@@ -22,14 +22,15 @@ pub(crate) struct Changeover {
 }
 
 impl Changeover {
-    /// Prepares for an address.
+    /// Prepares for an address. A unix socket needs nothing, because all cores share it.
     ///
     /// # Errors
     /// Out of descriptors.
-    pub(crate) fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Self> {
-        let Listening { addr, sockets, .. } = listening.try_clone()?;
+    pub(crate) fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Option<Self>> {
+        let ListenAddr::Tcp(addr) = listening.addr else { return Ok(None) };
+        let Listening { sockets, .. } = listening.try_clone()?;
         let group = balancing.group();
-        Ok(Self { addr, sockets, group })
+        Ok(Some(Self { addr, sockets, group }))
     }
 
     /// Carries out the change. Call this function when all sockets listen.

@@ -13,11 +13,10 @@ use super::{
     Accepted, Balancing, Shelf,
     verdict::{Seen, Verdict, verdict},
 };
-use crate::{accept, listen::Listening, local};
+use crate::{accept, address::ListenAddr, listen::Listening, local};
 use std::{
     cell::RefCell,
     io,
-    net::SocketAddr,
     os::fd::{AsFd as _, OwnedFd},
     sync::Arc,
     time::Duration,
@@ -45,7 +44,7 @@ thread_local! {
 pub(crate) struct Watched {
     core: usize,
     owner: CoreIndex,
-    addr: SocketAddr,
+    addr: ListenAddr,
     socket: OwnedFd,
     shelf: Option<Arc<Shelf>>,
     /// Whether `core` is the first of the listener's watchers.
@@ -86,7 +85,7 @@ struct Watch {
 
 /// A watch, with the task that waits for the kernel to tell of a connection.
 struct Watching {
-    addr: SocketAddr,
+    addr: ListenAddr,
     watch: Arc<Watch>,
     told: Option<Task<()>>,
 }
@@ -226,7 +225,7 @@ pub(crate) fn keep(shelf: Arc<Shelf>) -> io::Result<impl Future<Output = ()> + S
 }
 
 /// Ends this core's watches of these configured addresses.
-pub(crate) fn stop_some(addrs: &[SocketAddr]) {
+pub(crate) fn stop_some(addrs: &[ListenAddr]) {
     stop_where(|addr| addrs.contains(&addr));
 }
 
@@ -238,7 +237,7 @@ pub(crate) fn stop() {
     }
 }
 
-fn stop_where(ends: impl Fn(SocketAddr) -> bool) {
+fn stop_where(ends: impl Fn(ListenAddr) -> bool) {
     let ended: Vec<Watching> =
         POST.with_borrow_mut(|post| post.watching.extract_if(.., |watching| ends(watching.addr)).collect());
     for Watching { watch, told, .. } in ended {

@@ -8,7 +8,7 @@
 //! The measurements are in `measuring.rs` for a server, and in `supervise/sum.rs` for several
 //! instances.
 
-use crate::{handover::Inherited, listen::Listening, voice::say};
+use crate::{address::ListenAddr, handover::Inherited, listen::Listening, voice::say};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -31,7 +31,7 @@ pub(crate) fn bind(
     inherited: &mut Inherited,
 ) -> Result<Vec<Listening>, (SocketAddr, io::Error)> {
     let mut open = |asked: SocketAddr| {
-        let socket = match inherited.take_agent(asked) {
+        let socket = match inherited.take_agent(asked.into()) {
             Some(socket) => TcpListener::from(socket),
             None => {
                 // The probe also covers the listeners of this server, which are open already,
@@ -41,7 +41,7 @@ pub(crate) fn bind(
             }
         };
         let addr = socket.local_addr()?;
-        Ok(Listening { asked, addr, sockets: vec![socket.into()] })
+        Ok(Listening { asked: asked.into(), addr: ListenAddr::from(addr), sockets: vec![socket.into()] })
     };
     addrs.iter().map(|&addr| open(addr).map_err(|error| (addr, error))).collect()
 }

@@ -6,7 +6,7 @@
 use super::{
     describe::{Kind, table},
     read::{At, FlagOr, Node, Reader, Setting},
-    values::{Listen, Size, Span},
+    values::{FileMode, Listen, Size, Span},
 };
 use crate::{
     CLIENT_IPV6_PREFIX, CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts, WAIT_MAX,
@@ -92,7 +92,12 @@ table! {
     pub(super) struct ListenerTable {
         /// `"PORT"` is a port of 127.0.0.1, `":PORT"` a port of all interfaces (IPv4 and IPv6); `"ADDRESS:PORT"`,
         /// `"[IPV6]:PORT"` and `"NAME:PORT"` are what they say. Port 0 takes any free port.
+        /// `"unix:PATH"` is a unix socket, for a proxy on the same machine; a relative path begins at
+        /// the folder of this file. A socket that an ended server left behind is replaced.
         address: At<Listen>,
+        /// The mode of a unix socket's file, in octal digits: the users with the right to write may
+        /// connect. Without it: `"0666"`, all users of the machine.
+        mode: Option<At<FileMode>> = None,
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{
     describe::{Kind, TableDoc},
     report::{Problem, suggestion},
-    values::{Listen, Size, Span},
+    values::{FileMode, Listen, Size, Span},
 };
 use crate::control::ControlTarget;
 use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
@@ -404,6 +404,7 @@ texts! {
     String: Kind::Text, |text| text;
     PathBuf: Kind::Path, |path| path.display().to_string();
     Listen: Kind::Address, |listen| listen.to_string();
+    FileMode: Kind::Text, |mode| mode.to_string();
     crate::log::LogTarget: Kind::Log, |target| target.to_string();
 }
 

@@ -12,7 +12,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    ClientBound, ServeOptions, TakeOver, Timeouts,
+    ClientBound, ListenAddr, ServeOptions, TakeOver, Timeouts,
     balancers::BalancerOptions,
     cgi::Cgroup,
     control::ControlTarget,
@@ -56,7 +56,7 @@ pub(super) fn resolve(
     problems: &mut Vec<Problem>,
 ) -> Option<ServeOptions> {
     let mut found = Problems::default();
-    let listen = listen(&document, around, &mut found);
+    let listen = listen(&document, hosts.folder, around, &mut found);
     let placement = Placement { cores: document.cores.value.clone(), instances: document.instances };
     let instances = instances(&document, &placement, around, &mut found);
     let cpus = cpus_of(&instances);
@@ -154,7 +154,12 @@ pub(super) fn narrow(number: u64) -> usize {
     usize::try_from(number).expect("bounds of keys are below 2^32")
 }
 
-fn listen(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<SocketAddr> {
+fn listen(
+    document: &Document,
+    folder: &Path,
+    around: &Surroundings,
+    problems: &mut Problems,
+) -> Vec<ListenAddr> {
     let mut addrs = Vec::new();
     if document.listener.is_empty() {
         let default = around.resolve(&Listen::DEFAULT, &mut addrs);
@@ -162,11 +167,19 @@ fn listen(document: &Document, around: &Surroundings, problems: &mut Problems) -
     }
     for listener in &document.listener {
         let before = addrs.len();
-        match around.resolve(&listener.address.value, &mut addrs) {
+        match around.resolve(&listener.address.value.clone().within(folder), &mut addrs) {
             Ok(()) if addrs.len() == before => {
                 problems.push(&listener.address.at, "listener.address", "another listener has this address");
             }
-            Ok(()) => {}
+            Ok(()) => {
+                let Some(At { value: mode, at }) = &listener.mode else { continue };
+                match addrs.last_mut() {
+                    Some(ListenAddr::Unix(addr)) => *addr = addr.with_mode(mode.0),
+                    _ => {
+                        problems.push(at, "listener.mode", "only a unix socket has a mode; leave the key out")
+                    }
+                }
+            }
             Err(error) => problems.push(&listener.address.at, "listener.address", error.to_string()),
         }
     }
@@ -177,7 +190,7 @@ fn listen(document: &Document, around: &Surroundings, problems: &mut Problems) -
 fn agent(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<SocketAddr> {
     let mut addrs = Vec::new();
     if let Some(At { value, at }) = &document.agent
-        && let Err(error) = around.resolve(value, &mut addrs)
+        && let Err(error) = around.resolve_tcp(value, &mut addrs)
     {
         problems.push(at, "agent", error.to_string());
     }
@@ -507,14 +520,14 @@ impl<'f> HostsMade<'f> {
         mut self,
         unknown: Unknown,
         text: &str,
-        listeners: &[SocketAddr],
+        listeners: &[ListenAddr],
         around: &Surroundings,
         problems: &mut Problems,
     ) -> Option<Hosts> {
         problems.0.append(&mut self.problems.0);
         let line_of = |places: &[usize], id: HostId| 1 + text[..places[id.index()]].matches('\n').count();
         for HostListens { id, listen, is_nameless } in std::mem::take(&mut self.listens) {
-            let addrs = bound_to(&listen, listeners, around, problems);
+            let addrs = bound_to(&listen, self.folder, listeners, around, problems);
             if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
                 let line = line_of(&self.places, by);
                 let what = format!(
@@ -534,10 +547,11 @@ impl<'f> HostsMade<'f> {
 /// The addresses of the listeners that a host names.
 fn bound_to(
     listen: &At<Vec<At<Listen>>>,
-    listeners: &[SocketAddr],
+    folder: &Path,
+    listeners: &[ListenAddr],
     around: &Surroundings,
     problems: &mut Problems,
-) -> Vec<SocketAddr> {
+) -> Vec<ListenAddr> {
     if listen.value.is_empty() {
         let what = "no listener is named, so no request would reach the host; name one, or leave the key out";
         problems.push(&listen.at, "host.listen", what);
@@ -545,8 +559,11 @@ fn bound_to(
     let mut bound = Vec::new();
     for named in &listen.value {
         let mut addrs = Vec::new();
-        match around.resolve(&named.value, &mut addrs) {
-            Ok(()) if addrs.iter().all(|addr| listeners.contains(addr)) => bound.append(&mut addrs),
+        let of_listener = |addr: &ListenAddr| listeners.iter().find(|listener| listener.is_at(addr)).copied();
+        match around.resolve(&named.value.clone().within(folder), &mut addrs) {
+            Ok(()) if addrs.iter().all(|addr| of_listener(addr).is_some()) => {
+                bound.extend(addrs.iter().filter_map(of_listener));
+            }
             Ok(()) => {
                 let known: Vec<String> = listeners.iter().map(|addr| format!("\"{addr}\"")).collect();
                 let what = format!(

@@ -5,9 +5,10 @@
 
 use super::plan::folder_trouble;
 use crate::{
-    ServeOptions, cgi,
+    ListenAddr, ServeOptions, UnixAddr, cgi,
     control::ControlTarget,
     gateway::{Parent, SendRoot, Spools, Workspace, has_programs, send_roots},
+    listen::unix,
     log::LogTarget,
     php,
     privileges::{self, When},
@@ -57,12 +58,23 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
         ControlTarget::Default | ControlTarget::Off => None,
     };
     let rooms = room_troubles(options);
+    let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
     log.into_iter()
         .chain(control)
+        .chain(sockets)
         .chain(superuser(options))
         .chain(privileges::exposure(options))
         .chain(rooms)
         .collect()
+}
+
+/// Why no unix socket can listen there. A server that listens there already is no reason, because
+/// the configuration may be its own.
+fn socket_trouble(addr: UnixAddr) -> Option<String> {
+    place_trouble("listen on the unix socket", addr.path()).or_else(|| {
+        let why = unix::obstacle(&Place::find(addr.path()).ok()?)?;
+        Some(format!("cannot listen on {addr}: {why}"))
+    })
 }
 
 /// Why nothing can be made at `path`: its folder is missing, or another user could have planted a link there.

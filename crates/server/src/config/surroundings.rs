@@ -1,11 +1,16 @@
 //! What a command line or a configuration is resolved against: this machine, or one that a test invents.
 
 use super::values::Listen;
-use crate::options::ServeOptions;
+use crate::{
+    address::{ListenAddr, UnixAddr},
+    listen::unix,
+    options::ServeOptions,
+    paths,
+};
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
-    path::Path,
+    path::{Path, PathBuf},
 };
 use vermeil_topology::{
     Allowed, CPUS_MAX, CoreSelection, CpuId, CpuSet, Error, Instance, InstanceSelection, Machine, allowed,
@@ -55,6 +60,12 @@ pub enum AddressError {
     /// Looking it up gave nothing.
     #[error("the name has no address; write an address such as 127.0.0.1:8080")]
     None,
+    /// A unix socket with a path that the kernel refuses.
+    #[error("{}; name a shorter one", unix::too_long(.0))]
+    LongPath(PathBuf),
+    /// A unix socket where only TCP is of use.
+    #[error("this is a unix socket; write an address of TCP such as 127.0.0.1:8080")]
+    NotTcp,
     /// A socket for all addresses of a port keeps others from one of them.
     #[error("another listener has this address: {all} has {one} too; leave one of them out")]
     Overlap {
@@ -110,7 +121,30 @@ impl Surroundings {
     ///
     /// # Errors
     /// A name without address, and an address that is one of another's.
-    pub fn resolve(&self, listen: &Listen, addrs: &mut Vec<SocketAddr>) -> Result<(), AddressError> {
+    pub fn resolve(&self, listen: &Listen, addrs: &mut Vec<ListenAddr>) -> Result<(), AddressError> {
+        let Listen::Unix(path) = listen else {
+            let mut tcp: Vec<SocketAddr> = addrs.iter().filter_map(ListenAddr::tcp).collect();
+            let before = tcp.len();
+            self.resolve_tcp(listen, &mut tcp)?;
+            addrs.extend(tcp.drain(before..).map(ListenAddr::Tcp));
+            return Ok(());
+        };
+        let path = paths::absolute(path);
+        let addr = ListenAddr::Unix(UnixAddr::new(&path).ok_or(AddressError::LongPath(path))?);
+        if !addrs.iter().any(|other| other.is_at(&addr)) {
+            addrs.push(addr);
+        }
+        Ok(())
+    }
+
+    /// As [`resolve`](Self::resolve), for addresses of TCP only.
+    ///
+    /// # Errors
+    /// As there, and a unix socket.
+    pub fn resolve_tcp(&self, listen: &Listen, addrs: &mut Vec<SocketAddr>) -> Result<(), AddressError> {
+        if let Listen::Unix(_) = listen {
+            return Err(AddressError::NotTcp);
+        }
         let found = listen.addresses(self.look_up).map_err(AddressError::Failed)?;
         if found.is_empty() {
             return Err(AddressError::None);

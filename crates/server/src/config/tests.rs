@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    IoChoice, ServeOptions, Timeouts,
+    IoChoice, ListenAddr, ServeOptions, Timeouts, UnixAddr,
     files::{FollowSymlinks, Listing},
     hosts::{Action, Hosts, Unknown},
     log::{LogFormat, LogTarget},
@@ -55,7 +55,7 @@ fn root_of<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h str> {
 fn one_host_and_nothing_else_has_every_default() {
     let options = load("[[host]]\nroot = \"www\"\n");
     assert_eq!(root_of(&options.hosts, "any"), Some("/etc/vermeil/www"));
-    assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
+    assert_eq!(options.listen, [ListenAddr::Tcp(addr("127.0.0.1:8080"))]);
     assert_eq!(options.cpus.len(), 4);
     assert_eq!((options.io, &options.log), (IoChoice::Auto, &LogTarget::Stdout));
     assert_eq!(options.limits, Limits::default());
@@ -103,7 +103,10 @@ fn each_key_arrives() {
     );
     assert_eq!(options.cpus, [CpuId(0), CpuId(2)]);
     assert_eq!((options.io, &options.log, options.connections_max), (IoChoice::Epoll, &LogTarget::Off, 7));
-    assert_eq!(options.listen, ["[::1]:80", "127.0.0.1:80", "0.0.0.0:81", "[::]:81"].map(addr));
+    assert_eq!(
+        options.listen,
+        ["[::1]:80", "127.0.0.1:80", "0.0.0.0:81", "[::]:81"].map(addr).map(ListenAddr::Tcp)
+    );
     let limits = Limits {
         request_line_bytes: 1024,
         header_count: 9,
@@ -652,7 +655,7 @@ root = "both"
     let hosts = load(text).hosts;
     assert!(hosts.ask_for_visitor());
     let root = |name: &str, at: Option<&str>| {
-        let id = hosts.find_at(Some(name.as_bytes()), at.map(addr))?;
+        let id = hosts.find_at(Some(name.as_bytes()), at.map(addr).map(ListenAddr::Tcp))?;
         hosts.host(id).root?.file_name()?.to_str()
     };
     let (public, private) = (Some("127.0.0.1:80"), Some("127.0.0.1:9000"));
@@ -669,8 +672,69 @@ root = "both"
         assert_eq!(root(name, at), expected, "{name} at {at:?}");
     }
     let refusing = load(&format!("[hosts]\nunknown = \"refuse\"\n{text}")).hosts;
-    assert_eq!(refusing.find_at(Some(b"monitor.internal"), public.map(addr)), None);
+    assert_eq!(refusing.find_at(Some(b"monitor.internal"), public.map(addr).map(ListenAddr::Tcp)), None);
     assert!(!load("[[host]]\nroot = \"x\"\n").hosts.ask_for_visitor());
+}
+
+#[test]
+fn unix_listener_has_path_below_folder_and_mode() {
+    let text = r#"
+[[listener]]
+address = "unix:run/v.sock"
+mode = "0660"
+[[listener]]
+address = "unix:/run/w.sock"
+[[host]]
+root = "public"
+listen = ["unix:/run/w.sock"]
+[[host]]
+root = "private"
+listen = ["unix:/etc/vermeil/run/v.sock"]
+"#;
+    let options = load(text);
+    let unix = |path: &str, mode| ListenAddr::Unix(UnixAddr::new(Path::new(path)).unwrap().with_mode(mode));
+    let (v, w) = (unix("/etc/vermeil/run/v.sock", 0o660), unix("/run/w.sock", 0o666));
+    assert_eq!(options.listen, [v, w]);
+    for (at, root) in [(v, "private"), (w, "public")] {
+        let id = options.hosts.find_at(Some(b"any"), Some(at)).expect("a host");
+        assert!(options.hosts.host(id).root.unwrap().ends_with(root), "{at}");
+    }
+}
+
+#[test]
+fn wrong_unix_listeners_are_told() {
+    let long = "x".repeat(104);
+    let host = "[[host]]\nroot = \"x\"\n";
+    for (text, expected) in [
+        (
+            "[[listener]]\naddress = \"unix:\"\n".to_owned(),
+            "v.toml:2:11: listener.address: \"unix:\": write the path",
+        ),
+        (
+            format!("[[listener]]\naddress = \"unix:/run/{long}\"\n"),
+            "v.toml:2:11: listener.address: a unix socket's path has at most 107 bytes, and /run/x",
+        ),
+        (
+            "[[listener]]\naddress = \"unix:/v\"\n[[listener]]\naddress = \"unix:/v\"\nmode = \"0600\"\n"
+                .to_owned(),
+            "v.toml:4:11: listener.address: another listener has this address",
+        ),
+        (
+            "[[listener]]\naddress = \"80\"\nmode = \"0600\"\n".to_owned(),
+            "v.toml:3:8: listener.mode: only a unix socket has a mode",
+        ),
+        (
+            "[[listener]]\naddress = \"unix:/v\"\nmode = \"0888\"\n".to_owned(),
+            "v.toml:3:8: listener.mode: \"0888\": write the rights of owner",
+        ),
+        (
+            "agent = \"unix:/v\"\n".to_owned(),
+            "v.toml:1:9: agent: this is a unix socket; write an address of TCP",
+        ),
+    ] {
+        let found = problems(&format!("{text}{host}"));
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?} for {expected}");
+    }
 }
 
 #[test]

@@ -3,10 +3,12 @@
 //! Each reads what it prints, so that a default in a help text can be copied, and refuses what it would have to round.
 
 mod listen;
+mod mode;
 mod size;
 mod span;
 
 pub use listen::{Listen, ListenError};
+pub use mode::{FileMode, FileModeError};
 pub use size::{Size, SizeError, between as size_between};
 pub use span::{Span, SpanError};
 

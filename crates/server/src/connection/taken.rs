@@ -13,6 +13,7 @@ use crate::{
 use std::{
     future::poll_fn,
     io,
+    os::fd::BorrowedFd,
     pin::{Pin, pin},
     task::Poll,
 };
@@ -52,6 +53,7 @@ async fn taken<T>(
 ) -> Result<T, Lost> {
     let write = local::with(|local| local.server.timeouts.write);
     let (mut steps, mut wanted) = (Steps::default(), Wanted::default());
+    let mut count = Count::default();
     loop {
         limit.set(write / LOOKS);
         let waiting = poll_fn(|context| match sending.as_mut().poll(context) {
@@ -63,7 +65,7 @@ async fn taken<T>(
             Ok(None) => true,
             Err(_) => false,
         };
-        let bytes = stream.with_fd(vermeil_io::acknowledged_bytes)??;
+        let bytes = stream.with_fd(|fd| count.taken(fd))??;
         let is_over = match is_wanted {
             true => wanted.gives_way(bytes, now_ms()),
             false => steps.have_ended(bytes),
@@ -74,6 +76,31 @@ async fn taken<T>(
         if is_wanted {
             place.progress();
         }
+    }
+}
+
+/// Counts the bytes that the client has taken.
+#[derive(Default)]
+struct Count {
+    /// What a unix socket held at the last check that its client had not read.
+    held: Option<u64>,
+    changes: u64,
+}
+
+impl Count {
+    /// The bytes so far. The kernel counts them for TCP. For a unix socket it tells only how much
+    /// the socket holds, and each change of that amount counts as progress.
+    fn taken(&mut self, fd: BorrowedFd<'_>) -> io::Result<u64> {
+        if let Ok(bytes) = vermeil_io::acknowledged_bytes(fd) {
+            return Ok(bytes);
+        }
+        Ok(self.count(vermeil_io::held_bytes(fd)?))
+    }
+
+    fn count(&mut self, held: u64) -> u64 {
+        let before = self.held.replace(held).unwrap_or(held);
+        self.changes += held.abs_diff(before);
+        self.changes
     }
 }
 
@@ -118,6 +145,12 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reader_of_unix_socket_makes_progress() {
+        let mut count = Count::default();
+        assert_eq!([4000, 4000, 1000, 4000, 4000].map(|held| count.count(held)), [0, 0, 3000, 6000, 6000]);
+    }
 
     #[test]
     fn slow_reader_gives_way_and_steady_reader_stays() {

@@ -5,9 +5,8 @@
 //! end. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
 
 use super::Lost;
-use crate::{answer::Sent, local};
+use crate::{address::Client, answer::Sent, local};
 use bytes::Bytes;
-use std::net::IpAddr;
 use vermeil_http::{Parsed, gateway::Oddity};
 
 /// The logged status if the client left before anything was sent, as in nginx.
@@ -24,7 +23,7 @@ const CUT: u16 = 503;
 
 /// A request under way.
 pub(super) struct UnderWay {
-    peer: Option<IpAddr>,
+    peer: Option<Client>,
     /// The head, as received.
     request: Bytes,
     /// The part of an answer that was sent to the client.
@@ -37,7 +36,7 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    pub(super) fn new(peer: Option<IpAddr>, request: Bytes) -> Self {
+    pub(super) fn new(peer: Option<Client>, request: Bytes) -> Self {
         Self { peer, request, sent: None, oddities: Vec::new(), is_raw: false, is_over: false }
     }
 

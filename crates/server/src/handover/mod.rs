@@ -27,9 +27,9 @@ pub(crate) use give::{Handing, HasControl, Taker};
 pub(crate) use take::Inherited;
 pub use take::{TakeOver, TakeOverError};
 
-use crate::listen::Listening;
+use crate::{address::ListenAddr, listen::Listening};
 use serde::{Deserialize, Serialize};
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
 /// The handover message. Descriptors: the control socket, then the sockets of all addresses. Other
 /// versions may add fields but must not omit any.
@@ -47,8 +47,8 @@ struct Handed {
 /// An address with its sockets, in the order of the cores.
 #[derive(Serialize, Deserialize)]
 struct Address {
-    asked: SocketAddr,
-    addr: SocketAddr,
+    asked: ListenAddr,
+    addr: ListenAddr,
     sockets: usize,
 }
 

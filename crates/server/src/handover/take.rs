@@ -2,6 +2,7 @@
 
 use super::{Address, Handed, Serves};
 use crate::{
+    address::ListenAddr,
     balance::{Balancing, Changeover},
     control::{ClientError, ControlTarget, Offer, ask_to_take_over},
     listen::Listening,
@@ -13,7 +14,6 @@ use crate::{
 use signal_hook::iterator::Signals;
 use std::{
     fs, io,
-    net::SocketAddr,
     os::{
         fd::OwnedFd,
         unix::{fs::MetadataExt as _, net::UnixListener},
@@ -68,7 +68,7 @@ pub(crate) struct Inherited {
     listening: Vec<Listening>,
     agent: Vec<Listening>,
     /// Addresses, as configured, whose sockets are in use here.
-    taken: Vec<SocketAddr>,
+    taken: Vec<ListenAddr>,
 }
 
 impl Inherited {
@@ -113,16 +113,16 @@ impl Inherited {
         Ok(Self { from, control, listening, agent, taken: Vec::new() })
     }
 
-    /// The ports on which the old server listens.
-    pub(crate) fn ports(&self) -> Vec<u16> {
-        self.listening.iter().map(|listening| listening.addr.port()).collect()
+    /// The addresses of the old server that are not in use here, as bound.
+    pub(crate) fn addrs(&self) -> Vec<ListenAddr> {
+        self.listening.iter().map(|listening| listening.addr).collect()
     }
 
-    /// The old server's sockets for an address; empty if there are none.
-    pub(crate) fn take(&mut self, asked: SocketAddr) -> Vec<OwnedFd> {
-        let sockets = take_from(&mut self.listening, asked);
-        self.taken.extend((!sockets.is_empty()).then_some(asked));
-        sockets
+    /// The old server's sockets for an address, if there are any.
+    pub(crate) fn take(&mut self, asked: ListenAddr) -> Option<Listening> {
+        let taken = take_from(&mut self.listening, asked)?;
+        self.taken.push(asked);
+        Some(taken)
     }
 
     /// Prepares the kernel changes for the addresses of `listening` that were taken over.
@@ -135,12 +135,12 @@ impl Inherited {
         listening: &[Listening],
     ) -> io::Result<Vec<Changeover>> {
         let taken = listening.iter().filter(|listening| self.taken.contains(&listening.asked));
-        taken.map(|listening| Changeover::prepare(balancing, listening)).collect()
+        taken.filter_map(|listening| Changeover::prepare(balancing, listening).transpose()).collect()
     }
 
     /// The old server's socket for agent checks at an address.
-    pub(crate) fn take_agent(&mut self, asked: SocketAddr) -> Option<OwnedFd> {
-        take_from(&mut self.agent, asked).into_iter().next()
+    pub(crate) fn take_agent(&mut self, asked: ListenAddr) -> Option<OwnedFd> {
+        take_from(&mut self.agent, asked)?.sockets.into_iter().next()
     }
 
     /// The old server's control socket, if the path is `path`.
@@ -189,7 +189,7 @@ impl Inherited {
 }
 
 /// The sockets of an address, given as configured or as bound.
-fn take_from(all: &mut Vec<Listening>, asked: SocketAddr) -> Vec<OwnedFd> {
-    let found = all.iter().position(|has| has.asked == asked || has.addr == asked);
-    found.map(|at| all.remove(at).sockets).unwrap_or_default()
+fn take_from(all: &mut Vec<Listening>, asked: ListenAddr) -> Option<Listening> {
+    let found = all.iter().position(|has| has.asked.is_at(&asked) || has.addr.is_at(&asked))?;
+    Some(all.remove(found)).filter(|listening| !listening.sockets.is_empty())
 }

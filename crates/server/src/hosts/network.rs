@@ -1,8 +1,10 @@
-//! A network of clients: an address, or an address and a prefix length.
+//! A network of clients: an address, an address and the number of its leading bits that count, or
+//! `unix` for the processes of this machine that come through unix sockets.
 //!
 //! In networks and clients alike, an IPv4 address mapped into IPv6 counts as the IPv4 address.
 //! Tested below.
 
+use crate::address::Client;
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -14,16 +16,24 @@ const MAPPED_BITS: u8 = 96;
 
 /// A network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network {
-    addr: IpAddr,
-    prefix: u8,
+pub struct Network(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Ip { addr: IpAddr, prefix: u8 },
+    Unix,
 }
+
+/// How the clients of unix sockets are written.
+const UNIX: &str = "unix";
 
 /// Why a text is no [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// The text has none of the forms.
-    #[error("write an address such as 192.0.2.7 or ::1, or a network such as 10.0.0.0/8 or 2001:db8::/32")]
+    #[error(
+        "write an address such as 192.0.2.7 or ::1, a network such as 10.0.0.0/8 or 2001:db8::/32, or unix for the clients of unix sockets"
+    )]
     Form,
     /// The prefix is longer than the address.
     #[error("the number behind the slash is from 0 to {bits} for an address like this")]
@@ -42,10 +52,16 @@ pub enum NetworkError {
 }
 
 impl Network {
-    /// Whether `addr` is in the network.
-    pub fn contains(self, addr: IpAddr) -> bool {
-        let addr = addr.to_canonical();
-        addr.is_ipv4() == self.addr.is_ipv4() && masked(addr, self.prefix) == self.addr
+    /// Whether `client` is in the network.
+    pub fn contains(self, client: Client) -> bool {
+        match (self.0, client) {
+            (Kind::Unix, Client::Unix) => true,
+            (Kind::Ip { addr: network, prefix }, Client::Ip(addr)) => {
+                let addr = addr.to_canonical();
+                addr.is_ipv4() == network.is_ipv4() && masked(addr, prefix) == network
+            }
+            _ => false,
+        }
     }
 }
 
@@ -67,6 +83,9 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Self, NetworkError> {
+        if text == UNIX {
+            return Ok(Self(Kind::Unix));
+        }
         let (addr, prefix) = match text.split_once('/') {
             Some((addr, prefix)) => (addr, Some(prefix)),
             None => (text, None),
@@ -86,14 +105,18 @@ impl FromStr for Network {
             }
             _ => (written, prefix),
         };
-        let network = Self { addr: masked(addr, prefix), prefix };
-        if network.addr == addr { Ok(network) } else { Err(NetworkError::HostBits { prefix, network }) }
+        let whole = masked(addr, prefix);
+        let network = Self(Kind::Ip { addr: whole, prefix });
+        if whole == addr { Ok(network) } else { Err(NetworkError::HostBits { prefix, network }) }
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr, self.prefix)
+        match self.0 {
+            Kind::Ip { addr, prefix } => write!(f, "{addr}/{prefix}"),
+            Kind::Unix => f.write_str(UNIX),
+        }
     }
 }
 
@@ -120,6 +143,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn client_of_unix_socket_is_in_no_network_of_addresses() {
+        let contains = |network: &str, client| network.parse::<Network>().unwrap().contains(client);
+        assert!(contains("unix", Client::Unix));
+        assert!(!contains("unix", "127.0.0.1".parse().unwrap()));
+        assert!(!contains("0.0.0.0/0", Client::Unix) && !contains("::/0", Client::Unix));
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! answer. Tested in `tests.rs`.
 
 use super::Network;
-use crate::files::{has_segment, rest};
-use std::{fmt, net::IpAddr, str::FromStr};
+use crate::{
+    address::Client,
+    files::{has_segment, rest},
+};
+use std::{fmt, str::FromStr};
 use vermeil_http::{
     Status,
     path::{escaped, percent_encode_path},
@@ -59,8 +62,8 @@ pub struct Path<'a> {
 }
 
 impl Route {
-    /// Whether the route is for the client `peer`. An unknown address is in no network.
-    pub fn lets_in(&self, peer: Option<IpAddr>) -> bool {
+    /// Whether the route is for the client `peer`. An unknown client is in no network.
+    pub fn lets_in(&self, peer: Option<Client>) -> bool {
         self.from.is_empty()
             || peer.is_some_and(|peer| self.from.iter().any(|network| network.contains(peer)))
     }

@@ -9,6 +9,7 @@ use super::{
     route::{Action, Route},
 };
 use crate::{
+    address::{Client, ListenAddr},
     cgi::HostPrograms,
     files::{Given, Part, Programs, SiteOptions},
     gateway::HostSends,
@@ -21,7 +22,6 @@ use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
     ffi::OsStr,
     hash::BuildHasher,
-    net::{IpAddr, SocketAddr},
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::Arc,
@@ -79,7 +79,7 @@ impl Rules {
 
     /// The interpreter of the program at `script`, decoded. The first route that matches decides,
     /// as for a request. If that route is not for the client `peer`, the program does not run.
-    pub(crate) fn run_by(&self, script: &[u8], peer: Option<IpAddr>) -> RunBy<'_> {
+    pub(crate) fn run_by(&self, script: &[u8], peer: Option<Client>) -> RunBy<'_> {
         match self.routes.iter().find(|route| route.matches(script)) {
             Some(route) if !route.lets_in(peer) => RunBy::Route(route),
             Some(Route { action: Action::Cgi, .. }) => RunBy::Cgi,
@@ -183,11 +183,11 @@ pub struct Hosts {
 #[derive(Debug, Default)]
 struct Bound {
     /// The addresses of each bound host, as configured.
-    addrs: HashMap<HostId, Vec<SocketAddr>>,
+    addrs: HashMap<HostId, Vec<ListenAddr>>,
     /// The host without a name that is bound to an address.
-    nameless: HashMap<SocketAddr, HostId>,
+    nameless: HashMap<ListenAddr, HostId>,
     /// The first host that is bound to an address.
-    first: HashMap<SocketAddr, HostId>,
+    first: HashMap<ListenAddr, HostId>,
 }
 
 impl Hosts {
@@ -208,14 +208,14 @@ impl Hosts {
     /// the request gets the nameless host bound to the listener. Otherwise the request gets the
     /// default host, if that host answers there, and else the first host bound to the listener.
     #[inline]
-    pub fn find_at(&self, host: Option<&[u8]>, at: Option<SocketAddr>) -> Option<HostId> {
+    pub fn find_at(&self, host: Option<&[u8]>, at: Option<ListenAddr>) -> Option<HostId> {
         if self.bound.addrs.is_empty() { self.find(host) } else { self.find_bound(host, at) }
     }
 
-    fn find_bound(&self, host: Option<&[u8]>, at: Option<SocketAddr>) -> Option<HostId> {
+    fn find_bound(&self, host: Option<&[u8]>, at: Option<ListenAddr>) -> Option<HostId> {
         let mut buffer = [0; name::NAME_BYTES_MAX];
         let named = host.and_then(|host| self.named(name::normalised(host, &mut buffer)?));
-        let of_listener = |hosts: &HashMap<SocketAddr, HostId>| hosts.get(&at?).copied();
+        let of_listener = |hosts: &HashMap<ListenAddr, HostId>| hosts.get(&at?).copied();
         if let Some(id) = named.filter(|&id| self.answers_at(id, at)) {
             return Some(id);
         }
@@ -227,7 +227,7 @@ impl Hosts {
     }
 
     /// Whether a host answers requests at the listener `at`.
-    fn answers_at(&self, id: HostId, at: Option<SocketAddr>) -> bool {
+    fn answers_at(&self, id: HostId, at: Option<ListenAddr>) -> bool {
         self.bound.addrs.get(&id).is_none_or(|addrs| at.is_some_and(|at| addrs.contains(&at)))
     }
 
@@ -453,7 +453,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`Taken`] if `is_nameless` and another nameless host is bound to an address of `addrs`.
-    pub fn bind(&mut self, host: HostId, addrs: Vec<SocketAddr>, is_nameless: bool) -> Result<(), Taken> {
+    pub fn bind(&mut self, host: HostId, addrs: Vec<ListenAddr>, is_nameless: bool) -> Result<(), Taken> {
         let Bound { addrs: all, nameless, first } = &mut self.hosts.bound;
         for &addr in &addrs {
             first.entry(addr).or_insert(host);

@@ -187,7 +187,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     const RECORD: Record<'_> = Record {
-        peer: std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
+        peer: crate::Client::Ip(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST)),
         unix_seconds: 0,
         host: None,
         request_line: b"GET / HTTP/1.1",

@@ -4,8 +4,9 @@
 
 use super::combined::LineWriter;
 use super::record::{Kept, KeptRecord};
+use crate::address::Client;
 use serde::Serialize;
-use std::{borrow::Cow, net::IpAddr};
+use std::borrow::Cow;
 
 /// The form of a line of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Formatter {
 struct JsonLine<'a> {
     /// When the response ended, RFC 3339, UTC.
     time: String,
-    client: IpAddr,
+    client: Client,
     host: Option<Cow<'a, str>>,
     /// Method, target and version.
     request: Cow<'a, str>,

@@ -4,6 +4,7 @@
 //! The layout never leaves the process. The line format is in `combined.rs`, the batches are in
 //! `batch.rs`. Tested below: an encoded record decodes to the same record, cut at the bounds.
 
+use crate::address::Client;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
@@ -22,6 +23,8 @@ pub(super) const RECORD_BYTES_MAX: usize =
     HEAD_BYTES + HOST_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
 
 const HEAD_BYTES: usize = 43;
+/// Stands for the family of a client at a unix socket.
+const UNIX: u8 = 0;
 /// Marks a field that was not sent.
 const ABSENT: u16 = u16::MAX;
 /// Flag in the length of a field that was longer than its bound.
@@ -32,7 +35,7 @@ const CUT: u16 = 1 << 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The peer; an IPv4 address mapped into IPv6 is written as IPv4.
-    pub peer: IpAddr,
+    pub peer: Client,
     /// End of the answer, complete or abandoned: seconds since 1970-01-01 UTC.
     pub unix_seconds: u64,
     /// The host that the client asked for, perhaps with a port, if sent.
@@ -59,7 +62,7 @@ pub(super) struct Kept<'a> {
 /// A record as the log thread reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeptRecord<'a> {
-    pub(super) peer: IpAddr,
+    pub(super) peer: Client,
     pub(super) unix_seconds: u64,
     pub(super) status: u16,
     pub(super) body_bytes: u64,
@@ -88,13 +91,16 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
     let (referer, referer_len) = keep_if_sent(record.referer, REFERER_BYTES_MAX);
     let (agent, agent_len) = keep_if_sent(record.user_agent, USER_AGENT_BYTES_MAX);
-    let (family, address) = match record.peer.to_canonical() {
-        IpAddr::V4(v4) => {
-            let mut address = [0; 16];
-            address[..4].copy_from_slice(&v4.octets());
-            (4, address)
-        }
-        IpAddr::V6(v6) => (6, v6.octets()),
+    let (family, address) = match record.peer {
+        Client::Unix => (UNIX, [0; 16]),
+        Client::Ip(addr) => match addr.to_canonical() {
+            IpAddr::V4(v4) => {
+                let mut address = [0; 16];
+                address[..4].copy_from_slice(&v4.octets());
+                (4, address)
+            }
+            IpAddr::V6(v6) => (6, v6.octets()),
+        },
     };
     let mut head = [0; HEAD_BYTES];
     head[0] = family;
@@ -124,8 +130,9 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
     let (head, rest) = batch.split_first_chunk::<HEAD_BYTES>().expect("a batch holds whole records");
     let address: [u8; 16] = part(head, 1);
     let peer = match head[0] {
-        4 => IpAddr::V4(Ipv4Addr::new(address[0], address[1], address[2], address[3])),
-        _ => IpAddr::V6(Ipv6Addr::from(address)),
+        UNIX => Client::Unix,
+        4 => Client::Ip(Ipv4Addr::new(address[0], address[1], address[2], address[3]).into()),
+        _ => Client::Ip(Ipv6Addr::from(address).into()),
     };
     let (host, rest) = take(rest, u16::from_ne_bytes(part(head, 41)));
     let (request_line, rest) = take(rest, u16::from_ne_bytes(part(head, 35)));
@@ -170,7 +177,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_the_same_record(
-            peer: IpAddr,
+            peer: Option<IpAddr>,
             unix_seconds: u64,
             status: u16,
             body_bytes: u64,
@@ -179,6 +186,7 @@ mod tests {
             referer in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * REFERER_BYTES_MAX)),
             agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
         ) {
+            let peer = peer.map_or(Client::Unix, Client::from);
             let record = Record {
                 peer, unix_seconds, host: host.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),
@@ -191,7 +199,7 @@ mod tests {
             let (decoded, rest) = decode(&batch).unwrap();
             prop_assert_eq!(rest, &batch[one..]);
             prop_assert_eq!(decoded, KeptRecord {
-                peer: peer.to_canonical(), unix_seconds, status, body_bytes,
+                peer, unix_seconds, status, body_bytes,
                 host: host.as_deref().map(|field| kept(field, HOST_BYTES_MAX)),
                 request_line: kept(&line, LINE_BYTES_MAX),
                 referer: referer.as_deref().map(|field| kept(field, REFERER_BYTES_MAX)),

@@ -6,7 +6,7 @@
 //! which waits for the rest (`connection.rs`, `close.rs`). Tested below, and by `cargo xtask bench
 //! overload`.
 
-use crate::{answer, connection::Head, files::SERVER, local, slow};
+use crate::{address::Client, answer, connection::Head, files::SERVER, local, slow};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_http::{
@@ -74,7 +74,7 @@ fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
         if local.log.is_on()
             && let Ok(peer) = vermeil_io::peer_addr(socket.as_fd())
         {
-            local.log_answer(Some(peer.ip().to_canonical()), received, Some(request), sent);
+            local.log_answer(Some(Client::of(peer)), received, Some(request), sent);
         }
         answer
     })

@@ -10,6 +10,7 @@ use super::{
     },
 };
 use crate::{
+    address::ListenAddr,
     busy_poll::PollingStatus,
     cgi::Cgi,
     gateway::Shared,
@@ -23,7 +24,6 @@ use crate::{
 };
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
@@ -60,7 +60,7 @@ pub(crate) struct Life {
     pub(crate) since: Instant,
     pub(crate) reloads: u64,
     /// The bound addresses.
-    pub(crate) listening: Vec<SocketAddr>,
+    pub(crate) listening: Vec<ListenAddr>,
 }
 
 /// The answer of a core.

@@ -8,6 +8,7 @@
 use super::link::{Answer, Assignment, Link, Order, text_of_descriptor};
 use super::place::take_place;
 use crate::{
+    address::ListenAddr,
     balance::Balancing,
     config::{self, Given, Surroundings},
     control::Overseer as _,
@@ -24,7 +25,6 @@ use rustix::{
 };
 use std::{
     io,
-    net::SocketAddr,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
     sync::Arc,
@@ -86,7 +86,7 @@ impl Assigned {
     }
 
     /// The listening addresses, as configured.
-    pub(crate) fn listen(&self) -> Vec<SocketAddr> {
+    pub(crate) fn listen(&self) -> Vec<ListenAddr> {
         self.assignment.listening.iter().map(|(asked, _)| *asked).collect()
     }
 
@@ -132,7 +132,7 @@ fn board(assignment: &Assignment, memory: &OwnedFd) -> io::Result<Board> {
 
 /// Groups the sockets by address, in the order of arrival.
 fn by_address(
-    listening: impl Iterator<Item = ((SocketAddr, SocketAddr), usize)>,
+    listening: impl Iterator<Item = ((ListenAddr, ListenAddr), usize)>,
     sockets: Vec<OwnedFd>,
 ) -> Vec<Listening> {
     let mut sockets = sockets.into_iter();
@@ -191,8 +191,8 @@ impl Obedience {
 
     fn prepare(
         &self,
-        listen: Vec<SocketAddr>,
-        added: &[(SocketAddr, SocketAddr)],
+        listen: Vec<ListenAddr>,
+        added: &[(ListenAddr, ListenAddr)],
         descriptors: Vec<OwnedFd>,
     ) -> Result<Prepared, String> {
         let mut descriptors = descriptors.into_iter();

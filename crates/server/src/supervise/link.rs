@@ -5,13 +5,12 @@
 //! its order, so that a late answer is skipped. Execution (`member.rs`, `instance.rs`) and
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
-use crate::{balance::Neighbours, messages::Messages, status::InstanceStatus};
+use crate::{address::ListenAddr, balance::Neighbours, messages::Messages, status::InstanceStatus};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{self, Write as _},
-    net::SocketAddr,
     os::{
         fd::{BorrowedFd, OwnedFd},
         unix::fs::FileExt as _,
@@ -29,9 +28,9 @@ pub(super) enum Order {
     /// Prepare another configuration. Descriptors: the text, and the sockets of added addresses.
     Prepare {
         /// All addresses, as configured.
-        listen: Vec<SocketAddr>,
+        listen: Vec<ListenAddr>,
         /// Added addresses, as configured and as bound.
-        added: Vec<(SocketAddr, SocketAddr)>,
+        added: Vec<(ListenAddr, ListenAddr)>,
     },
     /// Switch to the prepared configuration.
     Take,
@@ -58,7 +57,7 @@ pub(super) struct Assignment {
     pub(super) cores: usize,
     pub(super) neighbours: Neighbours,
     /// Addresses as configured and as bound.
-    pub(super) listening: Vec<(SocketAddr, SocketAddr)>,
+    pub(super) listening: Vec<(ListenAddr, ListenAddr)>,
     /// For each address, the number of sockets of this instance.
     pub(super) sockets: Vec<usize>,
     /// Whether the text of a configuration comes along.
@@ -185,7 +184,10 @@ mod tests {
             let mut descriptors = descriptors.into_iter();
             let text = text_of_descriptor(descriptors.next().unwrap()).unwrap();
             let addrs = descriptors.map(|fd| TcpListener::from(fd).local_addr().unwrap());
-            assert_eq!((text.len(), addrs.collect::<Vec<_>>()), (300_000, vec![listen[0]; 150]));
+            assert_eq!(
+                (text.len(), addrs.collect::<Vec<_>>()),
+                (300_000, vec![listen[0].tcp().unwrap(); 150])
+            );
             // A late answer to an earlier order is skipped.
             link.number -= 1;
             link.answer(&Answer::Forgotten).unwrap();
@@ -197,7 +199,7 @@ mod tests {
         let text = text_to_descriptor(&"x".repeat(300_000)).unwrap();
         let mut descriptors = vec![text.as_fd()];
         descriptors.resize(151, listener.as_fd());
-        let order = Order::Prepare { listen: vec![listener.local_addr().unwrap()], added: Vec::new() };
+        let order = Order::Prepare { listen: vec![listener.local_addr().unwrap().into()], added: Vec::new() };
         let answer = supervisor.ask(&order, &descriptors, Duration::from_secs(30)).unwrap();
         assert!(matches!(answer, Answer::Prepared), "{answer:?}");
         drop(supervisor);

@@ -71,7 +71,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let balancing = Balancing::choose(options.balance, &options.cpus);
     balancing.divide(&options.instances);
     let mut inherited = Inherited::of(&options)?;
-    let ours = inherited.ports();
+    let ours = inherited.addrs();
     let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
     let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
     let agent = bind_agent(&options, &mut inherited)?;
@@ -128,6 +128,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
         leave => format!("no longer ready; draining in {} s", leave.as_secs_f64()),
     };
     say(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
+    supervisor.remove_files();
     supervisor.drain();
     let stopping = Stopping::because_of(stop, Impatience::Anybodys);
     let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, Overdue::after(leave + drain));

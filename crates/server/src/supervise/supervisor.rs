@@ -12,11 +12,12 @@ use super::{
     place::take_place,
 };
 use crate::{
+    address::ListenAddr,
     balance::{Balancing, Changeover},
     config::{self, Surroundings},
     control::Overseer,
     handover::{Handing, Inherited},
-    listen::Listening,
+    listen::{Listening, unix},
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
@@ -27,7 +28,6 @@ use rustix::process::Signal;
 use std::{
     ffi::OsString,
     io,
-    net::SocketAddr,
     os::fd::{AsFd as _, BorrowedFd},
     path::PathBuf,
     process::{Child, ExitStatus},
@@ -74,7 +74,7 @@ pub(super) struct Supervisor {
 /// Parts of the configuration in force that are read while a reload holds the lock.
 struct Shown {
     file: Option<PathBuf>,
-    listening: Vec<SocketAddr>,
+    listening: Vec<ListenAddr>,
     timeouts: Timeouts,
 }
 
@@ -275,6 +275,13 @@ impl Supervisor {
         self.stop_listening();
     }
 
+    /// Removes the files of all unix sockets, unless another process serves instead.
+    pub(super) fn remove_files(&self) {
+        if !self.is_handed_over() {
+            self.shown().listening.iter().filter_map(ListenAddr::unix).for_each(unix::remove);
+        }
+    }
+
     /// Closes the supervisor's copies of the sockets; the instances close theirs. So new clients
     /// are refused instead of left waiting. During a reload, the reload closes the sockets when it
     /// ends.
@@ -319,7 +326,9 @@ impl Supervisor {
     /// Makes the old server let go after a takeover, if there was one.
     pub(super) fn take_over(&self, inherited: Inherited, changeovers: Vec<Changeover>) {
         let cpus = self.in_force.read().expect("nothing panics under this lock").options.cpus.clone();
+        let left = inherited.addrs();
         inherited.finish(changeovers, &self.balancing, &cpus);
+        left.iter().filter_map(ListenAddr::unix).for_each(unix::remove);
     }
 
     /// Another process serves instead, so balancers need no message when this process stops.
@@ -341,7 +350,7 @@ impl Supervisor {
     }
 
     /// The addresses, as configured and as bound.
-    pub(super) fn listening(&self) -> Vec<(SocketAddr, SocketAddr)> {
+    pub(super) fn listening(&self) -> Vec<(ListenAddr, ListenAddr)> {
         addresses_of(&self.in_force.read().expect("nothing panics under this lock").listening)
     }
 
@@ -377,6 +386,7 @@ impl Supervisor {
     fn reload_file(&self) -> Result<Vec<String>, ReloadError> {
         let result = self.reload_over(&mut self.in_force.write().expect("nothing panics under this lock"));
         if self.is_stopping() {
+            self.remove_files();
             self.stop_listening();
         }
         result
@@ -399,6 +409,8 @@ impl Supervisor {
         let ours = keys_that_differ(&old.instances, &new.instances);
         // Close these before the instances close theirs, because the instances accept the waiting
         // connections.
+        let gone = in_force.listening.iter().filter(|listening| !new.listen.contains(&listening.asked));
+        gone.filter_map(|listening| listening.addr.unix()).for_each(unix::remove);
         in_force.listening.retain(|listening| new.listen.contains(&listening.asked));
         let mut said = self.take_all(&new);
         if !ours.is_empty() {
@@ -560,7 +572,7 @@ impl Keepers {
     }
 }
 
-fn addresses_of(listening: &[Listening]) -> Vec<(SocketAddr, SocketAddr)> {
+fn addresses_of(listening: &[Listening]) -> Vec<(ListenAddr, ListenAddr)> {
     listening.iter().map(|listening| (listening.asked, listening.addr)).collect()
 }
 

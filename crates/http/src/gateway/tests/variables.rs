@@ -151,6 +151,36 @@ fn names_of_the_server() {
 }
 
 #[test]
+fn client_of_unix_socket_has_no_address() {
+    let head = "GET / HTTP/1.0\r\n\r\n";
+    let Parsed::Complete { request, .. } = parse(head.as_bytes(), &Limits::default()) else {
+        panic!("{head}")
+    };
+    let link = Link::unix(Some("/run/v.sock".as_ref()), Scheme::Http);
+    let call = Invocation {
+        request: &request,
+        script: SCRIPT,
+        link: &link,
+        content_length: None,
+        software: "vermeil",
+    };
+    let mut found = BTreeMap::new();
+    call.variables(|name, value| {
+        drop(found.insert(name.to_vec(), String::from_utf8(value.to_vec()).unwrap()))
+    });
+    for (name, value) in [
+        ("REMOTE_ADDR", "unix:"),
+        ("REMOTE_HOST", "unix:"),
+        ("REMOTE_PORT", ""),
+        ("SERVER_ADDR", "unix:/run/v.sock"),
+        ("SERVER_NAME", "localhost"),
+        ("SERVER_PORT", "80"),
+    ] {
+        assert_eq!(found[name.as_bytes()], value, "{name}");
+    }
+}
+
+#[test]
 fn targets() {
     for (target, uri, query) in
         [("/", "/", ""), ("/?", "/?", ""), ("/a?b?c", "/a?b?c", "b?c"), ("http://named:82/a?b", "/a?b", "b")]

@@ -1,9 +1,12 @@
-//! Where to listen: `8080`, `:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`.
+//! Where to listen: `8080`, `:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`,
+//! `unix:/run/v.sock`.
 //!
 //! Reading has no side effects: a name stays a name until it is resolved. Tested below.
 
+use crate::address::UNIX;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Longest host name (RFC 1035 §2.3.4).
@@ -18,13 +21,24 @@ pub enum Listen {
     Everywhere(u16),
     /// A port of every address of a name.
     Name(String, u16),
+    /// A unix socket at a path.
+    Unix(PathBuf),
 }
 
 impl Listen {
     /// Where it listens unless told otherwise.
     pub const DEFAULT: Self = Self::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080));
 
-    /// The addresses; names are looked up with `look_up`.
+    /// The same, with the path of a unix socket below `folder` if it is relative.
+    #[must_use]
+    pub fn within(self, folder: &Path) -> Self {
+        match self {
+            Self::Unix(path) => Self::Unix(folder.join(path)),
+            other => other,
+        }
+    }
+
+    /// The addresses; names are looked up with `look_up`. A unix socket has none.
     ///
     /// # Errors
     /// What `look_up` says.
@@ -39,6 +53,7 @@ impl Listen {
                 SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port),
             ]),
             Self::Name(name, port) => look_up(name, *port),
+            Self::Unix(_) => Ok(Vec::new()),
         }
     }
 }
@@ -48,7 +63,7 @@ impl Listen {
 pub enum ListenError {
     /// It has none of the forms.
     #[error(
-        "write PORT, :PORT (all interfaces), ADDRESS:PORT, [IPV6]:PORT or NAME:PORT, such as 127.0.0.1:8080"
+        "write PORT, :PORT (all interfaces), ADDRESS:PORT, [IPV6]:PORT or NAME:PORT, such as 127.0.0.1:8080, or unix:PATH"
     )]
     Form,
     /// A host alone.
@@ -60,6 +75,12 @@ pub enum ListenError {
     /// Its last group would be taken for the port.
     #[error("write an IPv6 address in brackets, such as [::1]:8080")]
     NoBrackets,
+    /// No file can have this path.
+    #[error("write the path of the unix socket behind unix:, such as unix:/run/vermeil/web.sock")]
+    UnixPath,
+    /// A socket without a file.
+    #[error("write a path behind unix:; abstract sockets, which every process may open, are not supported")]
+    Abstract,
 }
 
 impl FromStr for Listen {
@@ -68,6 +89,14 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, ListenError> {
         if let Ok(addr) = text.parse() {
             return Ok(Self::Address(addr));
+        }
+        if let Some(path) = text.strip_prefix(UNIX) {
+            return match path.as_bytes() {
+                [] | [.., b'/'] => Err(ListenError::UnixPath),
+                [b'@', ..] => Err(ListenError::Abstract),
+                bytes if bytes.contains(&0) => Err(ListenError::UnixPath),
+                _ => Ok(Self::Unix(path.into())),
+            };
         }
         if text.parse::<Ipv6Addr>().is_ok() {
             return Err(ListenError::NoBrackets);
@@ -111,6 +140,7 @@ impl fmt::Display for Listen {
             Self::Address(addr) => addr.fmt(f),
             Self::Everywhere(port) => write!(f, ":{port}"),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
         }
     }
 }
@@ -137,6 +167,9 @@ mod tests {
             ("[::]:8080", address("[::]:8080")),
             ("localhost:8080", Listen::Name("localhost".to_owned(), 8080)),
             ("web-1.example.org:80", Listen::Name("web-1.example.org".to_owned(), 80)),
+            ("unix:/run/v.sock", Listen::Unix("/run/v.sock".into())),
+            ("unix:v.sock", Listen::Unix("v.sock".into())),
+            ("unix:80", Listen::Unix("80".into())),
         ] {
             assert_eq!(text.parse(), Ok(listen), "{text}");
         }
@@ -144,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_why() {
-        use ListenError::{Form, NoBrackets, NoPort, Port};
+        use ListenError::{Abstract, Form, NoBrackets, NoPort, Port, UnixPath};
         for (text, why) in [
             ("", Form),
             (":", NoPort),
@@ -164,6 +197,10 @@ mod tests {
             ("http://localhost:80", Form),
             ("local host:80", Form),
             ("a:b:80", Form),
+            ("unix:", UnixPath),
+            ("unix:/run/", UnixPath),
+            ("unix:a\0b", UnixPath),
+            ("unix:@vermeil", Abstract),
         ] {
             assert_eq!(text.parse::<Listen>(), Err(why), "{text}");
         }
@@ -180,7 +217,10 @@ mod tests {
         #[test]
         fn reads_what_it_prints(addr: SocketAddr, port: u16, name in "[a-z][a-z0-9-]{0,20}(\\.[a-z]{2,5})?") {
             let addr = SocketAddr::new(addr.ip(), addr.port());
-            for listen in [Listen::Address(addr), Listen::Everywhere(port), Listen::Name(name, port)] {
+            for listen in [
+                Listen::Address(addr), Listen::Everywhere(port),
+                Listen::Unix(format!("/run/{name}").into()), Listen::Name(name, port),
+            ] {
                 prop_assert_eq!(listen.to_string().parse(), Ok(listen));
             }
         }

@@ -2,6 +2,7 @@
 
 use super::super::record::{LINE_BYTES_MAX, Record, decode, encode};
 use super::*;
+use crate::Client;
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -108,7 +109,7 @@ struct Field {
 
 #[derive(Debug, PartialEq)]
 struct Parsed {
-    peer: IpAddr,
+    peer: Client,
     unix_seconds: u64,
     request: Field,
     status: u16,
@@ -189,7 +190,7 @@ fn field_of(bytes: &[u8]) -> Field {
 proptest! {
     #[test]
     fn every_line_is_one_line_and_parses_back(
-        peer: IpAddr,
+        peer: Option<IpAddr>,
         unix_seconds in 0..=SECONDS_MAX,
         status in 0..1000u16,
         body_bytes: u64,
@@ -197,6 +198,7 @@ proptest! {
         referer in proptest::collection::vec(any::<u8>(), 0..200),
         agent in "\\PC*|(\"|\\\\|\\.|\r|\n)*",
     ) {
+        let peer = peer.map_or(Client::Unix, Client::from);
         let line = line(&Record {
             peer, unix_seconds, status, body_bytes,
             host: None, request_line: &request, referer: Some(&referer), user_agent: Some(agent.as_bytes()),
@@ -208,7 +210,7 @@ proptest! {
         let mut parsed = parsed.unwrap();
         parsed.agent.cut = false;
         prop_assert_eq!(parsed, Parsed {
-            peer: peer.to_canonical(), unix_seconds, status, body_bytes,
+            peer, unix_seconds, status, body_bytes,
             request: field_of(&request), referer: field_of(&referer), agent: field_of(agent),
         });
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The server forks the broker with the rights that serving has, just before the server enters the
-//! sandbox. The broker knows four orders. It opens the log, binds addresses, and removes the names
-//! of the control socket and of the private folder.
+//! sandbox. The broker knows five orders. It opens the log, binds addresses, and removes the names
+//! of unix sockets, of the control socket and of the private folder.
 //!
 //! An order names a log or an address, and the broker checks that the configuration names it too:
 //! the configuration of the start, or the file, which the broker reads itself. So a captured server
@@ -21,15 +21,20 @@
 mod process;
 
 use crate::{
-    balance::Balancing, control::Bound, listen::Listening, log::Opener, messages::Messages,
-    options::ServeOptions, removal::Remover,
+    address::{ListenAddr, UnixAddr},
+    balance::Balancing,
+    control::Bound,
+    listen::Listening,
+    log::Opener,
+    messages::Messages,
+    options::ServeOptions,
+    removal::Remover,
 };
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsStr,
     fs::File,
     io,
-    net::SocketAddr,
     os::{
         fd::{BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt as _,
@@ -53,10 +58,12 @@ enum Order {
     /// Bind these addresses, with a socket for each core.
     Listen {
         /// The addresses as configured.
-        addrs: Vec<SocketAddr>,
-        /// Ports on which this server listens already.
-        ours: Vec<u16>,
+        addrs: Vec<ListenAddr>,
+        /// Addresses on which this server listens already.
+        ours: Vec<ListenAddr>,
     },
+    /// Remove the file of a unix socket.
+    RemoveSocket(ListenAddr),
     /// Remove the name of the control socket.
     RemoveControl,
     /// Remove the private folder.
@@ -80,8 +87,8 @@ enum Answer {
 /// An address that was bound.
 #[derive(Debug, Serialize, Deserialize)]
 struct BoundAddress {
-    asked: SocketAddr,
-    addr: SocketAddr,
+    asked: ListenAddr,
+    addr: ListenAddr,
     /// The number of descriptors that are sockets. The two of the kernel's program follow, if it
     /// was loaded.
     sockets: usize,
@@ -98,6 +105,8 @@ pub(crate) struct Knowledge<'k> {
     pub(crate) control: Option<&'k Bound>,
     /// The private folder.
     pub(crate) folder: Option<&'k Path>,
+    /// Unix sockets, as bound, whose files this server removes.
+    pub(crate) sockets: Vec<UnixAddr>,
 }
 
 /// An address that the broker has bound, and the kernel's program for it.
@@ -161,7 +170,11 @@ impl Broker {
     /// # Errors
     /// The configuration does not name an address, or an address cannot be bound, in words for
     /// people.
-    pub(crate) fn listen(&self, addrs: Vec<SocketAddr>, ours: Vec<u16>) -> io::Result<Vec<NewAddress>> {
+    pub(crate) fn listen(
+        &self,
+        addrs: Vec<ListenAddr>,
+        ours: Vec<ListenAddr>,
+    ) -> io::Result<Vec<NewAddress>> {
         if addrs.is_empty() {
             return Ok(Vec::new());
         }
@@ -169,6 +182,12 @@ impl Broker {
             (Answer::Listening(bound), descriptors) => addresses(bound, descriptors),
             (answer, _) => Err(refusal(answer)),
         }
+    }
+
+    /// Removes the file of a unix socket, unless another server has replaced it.
+    pub(crate) fn remove_socket(&self, bound: UnixAddr) {
+        // If this fails, the next start replaces the file.
+        drop(self.ask(&Order::RemoveSocket(ListenAddr::Unix(bound))));
     }
 
     /// A remover of the control socket's name.
@@ -265,10 +284,10 @@ mod tests {
         config::{self, Surroundings},
         log::LogTarget,
     };
-    use std::{fs, io::Write as _, thread};
+    use std::{fs, io::Write as _, net::SocketAddr, thread};
 
     /// A broker on a thread, for a server whose command line names this log and this address.
-    fn with_broker(log: &Path, listen: SocketAddr, test: impl FnOnce(&Broker)) {
+    fn with_broker(log: &Path, listen: ListenAddr, test: impl FnOnce(&Broker)) {
         let surroundings = Surroundings::here().expect("this machine has cpus");
         let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"/\"\n";
         let options = config::take(Path::new("vermeil.toml"), text, &surroundings).expect("a configuration");
@@ -277,8 +296,13 @@ mod tests {
         let balancing = Balancing::choose(Balance::Hash, &options.cpus);
         let (ours, theirs) = Messages::pair().expect("a pair");
         thread::scope(|scope| {
-            let knowledge =
-                Knowledge { options: &options, balancing: &balancing, control: None, folder: None };
+            let knowledge = Knowledge {
+                options: &options,
+                balancing: &balancing,
+                control: None,
+                folder: None,
+                sockets: Vec::new(),
+            };
             scope.spawn(move || process::run(Messages::new(theirs), &knowledge));
             test(&Broker(Arc::new(Inner { line: Mutex::new(Some(ours)), process: None })));
         });
@@ -288,7 +312,7 @@ mod tests {
     fn broker_opens_what_is_named_and_nothing_else() {
         let folder = tempfile::tempdir().expect("a folder");
         let (log, other) = (folder.path().join("log"), folder.path().join("other"));
-        let named = "127.0.0.1:0".parse().expect("an address");
+        let named = "127.0.0.1:0".parse::<SocketAddr>().expect("an address").into();
         with_broker(&log, named, |broker| {
             let mut file = broker.open_log(&log).expect("it is named");
             file.write_all(b"line").expect("written");
@@ -297,8 +321,8 @@ mod tests {
             assert!(error.contains("the configuration does not name the log"), "{error}");
             assert!(!other.exists());
             let opened = broker.listen(vec![named], Vec::new()).expect("it is named");
-            assert_ne!(opened[0].listening.addr.port(), 0);
-            let unnamed = "127.0.0.2:0".parse().expect("an address");
+            assert!(opened[0].listening.addr.port().is_some());
+            let unnamed = "127.0.0.2:0".parse::<SocketAddr>().expect("an address").into();
             let error = broker.listen(vec![named, unnamed], Vec::new()).map(|_| ()).expect_err("not named");
             assert!(error.to_string().contains("does not name"), "{error}");
         });
@@ -308,7 +332,7 @@ mod tests {
     fn broker_tells_the_error_of_the_system() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("none/log");
-        with_broker(&log, "127.0.0.1:0".parse().expect("an address"), |broker| {
+        with_broker(&log, "127.0.0.1:0".parse::<SocketAddr>().expect("an address").into(), |broker| {
             let error = broker.open_log(&log).expect_err("the folder is missing");
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
         });

@@ -2,8 +2,9 @@
 
 use super::{Answer, BoundAddress, Knowledge, Order, path_of};
 use crate::{
+    address::{ListenAddr, UnixAddr},
     config::{self, Given, Surroundings},
-    listen::bind_all,
+    listen::{bind_all, unix},
     log::{LogTarget, open_log_file},
     messages::Messages,
     options::ServeOptions,
@@ -12,7 +13,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
-    net::SocketAddr,
     os::{
         fd::{AsFd as _, OwnedFd},
         unix::ffi::OsStrExt as _,
@@ -35,7 +35,7 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// Carries out orders until the server closes the line.
 pub(super) fn run(mut messages: Messages, knowledge: &Knowledge<'_>) {
-    let mut names = Names::of_start(knowledge.options);
+    let mut names = Names::of_start(knowledge);
     while let Ok(Some((order, _))) = messages.receive::<Order>(None) {
         let (answer, descriptors) = match carry_out(order, knowledge, &mut names) {
             Ok(done) => done,
@@ -71,8 +71,16 @@ fn carry_out(
         }
         Order::Listen { addrs, ours } => {
             let missing = |names: &Names| addrs.iter().find(|addr| !names.listen.contains(addr)).copied();
-            names.judge(knowledge.options, |names| missing(names).is_none(), || format!("{addrs:?}"))?;
-            listen(&addrs, &ours, knowledge)
+            let all = || addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            names.judge(knowledge.options, |names| missing(names).is_none(), all)?;
+            listen(&addrs, &ours, knowledge, &mut names.sockets)
+        }
+        Order::RemoveSocket(addr) => {
+            if let Some(addr) = addr.unix().filter(|addr| names.sockets.contains(addr)) {
+                names.sockets.retain(|other| *other != addr);
+                unix::remove(addr);
+            }
+            Ok((Answer::Removed, Vec::new()))
         }
         Order::RemoveControl => {
             if let Some(control) = knowledge.control {
@@ -90,9 +98,10 @@ fn carry_out(
 }
 
 fn listen(
-    addrs: &[SocketAddr],
-    ours: &[u16],
+    addrs: &[ListenAddr],
+    ours: &[ListenAddr],
     knowledge: &Knowledge<'_>,
+    sockets: &mut Vec<UnixAddr>,
 ) -> io::Result<(Answer, Vec<OwnedFd>)> {
     let Knowledge { options, balancing, .. } = knowledge;
     let bound = bind_all(addrs, &options.cpus, balancing, ours).map_err(io::Error::other)?;
@@ -100,7 +109,9 @@ fn listen(
     for listening in bound {
         let count = listening.sockets.len();
         descriptors.extend(listening.sockets);
-        let chooser = balancing.group().map(|group| match group {
+        sockets.extend(listening.addr.unix());
+        let group = listening.addr.tcp().and_then(|_| balancing.group());
+        let chooser = group.map(|group| match group {
             Ok(group) => {
                 descriptors.extend(group.into_parts());
                 Ok(())
@@ -117,20 +128,24 @@ fn listen(
 struct Names {
     /// In the order in which they were named.
     logs: Vec<PathBuf>,
-    listen: Vec<SocketAddr>,
+    listen: Vec<ListenAddr>,
+    /// Unix sockets, as bound, whose files the server may have removed.
+    sockets: Vec<UnixAddr>,
 }
 
 /// The log and the addresses that the configuration file names now.
 #[derive(Serialize, Deserialize)]
 struct Reread {
     log: Option<Vec<u8>>,
-    listen: Vec<SocketAddr>,
+    listen: Vec<ListenAddr>,
 }
 
 impl Names {
-    fn of_start(options: &ServeOptions) -> Self {
+    fn of_start(knowledge: &Knowledge<'_>) -> Self {
+        let options = knowledge.options;
         let log = log_of(options).map(Path::to_owned);
-        Self { logs: log.into_iter().collect(), listen: options.listen.clone() }
+        let sockets = knowledge.sockets.clone();
+        Self { logs: log.into_iter().collect(), listen: options.listen.clone(), sockets }
     }
 
     /// Checks whether a log or address is named. If not, reads the file again and repeats the

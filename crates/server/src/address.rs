@@ -1,0 +1,249 @@
+//! Addresses of listeners, and the clients that come to them: of TCP, or of a unix socket for a
+//! proxy on the same machine.
+//!
+//! Leaves out how people write addresses (`config/values/listen.rs`) and opening them (`listen.rs`).
+//! Tested below.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::Mutex,
+};
+
+/// Longest path of a unix socket, in bytes (unix(7): 108 with the zero byte at the end).
+pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// Default mode of the file of a unix socket: every user of the machine may connect, as with a port
+/// of 127.0.0.1, and as with nginx.
+pub const UNIX_MODE: u32 = 0o666;
+
+/// How people write the address of a unix socket.
+pub(crate) const UNIX: &str = "unix:";
+
+/// The address of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Wire", into = "Wire")]
+pub enum ListenAddr {
+    /// An address of TCP.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(UnixAddr),
+}
+
+/// The file of a unix socket that listens. The path remains in memory until the process ends, so
+/// that addresses are copied like those of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UnixAddr {
+    path: &'static str,
+    mode: u32,
+    /// Known once the socket is bound.
+    file: Option<SocketFile>,
+}
+
+/// The identity of a socket's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct SocketFile {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+}
+
+/// The address in messages between processes.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Wire {
+    Tcp(SocketAddr),
+    Unix { unix: String, mode: u32, file: Option<SocketFile> },
+}
+
+impl From<Wire> for ListenAddr {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::Tcp(addr) => Self::Tcp(addr),
+            Wire::Unix { unix, mode, file } => Self::Unix(UnixAddr { path: kept(&unix), mode, file }),
+        }
+    }
+}
+
+impl From<ListenAddr> for Wire {
+    fn from(addr: ListenAddr) -> Self {
+        match addr {
+            ListenAddr::Tcp(addr) => Self::Tcp(addr),
+            ListenAddr::Unix(UnixAddr { path, mode, file }) => {
+                Self::Unix { unix: path.to_owned(), mode, file }
+            }
+        }
+    }
+}
+
+impl From<SocketAddr> for ListenAddr {
+    fn from(addr: SocketAddr) -> Self {
+        Self::Tcp(addr)
+    }
+}
+
+impl ListenAddr {
+    /// The address of TCP, if it is one.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(addr) => Some(*addr),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// The unix socket, if it is one.
+    pub fn unix(&self) -> Option<UnixAddr> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(addr) => Some(*addr),
+        }
+    }
+
+    /// The port of TCP, unless the kernel is to choose one.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.tcp().map(|addr| addr.port()).filter(|port| *port != 0)
+    }
+
+    /// Whether both are the same place, whatever the mode of a socket's file.
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unix(one), Self::Unix(other)) => one.path == other.path,
+            _ => self == other,
+        }
+    }
+}
+
+impl UnixAddr {
+    /// The socket at a path, with the default mode. `None` if the path is too long or is no text.
+    pub fn new(path: &Path) -> Option<Self> {
+        let path = path.to_str().filter(|path| path.len() <= UNIX_PATH_BYTES_MAX)?;
+        Some(Self { path: kept(path), mode: UNIX_MODE, file: None })
+    }
+
+    /// The same with another mode.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// The same, bound as this file.
+    pub(crate) fn bound_as(self, file: SocketFile) -> Self {
+        Self { file: Some(file), ..self }
+    }
+
+    /// The path of the socket.
+    pub fn path(self) -> &'static Path {
+        Path::new(self.path)
+    }
+
+    /// The mode of the socket's file.
+    pub fn mode(self) -> u32 {
+        self.mode
+    }
+
+    /// The file, once the socket is bound.
+    pub(crate) fn file(self) -> Option<SocketFile> {
+        self.file
+    }
+}
+
+/// The path, in memory until the process ends.
+fn kept(path: &str) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut all = KEPT.lock().expect("nothing panics under this lock");
+    if let Some(kept) = all.get(path) {
+        return kept;
+    }
+    let path: &'static str = Box::leak(path.into());
+    all.insert(path);
+    path
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(addr) => addr.fmt(f),
+            Self::Unix(addr) => addr.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for UnixAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{UNIX}{}", self.path)
+    }
+}
+
+/// The client of a connection, as far as the server knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// An address; one of IPv4 that came mapped into IPv6 is an address of IPv4.
+    Ip(IpAddr),
+    /// A process of this machine, through a unix socket.
+    Unix,
+}
+
+impl Client {
+    /// The client at an address, or at a unix socket.
+    pub(crate) fn of(peer: Option<SocketAddr>) -> Self {
+        peer.map_or(Self::Unix, |addr| Self::Ip(addr.ip().to_canonical()))
+    }
+}
+
+impl From<IpAddr> for Client {
+    fn from(addr: IpAddr) -> Self {
+        Self::Ip(addr.to_canonical())
+    }
+}
+
+#[cfg(test)]
+impl std::str::FromStr for Client {
+    type Err = std::net::AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == UNIX { Ok(Self::Unix) } else { text.parse().map(|addr: IpAddr| addr.into()) }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(addr) => addr.fmt(f),
+            Self::Unix => f.write_str(UNIX),
+        }
+    }
+}
+
+impl Serialize for Client {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_carries_address() {
+        let tcp = ListenAddr::from("[::1]:80".parse::<SocketAddr>().unwrap());
+        assert_eq!(serde_json::to_string(&tcp).unwrap(), "\"[::1]:80\"", "as earlier versions wrote it");
+        let unix = UnixAddr::new(Path::new("/run/v.sock")).unwrap().with_mode(0o600);
+        let bound = ListenAddr::Unix(unix.bound_as(SocketFile { dev: 7, ino: 1 << 60 }));
+        for addr in [tcp, ListenAddr::Unix(unix), bound] {
+            let text = serde_json::to_string(&addr).unwrap();
+            assert_eq!(serde_json::from_str::<ListenAddr>(&text).unwrap(), addr, "{text}");
+        }
+        assert!(bound.is_at(&ListenAddr::Unix(unix.with_mode(0o666))));
+        assert!(!bound.is_at(&tcp));
+    }
+
+    #[test]
+    fn path_has_at_most_107_bytes() {
+        let path = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
+        assert!(UnixAddr::new(Path::new(&path(107))).is_some());
+        assert!(UnixAddr::new(Path::new(&path(108))).is_none());
+    }
+}

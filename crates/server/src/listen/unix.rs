@@ -1,0 +1,178 @@
+//! Opens unix sockets that listen, and removes their files.
+//!
+//! A socket gets a name of its own in the folder of its path, then its mode, then its queue, and
+//! then the path, in place of the file that has it. So every connection attempt finds the socket
+//! before or the new one. All cores accept from one socket. Tested through the binary
+//! (`crates/cli/tests/e2e/unix.rs`).
+
+use crate::{
+    address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr},
+    holder::{Holder, of_process},
+    overload::QUEUE_MAX,
+};
+use rustix::{
+    fs::{FileType, Mode, OFlags, Stat, fstat, openat},
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt::socket_peercred},
+};
+use std::{
+    ffi::OsString,
+    fs::{self, Permissions},
+    io,
+    os::{
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        unix::fs::PermissionsExt as _,
+    },
+    path::Path,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+use vermeil_io::{connect_unix, limit_queue, output::Place};
+
+/// Interval and number of looks for another server. The kernel destroys the io_uring of an ended
+/// process in the background, together with the sockets that it was accepting from.
+const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
+
+/// Whether a server listens at the path already that is to be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Perhaps another server, which is not to be replaced.
+    Others,
+    /// This server, or the one that it takes over from.
+    Ours,
+}
+
+/// Why a unix socket cannot listen.
+pub(super) enum Refusal {
+    /// Another server listens there.
+    Taken(Option<Holder>),
+    /// The error, with its cure if the system's words have none.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// A socket that listens at `addr`, with a duplicate for each of `cores` cores.
+pub(super) fn open(
+    addr: UnixAddr,
+    cores: usize,
+    before: Before,
+) -> Result<(UnixAddr, Vec<OwnedFd>), Refusal> {
+    let name = Place::find(addr.path())?;
+    if let Some(why) = obstacle(&name) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why).into());
+    }
+    if before == Before::Others
+        && let Some(holder) = living(addr.path())
+    {
+        return Err(Refusal::Taken(holder));
+    }
+    let (socket, file) = bind(addr, &name)?;
+    let mut sockets = vec![socket];
+    while sockets.len() < cores {
+        sockets.push(sockets[0].try_clone()?);
+    }
+    Ok((addr.bound_as(file), sockets))
+}
+
+fn bind(addr: UnixAddr, name: &Place) -> io::Result<(OwnedFd, SocketFile)> {
+    let temporary = Place::within(name.folder().try_clone_to_owned()?, &temporary_name(), name.path());
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(temporary.way())?)?;
+    let listens = || {
+        let file = set_mode(&temporary, addr.mode())?;
+        limit_queue(socket.as_fd(), QUEUE_MAX)?;
+        temporary.rename(name)?;
+        Ok(file)
+    };
+    let file = listens().inspect_err(|_: &io::Error| drop(temporary.remove()))?;
+    Ok((socket, file))
+}
+
+/// A name that no other socket has, so that the name also tells which listener a connection came to.
+fn temporary_name() -> OsString {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!(".vermeil-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)).into()
+}
+
+/// Sets the mode of the socket's file. The file is held open meanwhile, because another user of the
+/// folder could put a link in its place.
+fn set_mode(name: &Place, mode: u32) -> io::Result<SocketFile> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(name.folder(), name.name(), flags, Mode::empty())?;
+    let found = fstat(&file)?;
+    if !is_socket(&found) {
+        return Err(Errno::NOTSOCK.into());
+    }
+    fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))?;
+    Ok(identity(&found))
+}
+
+/// Gives an inherited socket's file the configured mode. Returns `None` if the path leads to
+/// another file by now.
+pub(super) fn renew(addr: UnixAddr, bound: UnixAddr) -> io::Result<Option<UnixAddr>> {
+    let Some(file) = bound.file().filter(|file| file_at(addr.path()) == Some(*file)) else { return Ok(None) };
+    if addr.mode() != bound.mode() {
+        set_mode(&Place::find(addr.path())?, addr.mode())?;
+    }
+    Ok(Some(addr.bound_as(file)))
+}
+
+/// Removes the file of a socket, unless another file has the path by now.
+pub(crate) fn remove(bound: UnixAddr) {
+    let Ok(name) = Place::find(bound.path()) else { return };
+    let is_there = name.stat().is_ok_and(|found| Some(identity(&found)) == bound.file());
+    if is_there {
+        // If this fails, the next start replaces the file.
+        let _ = name.remove();
+    }
+}
+
+/// Why no socket can be made at this path: a file that is no socket has it.
+pub(crate) fn obstacle(name: &Place) -> Option<&'static str> {
+    let found = name.stat().ok()?;
+    (!is_socket(&found)).then_some("a file that is no socket is there; remove it, or name another path")
+}
+
+/// Whether a server listens at `path`, and its process if that is known.
+fn living(path: &Path) -> Option<Option<Holder>> {
+    let (pause, attempts) = AFTERLIFE;
+    let mut holder = None;
+    for _ in 0..attempts {
+        match connect_unix(path) {
+            Ok(socket) => holder = socket_peercred(&socket).ok().map(|peer| peer.pid.as_raw_pid()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+        thread::sleep(pause);
+    }
+    Some(holder.and_then(|pid| of_process(u32::try_from(pid).ok()?)))
+}
+
+fn file_at(path: &Path) -> Option<SocketFile> {
+    Some(identity(&Place::find(path).ok()?.stat().ok()?))
+}
+
+fn is_socket(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::Socket
+}
+
+fn identity(found: &Stat) -> SocketFile {
+    SocketFile { dev: found.st_dev, ino: found.st_ino }
+}
+
+/// How a path that is too long is refused.
+pub(crate) fn too_long(path: &Path) -> String {
+    let bytes = path.as_os_str().len();
+    format!(
+        "a unix socket's path has at most {UNIX_PATH_BYTES_MAX} bytes, and {} has {bytes}",
+        path.display()
+    )
+}
