@@ -371,7 +371,8 @@ pub(crate) fn concerns_one_connection(error: Errno) -> bool {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
 
     fn local(port: u16) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, port))
@@ -392,7 +393,7 @@ mod tests {
         assert!(accept_now(listener.as_fd()).unwrap().is_none());
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let accepted = accept_now(listener.as_fd()).unwrap().expect("connect has returned");
-        assert_eq!(peer_addr(accepted.as_fd()).unwrap(), client.local_addr().unwrap());
+        assert_eq!(peer_addr(accepted.as_fd()).unwrap(), Some(client.local_addr().unwrap()));
         let accepted = TcpStream::from(accepted);
         assert!(accepted.nodelay().unwrap(), "TCP_NODELAY was not inherited");
         assert!(set_nodelay(client.as_fd()).is_ok());
@@ -484,5 +485,20 @@ mod tests {
         // A kernel that cannot poll gives an error.
         assert_eq!(incoming_queue(taken.as_fd()).unwrap_or(None), None, "the loopback device has no queues");
         assert!(accept_queued(listener.as_fd()).unwrap().is_none());
+    }
+
+    #[test]
+    fn unix_socket_tells_of_its_peer() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        assert_eq!(peer_addr(ours.as_fd()).unwrap(), None);
+        assert_eq!(held_bytes(ours.as_fd()).unwrap(), 0);
+        ours.write_all(&[0; 5000]).unwrap();
+        assert!(held_bytes(ours.as_fd()).unwrap() >= 5000);
+        theirs.read_exact(&mut [0; 5000]).unwrap();
+        assert_eq!(held_bytes(ours.as_fd()).unwrap(), 0);
+        theirs.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(peer_after_end(ours.as_fd()).unwrap(), Peer::Receives);
+        drop(theirs);
+        assert_eq!(peer_after_end(ours.as_fd()).unwrap(), Peer::Gone);
     }
 }

@@ -244,7 +244,8 @@ table! {
         prefix: Option<At<String>> = None,
         /// How a segment of the path ends, in any case of letters: `".php"` is `/a.php`, `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
-        /// The clients that the route is for, by address or network: `["10.0.0.0/8", "::1"]`.
+        /// The clients that the route is for, by address or network: `["10.0.0.0/8", "::1"]`. `"unix"`
+        /// stands for the clients of unix sockets, which have no address and are in no network.
         /// Without it: all clients. Others get 404, as for a path that is not there, whatever
         /// routes follow. The client is the other end of the connection, so behind a proxy every
         /// client has the address of the proxy.
