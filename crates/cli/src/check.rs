@@ -12,17 +12,18 @@ use vermeil_server::config::{self, Plan, Surroundings};
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check /etc/vermeil/vermeil.toml"];
 
-/// Read a configuration and say what it would do, or all that is wrong with it.
+/// Read a configuration and show its settings, or all its errors.
 ///
-/// Binds nothing and changes nothing. What is wrong stands on standard error, each with file, line, column, key and cure; so does what
-/// would keep a server from starting on this machine, as far as that can be seen without starting it. What may go wrong, or
-/// will later, is warned of there too, and is no error.
+/// Binds no address and changes nothing. Standard error has each error with file, line, column, key
+/// and cure. This includes errors that would keep a server from starting on this machine, if they
+/// can be found without a start. Possible and future problems are reported there as warnings, not
+/// as errors.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct CheckArgs {
     /// The configuration file
     ///
-    /// The same as --config FILE. Default: what that says.
+    /// The same as --config FILE. Default: the value of --config.
     #[arg(value_name = "FILE", conflicts_with = "config", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 

@@ -17,7 +17,7 @@ pub enum Exit {
     CannotStart = 3,
     /// The server stopped with requests unfinished.
     Cut = 4,
-    /// A run was measured, and something else than the server set the pace.
+    /// A run was measured, and something other than the server set the pace.
     Doubtful = 5,
     /// A run was measured, and the server missed its targets.
     NotHeld = 6,

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::iter::once;
 use vermeil_server::supervise::Assigned;
 
-/// Serve as one of several instances, for the supervisor that stands behind standard input.
+/// Serve as an instance, for the supervisor at the other end of standard input.
 #[derive(Debug, Args)]
 pub(crate) struct InstanceArgs {
     /// The arguments of the supervisor

@@ -42,9 +42,10 @@ const EXAMPLES: &[&str] = &["vermeil serve /srv/www", "vermeil help serve"];
 
 /// Serves files, PHP and CGI over HTTP/1.1, with one event loop on each core.
 ///
-/// `vermeil serve DIR` serves a folder at once, without configuration. Each core runs one event loop that owns its
-/// connections, its part of the file cache and its own door to the kernel (io_uring, or epoll); cores share as little as
-/// they can. `vermeil topo` draws the machine and shows which cpus that will be.
+/// `vermeil serve DIR` serves a folder at once, without configuration. Each core runs an event loop
+/// with its own connections, its own part of the file cache and its own kernel interface (io_uring,
+/// or epoll). Cores share as little as possible. `vermeil topo` draws the machine and shows the
+/// cpus that the server would use.
 ///
 /// Man pages: `vermeil man [COMMAND] | man -l -`. Shell completions: `vermeil completions SHELL`.
 #[derive(Debug, Parser)]

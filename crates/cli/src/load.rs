@@ -38,23 +38,28 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil load https://www.example.org/ --http2 --pipeline 10 --agents load1:8088,load2:8088",
 ];
 
-/// Load a server, and say whether the answer can be trusted.
+/// Load a server, and report whether the result can be trusted.
 ///
-/// Sends requests to URL over many connections, each a user of its own, and reports rates, errors by kind and the distribution
-/// of response times. Without more it is a closed loop without thinking, as wrk has it: a user asks again when it
-/// has its answer. With --think users think between; with --rate requests arrive whether or not the server is done with
-/// those before, and times count from when a request was to begin, so that a stall shows in every one it delayed.
+/// Sends requests to URL over many connections, each a user of its own, and reports rates, errors
+/// by kind and the distribution of response times. By default the load is a closed loop without
+/// think time, as in wrk: a user sends the next request when the answer arrives. With --think users
+/// think between requests. With --rate requests arrive independently of answers, and response times
+/// count from the planned start of a request, so a stall shows in every delayed request.
 ///
-/// With WORKLOAD users have sessions: `support` (pages, what they show, think times, paced downloads; the parameters
-/// published for SPECweb2005 Support), `specweb96` and `webstone` (files of their size classes), `single` (the path of URL, a
-/// connection each time), FILE.toml (your own table), or FILE.log (an access log, replayed). `vermeil load files` writes the
-/// files they ask for. --find-max searches the most users that hold the quality of service. A workload whose quality is not held,
-/// and a run that passes a threshold of --fail-if, end with exit code 6.
+/// With WORKLOAD users have sessions: `support` (pages, their images, think times, paced downloads;
+/// the parameters published for SPECweb2005 Support), `specweb96` and `webstone` (files of the size
+/// classes of these benchmarks), `single` (the path of URL, with a connection for each request),
+/// FILE.toml (your own table), or FILE.log (an access log, replayed). `vermeil load files` writes
+/// the requested files. --find-max searches the highest number of users that holds the quality of
+/// service. The exit code is 6 if the quality of a workload is not held, or if a run passes a
+/// threshold of --fail-if.
 ///
-/// The report says what the injector itself used. A run whose numbers are not the server's alone (the injector's cpu was the
-/// limit, its timers were late, it ran out of ports, the network lost packets, the window was too short), or that failed in part, is
-/// marked INVALID with the reason, and the exit code is 5. A small run with --requests ends with 0 if all was answered. Ctrl-C ends a run with the results so far. With --agents the load is made by
-/// `vermeil load agent` on other machines, and their results are added up.
+/// The report includes the resources that the injector used. A run is marked INVALID with the
+/// reason, and the exit code is 5, if something other than the server limited the result: the
+/// injector's cpu was the limit, its timers were late, ports ran out, the network lost packets, the
+/// window was too short, or a part of the run failed. A small run with --requests ends with 0 if
+/// every request was answered. Ctrl-C ends a run with the results so far. With --agents `vermeil
+/// load agent` makes the load on other machines, and the results are added up.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -65,31 +70,32 @@ pub(crate) struct LoadArgs {
     #[command(subcommand)]
     beside: Option<Beside>,
 
-    /// What users do, if that is more than asking for URLs in turn; then where the server is
+    /// The workload, if users do more than request URLs in turn; then the URL of the server
     ///
     /// WORKLOAD is support, specweb96, webstone, single, FILE.toml or FILE.log. Default: none, one URL is needed.
     #[arg(value_name = "WORKLOAD|URL", required = true)]
     what: Vec<String>,
 
-    /// Users; without WORKLOAD connections, each with one request under way
+    /// Users; without WORKLOAD, connections with one open request each
     ///
-    /// From 1 to 1000000. With --rate: the most sessions or requests under way; what arrives beyond waits, and its waiting
-    /// counts.
+    /// From 1 to 1000000. With --rate: the most open sessions or requests. Further arrivals wait,
+    /// and the waiting time counts.
     #[arg(long, short, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     connections: usize,
 
-    /// Which cpus to run on: all, a number of them, or a list
+    /// The cpus to run on: all, a number, or a list
     ///
-    /// As for `vermeil serve`. A server on the same cpus is slowed down by the injector; give each its own.
+    /// As for `vermeil serve`. The injector slows down a server on the same cpus, so give each its
+    /// own cpus.
     #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
     cores: CoreSelection,
 
-    /// How the kernel is asked for input and output
+    /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     io: Io,
 
-    /// What random numbers are drawn from; the same seed gives the same users and arrivals
+    /// The seed of all random numbers; the same seed gives the same users and arrivals
     ///
     /// From 0 to 18446744073709551615.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -129,7 +135,7 @@ enum Beside {
 /// The I/O driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Io {
-    /// io_uring where all of it that is needed works, else epoll
+    /// io_uring if every needed operation works, else epoll
     Auto,
     /// io_uring, or refuse to start
     Uring,

@@ -1,7 +1,6 @@
-//! The man pages, from the definitions of the commands: `vermeil(1)`, and one page for each
-//! command.
+//! The man pages, from the definitions of the commands: `vermeil(1)`, and a page for each command.
 //!
-//! Tested in `tests.rs`: every option is on its page, and every exit code.
+//! Tested in `tests.rs`: each page has every option of its command and every exit code.
 
 use crate::{Exit, command, print};
 use clap::{Args, Command};
@@ -48,7 +47,7 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
-/// The page of the program, then the pages of its commands and subcommands.
+/// The page of the program, then the pages of commands and subcommands.
 pub(crate) fn pages() -> Vec<Page> {
     let mut program = command().disable_help_subcommand(true);
     program.build();

@@ -4,7 +4,8 @@ use crate::Exit;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Writes a command's result. A reader that went away (`| head`) had enough.
+/// Writes a command's result. A reader that closed the pipe (`| head`) needs no more output, so a
+/// broken pipe is no error.
 pub(crate) fn result(text: &str) -> Exit {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -14,7 +15,8 @@ pub(crate) fn result(text: &str) -> Exit {
     }
 }
 
-/// Says why a command ends with `exit`. If standard error is closed too, the exit code has to do.
+/// Reports why a command ends with `exit`. If standard error is closed too, only the exit code
+/// remains.
 pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
     // In one write, because several instances may end at once.
     let _ = io::stderr().write_all(format!("{}: {why}\n", vermeil_server::speaker()).as_bytes());

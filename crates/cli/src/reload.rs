@@ -11,22 +11,24 @@ use vermeil_server::control::{Reloaded, ask_reload};
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &["vermeil reload", "vermeil reload --control /run/vermeil/web.sock"];
 
-/// Have a server that runs read its configuration again.
+/// Make a running server read its configuration again.
 ///
-/// The new configuration is built aside. If anything in it is wrong it is refused, said here and by the server, and the old
-/// one stays; else it takes its place, and no connection is closed for it. SIGHUP does the same.
+/// The server builds the new configuration beside the old configuration. If the new configuration
+/// has an error, the server keeps the old configuration, and both this command and the server
+/// report the error. Otherwise the new configuration replaces the old, and no connection is closed.
+/// SIGHUP has the same effect.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct ReloadArgs {
     /// The server's control socket
     ///
-    /// Default: that of the only server of this user that runs here.
+    /// Default: the socket of the only server that this user runs here.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     control: Option<PathBuf>,
 }
 
 impl ReloadArgs {
-    /// Asks.
+    /// Sends the request.
     pub(crate) fn run(self) -> Exit {
         match ask_reload(self.control.as_deref()) {
             Ok(Reloaded::Taken(said)) => print::result(&(said + "\n")),

@@ -39,12 +39,14 @@ pub(crate) const EXAMPLES: &[&str] = &[
 
 /// Serve a folder.
 ///
-/// Serves the files below DIR over HTTP/1.1 until SIGTERM or SIGINT: then it stops accepting, finishes the requests it
-/// has, and ends; a second signal ends it at once. SIGHUP and SIGUSR1 open the log file anew.
+/// Serves the files below DIR over HTTP/1.1 until SIGTERM or SIGINT. Then the server stops
+/// accepting, finishes the open requests and ends. A second signal ends the server at once. SIGHUP
+/// and SIGUSR1 reopen the log file.
 ///
-/// Nothing outside DIR can be reached. Names that begin with a dot are not served, except `.well-known`. Next to
-/// `page.html`, the siblings `page.html.br`, `page.html.zst` and `page.html.gz` are sent instead to clients that accept
-/// them. A folder answers with its `index.html`, or with a listing; `404.html` in DIR is the page for what is not found.
+/// Clients cannot reach files outside DIR. Names that begin with a dot are not served, except
+/// `.well-known`. Next to `page.html`, the siblings `page.html.br`, `page.html.zst` and
+/// `page.html.gz` are sent instead to clients that accept the encoding. A folder answers with its
+/// `index.html`, or with a listing. `404.html` in DIR is the page for missing files.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct ServeArgs {
@@ -52,97 +54,108 @@ pub(crate) struct ServeArgs {
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     root: PathBuf,
 
-    /// Take everything from a configuration file, and nothing from the command line
+    /// Read all settings from a configuration file, none from the command line
     ///
-    /// Its keys are in docs/configuration.md; `vermeil check` reads it without serving. Default: no file; DIR is served as
-    /// the other options say.
+    /// The keys are in docs/configuration.md. `vermeil check` reads the file without serving.
+    /// Default: no file; the other options apply to DIR.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
 
-    /// Take over from the server that runs, without losing a connection: to upgrade it, or to change its cores
+    /// Replace the running server without losing a connection: for an upgrade, or to change the
+    /// cores
     ///
-    /// Its listening sockets are taken over its control socket: the one at CONTROL; by default where this server is to have its
-    /// own, else that of the only server of this user. Once this server serves, the other finishes its requests and ends; if this
-    /// one cannot start, the other goes on. If none runs, this one starts as always. Default: addresses that another server has
-    /// are refused.
+    /// The new server gets the listening sockets over the control socket of the old server: the
+    /// socket at CONTROL, by default the path where the new server will have its own control
+    /// socket, else the socket of the only server of this user. When the new server serves, the old
+    /// server finishes its requests and ends. If the new server cannot start, the old server goes
+    /// on. Without a running server, this is a normal start. Default: an address in use by another
+    /// server is an error.
     #[arg(long, value_name = "CONTROL", num_args = 0..=1, require_equals = true)]
     #[arg(value_hint = ValueHint::FilePath)]
     take_over: Option<Option<PathBuf>>,
 
     /// Where to listen; may be given several times
     ///
-    /// PORT is a port of 127.0.0.1, :PORT a port of all interfaces (IPv4 and IPv6); ADDRESS:PORT, [IPV6]:PORT and
-    /// NAME:PORT are what they say. Port 0 takes any free port. Only processes of this machine reach the default.
-    /// unix:PATH is a unix socket that all users of the machine may open, for a proxy on the same machine.
+    /// PORT is a port of 127.0.0.1, :PORT a port of all interfaces (IPv4 and IPv6). ADDRESS:PORT,
+    /// [IPV6]:PORT and NAME:PORT name an address. Port 0 takes any free port. Only processes of
+    /// this machine can reach the default. unix:PATH is a unix
+    /// socket that all users of the machine may open, for a proxy on the same machine.
     #[arg(long, short, value_name = "ADDR", default_values_t = [Listen::DEFAULT], action = ArgAction::Append)]
     listen: Vec<Listen>,
 
-    /// Which cpus to run on: all, a number of them, or a list
+    /// The cpus to run on: all, a number, or a list
     ///
-    /// One event loop is pinned to each. `all` is every cpu this process may use (affinity, cpuset), and no more than
-    /// a container's cpu limit pays for. A number takes that many, whole cores first, near ones together. A list
-    /// names them, such as 0-3,8 or 0-7,^3; one cpu alone is written 3-3. `vermeil topo --cores` shows the choice.
+    /// Each cpu has one event loop, pinned to the cpu. `all` is every cpu that this process may use
+    /// (affinity, cpuset), limited to the cpu quota of the container. A number takes that many
+    /// cpus, whole cores first, near cores together. A list names cpus, for example 0-3,8 or
+    /// 0-7,^3; write a single cpu as 3-3. `vermeil topo --cores` shows the choice.
     #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
     cores: CoreSelection,
 
-    /// Into how many processes to divide the server: per-node, one, or a number
+    /// The number of server processes (instances): per-node, one, or a number
     ///
-    /// `per-node` is one for each memory node that has cores of the server. With more than one, a small supervisor starts
-    /// them, each with its own cores, memory of its own nodes, its own caches and PHP pool, and starts one that ends again.
-    /// Bounds are each one's. `vermeil topo` shows them.
+    /// `per-node` is one process for each memory node that has cores of the server. If there is
+    /// more than one process, a small supervisor starts the processes, and restarts a process that
+    /// ends. Each process has its own cores, memory of its own nodes, its own caches and its own
+    /// PHP pool. Bounds apply to each process. `vermeil topo` shows the processes.
     #[arg(long, value_name = "per-node|N|one", default_value_t = InstanceSelection::PerNode)]
     instances: InstanceSelection,
 
-    /// How new connections find their cores
+    /// How new connections are assigned to cores
     #[arg(long, value_name = "MODE", default_value = "auto")]
     balance: BalanceChoice,
 
-    /// How the kernel is asked for input and output
+    /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     io: Io,
 
-    /// Whether cores poll their network card while they have much to do
+    /// Whether busy cores poll their network card
     ///
-    /// Instead of waiting for an interrupt, from 1,000 requests a second on a core on, and until they are fewer than 250 for
-    /// a second. Only where a core's connections come by one queue of a card (`vermeil steer`). Takes Linux 6.9.
+    /// A core polls instead of waiting for an interrupt from 1,000 requests a second on, until the
+    /// core has fewer than 250 for a second. A core polls only if its connections come from a
+    /// single queue of a card (`vermeil steer`). Needs Linux 6.9.
     #[arg(long, value_name = "WHEN", default_value = "off")]
     busy_poll: BusyPollChoice,
 
     /// Where the access log goes: - (standard output), a file, or off
     ///
-    /// Combined log format, times in UTC. A file is appended to, created with mode 0640, and opened anew on SIGHUP,
-    /// SIGUSR1, or when it was renamed. Serving never waits for the log: records that cannot be written in time are dropped,
-    /// counted, and reported on standard error.
+    /// Combined log format, times in UTC. A file is appended to, created with mode 0640, and
+    /// reopened on SIGHUP, SIGUSR1, or after a rename. Serving never waits for the log: records
+    /// that cannot be written in time are dropped, counted, and reported on standard error.
     #[arg(long, value_name = "-|FILE|off", default_value_t = LogTarget::Stdout)]
     #[arg(value_hint = ValueHint::FilePath)]
     log: LogTarget,
 
-    /// Where the control socket is, by which status and reload reach the server: a path, or off
+    /// The control socket, for `vermeil status` and `vermeil reload`: a path, or off
     ///
-    /// Only the user that starts the server can open it, and the superuser. Default: a private folder of this user,
-    /// $XDG_RUNTIME_DIR/vermeil, /run/vermeil or /tmp/vermeil-UID, where `vermeil status` finds it by itself.
+    /// Only the user that starts the server and the superuser can open the socket. Default: a
+    /// private folder of this user, $XDG_RUNTIME_DIR/vermeil, /run/vermeil or /tmp/vermeil-UID,
+    /// where `vermeil status` finds the socket without an option.
     #[arg(long, value_name = "PATH|off", value_hint = ValueHint::FilePath)]
     control: Option<ControlTarget>,
 
-    /// Where HAProxy's agent checks are answered, as for --listen
+    /// The address that answers HAProxy's agent checks, written as for --listen
     ///
-    /// Says how much of its weight a balancer should give this server, by how much it has to do, and that it is about to
-    /// end. Default: nowhere.
+    /// The answer is the share of its weight that the balancer should give this server, computed
+    /// from the load, and says when the server is about to end. Default: nowhere.
     #[arg(long, value_name = "ADDR")]
     agent: Option<Listen>,
 
-    /// Leave a recording of each core's last events in this file when the server ends, for `vermeil sim`
+    /// Write the last events of each core to this file when the server ends, for `vermeil sim`
     ///
-    /// At most 65,536 of each core, with times and what posted them, never what clients sent: docs/simulator.md says what
-    /// can be asked of it. Every event is timed meanwhile. Takes one instance. Default: nothing is recorded.
+    /// At most 65,536 events of each core, with times and the event that posted each; never the
+    /// data of clients. docs/simulator.md lists the questions that a trace answers. The server
+    /// times every event while the option is on. Takes one instance. Default: nothing is recorded.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     trace: Option<PathBuf>,
 
-    /// The user, or USER:GROUP, to become once ports are bound, and the log and the control socket are opened
+    /// The user, or USER:GROUP, to switch to after binding ports and opening the log and the
+    /// control socket
     ///
-    /// For a server that the superuser starts. All its processes give up the superuser's rights; only the one that starts
-    /// programs keeps them, if programs run as other users. The log's file is given to this user. Default: the
-    /// user that starts the server, with a warning if that is the superuser.
+    /// For a server that the superuser starts. All processes of the server give up the superuser's
+    /// rights; only the process that starts programs keeps them, if programs run as other users.
+    /// The log file is given to this user. Default: the user that starts the server, with a warning
+    /// if that is the superuser.
     #[arg(long, value_name = "USER[:GROUP]", value_hint = ValueHint::Username)]
     user: Option<User>,
 
@@ -152,13 +165,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, help_heading = "Files")]
     no_listing: bool,
 
-    /// Which symbolic links below DIR are followed
+    /// The symbolic links below DIR that are followed
     #[arg(long, value_name = "WHICH", default_value = "within", help_heading = "Files")]
     follow_symlinks: FollowSymlinks,
 
     /// The media type of files with an extension, such as ts=text/x-typescript
     ///
-    /// May be given several times. Comes before the known types; text without a charset is said to be UTF-8. Default: none.
+    /// May be given several times. Takes precedence over the built-in types. Text without a charset
+    /// is declared as UTF-8. Default: none.
     #[arg(long = "type", value_name = "EXTENSION=TYPE", help_heading = "Files")]
     types: Vec<TypeOf>,
 
@@ -178,27 +192,27 @@ pub(crate) struct ServeArgs {
     timeouts: TimeoutArgs,
 }
 
-/// How new connections find their cores.
+/// How new connections are assigned to cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum BalanceChoice {
-    /// The first of load-aware, local and hash that a self-test at start shows to work here
+    /// The first of load-aware, local and hash that passes a self-test at start
     Auto,
     /// The core that handles the packets; neighbours relieve a core that is stuck
     Local,
-    /// As local, unless much more work waits there than elsewhere; takes CAP_BPF
+    /// As local, unless that core has much more waiting work than others; needs CAP_BPF
     LoadAware,
     /// The kernel's choice by addresses, for comparison
     Hash,
-    /// One core for all connections of an address, for comparison; takes CAP_BPF
+    /// One core for all connections of a client address, for comparison; needs CAP_BPF
     Fixed,
-    /// One core after the other, for comparison; takes CAP_BPF
+    /// The cores in turn, for comparison; needs CAP_BPF
     RoundRobin,
 }
 
 /// The I/O driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Io {
-    /// io_uring where all of it that is needed works, else epoll; the start says which and why
+    /// io_uring if every needed operation works, else epoll; the start message says which and why
     Auto,
     /// io_uring, or refuse to start
     Uring,
@@ -211,16 +225,17 @@ enum Io {
 enum BusyPollChoice {
     /// Never
     Off,
-    /// While they have much to do
+    /// While the core is busy
     Load,
 }
 
-/// Which symbolic links are followed.
+/// The symbolic links that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FollowSymlinks {
-    /// Relative ones that stay below DIR at every step
+    /// Relative links that stay below DIR at every step
     Within,
-    /// All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read
+    /// All links; a user that can create a link in DIR can publish every file that the server may
+    /// read
     All,
     /// None
     None,

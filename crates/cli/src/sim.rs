@@ -29,10 +29,12 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil sim swarm --seeds 1000",
 ];
 
-/// Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock.
+/// Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and
+/// links, under a virtual clock.
 ///
-/// What decides is the code that schedules real cores: policies, stealing, placement, learned costs. What things cost comes from
-/// a description of the machine. One seed gives one run, the same everywhere, to the last event.
+/// The simulator runs the code that schedules real cores: policies, stealing, placement, learned
+/// costs. The costs come from a description of the machine. Equal seeds give equal runs on every
+/// computer, to the last event.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES), arg_required_else_help = true)]
 pub(crate) struct SimArgs {

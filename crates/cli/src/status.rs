@@ -12,16 +12,18 @@ use vermeil_server::control::{StatusForm, ask_status};
 pub(crate) const EXAMPLES: &[&str] =
     &["vermeil status", "vermeil status --json", "vermeil status --control /run/vermeil/web.sock"];
 
-/// Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools.
+/// Show the state of a running server: cores and their load, connections, requests, caches, memory,
+/// logs, pools.
 ///
-/// Asks over the server's control socket, which only the user that started it and the superuser can open. Takes a fifth of a
-/// second, in which the load of the cores is measured.
+/// The query uses the server's control socket, which only the user that started the server and the
+/// superuser can open. The command takes a fifth of a second, because the load of the cores is
+/// measured for that time.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct StatusArgs {
     /// The server's control socket
     ///
-    /// Default: that of the only server of this user that runs here.
+    /// Default: the socket of the only server that this user runs here.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     control: Option<PathBuf>,
 
@@ -33,7 +35,7 @@ pub(crate) struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// Asks.
+    /// Sends the query.
     pub(crate) fn run(self) -> Exit {
         let form = if self.json { StatusForm::Json } else { StatusForm::Text };
         match ask_status(self.control.as_deref(), form) {

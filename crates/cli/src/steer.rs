@@ -42,27 +42,27 @@ pub(crate) const EXAMPLES: &[&str] = &[
 /// the guard, and a user does not notice a delay of this length.
 const GUARD_LOOK: Duration = Duration::from_millis(200);
 
-/// How long verify and compare measure, unless told otherwise.
+/// Default measuring time of verify and compare.
 const TIME: Duration = Duration::from_secs(5);
 
-/// What to do.
+/// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Action {
-    /// Print what would be changed and why; change nothing
+    /// Print the changes with their reasons; change nothing
     Plan,
-    /// Change it: all or nothing, with what was saved first
+    /// Make all changes or none, after saving the old values
     Apply,
-    /// Keep what was applied with --confirm
+    /// Keep the changes of `apply --confirm`
     Confirm,
-    /// Measure under traffic where packets are handled and read
+    /// Measure under traffic which cpus handle and read packets
     Verify,
-    /// Bring back exactly what was
+    /// Restore the old values exactly
     Undo,
-    /// Spread one card's flows over the cores in front of the stack (XDP), until SIGINT or SIGTERM
+    /// Spread a card's flows over the cores in front of the stack (XDP), until SIGINT or SIGTERM
     Xdp,
-    /// Measure under traffic whether that costs less than spreading in the stack (RPS)
+    /// Measure under traffic whether XDP costs less than spreading in the stack (RPS)
     Compare,
-    /// Take back what is not confirmed in time
+    /// Undo changes that are not confirmed in time
     #[value(hide = true)]
     Guard,
 }
@@ -70,21 +70,23 @@ enum Action {
 /// Whether the number of a card's queues may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum QueueChoice {
-    /// One for each core, as far as the card has them; the link goes down for a moment
+    /// A queue for each core, up to the number that the card supports; the link goes down for a
+    /// moment
     Fit,
-    /// As many as there are
+    /// Keep the present number
     Keep,
 }
 
-/// Bring each flow's packets, its interrupts and its consumer to one core of the card's memory node.
+/// Bring each flow's packets, interrupts and consumer to a single core of the card's memory node.
 ///
-/// Reads network cards, queues, interrupts and steering tables, and prints what should be different for a server on these
-/// cores, each change with its reason. Nothing is changed unless `apply` is said. What was is saved first, on disk; a
-/// failure takes everything back; `undo` restores every value. What a card's driver cannot do is named.
+/// Reads network cards, queues, interrupts and steering tables, and prints the changes for a server
+/// on these cores, each with its reason. Only `apply` changes settings. The old values are saved on
+/// disk first. A failure undoes all changes, and `undo` restores every value. The output names each
+/// missing function of a card's driver.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct SteerArgs {
-    /// What to do
+    /// The action
     #[arg(value_enum, value_name = "WHAT", default_value = "plan")]
     action: Action,
 
@@ -102,10 +104,12 @@ pub(crate) struct SteerArgs {
     #[arg(long, value_enum, value_name = "CHOICE", default_value = "fit")]
     queues: QueueChoice,
 
-    /// With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h
+    /// With apply: undo all changes unless `vermeil steer confirm` follows within this time, in
+    /// seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Also when this command is killed: a process of its own waits, and every other `vermeil steer`
-    /// looks too. Default: changes stay until undone.
+    /// From 1ms to 24h. The undo also happens if this command is killed, because a separate process
+    /// waits, and every other `vermeil steer` command checks the deadline. Default: changes stay
+    /// until `undo`.
     #[arg(long, value_name = "TIME")]
     confirm: Option<Span>,
 
@@ -127,14 +131,14 @@ pub(crate) struct SteerArgs {
     #[arg(long, value_enum, value_name = "PLACE")]
     xdp: Option<xdp::Xdp>,
 
-    /// The folder that holds what was before, until it is undone
+    /// The folder with the saved old values, until an undo
     #[arg(long, value_name = "DIR", default_value = STATE_FOLDER, value_hint = ValueHint::DirPath)]
     state: PathBuf,
 
     /// With plan: a recorded machine instead of this one
     ///
-    /// A folder with the files of /sys and /proc that are read, and `ethtool/NIC/{driver,channels,rss}`.
-    /// Default: this machine.
+    /// A folder with copies of the needed files of /sys and /proc, and
+    /// `ethtool/NIC/{driver,channels,rss}`. Default: this machine.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
 

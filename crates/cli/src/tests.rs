@@ -1,5 +1,5 @@
-//! The definitions as a whole: every option is explained, with default, unit and bound, in the help
-//! and on its man page.
+//! The definitions as a whole: help and man page explain every option, with default, unit and
+//! bound.
 
 use super::*;
 use clap::{Arg, Command};
@@ -12,7 +12,7 @@ fn commands() -> Vec<Command> {
     program.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect()
 }
 
-/// The same, and the commands of each.
+/// The visible commands and subcommands.
 fn commands_and_theirs() -> Vec<Command> {
     let nested = |command: &Command| -> Vec<Command> {
         command.get_subcommands().filter(|nested| nested.get_name() != "help").cloned().collect()

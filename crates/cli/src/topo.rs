@@ -27,44 +27,49 @@ pub(crate) const EXAMPLES: &[&str] = &[
 
 /// Draw the machine: memory nodes, caches, cores, and the cpus this process may use.
 ///
-/// Draws this machine, or one that is described: by an hwloc export (`lstopo --of xml FILE.xml`), or by a text in
-/// hwloc's synthetic notation, from the outside to the inside, such as "node:4 l3:1 core:4 pu:1".
+/// Draws this machine or a described machine. The description is an hwloc export (`lstopo --of xml
+/// FILE.xml`), or a text in hwloc's synthetic notation, from the outside to the inside, for example
+/// "node:4 l3:1 core:4 pu:1".
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct TopoArgs {
     /// Draw the machine of an hwloc XML export instead; - reads standard input
     ///
-    /// Default: this machine, from /sys. The whole of a described machine is taken as allowed.
+    /// Default: this machine, from /sys. On a described machine every cpu is allowed.
     #[arg(long, value_name = "FILE.xml", conflicts_with = "synthetic", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
 
     /// Draw the machine that a text describes instead
     ///
-    /// Default: this machine, from /sys. The whole of a described machine is taken as allowed.
+    /// Default: this machine, from /sys. On a described machine every cpu is allowed.
     #[arg(long, short, value_name = "TEXT")]
     synthetic: Option<String>,
 
-    /// Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list
+    /// Also print the cpus that `vermeil serve --cores` would use, in order: all, a number, or a
+    /// list
     ///
-    /// Default: not said.
+    /// Default: not printed.
     #[arg(long, value_name = "LIST|N|all", value_parser = parse_cores)]
     cores: Option<CoreSelection>,
 
-    /// Into how many processes `vermeil serve --instances` would divide these cores: per-node, one, or a number
+    /// The number of processes for these cores, as for `vermeil serve --instances`: per-node, one,
+    /// or a number
     #[arg(long, value_name = "per-node|N|one", default_value_t = InstanceSelection::PerNode)]
     instances: InstanceSelection,
 
-    /// Write as JSON which instances a server would have, instead of a drawing
+    /// Write the instances of a server as JSON instead of a drawing
     ///
-    /// A list of objects with `instance`, `cpus`, `nodes`, `memory_bytes` of these nodes, and `queues`, the receive queues of
-    /// cards whose interrupts come to these cpus, each with `nic` and `queue`. Default: a drawing.
+    /// A list of objects with `instance`, `cpus`, `nodes`, `memory_bytes` of these nodes, and
+    /// `queues`, the receive queues of cards whose interrupts come to these cpus, each with `nic`
+    /// and `queue`. Default: a drawing.
     #[arg(long, conflicts_with = "json")]
     plan: bool,
 
     /// Write JSON instead of a drawing
     ///
-    /// An object with `machine`, `allowed` (cpus, limit and where they come from), `cores` (how many a server would
-    /// use), and with --cores also `chosen`, the cpus in order. Default: a drawing.
+    /// An object with `machine`, `allowed` (cpus, limit and their sources), `cores` (the number
+    /// that a server would use), and with --cores also `chosen`, the cpus in order. Default: a
+    /// drawing.
     #[arg(long)]
     json: bool,
 }

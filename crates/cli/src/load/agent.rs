@@ -1,4 +1,4 @@
-//! `vermeil load agent`: makes a part of the load that a coordinator divides.
+//! `vermeil load agent`: makes the part of the load that a coordinator assigns.
 
 use super::Io;
 use crate::values::parse_cores;
@@ -11,27 +11,28 @@ use std::net::{SocketAddr, TcpListener};
 use vermeil_load::agents::{AgentOptions, Coordinators, serve};
 use vermeil_topology::CoreSelection;
 
-/// Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT.
+/// Make a part of the load of `vermeil load --agents`, until SIGTERM or SIGINT.
 ///
-/// Waits for a coordinator, begins when it says so, tells it what is counted; one coordinator at a time. Whoever reaches
-/// LISTEN can have this machine load any server: listen where only the coordinator gets to.
+/// Waits for a coordinator, starts at the coordinator's command, and reports the counts. An agent
+/// serves one coordinator at a time. Every process that can reach LISTEN can make this machine load
+/// any server, so listen at an address that only the coordinator can reach.
 #[derive(Debug, Args)]
 pub(super) struct AgentArgs {
-    /// Where to listen for the coordinator; port 0 takes any free port
+    /// The address for the coordinator; port 0 takes any free port
     #[arg(long, short, value_name = "ADDR:PORT", default_value = "127.0.0.1:8088")]
     listen: SocketAddr,
 
-    /// Which cpus to run on: all, a number of them, or a list
+    /// The cpus to run on: all, a number, or a list
     #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
     cores: CoreSelection,
 
-    /// How the kernel is asked for input and output
+    /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     io: Io,
 
-    /// End when the first coordinator is done or lost, as a job of a cluster has to
+    /// End when the first coordinator is done or lost, for example in a cluster job
     ///
-    /// Default: wait for the next one.
+    /// Default: the agent waits for the next coordinator.
     #[arg(long)]
     once: bool,
 }

@@ -14,23 +14,24 @@ use vermeil_topology::CoreSelection;
 
 /// Be the back end of dynamic pages, until SIGTERM or SIGINT.
 ///
-/// Answers GET /COMMAND?NAME=VALUE with a line "0 ok" and records that follow from command and arguments alone. It must never
-/// be the limit of a run: give it a cpu that neither server nor injector uses.
+/// Answers GET /COMMAND?NAME=VALUE with a line "0 ok" and records that depend only on command and
+/// arguments. The back end must never limit a run, so give the back end a cpu that neither server
+/// nor injector uses.
 #[derive(Debug, Args)]
 pub(super) struct BackendArgs {
-    /// Where to listen; port 0 takes any free port
+    /// The address to listen on; port 0 takes any free port
     #[arg(long, short, value_name = "ADDR:PORT", default_value = "127.0.0.1:8089")]
     listen: SocketAddr,
 
-    /// Which cpus to run on: all, a number of them, or a list
+    /// The cpus to run on: all, a number, or a list
     #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::Count(1), value_parser = parse_cores)]
     cores: CoreSelection,
 
-    /// How the kernel is asked for input and output
+    /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     io: Io,
 
-    /// How long every answer takes: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1
+    /// The delay of every answer: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1
     #[arg(long, value_name = "TIMES", default_value = "0")]
     delay: Think,
 }

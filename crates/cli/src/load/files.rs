@@ -1,4 +1,4 @@
-//! `vermeil load files`: writes the files that workloads ask for.
+//! `vermeil load files`: writes the files of workloads.
 
 use crate::values::{Size, size_between};
 use crate::{Exit, print};
@@ -6,14 +6,15 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_load::files::{Kind, Pages, write};
 
-/// Write the files that a workload asks for.
+/// Write the files that a workload requests.
 ///
-/// Directories by the expected number of users, as many as fit into --max-bytes; their content can be verified at
-/// every byte. A manifest at the root of DIR tells `vermeil load` what is there. Files that are there already are kept.
-/// `support` also gets its pages: PHP that asks `vermeil load backend` for its data, or with --static plain files.
+/// The number of directories depends on the expected number of users and on --max-bytes. Every byte
+/// of the content can be verified. A manifest at the root of DIR lists the files for `vermeil
+/// load`. Existing files are kept. `support` also gets pages: PHP that reads its data from `vermeil
+/// load backend`, or with --static plain files.
 #[derive(Debug, Args)]
 pub(super) struct FilesArgs {
-    /// Which files: support, specweb96 or webstone
+    /// The set of files: support, specweb96 or webstone
     #[arg(value_name = "SET")]
     set: Kind,
 
@@ -21,15 +22,15 @@ pub(super) struct FilesArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 
-    /// For so many users (support), or expected operations a second (specweb96)
+    /// The number of users (support), or of expected operations a second (specweb96)
     ///
     /// From 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     scale: u64,
 
-    /// The most that is written in directories, in bytes
+    /// The largest total size of the directories, in bytes
     ///
-    /// From 1M to 1P. Fewer directories are written if they do not fit.
+    /// From 1M to 1P. If the directories do not fit, fewer are written.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(1 << 30), value_parser = size_between(1 << 20, 1 << 50))]
     max_bytes: Size,
 
@@ -39,7 +40,8 @@ pub(super) struct FilesArgs {
     #[arg(long = "static")]
     is_static: bool,
 
-    /// Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it
+    /// The address of the back end of the PHP pages; the environment variable VERMEIL_LOAD_BACKEND
+    /// overrides the address
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8089")]
     backend: String,
 }

@@ -1,5 +1,5 @@
-//! The display of a running load: a line on the terminal. Ctrl-C once ends the run with its
-//! results, twice the process.
+//! The display of a running load: a line on the terminal. The first Ctrl-C ends the run with its
+//! results, the second ends the process.
 //!
 //! Nothing is drawn where standard error is no terminal.
 

@@ -11,32 +11,35 @@ use vermeil_load::agents::Fleet;
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::{Choice, LoadError, Quality, SearchOptions};
 
-/// What is asked for, and how.
+/// The content and the protocol of requests.
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
     /// A new connection for each request
     ///
-    /// Not with --pipeline or --http2. Default: connections are kept; with WORKLOAD as it says.
+    /// Not with --pipeline or --http2. Default: connections are kept; with WORKLOAD the workload
+    /// decides.
     #[arg(long)]
     pub(super) no_keepalive: bool,
 
-    /// Requests sent on a connection before the first answer is waited for; with --http2 on a stream each
+    /// Requests sent on a connection before the first answer arrives; with --http2 each on a stream
+    /// of its own
     ///
-    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, nor with --no-keepalive. Requests behind an announced end of a connection
-    /// are sent over another one, if their method is idempotent.
+    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, nor with --no-keepalive. If the server
+    /// announces the end of a connection, later requests with idempotent methods are sent over
+    /// another connection.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub(super) pipeline: usize,
 
-    /// Speak HTTP/2: agreed on in the handshake with https, at once with http
+    /// Use HTTP/2: negotiated in the handshake with https, from the first byte with http
     ///
     /// Not with WORKLOAD. Default: HTTP/1.1.
     #[arg(long)]
     pub(super) http2: bool,
 
-    /// Believe every certificate of an https server
+    /// Accept every certificate of an https server
     ///
-    /// Default: those that the system's root certificates vouch for.
+    /// Default: certificates are verified with the system's root certificates.
     #[arg(long)]
     pub(super) insecure: bool,
 
@@ -60,14 +63,15 @@ pub(super) struct RequestArgs {
 
     /// The content of every request; @FILE reads it from a file
     ///
-    /// With FILE.log the content of its POST, PUT and PATCH requests. Default: none.
+    /// With FILE.log the content of the log's POST, PUT and PATCH requests. Default: none.
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(super) body: Option<String>,
 
-    /// For an answer to come, in seconds or with a unit: ms, s, m, h
+    /// For an answer to arrive, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, connecting included; then the request has failed, and its connection is closed. Default: 10s; with
-    /// WORKLOAD what it says (60s), for the next bytes to come.
+    /// From 1ms to 24h, including the connect. Then the request has failed, and its connection is
+    /// closed. Default: 10s; with WORKLOAD the workload's value (60s), for the next bytes to
+    /// arrive.
     #[arg(long, value_name = "TIME")]
     pub(super) timeout: Option<Span>,
 }
@@ -77,27 +81,30 @@ pub(super) struct RequestArgs {
 pub(super) struct TimeArgs {
     /// The part of the run that counts, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Default: 10s; with --requests, --arrivals or FILE.log, until they are done; with steps, as long as they
-    /// and the ramp and warm-up before take together.
+    /// From 1ms to 24h. Default: 10s; with --requests, --arrivals or FILE.log until the last
+    /// request; with steps the total of the steps, the ramp-up and the warm-up.
     #[arg(long, short, value_name = "TIME")]
     pub(super) duration: Option<Span>,
 
-    /// End after so many requests; with WORKLOAD, pages
+    /// The number of requests after which the run ends; with WORKLOAD, pages
     ///
-    /// From 1 to 18446744073709551615. Default: end after --duration. With both, whatever comes first.
+    /// From 1 to 18446744073709551615. Default: the run ends after --duration. With both, the
+    /// earlier end applies.
     #[arg(long = "requests", short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) requests_max: Option<u64>,
 
     /// How long users think between an answer and the next request
     ///
-    /// 5s, or exp:5s:75s (exponential: mean, longest), uniform:1s:3s, lognormal:5s:1.2 (median, sigma). Default: not at all;
-    /// with WORKLOAD as it says.
+    /// 5s, or exp:5s:75s (exponential: mean, longest), uniform:1s:3s, lognormal:5s:1.2 (median,
+    /// sigma). Default: no think time; with WORKLOAD the workload decides.
     #[arg(long, value_name = "TIMES")]
     pub(super) think: Option<Think>,
 
-    /// Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do
+    /// Open loop: requests arrive at this rate per second, independently of answers; with WORKLOAD,
+    /// sessions arrive
     ///
-    /// 1000 or poisson:1000 (independently of each other), constant:1000, or steps:10s@100,10s@500. Default: closed loop.
+    /// 1000 or poisson:1000 (independent arrivals), constant:1000, or steps:10s@100,10s@500.
+    /// Default: closed loop.
     #[arg(long, value_name = "ARRIVALS")]
     pub(super) rate: Option<Arrivals>,
 
@@ -107,15 +114,16 @@ pub(super) struct TimeArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     pub(super) arrivals: Option<PathBuf>,
 
-    /// Run so many times as fast: users think less and take bytes faster, logs are replayed faster
+    /// Time compression: think times are divided by this factor, and download and replay rates are
+    /// multiplied by this factor
     ///
-    /// From 0.01 to 1000. Results say that they are compressed.
+    /// From 0.01 to 1000. The results of such a run are marked as compressed.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(super) compress: f64,
 
-    /// For users to begin, evenly, in seconds or with a unit: ms, s, m, h
+    /// The time over which users start, evenly spread, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Nothing is counted. Default: all at once.
+    /// From 1ms to 24h. Nothing is counted. Default: all users start at once.
     #[arg(long, value_name = "TIME")]
     pub(super) ramp_up: Option<Span>,
 
@@ -127,7 +135,7 @@ pub(super) struct TimeArgs {
 
     /// After the part that counts, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Users go on, and nothing is counted. Default: none.
+    /// From 1ms to 24h. Users continue, and nothing is counted. Default: none.
     #[arg(long, value_name = "TIME")]
     pub(super) ramp_down: Option<Span>,
 }
@@ -137,12 +145,12 @@ fn factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "write a number from 0.01 to 1000".to_owned())
 }
 
-/// What users put up with.
+/// The quality of service that users tolerate.
 #[derive(Debug, Args)]
 pub(super) struct QualityArgs {
     /// A good page takes no longer, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Needs WORKLOAD or --find-max, as the other options of quality do. Default: 3s.
+    /// From 1ms to 24h. All options of quality need WORKLOAD or --find-max. Default: 3s.
     #[arg(long, value_name = "TIME")]
     pub(super) good: Option<Span>,
 
@@ -164,7 +172,7 @@ pub(super) struct QualityArgs {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(super) tolerable_share: Option<f64>,
 
-    /// Share of pages that is too much to fail
+    /// Share of failed pages that is too high
     ///
     /// Default: 0.5.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
@@ -172,13 +180,15 @@ pub(super) struct QualityArgs {
 
     /// Bytes per second of a good download
     ///
-    /// From 0 to 18446744073709551615. With --compress so many times as fast. Only with WORKLOAD. Default: 99000.
+    /// From 0 to 18446744073709551615. --compress multiplies the rate. Only with WORKLOAD. Default:
+    /// 99000.
     #[arg(long, value_name = "N")]
     pub(super) good_rate: Option<u64>,
 
     /// Bytes per second of a tolerable download
     ///
-    /// From 0 to 18446744073709551615. With --compress so many times as fast. Only with WORKLOAD. Default: 95000.
+    /// From 0 to 18446744073709551615. --compress multiplies the rate. Only with WORKLOAD. Default:
+    /// 95000.
     #[arg(long, value_name = "N")]
     pub(super) tolerable_rate: Option<u64>,
 }
@@ -223,32 +233,34 @@ impl QualityArgs {
 /// The search for the most users.
 #[derive(Debug, Args)]
 pub(super) struct SearchArgs {
-    /// Search the most users that hold the quality of service: run after run, with more and with fewer
+    /// Search the highest number of users that holds the quality of service, in runs with more and
+    /// fewer users
     ///
     /// Each run has the phases of --ramp-up, --warm-up, --duration. Not with --connections, --rate, --arrivals, --requests.
     /// Default: one run.
     #[arg(long, conflicts_with = "connections")]
     pub(super) find_max: bool,
 
-    /// Users that are tried first
+    /// Users of the first run
     ///
     /// From 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = SearchOptions::default().from, requires = "find_max")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub(super) users_from: usize,
 
-    /// Most users that are tried
+    /// Most users of a run
     ///
     /// From 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = SearchOptions::default().users_max, requires = "find_max")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub(super) users_max: usize,
 
-    /// How near to each other users that hold it and users that do not must be
+    /// The largest difference between a number of users that holds the quality and a number that
+    /// does not
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent, requires = "find_max")]
     pub(super) precision: f64,
 
-    /// Runs by which the result is confirmed
+    /// Runs that confirm the result
     ///
     /// From 0 to 100.
     #[arg(long, value_name = "N", default_value_t = SearchOptions::default().confirmations, requires = "find_max")]
@@ -257,7 +269,7 @@ pub(super) struct SearchArgs {
 }
 
 impl SearchArgs {
-    /// How to search, if that was asked for.
+    /// The options of the search, if a search was requested.
     pub(super) fn options(&self) -> Option<SearchOptions> {
         self.find_max.then(|| SearchOptions {
             from: self.users_from,
@@ -268,16 +280,17 @@ impl SearchArgs {
     }
 }
 
-/// Who makes the load.
+/// The agents that make the load.
 #[derive(Debug, Args)]
 pub(super) struct AgentsArgs {
-    /// Have these agents make the load, each its part: NAME:PORT, separated by commas
+    /// The agents that make the load, each a part: NAME:PORT, separated by commas
     ///
-    /// Users and rates are divided. Not with --cores and --io, which are the agents' own. Default: this process makes it.
+    /// Users and rates are divided among the agents. Not with --cores and --io, which each agent
+    /// sets for itself. Default: this process makes the load.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["cores", "io"])]
     pub(super) agents: Vec<String>,
 
-    /// For agents that are not there yet, in seconds or with a unit: ms, s, m, h
+    /// How long to wait for agents to start, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(10)), requires = "agents")]
@@ -297,26 +310,27 @@ impl AgentsArgs {
 /// Where connections go.
 #[derive(Debug, Args)]
 pub(super) struct AddressArgs {
-    /// A set of addresses to connect to instead of the URL's: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated
+    /// A set of addresses that replaces the address of the URL: [NAME=]ADDR:PORT[,ADDR:PORT…]; may
+    /// be repeated
     ///
-    /// Each set is what serves alike: an instance, a memory node, a machine. Results are told per set. Default: the
-    /// URL's.
+    /// The addresses of a set are equivalent: those of an instance, a memory node, or a machine.
+    /// The report has results for each set. Default: the URL's address.
     #[arg(long, value_name = "SET", action = ArgAction::Append)]
     pub(super) address: Vec<String>,
 
-    /// How a connection finds its set
+    /// How a set is chosen for a connection
     #[arg(long, value_name = "WHICH", default_value = "round-robin", requires = "address")]
     pub(super) choice: ChoiceArg,
 }
 
-/// How a connection finds its set of addresses.
+/// How a set of addresses is chosen for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ChoiceArg {
-    /// A user keeps to one set
+    /// Each user always uses the same set
     Fixed,
-    /// Connections take turns
+    /// Connections use the sets in turn
     RoundRobin,
-    /// The set with the fewest requests of this injector under way
+    /// The set with the fewest open requests of this injector
     LeastPending,
 }
 

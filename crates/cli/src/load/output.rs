@@ -12,10 +12,10 @@ use vermeil_load::report::{self, Record};
 /// The file that is standard output.
 const STDOUT: &str = "-";
 
-/// How a result is made of a record.
+/// Makes a result from a record.
 type Make = fn(&Record) -> String;
 
-/// Where results go.
+/// The destinations of results.
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
     /// Write the whole result as JSON; - is standard output, in place of the summary
@@ -24,25 +24,26 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
-    /// Write a page with plots, in one file; or to standard output: -
+    /// Write a page with plots, in a single file; - is standard output
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
 
-    /// Write the course of the run, an interval per line; or to standard output: -
+    /// Write the course of the run, an interval per line; - is standard output
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     csv: Option<PathBuf>,
 
-    /// Write the result in the OpenMetrics text format; or to standard output: -
+    /// Write the result in the OpenMetrics text format; - is standard output
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     openmetrics: Option<PathBuf>,
 
-    /// End with exit code 6 where the run passes this threshold, such as 'p99>200ms' or 'failed>1%'; may be repeated
+    /// End with exit code 6 if the run passes this threshold, for example 'p99>200ms' or
+    /// 'failed>1%'; may be repeated
     ///
     /// Figures are p50, p99 or another percentile, max and mean of the response times, failed (a number, or % of all), rate (good answers a
     /// second), good, unfinished, missed, repeated; comparisons are >, >=, <, <=. Default: none.
@@ -51,7 +52,7 @@ pub(super) struct OutputArgs {
 
     /// No live line
     ///
-    /// Default: a line on standard error while the run lasts, if that is a terminal.
+    /// Default: a line on standard error during the run, if standard error is a terminal.
     #[arg(long, short)]
     pub(super) quiet: bool,
 }
@@ -94,14 +95,14 @@ impl OutputArgs {
     }
 }
 
-/// Show results that were kept as JSON, several side by side.
+/// Show results that were saved as JSON, several side by side.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
     /// Records of runs, as --json writes them
     #[arg(value_name = "FILE.json", required = true, value_hint = ValueHint::FilePath)]
     records: Vec<PathBuf>,
 
-    /// Write a page with plots of all of them, in one file
+    /// Write a page with plots of all records, in a single file
     ///
     /// Default: the summaries are printed.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -15,23 +15,25 @@ use super::limits::{G, K, M};
 /// CGI.
 #[derive(Clone, Debug, Args)]
 pub(super) struct CgiArgs {
-    /// Have programs answer: below a folder (/cgi-bin/), or wherever a name ends so (.cgi); may be given several times
+    /// Let programs answer: below a folder (/cgi-bin/), or all names with a suffix (.cgi); may be
+    /// given several times
     ///
-    /// Each request starts the program anew, through a small process that is started before the server grows. A program,
-    /// and every folder from DIR down to it, must belong to root or to the user it runs as, and be writable by nobody
-    /// else; links are not followed. Default: no programs.
+    /// Each request starts a new process of the program, through a small process that exists since
+    /// the start of the server. A program, and every folder from DIR down to the program, must
+    /// belong to root or to the program's user, and no other user may have write access. Links are
+    /// not followed. Default: no programs.
     #[arg(long, value_name = "/PATH/|.SUFFIX", action = ArgAction::Append)]
     cgi: Vec<Which>,
 
-    /// The user that programs run as, with its groups
+    /// The user that programs run as, with the user's groups
     ///
-    /// Default: whoever started the server, unless that was root: then a user must be named.
+    /// Default: the user that started the server, but root must name a user.
     #[arg(long, value_name = "USER", requires = "cgi")]
     cgi_user: Option<String>,
 
-    /// Programs that run at once
+    /// Programs that run at the same time
     ///
-    /// From 1 to 100000. Requests beyond that wait for one to end.
+    /// From 1 to 100000. Further requests wait until a program ends.
     #[arg(long, value_name = "N", default_value_t = cgi::HOST_RUNNING_MAX, requires = "cgi")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     cgi_max: usize,
@@ -45,7 +47,8 @@ pub(super) struct CgiArgs {
 
     /// How long a program may run, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Then it and all it started are killed: 504, or the answer is cut.
+    /// From 1ms to 24h. Then the program and its child processes are killed: 504, or the answer is
+    /// cut.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(cgi::TIME_LIMIT), requires = "cgi")]
     cgi_timeout: Span,
 
@@ -57,19 +60,19 @@ pub(super) struct CgiArgs {
 
     /// Let programs whose names begin with nph- write the whole answer themselves
     ///
-    /// What they write goes to the client as it is, and the connection closes behind it. Default: they are
-    /// run as any other, and their status line is a bad answer.
+    /// The output goes to the client unchanged, and the server closes the connection after the
+    /// output. Default: such a program runs as any other, and its status line is an error.
     #[arg(long, requires = "cgi")]
     cgi_nph: bool,
 
-    /// A folder out of which programs may have files sent; may be given several times
+    /// A folder from which programs may have files sent; may be given several times
     ///
     /// As --php-send for PHP. Default: none.
     #[arg(long, value_name = "[PREFIX=]DIR", requires = "cgi")]
     cgi_send: Vec<SendRoot>,
 }
 
-/// Which paths are programs', as written.
+/// The paths of programs, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     Below(Box<str>),
@@ -99,7 +102,7 @@ impl CgiArgs {
         !self.cgi.is_empty()
     }
 
-    /// The paths that are programs'.
+    /// The routes to programs.
     pub(super) fn routes(&self) -> Vec<Route> {
         let route = |which: &Which| match which {
             Which::Below(prefix) => {

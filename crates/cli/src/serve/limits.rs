@@ -13,18 +13,19 @@ pub(super) const M: u64 = 1 << 20;
 pub(super) const G: u64 = 1 << 30;
 const T: u64 = 1 << 40;
 
-/// What is kept in memory of the files served.
+/// The bounds of the file cache.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct CacheArgs {
     /// Memory for file contents, all cores together, in bytes
     ///
-    /// From 0 (nothing is kept) to 1T. At the bound the contents least used go.
+    /// From 0 (nothing is cached) to 1T. At the bound the least recently used contents are evicted.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(256 * M), value_parser = size_between(0, T))]
     pub(super) cache_bytes: Size,
 
-    /// Paths remembered, all cores together
+    /// Cached paths, all cores together
     ///
-    /// From 1 to 16777216. About 1K of memory for each, contents not counted. At the bound the least used go.
+    /// From 1 to 16777216. Each takes about 1K of memory, without the contents. At the bound the
+    /// least recently used paths are evicted.
     #[arg(long, value_name = "N", default_value_t = 65_536)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 24))]
     pub(super) cache_entries: usize,
@@ -37,8 +38,9 @@ pub(super) struct CacheArgs {
 
     /// Send larger files by sendfile(2)
     ///
-    /// Takes less processor time, but a file that a program writes in place, truncates or maps while a client takes it may arrive
-    /// whole and mixed. Default: each part is read, the file is looked at again, and the connection is cut if the file has
+    /// Takes less processor time. But if a program writes a file in place, truncates or maps the
+    /// file during a transfer, the client may get a complete answer with mixed content. Default:
+    /// the server reads each part, checks the file again, and cuts the connection if the file has
     /// changed.
     #[arg(long)]
     pub(super) sendfile: bool,
@@ -49,20 +51,21 @@ impl CacheArgs {
     pub(super) const FILE_BYTES: Size = Size::bytes(64 * K);
 }
 
-/// What one client may send, and how many clients there are.
+/// The bounds of requests and connections.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct LimitArgs {
-    /// Connections held at once, on each core
+    /// Open connections of each core
     ///
-    /// From 1 to 10000000. Beyond it those are closed for new ones whose clients hold a place and
-    /// nothing else: first between two requests, then without a byte sent for 100 ms, then after
-    /// the last answer, then half heads, half bodies and answers that are not read, each after a
-    /// second without progress. Without any, new ones wait in the kernel's queue.
+    /// From 1 to 10000000. Beyond it a new connection replaces an idle connection: first a
+    /// connection between two requests, then a connection without a byte for 100 ms, then a
+    /// connection after the last answer. Then come incomplete heads, incomplete bodies and unread
+    /// answers, each after a second without progress. If there is no such connection, new
+    /// connections wait in the kernel's queue.
     #[arg(long, value_name = "N", default_value_t = vermeil_server::CONNECTIONS_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub(super) connections_max: usize,
 
-    /// Connections of one client address, on all cores of an instance
+    /// Connections of a client address, on all cores of an instance
     ///
     /// From 1 to 10000000. Beyond it: 503, and the connection is closed. Default: no bound, because
     /// many clients may share the address of a proxy.
@@ -70,17 +73,18 @@ pub(super) struct LimitArgs {
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub(super) client_connections_max: Option<usize>,
 
-    /// Leading bits of an IPv6 address that tell clients apart
+    /// Leading bits of an IPv6 address that identify a client
     ///
-    /// From 16 to 128: 64 is the network of one customer, 128 each address.
+    /// From 16 to 128: 64 is the network of a customer, 128 a single address.
     #[arg(long, value_name = "BITS", default_value_t = vermeil_server::CLIENT_IPV6_PREFIX)]
     #[arg(value_parser = clap::value_parser!(u8).range(16..=128))]
     pub(super) client_ipv6_prefix: u8,
 
     /// For connections to be accepted, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. If more arrive than can be served, so few are let wait that it takes no longer, and those that did
-    /// wait twice as long are refused with 503 where that costs much less than serving them.
+    /// From 1ms to 24h. Under overload the server shortens the queue until a connection waits no
+    /// longer than this. Connections that waited twice as long are refused with 503, if a refusal
+    /// costs much less than an answer.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(vermeil_server::WAIT_MAX))]
     pub(super) wait_max: Span,
 
@@ -107,20 +111,20 @@ pub(super) struct LimitArgs {
 
     /// The longest request body, in bytes
     ///
-    /// From 0 to 1T. Beyond it: 413. Bodies are read and thrown away.
+    /// From 0 to 1T. Beyond it: 413. Bodies are read and discarded.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(limits::BODY_BYTES))]
     #[arg(value_parser = size_between(0, T))]
     pub(super) body_bytes: Size,
 
     /// Memory for the bodies of requests to PHP and CGI programs, in bytes
     ///
-    /// From 0 to 1T, all requests of an instance together. Beyond it bodies are spooled to files,
-    /// however short.
+    /// From 0 to 1T, all requests of an instance together. Beyond it bodies of every size are
+    /// spooled to files.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(vermeil_server::gateway::CONTENT_MEMORY_BYTES_MAX))]
     #[arg(value_parser = size_between(0, T))]
     pub(super) body_memory_bytes: Size,
 
-    /// Requests answered on one connection before it is closed
+    /// Requests on a connection before the server closes the connection
     ///
     /// From 1 (no keep-alive) to 4294967295.
     #[arg(long, value_name = "N", default_value_t = limits::REQUESTS_PER_CONNECTION)]
@@ -136,7 +140,7 @@ pub(super) struct LimitArgs {
 
     /// The most names on one page of a listing
     ///
-    /// From 1 to 1048576. More are on further pages, to which each page has links.
+    /// From 1 to 1048576. Further names are on further pages, and each page links to the others.
     #[arg(long, value_name = "N", default_value_t = vermeil_server::files::LISTING_NAMES_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 20))]
     pub(super) listing_names: usize,
@@ -153,32 +157,35 @@ pub(super) struct TimeoutArgs {
 
     /// For a request body to arrive, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the end of the head. Then the connection is closed. Of one that is for a program: between two parts of it;
-    /// each 500 bytes that have come are worth a second more.
+    /// From 1ms to 24h, from the end of the head. Then the connection is closed. For the body of a
+    /// request to a program, the time is between two parts of the body, and each 500 bytes received
+    /// add a second.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().body))]
     pub(super) body_timeout: Span,
 
     /// For the next request on a connection, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the end of the answer before. Then the connection is closed.
+    /// From 1ms to 24h, from the end of the previous answer. Then the connection is closed.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().keep_alive))]
     pub(super) keep_alive_timeout: Span,
 
     /// For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h without a byte taken. Then the connection is cut.
+    /// From 1ms to 24h without progress. Then the connection is cut.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().write))]
     pub(super) write_timeout: Span,
 
-    /// For balancers to notice that the server is about to stop, in seconds or with a unit: ms, s, m, h
+    /// For balancers to react before the server stops, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the first signal: agent checks say so, and everything is served as before. Default: no time.
+    /// From 1ms to 24h, from the first signal. Agent checks announce the stop, and the server
+    /// serves as before. Default: no time.
     #[arg(long, value_name = "TIME")]
     pub(super) leave_timeout: Option<Span>,
 
     /// For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the first signal, or the end of --leave-timeout. Then what is left is cut, and the exit code is 4.
+    /// From 1ms to 24h, from the first signal, or the end of --leave-timeout. Then open requests
+    /// are cut, and the exit code is 4.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().drain))]
     pub(super) drain_timeout: Span,
 }

@@ -16,19 +16,20 @@ use vermeil_server::php::{self, PhpOptions, PhpSource};
 /// PHP.
 #[derive(Clone, Debug, Args)]
 pub(super) struct PhpArgs {
-    /// Have files named *.php answered by PHP
+    /// Let PHP answer files named *.php
     ///
-    /// `auto`, or nothing: a pool of our own, of the php-fpm or php-cgi that is found, ended with the server. A path:
-    /// the same, of that php-fpm or php-cgi. unix:PATH or ADDRESS:PORT: a FastCGI pool that runs already. A folder
-    /// without index.html is answered by its index.php. Default: no PHP; such files get 403, because the text of a
+    /// `auto`, or no value: the server starts a pool of its own with the installed php-fpm or
+    /// php-cgi, and ends the pool with the server. A path: the same with that php-fpm or php-cgi.
+    /// unix:PATH or ADDRESS:PORT: a FastCGI pool that already runs. A folder without index.html is
+    /// answered by its index.php. Default: no PHP; such files get 403, because the source of a
     /// program is never sent.
     #[arg(long, value_name = "auto|PATH|unix:PATH|ADDR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto")]
     php: Option<Where>,
 
-    /// Children of the pool, and connections open to it at once
+    /// Children of the pool, and connections to the pool at the same time
     ///
-    /// From 1 to 10000. Default: 4 for each core. Requests beyond that wait for one to be free.
+    /// From 1 to 10000. Default: 4 for each core. Further requests wait until a child is free.
     #[arg(long, value_name = "N", requires = "php")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     php_children: Option<usize>,
@@ -40,7 +41,7 @@ pub(super) struct PhpArgs {
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
     php_queue: usize,
 
-    /// How long a request may wait for PHP to be free, in seconds or with a unit: ms, s, m, h
+    /// How long a request may wait for a free PHP child, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h. Then: 503.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(GatewayTimeouts::default().queue))]
@@ -49,12 +50,13 @@ pub(super) struct PhpArgs {
 
     /// How long PHP may be silent, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, without a byte of an answer, or of a request taken. Then: 504, or the answer is cut.
+    /// From 1ms to 24h, without a byte of the answer received or of the request sent. Then: 504, or
+    /// the answer is cut.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(GatewayTimeouts::default().answer))]
     #[arg(requires = "php")]
     php_timeout: Span,
 
-    /// Requests after which a child of our own pool is replaced
+    /// Requests after which a child of the server's own pool is replaced
     ///
     /// From 0 (never) to 4294967295.
     #[arg(long, value_name = "N", default_value_t = php::REQUESTS_PER_CHILD, requires = "php")]
@@ -62,26 +64,27 @@ pub(super) struct PhpArgs {
 
     /// The longest request body for PHP, in bytes
     ///
-    /// From 0 to 1T. Beyond it: 413. What is longer than 64K waits in a file without a name until it is complete.
+    /// From 0 to 1T. Beyond it: 413. A body over 64K waits in an unnamed file until the body is
+    /// complete.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(gateway::CONTENT_BYTES), requires = "php")]
     #[arg(value_parser = size_between(0, K * G))]
     php_body_bytes: Size,
 
-    /// The user that our own pool runs as, when the server is started by the superuser
+    /// The user of the server's own pool, if the superuser starts the server
     ///
-    /// Default: www-data, or nobody where there is no such user.
+    /// Default: www-data, or nobody if www-data does not exist.
     #[arg(long, value_name = "USER", requires = "php")]
     php_user: Option<String>,
 
-    /// A folder out of which PHP may have files sent; may be given several times
+    /// A folder from which PHP may have files sent; may be given several times
     ///
-    /// With X-Sendfile and a file's absolute path; with PREFIX= before it also with X-Accel-Redirect and a path that
-    /// begins so, such as /files=/srv/files. Default: none.
+    /// By X-Sendfile with a file's absolute path. With PREFIX= also by X-Accel-Redirect with a path
+    /// that begins with the prefix, for example /files=/srv/files. Default: none.
     #[arg(long, value_name = "[PREFIX=]DIR", requires = "php")]
     php_send: Vec<SendRoot>,
 }
 
-/// Where PHP is, as written.
+/// The PHP source, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Where(PhpSource);
 

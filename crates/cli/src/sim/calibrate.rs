@@ -1,4 +1,4 @@
-//! `vermeil sim calibrate`: this machine, measured, as a file to simulate on.
+//! `vermeil sim calibrate`: measures this machine and writes a machine file for simulations.
 
 use super::given::{self, Wrong};
 use crate::writable::check_writable;
@@ -10,18 +10,18 @@ use vermeil_server::config::Surroundings;
 
 /// Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime's events.
 ///
-/// Takes some seconds, which the machine should have for itself. The file is a machine for `vermeil sim run --machine FILE.toml`;
-/// `--machine here` measures at once and keeps nothing.
+/// Takes some seconds, and the machine should be idle. The file is a machine for `vermeil sim run
+/// --machine FILE.toml`. `--machine here` measures at once and saves nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct CalibrateArgs {
-    /// Where the description goes
+    /// The file for the description
     ///
     /// Default: standard output.
     #[arg(long, short, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
-    /// Take a moment only, to see that it works: the numbers mean little
+    /// A short trial run; the numbers mean little
     ///
     /// Default: some seconds.
     #[arg(long)]

@@ -57,17 +57,18 @@ impl Wrong {
 /// The machine whose costs apply to a machine without measured costs.
 const COSTS: &str = "epyc-2x64";
 
-/// Which machine.
+/// The machine.
 #[derive(Debug, Args)]
 pub(super) struct MachineArgs {
-    /// The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, a text in hwloc's synthetic
-    /// notation, or `here`, which is measured first
+    /// The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml,
+    /// a text in hwloc's synthetic notation, or `here` for a measurement of this machine
     #[arg(long, short, value_name = "NAME|FILE|TEXT", default_value = "xeon-2x4-l2pairs", value_hint = ValueHint::AnyPath)]
     machine: String,
 
-    /// Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml
+    /// The machine with the latencies, bandwidths and costs for an export or a text: a name, or
+    /// FILE.toml
     ///
-    /// Not with another machine, which has its own. Default: epyc-2x64.
+    /// Not with other machines, because these have their own costs. Default: epyc-2x64.
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::AnyPath)]
     costs: Option<String>,
 }
@@ -148,7 +149,7 @@ pub(super) fn plan(policy: &Policy, program: &Program, machine: &Machine) -> Res
     plan.map(Some).map_err(|error| Wrong::inside(path)(error.into()))
 }
 
-/// Writes a result that was asked for.
+/// Writes a requested result.
 pub(super) fn write(option: &'static str, path: &Path, text: &str) -> Result<(), Wrong> {
     let failed = |source| Wrong::File { option, action: "write", path: path.to_owned(), source };
     vermeil_io::output::write(path, text).map_err(failed)

@@ -1,29 +1,29 @@
-//! `vermeil sim machines` and `vermeil sim workloads`: the shipped descriptions, and the text of a
-//! single description as a template.
+//! `vermeil sim machines` and `vermeil sim workloads`: list the shipped descriptions, or print the
+//! text of a single description as a template.
 
 use super::given::Wrong;
 use crate::{Exit, print};
 use clap::Args;
 use vermeil_sim::report::Table;
 
-/// List the machines that ship, or print the description of one, to start your own from.
+/// List the shipped machines, or print the description of a machine as a template.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct MachinesArgs {
-    /// Print the description of this one
+    /// Print only the description with this name
     ///
-    /// Default: all are listed.
+    /// Default: a list of all names.
     #[arg(value_name = "MACHINE")]
     name: Option<String>,
 }
 
-/// List the workloads that ship, or print the description of one, to start your own from.
+/// List the shipped workloads, or print the description of a workload as a template.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct WorkloadsArgs {
-    /// Print the description of this one
+    /// Print only the description with this name
     ///
-    /// Default: all are listed.
+    /// Default: a list of all names.
     #[arg(value_name = "WORKLOAD")]
     name: Option<String>,
 }

@@ -10,16 +10,18 @@ use vermeil_calibrate::Effort;
 use vermeil_parity::{Finding, Options, POLICIES, Script, Size, compare};
 use vermeil_server::config::Surroundings;
 
-/// Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike.
+/// Run the same programs under the same policies on the real runtime and in the simulator, and
+/// report whether both rank the policies alike.
 ///
-/// Policies whose real runs overlap are ties; those that they tell apart are counted. Takes half a minute, for which the machine should
-/// have nothing else to do. Ends with 1 if two policies that the real runs tell apart are the other way around in the simulator.
+/// Two policies whose real runs overlap are a tie; all other pairs are counted. The command takes
+/// half a minute, and the machine should be idle. Ends with 1 if the simulator ranks a pair that is
+/// no tie in the opposite order.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct ParityArgs {
-    /// This machine as `vermeil sim calibrate` described it
+    /// The description of this machine from `vermeil sim calibrate`
     ///
-    /// Default: it is measured first.
+    /// Default: the machine is measured first.
     #[arg(long, short, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
     machine: Option<PathBuf>,
 
@@ -29,7 +31,7 @@ pub(super) struct ParityArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     rounds: usize,
 
-    /// Take a moment only, to see that it works: the numbers mean nothing, and it ends with 0
+    /// A short trial run; the numbers mean nothing, and the exit code is 0
     ///
     /// Default: half a second for each real run.
     #[arg(long)]

@@ -6,19 +6,21 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use vermeil_sim::reproduce::{Counts, Effort, Reproduction, reproduction, reproductions};
 
-/// Run published experiments again: the documents' figures, ours, the difference, what was fitted and what is predicted.
+/// Run published experiments again: the published figures, the simulated figures, the difference,
+/// and whether a figure is fitted or predicted.
 ///
 /// Ends with 1 if a figure lies outside its band.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct ReproduceArgs {
-    /// Which of them: mely-sfs, mely-web, placement-roots, placement-images, numa-clients, numa-nodes, numa-modes, knet
+    /// The experiments: mely-sfs, mely-web, placement-roots, placement-images, numa-clients,
+    /// numa-nodes, numa-modes, knet
     ///
     /// Default: all, which takes minutes.
     #[arg(value_name = "EXPERIMENT")]
     names: Vec<String>,
 
-    /// Less of each, as the tests run it
+    /// A shorter form of each experiment, as in the tests
     ///
     /// Default: every figure, at full length.
     #[arg(long)]
@@ -71,7 +73,7 @@ impl ReproduceArgs {
     }
 }
 
-/// A line on standard error, if that is a terminal.
+/// A progress line on standard error, if standard error is a terminal.
 fn bar(length: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}")
         .expect("a template that is tested");

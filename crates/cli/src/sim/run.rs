@@ -1,4 +1,5 @@
-//! `vermeil sim run`: one workload on one machine, under one policy or several side by side.
+//! `vermeil sim run`: a workload on a machine, under a single policy or several policies side by
+//! side.
 
 use super::given::{self, MachineArgs, Wrong};
 use crate::values::{Size, Span, size_between};
@@ -17,82 +18,86 @@ const NS_PER_MS: u64 = 1_000_000;
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct RunArgs {
-    /// What runs: a name that `vermeil sim workloads` lists, FILE.toml, or a recording of the runtime, FILE.ndjson
+    /// The workload: a name that `vermeil sim workloads` lists, FILE.toml, or a recording of the
+    /// runtime, FILE.ndjson
     #[arg(value_name = "NAME|FILE", value_hint = ValueHint::AnyPath)]
     workload: String,
 
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive
+    /// The policy that moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive
     ///
-    /// PLAN is round-robin, cache-aware, intermediate-1, intermediate-2 or a file with one `handler = core` a line.
+    /// PLAN is round-robin, cache-aware, intermediate-1, intermediate-2 or a file with a `handler =
+    /// core` per line.
     #[arg(long, short, value_name = "NAME", default_value = "adaptive")]
     policy: Policy,
 
-    /// Run under several policies, separated by commas, and show them side by side; `all` is none, libasync, mely, ncopy, trial and
-    /// adaptive
+    /// Run under several policies, separated by commas, and show the results side by side; `all` is
+    /// none, libasync, mely, ncopy, trial and adaptive
     ///
-    /// Default: one policy, at length.
+    /// Default: the report of a single policy.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policies, conflicts_with_all = ["policy", "timeline", "trace"])]
     compare: Vec<Policies>,
 
-    /// What all chance comes from: equal seeds are equal runs
+    /// The seed of all random numbers: equal seeds give equal runs
     ///
     /// From 0 to 2^64 - 1.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// How much virtual time is counted, after the workload's warm-up, in seconds or with a unit: ms, s, m, h
+    /// The measured virtual time, after the workload's warm-up, in seconds or with a unit: ms, s,
+    /// m, h
     ///
-    /// From 1ms to 24h. Default: what the workload says; a workload that ends runs to its end.
+    /// From 1ms to 24h. Default: the workload's value; a workload with an end runs to its end.
     #[arg(long, short, value_name = "TIME")]
     time: Option<Span>,
 
-    /// How long an idle core goes on looking before it sleeps, in nanoseconds
+    /// How long an idle core searches before the core sleeps, in nanoseconds
     ///
     /// From 0 to 10^9.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1_000_000_000))]
     spin: u64,
 
-    /// Of a recording: what each color is taken to touch in every event, in bytes
+    /// Of a recording: the memory that each event of a color is assumed to touch, in bytes
     ///
-    /// From 0 to 64M: recordings do not tell. Not with another workload. Default: 0.
+    /// From 0 to 64M. A recording does not contain this number. Not with another workload. Default:
+    /// 0.
     #[arg(long, value_name = "SIZE", value_parser = size_between(0, 64 << 20))]
     working_set: Option<Size>,
 
-    /// Draw what ran where, as a picture
+    /// Draw the events of each core over time
     ///
     /// Default: not drawn.
     #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
     timeline: Option<PathBuf>,
 
-    /// Write what ran where, to be opened with ui.perfetto.dev
+    /// Write the events of each core over time, for ui.perfetto.dev
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     trace: Option<PathBuf>,
 
-    /// From when the picture and the trace show the run, in seconds or with a unit: ms, s, m, h
+    /// The start of the picture and the trace, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Default: from where counting begins, after the workload's warm-up.
+    /// From 1ms to 24h. Default: the start of the measured time, after the workload's warm-up.
     #[arg(long, value_name = "TIME")]
     show_from: Option<Span>,
 
-    /// How much of the run the picture and the trace show, in seconds or with a unit: ms, s, m, h
+    /// The length of the picture and the trace, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h. At most 400,000 spans are kept.
     #[arg(long, value_name = "TIME", default_value = "2ms")]
     show_time: Span,
 
-    /// Write JSON instead of text; of several policies an array
+    /// Write JSON instead of text; an array for several policies
     ///
     /// Default: text.
     #[arg(long)]
     json: bool,
 }
 
-/// One or several policies, as one word of --compare.
+/// The policies of an argument of --compare.
 #[derive(Clone, Debug)]
 struct Policies(Vec<Policy>);
 

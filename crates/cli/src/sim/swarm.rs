@@ -7,28 +7,29 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use vermeil_sim::report::thousands;
 use vermeil_sim::{Case, Violation};
 
-/// Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken.
+/// Draw machines, workloads, policies and faults from seeds, run the cases, and check the rules of
+/// the scheduler.
 ///
-/// Ends with 1 at the first seed that breaks one, with the command that replays it and the smallest case found that breaks the
-/// same rule.
+/// Ends with 1 at the first seed that breaks a rule. The output has the command that replays the
+/// seed, and the smallest case found that breaks the same rule.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct SwarmArgs {
-    /// How many seeds
+    /// The number of seeds
     ///
     /// From 1 to 2^32 - 1.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = RangedU64ValueParser::<u64>::new().range(1..1 << 32))]
     seeds: u64,
 
-    /// The first of them
+    /// The first seed
     ///
     /// From 0 to 2^63.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<u64>::new().range(0..1 << 63))]
     first: u64,
 
-    /// Run this one alone, and say what it draws
+    /// Run this seed alone, and print the drawn case
     ///
-    /// From 0 to 2^64 - 1. Default: all of --seeds.
+    /// From 0 to 2^64 - 1. Default: --seeds seeds from --first on.
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
 }

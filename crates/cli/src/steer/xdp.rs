@@ -1,5 +1,6 @@
 //! `vermeil steer xdp` and `vermeil steer compare`: an XDP program spreads a card's flows in front
-//! of the network stack while this process lives. The comparison shows whether that pays.
+//! of the network stack during the life of this process. The comparison shows whether the program
+//! costs less than RPS.
 //!
 //! This file owns the end of the program: with a signal, with the card, or when packets are lost or
 //! damaged. The kernel removes the program with the process, also if the process is killed. Tested
@@ -29,12 +30,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Xdp {
-    /// In the driver where it can and its packets are whole (not veth), else in the stack
+    /// In the driver if supported, and if packets arrive undamaged (not veth), else in the stack
     #[default]
     Auto,
-    /// In the driver, or not at all
+    /// In the driver, or refuse to start
     Native,
-    /// In the stack, before anything else; with every driver
+    /// In the stack, before all other processing; works with every driver
     Generic,
 }
 
@@ -49,7 +50,7 @@ impl Xdp {
 }
 
 impl SteerArgs {
-    /// Spreads the flows of one card until a signal comes; returns a summary.
+    /// Spreads the flows of a card until a signal arrives; returns a summary.
     pub(super) fn classify(&self, kernel: &dyn Kernel) -> Result<String, Failure> {
         let (nic, cpus) = self.card(kernel)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -79,7 +80,7 @@ impl SteerArgs {
         Ok(self.text(&classifier.counts(), render::classified))
     }
 
-    /// Measures RPS beside XDP on one card.
+    /// Measures RPS and XDP in turn on a card.
     pub(super) fn compare(&self, kernel: &dyn Kernel, steering: &Steering<'_>) -> Result<String, Failure> {
         let (nic, cpus) = self.card(kernel)?;
         let length = self.time() / (2 * ROUNDS);

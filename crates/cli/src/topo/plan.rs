@@ -68,7 +68,7 @@ pub(super) fn to_json(plan: &[PlannedInstance]) -> String {
     serde_json::to_string_pretty(plan).expect("our own records are JSON") + "\n"
 }
 
-/// A line for each instance.
+/// A line per instance.
 pub(super) fn to_text(plan: &[PlannedInstance]) -> String {
     plan.iter().map(line).collect()
 }
