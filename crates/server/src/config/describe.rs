@@ -1,7 +1,8 @@
-//! How the keys describe themselves: one definition feeds reading, the reference page and the hints of errors.
+//! The self-description of the keys: the same definition feeds reading, the reference page and the
+//! hints in errors.
 //!
-//! Owns the macro that defines a table, and the page made of the definitions. Leaves out which keys there are
-//! (`keys.rs`). That the committed page is this one is checked by `cargo xtask docs --check`.
+//! Owns the macro that defines a table, and generates the page from the definitions. Leaves out the
+//! keys themselves (`keys.rs`). `cargo xtask docs --check` compares the committed page.
 
 use std::fmt::Write as _;
 
@@ -25,7 +26,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// In the reference.
+    /// The name in the reference.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Text => "text".to_owned(),
@@ -48,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// In an error.
+    /// The example in an error message.
     pub(super) fn example(&self) -> String {
         match self {
             Self::Text => "a text in quotes, such as \"example.org\"".to_owned(),
@@ -78,7 +79,7 @@ impl Kind {
 
 /// A table of the reference.
 pub(super) struct TableDoc {
-    /// As it is begun in a file, such as `[limits]`; empty for the top of the file.
+    /// The header in a file, for example `[limits]`; empty for the top of the file.
     pub(super) heading: String,
     pub(super) about: String,
     pub(super) keys: Vec<KeyDoc>,
@@ -89,21 +90,23 @@ pub(super) struct KeyDoc {
     pub(super) key: &'static str,
     pub(super) kind: Kind,
     pub(super) presence: Presence,
-    /// Least and most.
+    /// Lower and upper bound.
     pub(super) bounds: Option<(String, String)>,
     pub(super) about: String,
 }
 
-/// What holds when a key is not written.
+/// The effect of a missing key.
 pub(super) enum Presence {
     Required,
-    /// A default that has no single value is told in the text.
+    /// `None` for a default without a single value; the text of the key describes such a default.
     Default(Option<String>),
 }
 
-/// Defines a table of the configuration: a struct, how it is read, and how it is described. A field is a key:
+/// Defines a table of the configuration: a struct, its reader and its description. A field is a
+/// key:
 ///
-/// `/// What it is.` `key: Type = default; from least, to most,`, where a key without default must be there.
+/// `/// What it is.` `key: Type = default; from least, to most,`. A key without a default is
+/// required.
 macro_rules! table {
     ($(#[doc = $about:literal])+ $vis:vis struct $name:ident {
         $($(#[doc = $doc:literal])+ $key:ident: $type:ty $(= $default:expr)? $(; from $least:expr, to $most:expr)?,)+
@@ -115,7 +118,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// What holds when the table is not written; nothing if one of its keys must be.
+            /// The values of a missing table; `None` if a key is required.
             #[allow(dead_code, reason = "tables in lists have no default")]
             $vis fn unwritten() -> Option<Self> {
                 Some(Self { $($key: {
@@ -149,7 +152,8 @@ macro_rules! table {
                     }
                 }
                 $(
-                    // What was written and is wrong has been told; what is missing has its default, or is told now.
+                    // A wrong value has been reported already. A missing key gets its default, or
+                    // is reported now.
                     let $key: Option<$type> = $key.unwrap_or_else(|| {
                         let default: Option<$type> = table!(@default $($default)?);
                         if default.is_none() {
@@ -201,7 +205,7 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// How the table at `key` below `path` is begun in a file.
+/// The header of the table at `key` below `path`.
 pub(super) fn heading(path: &str, key: &str, kind: &Kind) -> String {
     let inner = path.trim_matches(['[', ']']);
     let path = if inner.is_empty() { key.to_owned() } else { format!("{inner}.{key}") };

@@ -1,6 +1,7 @@
-//! From the tables `[host.cgi]` to what the programs of a host run as and within.
+//! From the tables `[host.cgi]` to the user and the bounds of the programs of a host.
 //!
-//! Leaves out what holds for all hosts (`programs.rs`), which fills in what is not said here. Tested in `tests.rs`.
+//! Leaves out the defaults for all hosts (`programs.rs`), which apply to missing keys. Tested in
+//! `tests.rs`.
 
 use super::{
     keys::{CgroupTable, HostCgiTable, LandlockTable},
@@ -15,8 +16,8 @@ use std::{
     time::Duration,
 };
 
-/// Variables that tell a program about its request (RFC 3875 §4.1, and what servers add), as far as they do not begin
-/// with one of [`RESERVED_STARTS`].
+/// Variables that describe the request (RFC 3875 §4.1, and common additions of servers), except
+/// those that begin with an entry of [`RESERVED_STARTS`].
 const RESERVED: [&str; 9] = [
     "AUTH_TYPE",
     "CONTENT_LENGTH",
@@ -30,7 +31,7 @@ const RESERVED: [&str; 9] = [
 ];
 const RESERVED_STARTS: [&str; 6] = ["HTTP_", "REMOTE_", "REQUEST_", "SCRIPT_", "SERVER_", "UNIQUE_ID"];
 
-/// What `table` says; relative paths begin at `folder`.
+/// The options in `table`; relative paths begin at `folder`.
 pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Problems) -> HostPrograms {
     let limits = ResourceLimits {
         address_space_bytes: memory(table.memory.as_ref(), "host.cgi.memory", problems),
@@ -53,7 +54,7 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
             false => NewPrivileges::Allowed,
         },
         confinement: table.landlock.as_ref().map(|LandlockTable { read, write }| Confinement {
-            // The default is for several systems, none of which has all of it.
+            // The default covers several systems, and no system has all of these paths.
             read: read.iter().map(below).filter(|path| path.exists()).collect(),
             write: write.iter().map(below).collect(),
         }),
@@ -61,7 +62,7 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
     }
 }
 
-/// The cgroup of a host, and where it is named.
+/// The cgroup of a host, with its place in the file.
 pub(super) fn cgroup_of<'h>(
     table: Option<&'h HostCgiTable>,
     programs: Option<&'h HostPrograms>,
@@ -69,7 +70,7 @@ pub(super) fn cgroup_of<'h>(
     Some((&table?.cgroup.as_ref()?.folder.at, programs?.cgroup.as_ref()?))
 }
 
-/// A folder below the host's; empty for that itself.
+/// A folder below the host's; empty for the host's folder itself.
 fn directory(At { value, at }: &At<PathBuf>, problems: &mut Problems) -> Option<PathBuf> {
     let names = value.components().filter(|part| *part != Component::CurDir);
     if names.clone().any(|part| !matches!(part, Component::Normal(_))) {

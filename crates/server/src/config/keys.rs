@@ -1,7 +1,8 @@
-//! The keys of `vermeil.toml`: every one with its kind, its default, its bounds and what it does.
+//! The keys of `vermeil.toml`: the kind, the default, the bounds and the effect of each key.
 //!
-//! The only place where a key is defined: reading, hints and the reference page all come from here. Bounds are those of
-//! the command line's options of the same name. Leaves out what the keys come to together (`resolve.rs`).
+//! A key is defined here only: reading, hints and the reference page all come from this file.
+//! Bounds are the same as for the command-line options of the same name. Leaves out how the keys
+//! combine (`resolve.rs`).
 
 use super::{
     describe::{Kind, table},
@@ -34,53 +35,65 @@ const T: u64 = 1 << 40;
 table! {
     /// The server as a whole.
     pub(super) struct Document {
-        /// Which cpus to run on, one event loop each: `"all"`, a number of them, or a list such as `"0-3,8"`.
+        /// The cpus to run on, one event loop each: `"all"`, a number of cpus, or a list, for
+        /// example `"0-3,8"`.
         cores: At<CoreSelection> = At::unwritten(CoreSelection::All),
-        /// Into how many processes the server is divided: `"per-node"` one for each memory node that has cores of it, `"one"`, or a
-        /// number. With more than one, a supervisor starts them, each with its own cores, memory of its nodes, caches and PHP pool;
-        /// bounds are each one's.
+        /// The number of server processes: `"per-node"` (one process for each memory node with
+        /// cores of the server), `"one"`, or a number. With more than one process, a supervisor
+        /// starts the processes. Each process has its own cores, memory of its own nodes, its own
+        /// caches and its own PHP pool. Bounds apply to each process.
         instances: InstanceSelection = InstanceSelection::PerNode,
-        /// How new connections find their cores. `local`: the core that handles the packets; neighbours relieve one that is stuck.
-        /// `load-aware` (takes CAP_BPF): the same, unless much more work waits there than elsewhere. `hash`, `fixed` and `round-robin`
-        /// are for comparison. `auto`: the first of `load-aware`, `local` and `hash` that a self-test at start shows to work.
+        /// How new connections are assigned to cores. `local`: the core that handles the packets;
+        /// neighbours relieve a core that is stuck. `load-aware` (needs CAP_BPF): the same, unless
+        /// that core has much more waiting work than others. `hash`, `fixed` and `round-robin` are
+        /// for comparison. `auto`: the first of `load-aware`, `local` and `hash` that passes a
+        /// self-test at start.
         balance: Balance = Balance::Auto,
-        /// How the kernel is asked for input and output. `auto` takes io_uring where all of it that is needed works.
+        /// The kernel interface for input and output. `auto` uses io_uring if every needed
+        /// operation works.
         io: IoChoice = IoChoice::Auto,
-        /// Whether a core that has much to do asks its network card for packets instead of waiting for an interrupt: `off`, or `load`,
-        /// from 1,000 requests a second on a core on, and until they are fewer than 250 for a second. Takes Linux 6.9, and connections
-        /// of one queue of the card on each core.
+        /// Whether busy cores poll their network card instead of waiting for an interrupt: `off`,
+        /// or `load`. With `load`, a core polls from 1,000 requests a second on, until the core has
+        /// fewer than 250 for a second. Needs Linux 6.9, and the connections of a core must come
+        /// from a single queue of the card.
         busy_poll: BusyPoll = BusyPoll::Off,
         /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
         log: LogTarget = LogTarget::Stdout,
-        /// The form of its lines. `combined`: the combined format of NCSA and Apache. `vhost_combined`: the same behind `HOST:PORT`, as
-        /// the client asked for them. `json`: one object per line. Without it: `combined` with one host, `vhost_combined` with several.
+        /// The format of log lines. `combined`: the combined format of NCSA and Apache.
+        /// `vhost_combined`: the same after `HOST:PORT`, as the client requested. `json`: one
+        /// object per line. Without the key: `combined` with one host, `vhost_combined` with
+        /// several.
         log_format: Option<LogFormat> = None,
-        /// The user, or `"USER:GROUP"`, that all processes of the server become once ports are bound, and the log and the control
-        /// socket are opened. For a server that the superuser starts; without it, it stays the superuser, with a warning.
+        /// The user, or `"USER:GROUP"`, that all processes of the server switch to after binding
+        /// ports and opening the log and the control socket. For a server that the superuser
+        /// starts. Without the key, the server stays the superuser, with a warning.
         user: Option<At<String>> = None,
-        /// Where the control socket is, by which `vermeil status` and `vermeil reload` reach the server: a path, or `"off"`. Without
-        /// it: a private folder of the user, so that the commands find it by themselves.
+        /// The control socket, for `vermeil status` and `vermeil reload`: a path, or `"off"`.
+        /// Without the key: a private folder of the user, so the commands find the socket without
+        /// an option.
         control: ControlTarget = ControlTarget::Default,
-        /// Where HAProxy's agent checks are answered: how much of its weight a balancer should give this server, and whether it is
-        /// about to end. Without it: nowhere.
+        /// The address that answers HAProxy's agent checks: the share of its weight that the
+        /// balancer should give this server, and whether the server is about to end. Without the
+        /// key: nowhere.
         agent: Option<At<Listen>> = None,
-        /// Whether answers report how loaded the server is, in a field `endpoint-load-metrics` (ORCA, which Envoy and gRPC read).
+        /// Whether answers report the load of the server in a field `endpoint-load-metrics` (ORCA,
+        /// which Envoy and gRPC read).
         load_report: LoadReport = LoadReport::Off,
-        /// Where to listen. Without one: 127.0.0.1, port 8080.
+        /// Where to listen. Without a listener: 127.0.0.1, port 8080.
         listener: Vec<ListenerTable> = Vec::new(),
-        /// Bounds of what clients may send.
+        /// Bounds on requests and clients.
         limits: LimitsTable = LimitsTable::unwritten().expect("every key has a default"),
-        /// How long clients may take.
+        /// Timeouts for clients.
         timeouts: TimeoutsTable = TimeoutsTable::unwritten().expect("every key has a default"),
-        /// What is kept in memory of the files served.
+        /// The memory cache of served files.
         cache: CacheTable = CacheTable::unwritten().expect("every key has a default"),
-        /// The pages that the server's own large memory is on.
+        /// The memory pages for the server's own large buffers.
         memory: MemoryTable = MemoryTable::unwritten().expect("every key has a default"),
-        /// What holds for all hosts together.
+        /// Settings for all hosts together.
         hosts: HostsTable = HostsTable::unwritten().expect("every key has a default"),
         /// The PHP of all hosts with `php = true`.
         php: PhpTable = PhpTable::unwritten().expect("every key has a default"),
-        /// What the programs of routes with `action = "cgi"` run as and within.
+        /// The user and the bounds of the programs of routes with `action = "cgi"`.
         cgi: CgiTable = CgiTable::unwritten().expect("every key has a default"),
         /// The virtual hosts, at least one.
         host: Vec<At<HostTable>> = Vec::new(),
@@ -90,178 +103,201 @@ table! {
 table! {
     /// An address to listen on. May be written several times.
     pub(super) struct ListenerTable {
-        /// `"PORT"` is a port of 127.0.0.1, `":PORT"` a port of all interfaces (IPv4 and IPv6); `"ADDRESS:PORT"`,
-        /// `"[IPV6]:PORT"` and `"NAME:PORT"` are what they say. Port 0 takes any free port.
-        /// `"unix:PATH"` is a unix socket, for a proxy on the same machine; a relative path begins at
-        /// the folder of this file. A socket that an ended server left behind is replaced.
+        /// `"PORT"` is a port of 127.0.0.1, `":PORT"` a port of all interfaces (IPv4 and IPv6).
+        /// `"ADDRESS:PORT"`, `"[IPV6]:PORT"` and `"NAME:PORT"` name an address. Port 0 takes any
+        /// free port. `"unix:PATH"` is a unix socket, for a proxy on the same machine; a relative
+        /// path begins at the folder of this file. The server replaces a socket that an ended
+        /// server left behind.
         address: At<Listen>,
-        /// The mode of a unix socket's file, in octal digits: the users with the right to write may
-        /// connect. Without it: `"0666"`, all users of the machine.
+        /// The mode of a unix socket's file, in octal digits: users with the right to write may
+        /// connect. Without the key: `"0666"`, all users of the machine.
         mode: Option<At<FileMode>> = None,
     }
 }
 
 table! {
-    /// What one client may send, and how many clients there are.
+    /// Bounds on the requests of a client, and on the number of clients.
     pub(super) struct LimitsTable {
-        /// Connections held at once, on each core. Beyond it those are closed for new ones whose
-        /// clients hold a place and nothing else: first between two requests, then without a byte
-        /// sent for 100 ms, then after the last answer, then half heads, half bodies and answers
-        /// that are not read, each after a second without progress. Without any, new ones wait in
-        /// the kernel's queue.
+        /// The most open connections of each core. At the bound, the server closes connections that
+        /// make no progress in favour of new connections. The order is: idle between two requests;
+        /// without a byte sent for 100 ms; after the last answer; half heads; half bodies; answers
+        /// that the client does not read. The last three states count after a second without
+        /// progress. If no connection qualifies, new connections wait in the kernel's queue.
         connections_max: u64 = CONNECTIONS_MAX as u64; from 1, to 10_000_000,
-        /// Connections of one client address, on all cores of an instance. Beyond it: 503, and the
-        /// connection is closed. Without it: no bound, because many clients may share the address
-        /// of a proxy.
+        /// The most connections of a client address, on all cores of an instance. Beyond the bound:
+        /// 503, and the connection is closed. Without the key: no bound, because many clients may
+        /// share the address of a proxy.
         client_connections_max: Option<u64> = None; from 1, to 10_000_000,
-        /// Leading bits of an IPv6 address that tell clients apart: 64 is the network of one
-        /// customer, 128 each address.
+        /// The number of leading bits of an IPv6 address that identify a client: 64 is the network
+        /// of a customer, 128 a single address.
         client_ipv6_prefix: u64 = u64::from(CLIENT_IPV6_PREFIX); from 16, to 128,
-        /// How long connections may wait to be accepted. If more arrive than can be served, so few are let wait that it takes no
-        /// longer, and those that did wait twice as long are refused with 503 where that costs much less than serving them.
+        /// The longest time that a connection may wait to be accepted. Under overload, the server
+        /// keeps the queue short enough for this time. Connections that waited twice as long are
+        /// refused with 503, if a refusal costs much less than an answer.
         wait_max: Span = WAIT_MAX.into(),
-        /// The longest request line, in bytes; not more than `header_bytes`. Beyond it: 414.
+        /// The longest request line, in bytes; not more than `header_bytes`. Beyond the bound: 414.
         request_line_bytes: At<Size> = At::unwritten(Size::bytes(limits::REQUEST_LINE_BYTES as u64)); from 128, to M,
-        /// The most header fields of a request. Beyond it: 431.
+        /// The most header fields of a request. Beyond the bound: 431.
         header_count: u64 = limits::HEADER_COUNT as u64; from 1, to 10_000,
-        /// The longest request head, that is request line and header fields, in bytes. Beyond it: 431.
+        /// The longest request head (request line and header fields), in bytes. Beyond the bound:
+        /// 431.
         header_bytes: Size = Size::bytes(limits::HEADER_BYTES as u64); from 256, to 16 * M,
-        /// The longest request body, in bytes. Beyond it: 413.
+        /// The longest request body, in bytes. Beyond the bound: 413.
         body_bytes: Size = Size::bytes(limits::BODY_BYTES); from 0, to T,
-        /// Memory for the bodies of requests to PHP and CGI programs, in bytes, all requests of an
-        /// instance together. Beyond it bodies are spooled to files, however short.
+        /// Memory for request bodies to PHP and CGI programs, in bytes, for all requests of an
+        /// instance together. Beyond the bound, the server spools bodies to files, however short.
         body_memory_bytes: Size = Size::bytes(gateway::CONTENT_MEMORY_BYTES_MAX); from 0, to T,
-        /// Requests answered on one connection before it is closed; 1 is no keep-alive.
+        /// Requests per connection before the server closes the connection; 1 turns keep-alive off.
         requests_per_connection: u64 = u64::from(limits::REQUESTS_PER_CONNECTION); from 1, to u64::from(u32::MAX),
-        /// The most ranges of a range request; beyond it the whole file is sent.
+        /// The most ranges of a range request. Beyond the bound, the server sends the whole file.
         ranges_max: u64 = limits::RANGES_MAX as u64; from 0, to 1000,
-        /// The most names on one page of a listing. More are on further pages, to which each page has links.
+        /// The most names on a page of a listing. Further names are on further pages, with links on
+        /// each page.
         listing_names: u64 = LISTING_NAMES_MAX as u64; from 1, to 1 << 20,
     }
 }
 
 table! {
-    /// How long a client may take.
+    /// Timeouts for a client.
     pub(super) struct TimeoutsTable {
-        /// From a connection's start, or the first byte of a later request, to the end of the head. Then: 408.
+        /// From the start of the connection, or the first byte of a later request, to the end of
+        /// the head. Then: 408.
         header: Span = Timeouts::default().header.into(),
-        /// From the end of the head to the end of the body. Then the connection is closed. A body for a program has this time
-        /// for the next bytes each time, and in all a second more for every 500 bytes that have come. Then: 408.
+        /// From the end of the head to the end of the body. Then the connection is closed. For a
+        /// body to a program, this time applies to each wait for further bytes, and the whole body
+        /// may take a second more for every 500 bytes received. Then: 408.
         body: Span = Timeouts::default().body.into(),
         /// From the end of an answer to the next request. Then the connection is closed.
         keep_alive: Span = Timeouts::default().keep_alive.into(),
-        /// Without the client taking a byte of the answer. Then the connection is cut.
+        /// The longest time in which the client takes no byte of the answer. Then the connection is
+        /// cut.
         write: Span = Timeouts::default().write.into(),
-        /// From the first signal to stop to the moment when the server stops accepting: time for balancers to notice that it is
-        /// not ready any more. Without it: none.
+        /// From the first signal to stop until the server stops accepting: time for balancers to
+        /// see that the server is not ready any more. Without the key: none.
         leave: Option<Span> = None,
-        /// From then to the moment when what is left is cut.
+        /// From that moment until the server cuts the remaining connections.
         drain: Span = Timeouts::default().drain.into(),
     }
 }
 
 table! {
-    /// What is kept in memory of the files of all hosts, all cores together.
+    /// The memory cache of the files of all hosts, for all cores together.
     pub(super) struct CacheTable {
-        /// Memory for file contents, in bytes. At the bound the contents least used go; 0 keeps none.
+        /// Memory for file contents, in bytes. At the bound the server evicts the least used
+        /// contents; 0 turns the cache off.
         bytes: Size = Size::bytes(256 * M); from 0, to T,
-        /// Paths remembered, about 1 KB each. At the bound the least used go.
+        /// Cached paths, about 1 KB each. At the bound the server evicts the least used paths.
         entries: u64 = StoreOptions::default().entries_max as u64; from 1, to 1 << 24,
-        /// The largest file whose content is kept, in bytes; not more than `bytes`. Larger ones are read from the kernel's
-        /// page cache.
+        /// The largest cached file, in bytes; not more than `bytes`. Larger files are read from the
+        /// kernel's page cache.
         file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,
-        /// Whether larger files are sent by sendfile(2). That takes less processor time, but a file that a program writes in place,
-        /// truncates or maps while a client takes it may arrive whole and mixed. Without it each part is read, the file is looked at
-        /// again, and the connection is cut if the file has changed.
+        /// Whether larger files are sent by sendfile(2), which takes less processor time. But if a
+        /// program writes in place, truncates or maps the file during the transfer, the client may
+        /// get a complete answer with mixed content. With `false`, the server reads each part,
+        /// checks the file again, and cuts the connection if the file has changed.
         sendfile: bool = false,
     }
 }
 
 table! {
-    /// The server's own large memory: the contents of files that it keeps. It is on the nodes of its instance.
+    /// The server's own large memory: the cached contents of files. The memory is on the nodes of
+    /// its instance.
     pub(super) struct MemoryTable {
-        /// `small` leaves it to the allocator. `huge` takes reserved huge pages (`vm.nr_hugepages`), all at the start; `transparent`
-        /// those that the kernel finds; `auto` reserved ones if enough are free, else transparent ones. What was got is said at the start.
+        /// `small` uses the allocator. `huge` takes reserved huge pages (`vm.nr_hugepages`), all at
+        /// the start. `transparent` takes huge pages that the kernel finds. `auto` takes reserved
+        /// pages if enough are free, else transparent pages. The start message reports the result.
         pages: Pages = Pages::Small,
     }
 }
 
 table! {
-    /// What holds for all hosts together.
+    /// Settings for all hosts together.
     pub(super) struct HostsTable {
-        /// What a request for a name that no host has gets: `default` the default host, `refuse` 421.
+        /// The answer to a request for a name that no host has: `default` the default host,
+        /// `refuse` 421.
         unknown: Unknown = Unknown::Default,
-        /// Folders of hosts that are open at once. Each is opened by the first request for it; at the bound those that were not
-        /// used for the longest time are closed.
+        /// The most open folders of hosts. The first request for a host opens its folder. At the
+        /// bound the server closes the folders that were unused for the longest time.
         open_max: u64 = SITES_OPEN_MAX as u64; from 1, to 1 << 20,
     }
 }
 
 table! {
-    /// A virtual host: the names it answers to, and what is served there. May be written several times, in any number:
-    /// finding one takes the same time among a hundred thousand.
+    /// A virtual host: its names, and the files and programs served there. May be written several
+    /// times. The lookup of a host takes the same time among a hundred thousand hosts.
     pub(super) struct HostTable {
-        /// Its names, in any case, without port: `"example.org"`, or `"*.example.org"` for all names below one. An exact name
-        /// goes before a wildcard, a longer wildcard before a shorter one. The default host needs none.
+        /// The names of the host, in any case of letters, without port: `"example.org"`, or
+        /// `"*.example.org"` for all names below `example.org`. An exact name takes precedence over
+        /// a wildcard, a longer wildcard over a shorter one. The default host needs no name.
         names: Vec<At<String>> = Vec::new(),
-        /// Whether it gets the requests for names that no host has. Without such a host the first one does.
+        /// Whether this host answers requests for names that no host has. If no host sets this key,
+        /// the first host does.
         default: At<bool> = At::unwritten(false),
-        /// The listeners that it answers at, by their addresses as written in `[[listener]]`.
-        /// Without it: all. A request for one of its names at another listener is a request for a
-        /// name that no host has. The listener's own default host is the host without a name that
-        /// is bound to it; else the default host, if that answers there; else the first host that
-        /// is bound to it.
+        /// The listeners of the host, by their addresses as written in `[[listener]]`. Without the
+        /// key: all listeners. A request for a name of this host at another listener is a request
+        /// for a name that no host has. Each listener has a default host: the host without a name
+        /// that is bound to the listener; else the default host, if that host answers there; else
+        /// the first host that is bound to the listener.
         listen: Option<At<Vec<At<Listen>>>> = None,
-        /// The folder whose files are served; relative to the folder of this file. Nothing outside of it can be reached.
-        /// Without it every path that no route takes is 404.
+        /// The folder of served files; relative to the folder of this file. Clients cannot reach
+        /// files outside the folder. Without the key, every path without a route is 404.
         root: Option<At<PathBuf>> = None,
-        /// The pages a folder answers with, the first that exists. A page that is a program runs; a program that nothing runs is
-        /// refused here.
+        /// The index pages of a folder; the first existing page is the answer. If the page is a
+        /// program, the program runs. The configuration is refused if no route runs the program.
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
-        /// Whether a folder without such a page is listed, instead of answering 403.
+        /// Whether the server lists a folder without an index page, instead of answering 403.
         listing: bool = true,
-        /// Media types by extension, each as `"EXTENSION=TYPE"`, such as `"ts=text/x-typescript"`. They come before the known ones.
+        /// Media types by extension, each as `"EXTENSION=TYPE"`, for example
+        /// `"ts=text/x-typescript"`. They take precedence over the built-in types.
         types: Vec<At<String>> = Vec::new(),
-        /// Which symbolic links below the folder are followed: `within` relative ones that stay below it at every step,
-        /// `all` wherever they lead, `none`.
+        /// The symbolic links below the folder that are followed: `within` relative links that stay
+        /// below the folder at every step, `all` every link, `none` no link.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
-        /// Whether files named `*.php`, in any case of letters, are answered by PHP, and folders without an index page by their
-        /// `index.php`: `true` by the server's (see `[php]`), a table by a pool of its own. Without it such files get 403, because the
-        /// text of a program is never sent.
+        /// Whether PHP answers for files named `*.php`, in any case of letters, and `index.php` for
+        /// folders without an index page. `true`: the PHP of the server (see `[php]`). A table: a
+        /// pool for this host. Otherwise such files get 403, because the server never sends the
+        /// text of a program.
         php: FlagOr<HostPhpTable> = FlagOr::Flag(false),
-        /// What the host's CGI programs run as and within, where it is not as for all (see `[cgi]`).
+        /// The user and the bounds of this host's CGI programs, where they differ from `[cgi]`.
         cgi: Option<HostCgiTable> = None,
-        /// What other than files is served where. The first that matches counts; what none matches is a file.
+        /// Paths that are not served as files. The first matching route counts; a path without a
+        /// matching route is a file.
         route: Vec<At<RouteTable>> = Vec::new(),
     }
 }
 
 table! {
-    /// What is served for a part of a host's paths, chosen by `prefix`, `suffix` or both. Paths are compared decoded, and
-    /// without dot segments and empty segments.
+    /// An action for a part of a host's paths, chosen by `prefix`, `suffix` or both. Paths are
+    /// compared after decoding, and without dot segments and empty segments.
     pub(super) struct RouteTable {
-        /// How the path begins, in whole segments: `"/old"` is `/old` and all below it, not `/older`.
+        /// The start of the path, in whole segments: `"/old"` matches `/old` and all paths below,
+        /// not `/older`.
         prefix: Option<At<String>> = None,
-        /// How a segment of the path ends, in any case of letters: `".php"` is `/a.php`, `/a.PHP` and `/a.php/more`.
+        /// The end of a segment of the path, in any case of letters: `".php"` matches `/a.php`,
+        /// `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
-        /// The clients that the route is for, by address or network: `["10.0.0.0/8", "::1"]`. `"unix"`
-        /// stands for the clients of unix sockets, which have no address and are in no network.
-        /// Without it: all clients. Others get 404, as for a path that is not there, whatever
-        /// routes follow. The client is the other end of the connection, so behind a proxy every
-        /// client has the address of the proxy.
+        /// The clients that may use the route, by address or network: `["10.0.0.0/8", "::1"]`.
+        /// `"unix"` stands for the clients of unix sockets, which have no address and are in no
+        /// network. Without the key: all clients. Other clients get 404, as for a missing path,
+        /// whatever routes follow. The client is the other end of the connection, so behind a proxy
+        /// every client has the address of the proxy.
         from: Option<At<Vec<At<String>>>> = None,
-        /// What is done: `files` serves files after all, `redirect` sends the client elsewhere,
-        /// `cgi` runs the program that the path names below the host's folder (see `[cgi]`),
-        /// `status` tells what `vermeil status` does, with several instances what the one that
-        /// answers knows, for the query `json` as JSON, to all clients unless `from` says
-        /// otherwise, `ready` is 200 until the server is told to stop and 503 from then on.
+        /// The action. `files` serves files after all. `redirect` sends the client to another
+        /// address. `cgi` runs the program that the path names below the host's folder (see
+        /// `[cgi]`). `status` reports the output of `vermeil status` (JSON with the query `json`)
+        /// to all clients, unless `from` limits the clients. With several instances, the report
+        /// covers the answering instance. `ready` is 200 until the server is told to stop, and 503
+        /// from then on.
         action: ActionWord,
-        /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix, and with
-        /// the slash between them unless one stands before it) and `{query}` (with its question mark, if there is one) stand
-        /// for those of the request, `{host}` with its port if there is one; for a client that names no host, in HTTP/1.0, `{host}` is the first of `names` that is no wildcard.
-        /// `prefix = "/"` and `to = "https://new.example{rest}{query}"` move a whole host.
+        /// For `redirect`: the target, a path or an address. `{host}`, `{path}`, `{rest}` and
+        /// `{query}` stand for the parts of the request. `{rest}` is the path after the prefix,
+        /// with the slash between both unless a slash stands before `{rest}`. `{query}` includes
+        /// the question mark, if the request has a query. `{host}` includes the port, if the
+        /// request has a port. For an HTTP/1.0 client that names no host, `{host}` is the first of
+        /// `names` that is not a wildcard. `prefix = "/"` and `to =
+        /// "https://new.example{rest}{query}"` move a whole host.
         to: Option<At<String>> = None,
-        /// Of `redirect`: the status, one of 301, 302, 303, 307, 308. Without it: 301.
+        /// For `redirect`: the status, one of 301, 302, 303, 307, 308. Without the key: 301.
         code: Option<At<u64>> = None,
     }
 }
@@ -269,61 +305,76 @@ table! {
 table! {
     /// PHP over FastCGI.
     pub(super) struct PhpTable {
-        /// Where it is: `"auto"`, a pool of our own, of the php-fpm or php-cgi that is found; the path of one; or a pool that runs
-        /// already, `"unix:PATH"` or `"ADDRESS:PORT"`.
+        /// The PHP to use: `"auto"`, a pool of our own with the php-fpm or php-cgi that is found;
+        /// the path of a php-fpm or php-cgi; or a pool that runs already, `"unix:PATH"` or
+        /// `"ADDRESS:PORT"`.
         source: At<String> = At::unwritten("auto".to_owned()),
-        /// Children of the pool, and connections open to it at once: 1 to 10000. Without it: 4 for each core.
+        /// Children of the pool, and the most open connections to the pool: 1 to 10000. Without the
+        /// key: 4 for each core.
         children: Option<At<u64>> = None,
-        /// Connections to a pool that runs already which are kept between requests, for a quarter of a second: each holds a child that
-        /// others may need. Without it: a quarter of `children`; 0 keeps none.
+        /// Connections to a pool that runs already which stay open between requests, for a quarter
+        /// of a second. Each connection holds a child that other users of the pool may need.
+        /// Without the key: a quarter of `children`; 0 keeps none.
         kept_max: Option<u64> = None; from 0, to 10_000,
-        /// Requests that may wait for a child. Beyond it: 503.
+        /// Requests that may wait for a child. Beyond the bound: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
-        /// How long a request may wait for a child, or for a CGI program's turn. Then: 503.
+        /// The longest wait of a request for a child, or of a CGI request for its turn. Then: 503.
         queue_timeout: Span = GatewayTimeouts::default().queue.into(),
-        /// How long PHP, or a CGI program, may be silent. Then: 504, or the answer is cut.
+        /// The longest time without output of PHP or a CGI program. Then: 504, or the answer is
+        /// cut.
         timeout: Span = GatewayTimeouts::default().answer.into(),
         /// Requests after which a child of our own pool is replaced; 0: never.
         requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
-        /// The longest request body for PHP and CGI programs, in bytes. Beyond it: 413.
+        /// The longest request body for PHP and CGI programs, in bytes. Beyond the bound: 413.
         body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
-        /// The folder for request bodies above 64 KiB, of PHP and CGI; relative to the folder of this file. The files in it have no
-        /// name. Without it: `TMPDIR`, or `/var/tmp`. A change takes a restart.
+        /// The folder for request bodies above 64 KiB, for PHP and CGI; relative to the folder of
+        /// this file. The files in the folder have no name. Without the key: `TMPDIR`, or
+        /// `/var/tmp`. A change needs a restart.
         spool_folder: Option<PathBuf> = None,
-        /// Bytes of such bodies that are on the disk at once, of all requests together. Beyond it: 503. A change takes a restart.
+        /// The most bytes of spooled bodies on the disk, for all requests together. Beyond the
+        /// bound: 503. A change needs a restart.
         spool_bytes: Size = Size::bytes(gateway::SPOOL_BYTES); from 0, to 1 << 50,
-        /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
+        /// The user of our own pool, if the superuser starts the server. Without the key:
+        /// `www-data`, or `nobody`.
         user: Option<At<String>> = None,
-        /// Whether our own pool is kept from gaining privileges by executing other programs. Most mail programs need `false`, because
-        /// `mail()` starts a set-group-ID helper.
+        /// Whether the processes of our own pool cannot gain privileges by executing other
+        /// programs. Most mail programs need `false`, because `mail()` starts a set-group-ID
+        /// helper.
         no_new_privileges: bool = true,
-        /// Folders out of which PHP may have files sent: with `X-Sendfile` and a file's absolute path, and if written
-        /// `"PREFIX=FOLDER"`, such as `"/files=/srv/files"`, with `X-Accel-Redirect` and a path that begins so. Relative to the folder of
-        /// this file. For hosts with `php = true`; those with a pool of their own name theirs.
+        /// Folders from which PHP may let the server send files: with `X-Sendfile` and the absolute
+        /// path of a file. For a folder written as `"PREFIX=FOLDER"`, for example
+        /// `"/files=/srv/files"`, also with `X-Accel-Redirect` and a path that begins with the
+        /// prefix. Relative to the folder of this file. For hosts with `php = true`; hosts with a
+        /// pool of their own list their folders there.
         send: Vec<At<String>> = Vec::new(),
-        /// Pools of hosts that run at once. When another is wanted, the one that was idle for the longest time is stopped; while
-        /// none is idle its requests wait. Of no meaning for `php = true`.
+        /// The most running pools of hosts. At the bound, the server stops the pool that was idle
+        /// for the longest time to start another. While no pool is idle, the requests of the other
+        /// pool wait. Does not affect `php = true`.
         pools_max: u64 = php::POOLS_MAX as u64; from 1, to 100_000,
     }
 }
 
 table! {
-    /// A PHP pool of its own for a host, as a user of its own. It is started by the first request for it and stopped when nobody
-    /// has used it for a time. Hosts whose tables are equal share one. The rest is as in `[php]`; if `source` there is a pool that
-    /// runs already, the php-cgi that is found is used here.
+    /// A PHP pool for a single host, under a user of its own. The first request for the pool starts
+    /// it. The server stops the pool after `idle_stop` without a request. Hosts with equal tables
+    /// share a pool. Everything else is as in `[php]`. If `source` there is a pool that runs
+    /// already, this pool runs the php-cgi that is found.
     pub(super) struct HostPhpTable {
-        /// The user, or `"USER:GROUP"`, that it runs as. Takes a server that the superuser starts. Without it: as the server's.
+        /// The user, or `"USER:GROUP"`, of the pool. Needs a server that the superuser starts.
+        /// Without the key: the user of the server's pool.
         user: Option<At<String>> = None,
-        /// Its children, and connections open to it at once.
+        /// Children of the pool, and the most open connections to the pool.
         children: u64 = php::HOST_CHILDREN as u64; from 1, to 10_000,
-        /// How long it is kept without a request. Then it is stopped, and started again by the next one.
+        /// The time without a request after which the server stops the pool. The next request
+        /// starts the pool again.
         idle_stop: Span = php::IDLE_STOP.into(),
-        /// Whether it is kept from gaining privileges by executing other programs, as in `[php]`. `mail()` needs `false` with most mail
-        /// programs.
+        /// Whether the processes of the pool cannot gain privileges by executing other programs, as
+        /// in `[php]`. `mail()` needs `false` with most mail programs.
         no_new_privileges: bool = true,
-        /// Requests that may wait for a child, or for the pool to be started. Beyond it: 503.
+        /// Requests that may wait for a child, or for the start of the pool. Beyond the bound: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
-        /// Folders out of which it may have files sent, as in `[php]`; those of `[php]` are not among them.
+        /// Folders from which the pool may let the server send files, as in `[php]`. The folders of
+        /// `[php]` are not included.
         send: Vec<At<String>> = Vec::new(),
         /// Requests after which a child is replaced; 0: never.
         requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
@@ -333,66 +384,77 @@ table! {
 table! {
     /// CGI programs, started for one request each.
     pub(super) struct CgiTable {
-        /// The user that programs run as, with its groups, but not the superuser. Without it: whoever started the server, unless that
-        /// was the superuser: then a user must be named. If it is another than the server's, a reload may bring programs of any user.
+        /// The user of the programs, with its groups, but not the superuser. Without the key: the
+        /// user that started the server; if that is the superuser, the key is required. If this
+        /// user differs from the server's user, a reload may add programs of any user.
         user: Option<At<String>> = None,
-        /// Programs that run at once, of all hosts. Requests beyond that wait for one to end.
+        /// The most running programs of all hosts. Further requests wait for a program to end.
         running_max: u64 = cgi::RUNNING_MAX as u64; from 1, to 100_000,
-        /// Programs that run at once, of one host.
+        /// The most running programs of a host.
         host_running_max: u64 = cgi::HOST_RUNNING_MAX as u64; from 1, to 100_000,
-        /// Requests of one host that may wait. Beyond it: 503.
+        /// The most waiting requests of a host. Beyond the bound: 503.
         host_waiting_max: u64 = cgi::HOST_WAITING_MAX as u64; from 0, to 1_000_000,
-        /// How long a program may run. Then it and all it started are killed: 504, or the answer is cut. How long it may be silent, and
-        /// requests may wait for their turn, is said by `timeout` and `queue_timeout` in `[php]`.
+        /// The longest run time of a program. Then the server kills the program and all its
+        /// descendants: 504, or the answer is cut. `timeout` and `queue_timeout` in `[php]` bound
+        /// the silence of a program and the wait of a request.
         timeout: Span = cgi::TIME_LIMIT.into(),
-        /// Address space that each process of a program may have, in bytes, from 1M. Without it: no bound.
+        /// The most address space of each process of a program, in bytes, from 1M. Without the key:
+        /// no bound.
         memory: Option<At<Size>> = None,
         /// Whether programs whose names begin with `nph-` write the whole answer themselves.
         nph: bool = false,
-        /// Folders out of which programs may have files sent, as in `[php]`.
+        /// Folders from which programs may let the server send files, as in `[php]`.
         send: Vec<At<String>> = Vec::new(),
     }
 }
 
 table! {
-    /// What the CGI programs of one host run as and within. What is not written is as in `[cgi]`.
+    /// The user and the bounds of the CGI programs of a host. Missing keys are as in `[cgi]`.
     pub(super) struct HostCgiTable {
-        /// The user, or `"USER:GROUP"`, with its groups. Takes a server that the superuser starts.
+        /// The user, or `"USER:GROUP"`, with its groups. Needs a server that the superuser starts.
         user: Option<At<String>> = None,
-        /// The folder that programs run in, below the host's; `"."` is the host's itself. Without it: each in its own.
+        /// The working directory of programs, below the host's folder; `"."` is the host's folder.
+        /// Without the key: the folder of the program.
         directory: Option<At<PathBuf>> = None,
-        /// Variables for the environment, each as `"NAME=value"`. Those that tell a program about its request are the server's.
+        /// Environment variables, each as `"NAME=value"`. The server sets the variables that
+        /// describe the request.
         environment: Vec<At<String>> = Vec::new(),
-        /// How long a program may run. Then it and all it started are killed: 504, or the answer is cut.
+        /// The longest run time of a program. Then the server kills the program and all its
+        /// descendants: 504, or the answer is cut.
         timeout: Option<Span> = None,
-        /// Address space that each process of a program may have, in bytes, from 1M.
+        /// The most address space of each process of a program, in bytes, from 1M.
         memory: Option<At<Size>> = None,
-        /// Processor time that each process of a program may take; counted in whole seconds.
+        /// The most processor time of each process of a program, counted in whole seconds.
         cpu_time: Option<Span> = None,
         /// The largest file that a program may write, in bytes.
         file_bytes: Option<Size> = None,
-        /// Descriptors that each process of a program may have. Without it: 1024.
+        /// The most open descriptors of each process of a program. Without the key: 1024.
         descriptors: Option<u64> = None; from 8, to 1 << 20,
-        /// Processes that their user may have, whoever started them.
+        /// The most processes of the programs' user, including processes that other programs
+        /// started.
         processes: Option<u64> = None; from 1, to 1 << 22,
-        /// Whether programs are kept from gaining privileges by executing others, such as `sudo` or `sendmail`.
+        /// Whether programs cannot gain privileges by executing other programs, for example `sudo`
+        /// or `sendmail`.
         no_new_privileges: bool = true,
-        /// Folders out of which programs may have files sent, as in `[php]`; `[]` is none.
+        /// Folders from which programs may let the server send files, as in `[php]`; `[]` allows
+        /// none.
         send: Option<Vec<At<String>>> = None,
-        /// The cgroup that programs are born in.
+        /// The cgroup in which programs start.
         cgroup: Option<CgroupTable> = None,
-        /// What programs reach of the file system. Without it: what their user may.
+        /// The part of the file system that programs can access. Without the key: every file that
+        /// their user may access.
         landlock: Option<LandlockTable> = None,
     }
 }
 
 table! {
-    /// A cgroup (version 2), for all programs of a host together. It is made when the first is started; the folder that it is in
-    /// must be there, with the controllers that the bounds need in its `cgroup.subtree_control`. Takes a server that the superuser
-    /// starts, or to whose user the folder was given. Bounds are written into one that is there already, too; what is not
-    /// named here stays as it is there. Hosts with the same folder have the same bounds.
+    /// A cgroup (version 2), for all programs of a host together. The start of the first program
+    /// creates the cgroup. The parent folder must exist, with the needed controllers in its
+    /// `cgroup.subtree_control`. Needs a server that the superuser starts, or whose user owns the
+    /// folder. The server also writes the bounds into an existing cgroup; settings without a key
+    /// here stay unchanged. Hosts with the same folder have the same bounds.
     pub(super) struct CgroupTable {
-        /// Its folder, such as `"/sys/fs/cgroup/vermeil/example.org"`.
+        /// The folder of the cgroup, for example `"/sys/fs/cgroup/vermeil/example.org"`.
         folder: At<PathBuf>,
         /// Memory, in bytes, from 1M (`memory.max`).
         memory: Option<At<Size>> = None,
@@ -404,12 +466,14 @@ table! {
 }
 
 table! {
-    /// What programs of a host reach of the file system, by Landlock: the host's folder, read only, and what is named here. All else
-    /// is refused to them, whoever they run as. A kernel without Landlock runs no such program.
+    /// The part of the file system that programs of a host can access, by Landlock: the host's
+    /// folder, read only, and the paths named here. Landlock refuses all other paths, for every
+    /// user. Without Landlock in the kernel, such a program does not run.
     pub(super) struct LandlockTable {
-        /// Files and folders, with all below, that are read and executed. What is not there is passed over.
+        /// Files and folders, with all below, that programs may read and execute. Missing paths are
+        /// skipped.
         read: Vec<PathBuf> = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/dev"].map(PathBuf::from).to_vec(),
-        /// Files and folders, with all below, that are written too.
+        /// Files and folders, with all below, that programs may also write.
         write: Vec<PathBuf> = vec![PathBuf::from("/dev/null")],
     }
 }
@@ -424,7 +488,7 @@ pub(super) enum ActionWord {
     Ready,
 }
 
-/// What is one of several words.
+/// Implements reading for a value that is one of several words.
 macro_rules! words {
     ($($type:ty: $($word:literal => $meaning:path),+;)+) => {$(
         impl Setting for $type {

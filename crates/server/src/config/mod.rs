@@ -1,9 +1,10 @@
-//! `vermeil.toml`: what may be written in it, and what it comes to.
+//! `vermeil.toml`: the keys of the file, and the options of the server that a file results in.
 //!
-//! Reading order: `keys` (every key), [`load`] (a file, as what is asked of the server), `resolve` (names looked up,
-//! contradictions refused), `report` (what is wrong, and where). `read` and `describe` are what the keys are made of;
-//! `split` is for very many hosts. Reading a file changes nothing and binds nothing; all problems of a file are told at
-//! once. Tested in `tests.rs`; the reference page `docs/configuration.md` is [`reference_page`].
+//! Reading order: `keys` (every key), [`load`] (from a file to the server's options), `resolve`
+//! (looks up names, refuses contradictions), `report` (errors with their places). `read` and
+//! `describe` define kinds of values; `split` handles very many hosts. Reading a file changes
+//! nothing and binds nothing, and reports all problems of the file at once. Tested in `tests.rs`;
+//! [`reference_page`] makes `docs/configuration.md`.
 
 mod describe;
 mod host_cgi;
@@ -33,16 +34,16 @@ use report::Problem;
 use std::{fs, path::Path};
 use toml::de::{DeTable, DeValue};
 
-/// Name of the file that commands take when none is named.
+/// The file that commands read if the user names none.
 pub const FILE_NAME: &str = "vermeil.toml";
 
-/// What stands before the tables of the reference page.
+/// The text before the tables of the reference page.
 const INTRODUCTION: &str = include_str!("introduction.md");
 
-/// What the file at `path` asks of the server, on the machine around.
+/// The options that the file at `path` asks for, resolved against the machine in `around`.
 ///
 /// # Errors
-/// It cannot be read, or something in it is wrong: everything that is, with its place.
+/// The file cannot be read, or has errors: all of them, with their places.
 pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
     take(path, &text_of(path)?, around)
 }
@@ -50,10 +51,10 @@ pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigEr
 /// The text of the file at `path`.
 ///
 /// # Errors
-/// It cannot be read, or is no text: the place where it ends to be one.
+/// The file cannot be read, or is not UTF-8: the place of the first wrong byte.
 pub fn text_of(path: &Path) -> Result<String, ConfigError> {
     let bytes = fs::read(path).map_err(|source| {
-        // Who has named no file is told how to.
+        // The user named no file, so the error says how to name a file.
         let is_default = path == Path::new(FILE_NAME);
         let cure = if is_default { "; name another with --config FILE" } else { "" };
         ConfigError::whole(path, format!("cannot read the configuration: {source}{cure}"))
@@ -80,7 +81,7 @@ pub fn take(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptio
 /// # Errors
 /// As there.
 pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
-    // As it is now, wherever this process may go: what is read again later comes to the same.
+    // The absolute path, because the process may change its folder before it reads the file again.
     let file = paths::absolute(path);
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut hosts = resolve::HostsMade::new(folder);
@@ -92,7 +93,7 @@ pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOpti
     }
 }
 
-/// Reads the whole text, handing each host over as it comes.
+/// Reads the whole text, and passes each host to `take`.
 fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<Problem>) {
     let parts = split::split(text);
     let mut reader = Reader::default();
@@ -101,7 +102,7 @@ fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, V
         reader.base = run.start;
         parsed(&text[run], &mut reader, |node, reader| {
             let DeValue::Table(table) = node.get_ref() else { return };
-            // `split` begins each run with a host and lets nothing else in.
+            // `split` begins each run with a host, and a run has no other tables.
             let Some(DeValue::Array(hosts)) = table.get("host").map(|hosts| hosts.get_ref()) else { return };
             for host in hosts {
                 if let Some(host) = reader.within("host", |reader| At::read(host, reader)) {
@@ -117,7 +118,7 @@ fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, V
     (document, reader.problems)
 }
 
-/// Parses a part of the text, tells what is no TOML, and reads the rest.
+/// Parses a part of the text, reports syntax errors, and reads the rest.
 fn parsed<R>(text: &str, reader: &mut Reader, read: impl FnOnce(&Node<'_>, &mut Reader) -> R) -> R {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {

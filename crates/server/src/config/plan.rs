@@ -1,7 +1,7 @@
-//! What a server would do, in words: for `vermeil check`.
+//! The plan of a server in words: for `vermeil check`.
 //!
-//! Looks at folders that would be served, at the names at their top, and at folders that programs would run in, and at
-//! nothing else; binds nothing.
+//! Reads only the served folders, the names at their top, and the working directories of programs;
+//! binds nothing.
 
 use crate::{
     ServeOptions,
@@ -12,10 +12,10 @@ use crate::{
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_topology::CpuSet;
 
-/// Hosts that are shown one by one, and folders that are complained of. Guess: a screen.
+/// Hosts shown individually, and folders with a warning. Guess: a screen.
 const SHOWN_MAX: usize = 20;
 
-/// What a server would do. Shown as lines.
+/// The plan of a server. Shown as lines.
 pub struct Plan<'o> {
     options: &'o ServeOptions,
     names: HashMap<HostId, Vec<String>>,
@@ -32,12 +32,12 @@ impl<'o> Plan<'o> {
         Self { options, names }
     }
 
-    /// Why such a server would not start, as far as that can be seen without starting it; one line each.
+    /// The reasons why the server would not start, checked without a start; one line each.
     pub fn refusals(&self) -> Vec<String> {
         super::start::refusals(self.options)
     }
 
-    /// What else will not work as things are now, one line each.
+    /// Further problems that do not prevent a start, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
         let all: Vec<_> = hosts.iter().filter_map(|id| self.warning(id)).collect();
@@ -59,7 +59,7 @@ impl<'o> Plan<'o> {
         let own = rules.cgi.as_ref().filter(|_| runs_programs);
         let directory = own.and_then(|own| Some(root.join(own.directory.as_ref()?)));
         let parent = own.and_then(|own| own.cgroup.as_ref()?.folder.parent());
-        // Of other hosts it is a refusal.
+        // For other hosts, this problem is a refusal.
         let is_needed = runs_programs || id == self.options.hosts.default_host();
         let folders = [
             (!is_needed).then_some(("serve", root)),
@@ -86,10 +86,10 @@ impl<'o> Plan<'o> {
     }
 }
 
-/// Names of a folder that are looked at for programs that nothing runs. Guess: a site's first page.
+/// Names checked in a folder for programs that no route runs. Guess: a site's first page.
 const LOOKED_AT_MAX: usize = 1000;
 
-/// The name of a program at the top of `root` that nothing runs.
+/// The name of a program at the top of `root` that no route runs.
 fn idle_program(root: &Path, rules: &Rules) -> Option<OsString> {
     let names =
         fs::read_dir(root).ok()?.take(LOOKED_AT_MAX).filter_map(|entry| Some(entry.ok()?.file_name()));
@@ -100,7 +100,7 @@ fn idle_program(root: &Path, rules: &Rules) -> Option<OsString> {
     names.next()
 }
 
-/// Why `root` is no folder to be used; nothing if it cannot be seen from here.
+/// The reason why `root` is not a usable folder; `None` if this process cannot see the folder.
 pub(super) fn folder_trouble(root: &Path) -> Option<String> {
     match fs::metadata(root) {
         Ok(found) if found.is_dir() => None,
@@ -138,10 +138,10 @@ impl fmt::Display for Plan<'_> {
     }
 }
 
-/// What is served at a host.
+/// The content of a host.
 struct Served<'h>(Host<'h>);
 
-/// A pool of a host's own.
+/// The pool of a single host.
 struct Pooled<'h>(&'h PoolOptions);
 
 impl fmt::Display for Pooled<'_> {

@@ -1,6 +1,7 @@
-//! From the tables `[php]` and `[cgi]` to what is asked of programs.
+//! From the tables `[php]` and `[cgi]` to the options of programs.
 //!
-//! Leaves out which hosts and paths are theirs, which hosts and routes say. Tested in `tests.rs`.
+//! Leaves out the hosts and paths that run programs; hosts and routes define these. Tested in
+//! `tests.rs`.
 
 use super::{
     keys::{CgiTable, HostCgiTable, HostPhpTable, PhpTable},
@@ -21,13 +22,14 @@ use std::{
     sync::Arc,
 };
 
-/// Children that a pool may have.
+/// The most children of a pool.
 const CHILDREN_MAX: u64 = 10_000;
 
-/// Bounds of a program's address space, in bytes: no program starts in less.
+/// Bounds of a program's address space, in bytes, because no program starts with less than the
+/// lower bound.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
-/// What relaying to programs needs to know.
+/// The options for relaying requests to programs.
 pub(super) fn gateway(table: &PhpTable, sends: Sends, folder: &Path) -> GatewayOptions {
     GatewayOptions {
         sends,
@@ -43,7 +45,8 @@ pub(super) fn gateway(table: &PhpTable, sends: Sends, folder: &Path) -> GatewayO
     }
 }
 
-/// What the programs of all hosts may have sent; relative paths begin at `folder`.
+/// The folders from which the programs of all hosts may send files; relative paths begin at
+/// `folder`.
 pub(super) fn sends(php: &PhpTable, cgi: &CgiTable, folder: &Path, problems: &mut Problems) -> Sends {
     Sends {
         php: send_roots(&php.send, "php.send", folder, problems),
@@ -51,14 +54,14 @@ pub(super) fn sends(php: &PhpTable, cgi: &CgiTable, folder: &Path, problems: &mu
     }
 }
 
-/// The same for those of a host.
+/// The folders from which the programs of a host may send files.
 pub(super) fn host_sends(
     php: &FlagOr<HostPhpTable>,
     cgi: Option<&HostCgiTable>,
     folder: &Path,
     problems: &mut Problems,
 ) -> HostSends {
-    // Whoever has a user of its own is not to read what others may.
+    // A pool with a user of its own must not read files that other programs may read.
     let php = match php {
         FlagOr::Flag(_) => None,
         FlagOr::Table(table) => Some(send_roots(&table.send, "host.php.send", folder, problems)),
@@ -129,7 +132,7 @@ pub(super) fn host_php(php: &FlagOr<HostPhpTable>, problems: &mut Problems) -> H
     }))
 }
 
-/// What holds for the pools of all hosts.
+/// Bounds on the pools of all hosts together.
 pub(super) fn php_pools(table: &PhpTable) -> PoolsOptions {
     let program = match source(&table.source.value) {
         Some(PhpSource::Program(program)) => Some(program),
@@ -138,7 +141,7 @@ pub(super) fn php_pools(table: &PhpTable) -> PoolsOptions {
     PoolsOptions { program, running_max: narrow(table.pools_max) }
 }
 
-/// Memory that a program may have.
+/// The memory bound of a program.
 pub(super) fn memory(written: Option<&At<Size>>, key: &str, problems: &mut Problems) -> Option<u64> {
     let At { value, at } = written?;
     if !MEMORY_BYTES.contains(&value.bytes) {
@@ -154,7 +157,7 @@ fn fit(identity: &Identity, at: &Range<usize>, key: &str, problems: &mut Problem
     }
 }
 
-/// The numbers of a user of programs that is named.
+/// The ids of a named user of programs.
 fn identity(name: &str, at: &Range<usize>, key: &str, problems: &mut Problems) -> Option<Identity> {
     match Identity::of_user(name) {
         Ok(identity) => {
@@ -168,7 +171,7 @@ fn identity(name: &str, at: &Range<usize>, key: &str, problems: &mut Problems) -
     }
 }
 
-/// A user of programs that is named, perhaps with a group, and its numbers.
+/// A named user of programs, with ids and an optional group.
 pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problems) -> Option<User> {
     let At { value, at } = named?;
     match value.parse::<User>() {
@@ -183,7 +186,8 @@ pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problem
     }
 }
 
-/// Refuses CGI programs that would be the server's own user: such a program reaches whatever the server does.
+/// Refuses CGI programs with the server's own user, because such a program could access every file
+/// and process of the server.
 pub(super) fn refuse_server_user(
     server: &User,
     table: &CgiTable,
@@ -216,7 +220,7 @@ fn source(text: &str) -> Option<PhpSource> {
     }
 }
 
-/// What CGI programs run as and within.
+/// The user and the bounds of CGI programs.
 pub(super) fn cgi(table: &CgiTable, problems: &mut Problems) -> CgiOptions {
     let user = table.user.as_ref();
     let identity = user.and_then(|At { value, at }| identity(value, at, "cgi.user", problems));

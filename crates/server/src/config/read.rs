@@ -1,6 +1,6 @@
-//! Reading a parsed document: from its values to settings, collecting what is wrong on the way.
+//! Reads a parsed document: from its values to settings, with a list of all problems.
 //!
-//! Owns [`Setting`], what each kind of value is and how it is described, for every kind that the tables of `keys.rs` use.
+//! Owns [`Setting`]: how each kind of value in the tables of `keys.rs` is read and described.
 //! Leaves out the tables themselves. Tested in `tests.rs`.
 
 use super::{
@@ -17,35 +17,35 @@ pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
 /// A kind of value that a key can have.
 pub(super) trait Setting: Sized {
-    /// How the reference names it.
+    /// The kind in the reference.
     fn kind() -> Kind;
 
-    /// The setting that stands at `node`; nothing, and a problem more, if it is none.
+    /// The setting at `node`; `None`, and a problem, if the value is wrong.
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self>;
 
-    /// As it is written in a file; nothing for what has no single value.
+    /// The text as written in a file; `None` for a setting without a single value.
     fn shown(&self) -> Option<String>;
 
-    /// The tables that it brings into the reference.
+    /// Adds the setting's tables to the reference.
     fn tables(_path: &str, _into: &mut Vec<TableDoc>) {}
 }
 
-/// A setting that has a least and a most.
+/// A setting with a lower and an upper bound.
 pub(super) trait Bounded: Setting {
-    /// Its size among its kind.
+    /// The amount that is compared with the bounds.
     fn amount(&self) -> u64;
 
-    /// How an amount is written.
+    /// The text of an amount.
     fn shown_amount(amount: u64) -> String;
 }
 
-/// Where reading stands, and what was found to be wrong.
+/// The state of reading, and the problems found.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// Where in the file the text that is read begins, in bytes.
+    /// The start of the text in the file, in bytes.
     pub(super) base: usize,
     pub(super) problems: Vec<Problem>,
-    /// The keys that lead to what is read.
+    /// The path of keys to the current value.
     path: Vec<&'static str>,
 }
 
@@ -58,7 +58,7 @@ impl Reader {
         result
     }
 
-    /// Something is wrong at `at` of the text that is read.
+    /// Adds a problem at `at` of the current text.
     pub(super) fn problem(&mut self, at: Range<usize>, what: impl Into<String>) {
         let at = self.base + at.start..self.base + at.end;
         self.problems.push(Problem { at, key: self.path.join("."), what: what.into() });
@@ -105,7 +105,7 @@ impl Reader {
         text
     }
 
-    /// What `text` means, or why it means nothing.
+    /// The value of `text`, or a problem.
     fn parsed<T: FromStr<Err: Display>>(&mut self, node: &Node<'_>, text: &str) -> Option<T> {
         text.parse().map_err(|why| self.problem(node.span(), format!("\"{text}\": {why}"))).ok()
     }
@@ -136,7 +136,7 @@ impl Reader {
         }
     }
 
-    /// Whether `value` is not less than `least` and not more than `most`.
+    /// Checks that `value` is between `least` and `most`.
     pub(super) fn bounded<T: Bounded>(
         &mut self,
         node: &Node<'_>,
@@ -154,7 +154,7 @@ impl Reader {
     }
 }
 
-/// A value and where it stands in the file.
+/// A value and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct At<T> {
     pub(super) value: T,
@@ -229,7 +229,7 @@ impl<T: Setting> Setting for Vec<T> {
             reader.wrong_kind(node, &Self::kind());
             return None;
         };
-        // All are read, so that all problems are found.
+        // Reads all elements, so all problems are found.
         let read: Vec<Option<T>> = array.iter().map(|node| T::read(node, reader)).collect();
         read.into_iter().collect()
     }
@@ -262,7 +262,7 @@ impl Setting for bool {
     }
 }
 
-/// True, false, or a table that says more.
+/// True, false, or a table with details.
 #[derive(Clone, Debug)]
 pub(super) enum FlagOr<T> {
     Flag(bool),
@@ -379,7 +379,7 @@ impl Setting for Span {
     }
 }
 
-/// What is a text in the file and something else here.
+/// Implements reading for types that are texts in the file.
 macro_rules! texts {
     ($($type:ty: $kind:expr, |$text:ident| $shown:expr;)+) => {$(
         impl Setting for $type {

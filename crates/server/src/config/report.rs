@@ -1,6 +1,6 @@
-//! What is wrong with a configuration: every problem with its file, line, column, key and cure.
+//! The errors of a configuration: every problem with its file, line, column, key and cure.
 //!
-//! Collects while reading goes on, so that one run tells all; leaves out what is right. Tested in `tests.rs`, message
+//! Collects problems during the whole read, so one run reports all. Tested in `tests.rs`, message
 //! by message.
 
 use std::{
@@ -9,31 +9,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Problems that are told of one file; of the others only how many there are. Guess: more than anybody corrects at once.
+/// Problems reported for a file; further problems are only counted. Guess: more than a person
+/// corrects at once.
 const PROBLEMS_TOLD: usize = 50;
 
-/// Characters of a line that are shown. Guess: a terminal's width.
+/// Characters shown of a line. Guess: a terminal's width.
 const LINE_SHOWN_MAX: usize = 120;
 
-/// Keys that are listed when none is near. Guess: more are no help, and the reference has them all.
+/// Keys listed if no key is similar. Guess: a longer list does not help, and the reference has all
+/// keys.
 const KNOWN_LISTED_MAX: usize = 24;
 
-/// A text that does not end on its line. Only this is said of the line, and of the list that the line is in.
+/// A text without a closing quotation mark on its line. No other problem of the line, or of the
+/// list around the line, is reported, because such problems are consequences.
 pub(super) const UNCLOSED: &str = "this text has no quotation mark at its end; write one";
 
-/// Something that is wrong at a place of the text.
+/// A problem at a place of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     /// Bytes from the start of the file.
     pub(super) at: Range<usize>,
-    /// The key with the tables it is in, such as `host.root`; empty where there is none.
+    /// The key with its tables, for example `host.root`; empty without a key.
     pub(super) key: String,
-    /// What is wrong, and what would be right.
+    /// The problem and the cure.
     pub(super) what: String,
 }
 
-/// A configuration that cannot be used. Shown as one block per problem, the first line of each beginning with
-/// `FILE:LINE:COLUMN:`, in the order of the file.
+/// A configuration with errors. Shown as a block per problem, in the order of the file; the first
+/// line of each begins with `FILE:LINE:COLUMN:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     file: PathBuf,
@@ -41,10 +44,10 @@ pub struct ConfigError {
     total: usize,
 }
 
-/// A problem with what a person needs to find it.
+/// A problem with the line and the excerpt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Located {
-    /// Nothing when the file as a whole is meant.
+    /// `None` for a problem of the file as a whole.
     place: Option<Place>,
     key: String,
     what: String,
@@ -55,7 +58,7 @@ struct Place {
     /// Both from 1, the column in characters.
     line: usize,
     column: usize,
-    /// The line itself, without its end.
+    /// The text of the line, without the line end.
     text: String,
     /// Characters to be marked.
     width: usize,
@@ -75,7 +78,8 @@ impl ConfigError {
         if let Some(unclosed) = problems.iter().find(|problem| problem.what == UNCLOSED).cloned() {
             let line = text[..floor(text, unclosed.at.start)].rfind('\n').map_or(0, |end| end + 1);
             let after = text[line..].find('\n').map_or(text.len(), |length| line + length);
-            // A list goes on behind the line, so everything that follows is taken for its items.
+            // A list continues after the line, so the parser takes everything that follows for
+            // items.
             let value = text[line..after].split_once('=').map(|(_, value)| value.trim_start());
             let end = if value.is_none_or(|value| value.starts_with('[')) { usize::MAX } else { after };
             problems.retain(|problem| !(line..=end).contains(&problem.at.start) || *problem == unclosed);
@@ -114,7 +118,7 @@ impl Place {
         }
     }
 
-    /// The line, with what is meant marked below it.
+    /// The line, with marks below the wrong part.
     fn excerpt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.column > LINE_SHOWN_MAX || self.text.trim().is_empty() {
             return Ok(());
@@ -164,7 +168,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What to say of a word that is none of `known`.
+/// The hint for a word that is not in `known`.
 pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     match nearest(word, known) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -173,7 +177,7 @@ pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// The one of `known` that `word` was probably meant to be.
+/// The entry of `known` that is most similar to `word`, if similar enough.
 fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     let distance = |other: &&str| strsim::damerau_levenshtein(&word, other);

@@ -1,6 +1,7 @@
-//! From what is written to what is asked of the server: names looked up, cpus chosen, contradictions refused.
+//! From the document to the options of the server: looks up names, chooses cpus, refuses
+//! contradictions.
 //!
-//! Leaves out what one key by itself may be (`keys.rs`). Tested in `tests.rs`.
+//! Leaves out the bounds of a single key (`keys.rs`). Tested in `tests.rs`.
 
 use super::{
     host_cgi,
@@ -36,7 +37,7 @@ use vermeil_http::{Limits, Status};
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
 
-/// What is found to be wrong.
+/// The problems found so far.
 #[derive(Default)]
 pub(super) struct Problems(Vec<Problem>);
 
@@ -46,8 +47,8 @@ impl Problems {
     }
 }
 
-/// What `document` and `hosts`, read from `text`, ask for. What is found to be wrong is added to `problems`; nothing without
-/// a host.
+/// The options that `document` and `hosts`, read from `text`, ask for; `None` without a host. Adds
+/// all problems to `problems`.
 pub(super) fn resolve(
     document: Document,
     hosts: HostsMade,
@@ -97,7 +98,8 @@ pub(super) fn resolve(
     let log_format = document.log_format.unwrap_or(by_default);
     let mut limits = Limits::from(document.limits.clone());
     if hosts.have_php() || hosts.have_cgi() {
-        // Whose content it is, is known only after its head: what is not a program's is thrown away.
+        // The server knows only after the head whether a body is for a program. A body for another
+        // target is discarded.
         limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
     }
     Some(ServeOptions {
@@ -129,7 +131,7 @@ pub(super) fn resolve(
         log_format,
         store: StoreOptions {
             content_bytes_max: cache.bytes.bytes,
-            // The default gives way to a small cache; what was written was checked.
+            // A small cache lowers the default. A written value was checked before.
             content_file_bytes_max: cache.file_bytes.value.bytes.min(cache.bytes.bytes),
             entries_max: narrow(cache.entries),
             large_files: if cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
@@ -149,7 +151,7 @@ pub(super) fn resolve(
     })
 }
 
-/// A number whose bound fits any machine's word.
+/// A number that fits a word of any machine, by the bounds of its key.
 pub(super) fn narrow(number: u64) -> usize {
     usize::try_from(number).expect("bounds of keys are below 2^32")
 }
@@ -186,7 +188,7 @@ fn listen(
     addrs
 }
 
-/// Where agent checks are answered.
+/// The addresses that answer agent checks.
 fn agent(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<SocketAddr> {
     let mut addrs = Vec::new();
     if let Some(At { value, at }) = &document.agent
@@ -215,7 +217,7 @@ fn instances(
 
 fn refuse_contradictions(document: &Document, problems: &mut Problems) {
     let mut within = |inner: &At<Size>, inner_key: &str, outer: Size, outer_key: &str| {
-        // A default gives way.
+        // A default is lowered instead of refused.
         if inner.value > outer && !inner.at.is_empty() {
             let what = format!("{} is more than {outer_key} allows, which is {outer}", inner.value);
             problems.push(&inner.at, inner_key, what);
@@ -260,18 +262,18 @@ struct HostListens {
 /// The hosts of a document, taken one by one.
 pub(super) struct HostsMade<'f> {
     builder: Builder,
-    /// Where relative paths begin.
+    /// The folder at which relative paths begin.
     folder: &'f Path,
-    /// Where each host stands, by its number.
+    /// The place of each host in the file, by host number.
     places: Vec<usize>,
     default: Option<Range<usize>>,
-    /// The users of hosts' CGI programs, and where they are named.
+    /// The users of hosts' CGI programs, with their places in the file.
     cgi_users: Vec<(u32, Range<usize>)>,
-    /// The cgroups that hosts have named, as the first did.
+    /// The cgroups of hosts, each as first named.
     cgroups: HashMap<PathBuf, Cgroup>,
-    /// Hosts that answer at some listeners only.
+    /// Hosts that are bound to listeners.
     listens: Vec<HostListens>,
-    /// Names that an earlier host has, and where they stand again.
+    /// Names that an earlier host has too, with the place of the second mention.
     taken: Vec<(HostId, Range<usize>, String)>,
     problems: Problems,
 }
@@ -351,7 +353,7 @@ impl<'f> HostsMade<'f> {
         }
     }
 
-    /// Bounds are a folder's, not a host's: only one host's would hold.
+    /// Bounds belong to the folder, so two hosts with the same folder must have equal bounds.
     fn cgroup(&mut self, at: &Range<usize>, cgroup: &Cgroup) {
         let first = self.cgroups.entry(cgroup.folder.clone()).or_insert_with(|| cgroup.clone());
         if first != cgroup {
@@ -384,7 +386,8 @@ impl<'f> HostsMade<'f> {
         }
     }
 
-    /// An index page that nothing runs would be 403 in each folder.
+    /// Refuses an index page that is a program without a route, because every folder would answer
+    /// 403.
     fn refuse_idle_programs(&mut self, names: &[At<String>], rules: &Rules) {
         for At { value, at } in names {
             let may_run = |route: &Route| {
@@ -456,7 +459,7 @@ impl<'f> HostsMade<'f> {
         networks
     }
 
-    /// A text of a route, unless `wrong` says what is wrong with it.
+    /// A text of a route; `wrong` returns the problem of a wrong text.
     fn part(
         &mut self,
         text: Option<&At<String>>,
@@ -515,7 +518,7 @@ impl<'f> HostsMade<'f> {
         }
     }
 
-    /// The table of all hosts; nothing if there is none.
+    /// The table of all hosts; `None` without a host.
     fn finish(
         mut self,
         unknown: Unknown,
@@ -579,7 +582,7 @@ fn bound_to(
     bound
 }
 
-/// A default is nowhere in the file.
+/// A default has no place in the file.
 impl<T> At<T> {
     pub(super) fn unwritten(value: T) -> Self {
         Self { value, at: 0..0 }

@@ -1,8 +1,9 @@
-//! Cutting a document with very many hosts into parts that are parsed one after the other.
+//! Cuts a document with very many hosts into parts that are parsed one after another.
 //!
-//! A parsed table of three keys takes a hundred times the memory of what it comes to; so runs of `[[host]]` tables are
-//! parsed apart and let go, and a hundred thousand hosts need no more memory than a thousand. Cuts are made at table
-//! headers as the lexer sees them, so nothing within a text is taken for one. Tested below, and whole files in `tests.rs`.
+//! A parsed table of three keys takes a hundred times the memory of the resulting options.
+//! Therefore runs of `[[host]]` tables are parsed separately and dropped, and a hundred thousand
+//! hosts need no more memory than a thousand. Cuts are at table headers as the lexer finds them, so
+//! a header inside a text does not count. Tested below, and whole files in `tests.rs`.
 
 use std::{borrow::Cow, ops::Range};
 use toml_parser::{
@@ -10,18 +11,18 @@ use toml_parser::{
     lexer::{Token, TokenKind},
 };
 
-/// Hosts that are parsed at once. Guess: a megabyte of parsed tables.
+/// Hosts per part. Guess: a megabyte of parsed tables.
 const HOSTS_AT_ONCE: usize = 512;
 
 /// A document in parts.
 pub(super) struct Parts<'t> {
-    /// Everything but the hosts; they are blanked, so that places stay what they are.
+    /// The document with the hosts blanked out, so byte positions stay the same.
     pub(super) rest: Cow<'t, str>,
     /// Runs of `[[host]]` tables, with the tables below them.
     pub(super) hosts: Vec<Range<usize>>,
 }
 
-/// Where in a line the lexer is.
+/// The position of the lexer in a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Start,
@@ -80,7 +81,7 @@ fn blanked<'t>(text: &'t str, ranges: &[Range<usize>]) -> Cow<'t, str> {
     Cow::Owned(rest)
 }
 
-/// Where table headers begin, and what they are.
+/// The starts of table headers, and their kinds.
 fn headers(text: &str) -> impl Iterator<Item = (usize, Header)> {
     let mut tokens = Source::new(text).lex().peekable();
     let (mut line, mut depth) = (At::Start, 0_u32);
@@ -105,7 +106,7 @@ fn headers(text: &str) -> impl Iterator<Item = (usize, Header)> {
     })
 }
 
-/// Reads a header behind its first bracket, up to the end of its line.
+/// Reads a header after its first bracket, up to the end of its line.
 fn header(text: &str, tokens: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> Header {
     let line_goes_on = |token: &Token| !matches!(token.kind(), TokenKind::Newline | TokenKind::Eof);
     let mut words = Vec::new();

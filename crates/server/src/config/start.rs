@@ -1,7 +1,9 @@
-//! What would keep a server from starting, as far as that can be seen without starting it: for `vermeil check` and `vermeil serve`.
+//! Conditions that would prevent a start, checked without a start: for `vermeil check` and `vermeil
+//! serve`.
 //!
-//! Looks at the file system and at the user of this process; binds and starts nothing. A service manager may make folders that
-//! the server needs, so `vermeil check` is right for the machine as it is.
+//! Reads the file system and the user of this process; binds and starts nothing. A service manager
+//! may create folders that the server needs, so the result of `vermeil check` describes the machine
+//! as it is.
 
 use super::plan::folder_trouble;
 use crate::{
@@ -21,7 +23,7 @@ use rustix::{
 use std::{collections::BTreeSet, io, path::Path};
 use vermeil_io::output::Place;
 
-/// Why a server that is asked for `options` would not start, a line each.
+/// The reasons why a server with `options` would not start, a line each.
 pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
     let hosts = &options.hosts;
     let default = hosts.host(hosts.default_host()).root.map(Path::to_owned);
@@ -43,8 +45,9 @@ pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
     roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).chain(conditions(options)).collect()
 }
 
-/// Conditions of the machine without which no server for `options` starts, a line for each that does not hold. `vermeil check` and
-/// `vermeil serve` ask the same question, so what the first allows the second does not refuse.
+/// The unmet conditions of the machine that would prevent the start of a server with `options`, a
+/// line each. `vermeil check` and `vermeil serve` both call this function, so `serve` never refuses
+/// a configuration that `check` accepts.
 pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
     let log = match &options.log {
         LogTarget::File(path) if path.is_dir() => {
@@ -68,8 +71,8 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
         .collect()
 }
 
-/// Why no unix socket can listen there. A server that listens there already is no reason, because
-/// the configuration may be its own.
+/// The reason why no unix socket can listen there. A server that already listens there is no
+/// reason, because the configuration may be its own.
 fn socket_trouble(addr: UnixAddr) -> Option<String> {
     place_trouble("listen on the unix socket", addr.path()).or_else(|| {
         let why = unix::obstacle(&Place::find(addr.path()).ok()?)?;
@@ -77,10 +80,11 @@ fn socket_trouble(addr: UnixAddr) -> Option<String> {
     })
 }
 
-/// Why nothing can be made at `path`: its folder is missing, or another user could have planted a link there.
+/// The reason why no file can be created at `path`: its folder is missing, or another user could
+/// have planted a link there.
 fn place_trouble(what: &str, path: &Path) -> Option<String> {
     let error = match Place::find(path) {
-        // The right to look may be that of the user who starts the server.
+        // The user that starts the server may have the right to look, which this process lacks.
         Err(error) if error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) => error,
         _ => return None,
     };
@@ -92,7 +96,7 @@ fn place_trouble(what: &str, path: &Path) -> Option<String> {
     Some(format!("cannot {what} {}: {folder}: {why}; make it, or name another place", path.display()))
 }
 
-/// Why there is no room for what programs need: the private folder, and the folder for request bodies.
+/// The reason why programs lack space: the private folder, or the folder for request bodies.
 fn room_troubles(options: &ServeOptions) -> Vec<String> {
     if !has_programs(options) {
         return Vec::new();
@@ -116,7 +120,8 @@ fn room_troubles(options: &ServeOptions) -> Vec<String> {
     troubles
 }
 
-/// Whether a server that the superuser starts, as this process may be, would have to run programs as the superuser.
+/// The problem of a server that would run programs as the superuser, because the superuser starts
+/// the server.
 fn superuser(options: &ServeOptions) -> Option<String> {
     let is_given_up = options.user.as_ref().is_some_and(|user| user.identity().uid != 0)
         && privileges::when(options) == When::BeforePrograms;

@@ -1,4 +1,5 @@
-//! What a command line or a configuration is resolved against: this machine, or one that a test invents.
+//! The machine that a command line or a configuration is resolved against: this machine, or an
+//! invented one in tests.
 
 use super::values::Listen;
 use crate::{
@@ -17,61 +18,62 @@ use vermeil_topology::{
     sysfs,
 };
 
-/// A machine, and what of it may be used.
+/// A machine, and the part of the machine that the server may use.
 pub struct Surroundings {
     /// Its cpus, caches and nodes.
     pub machine: Machine,
-    /// Those this process may run on.
+    /// The cpus that this process may run on.
     pub allowed: Allowed,
     /// Whether sockets of IPv6 can be bound.
     pub has_ipv6: bool,
     /// Gives the addresses of a name, each with the port.
     pub look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
-    /// What is known already of cores and instances.
+    /// Cores and instances that are known already.
     pub given: Given,
 }
 
-/// Which cores and instances were asked for, whatever that came to.
+/// The requested cores and instances, before resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// On which cpus.
+    /// The cpus.
     pub cores: CoreSelection,
-    /// Into how many instances they are divided.
+    /// The number of instances.
     pub instances: InstanceSelection,
 }
 
-/// What is known of cores and instances before a configuration is read.
+/// Cores and instances that are known before a configuration is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Nothing: a server begins.
+    /// Nothing is known, because the server starts.
     Nothing,
-    /// All: others have decided it.
+    /// All instances are known: another process (the supervisor) decided.
     Instances(Vec<Instance>),
-    /// A server runs, on what its own choice has come to. A cpu may have been taken away since.
+    /// A server runs, with the instances that its own selection resulted in. A cpu may have been
+    /// taken away since.
     InForce(Placement, Vec<Instance>),
 }
 
 /// Why a name to listen on is no address.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// Looking it up failed.
+    /// The lookup failed.
     #[error("the name cannot be resolved: {0}; write an address such as 127.0.0.1:8080")]
     Failed(io::Error),
-    /// Looking it up gave nothing.
+    /// The lookup found no address.
     #[error("the name has no address; write an address such as 127.0.0.1:8080")]
     None,
     /// A unix socket with a path that the kernel refuses.
     #[error("{}; name a shorter one", unix::too_long(.0))]
     LongPath(PathBuf),
-    /// A unix socket where only TCP is of use.
+    /// A unix socket for a purpose that needs TCP.
     #[error("this is a unix socket; write an address of TCP such as 127.0.0.1:8080")]
     NotTcp,
-    /// A socket for all addresses of a port keeps others from one of them.
+    /// A socket for all interfaces overlaps with a socket for an address of the same port.
     #[error("another listener has this address: {all} has {one} too; leave one of them out")]
     Overlap {
         /// The address of all interfaces.
         all: SocketAddr,
-        /// One of them.
+        /// An address that the address of all interfaces includes.
         one: SocketAddr,
     },
 }
@@ -97,15 +99,16 @@ impl Surroundings {
         Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up, given: Given::Nothing })
     }
 
-    /// The same for a server that runs as these options say: what they came to stays, also where a cpu has been taken away.
+    /// The surroundings of a running server with these options. Its instances stay the same, also
+    /// after a cpu has been taken away.
     pub fn of_running(self, options: &ServeOptions) -> Self {
         Self { given: Given::InForce(options.placement.clone(), options.instances.clone()), ..self }
     }
 
-    /// The instances that what is asked for comes to.
+    /// The instances that the selection `asked` results in.
     ///
     /// # Errors
-    /// Cores that are not there or not allowed.
+    /// Cores that do not exist or are not allowed.
     pub fn instances(&self, asked: &Placement) -> Result<Vec<Instance>, Error> {
         match &self.given {
             Given::Instances(decided) => Ok(decided.clone()),
@@ -117,10 +120,11 @@ impl Surroundings {
         }
     }
 
-    /// Adds the addresses of `listen` to `addrs`, each once: twice the same would compete with itself.
+    /// Adds the addresses of `listen` to `addrs`, each once, because two sockets for the same
+    /// address would compete.
     ///
     /// # Errors
-    /// A name without address, and an address that is one of another's.
+    /// A name without an address, or an address that overlaps with another listener's.
     pub fn resolve(&self, listen: &Listen, addrs: &mut Vec<ListenAddr>) -> Result<(), AddressError> {
         let Listen::Unix(path) = listen else {
             let mut tcp: Vec<SocketAddr> = addrs.iter().filter_map(ListenAddr::tcp).collect();
@@ -150,7 +154,7 @@ impl Surroundings {
             return Err(AddressError::None);
         }
         for addr in found {
-            // "All interfaces" is IPv4 alone where there is no IPv6; an address of IPv6 that was written is tried.
+            // Without IPv6, "all interfaces" is IPv4 only. A written IPv6 address is tried.
             let left_out = matches!(listen, Listen::Everywhere(_)) && addr.is_ipv6() && !self.has_ipv6;
             if left_out || addrs.contains(&addr) {
                 continue;
@@ -164,7 +168,8 @@ impl Surroundings {
     }
 }
 
-/// What is wrong with two addresses, not the same, if one has the other. A socket of IPv6 has none of IPv4.
+/// The error of two different addresses if one includes the other. An IPv6 socket does not include
+/// IPv4 addresses.
 fn overlap(a: SocketAddr, b: SocketAddr) -> Option<AddressError> {
     if a.port() == 0 || a.port() != b.port() || a.is_ipv4() != b.is_ipv4() {
         return None;

@@ -1,4 +1,4 @@
-//! What files come to, on an invented machine; and what is refused, message by message.
+//! The options that files result in, on an invented machine, and the refusals, message by message.
 
 use super::*;
 use crate::{
@@ -332,7 +332,7 @@ fn programs_are_nobodys_who_may_do_everything() {
         let found = problems(&format!("[[host]]\n[{table}]\nuser = \"{user}\"\n"));
         assert_eq!(found, [format!("v.toml:3:8: {table}.user: {why}")]);
     }
-    // Who the server is, is another matter.
+    // The server's own user is another matter.
     load("user = \"root\"\n[[host]]\n");
 }
 
@@ -471,7 +471,7 @@ fn what_keys_come_to_together_is_checked() {
             "[[listener]]\naddress = \"80\"\n[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\n",
             "v.toml:4:11: listener.address: another listener has this address",
         ),
-        // The second one could not be bound, and the server itself was said to be in the way.
+        // The second socket could not be bound, and the error blamed the server itself.
         (
             "[[listener]]\naddress = \":80\"\n[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\n",
             "v.toml:4:11: listener.address: another listener has this address: 0.0.0.0:80 has 127.0.0.1:80 too; leave \
@@ -568,7 +568,8 @@ fn so_many_problems_and_no_more_are_shown() {
     assert_eq!(found[50], "v.toml: 50 more problems");
 }
 
-/// Cut into parts, and read as one: the same hosts in the same order, the same places.
+/// Reading in parts gives the same hosts in the same order, and the same places, as reading at
+/// once.
 #[test]
 fn very_many_hosts_are_read_like_few() {
     let host = |i: usize| format!("[[host]]\nnames = [\"h{i}.example\"]\nroot = \"/srv/{i}\"\n");

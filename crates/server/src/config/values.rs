@@ -1,6 +1,7 @@
-//! Values that people write, on the command line and in the configuration: times, sizes, addresses to listen on.
+//! Values on the command line and in the configuration: times, sizes, addresses to listen on.
 //!
-//! Each reads what it prints, so that a default in a help text can be copied, and refuses what it would have to round.
+//! Each type reads its own output, so users can copy a default from a help text. Each type refuses
+//! values that would be rounded.
 
 mod listen;
 mod mode;

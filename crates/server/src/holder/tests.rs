@@ -1,4 +1,4 @@
-//! Who holds a port, on invented `/proc` folders and on a socket of our own.
+//! The holder of a port, on invented `/proc` folders and on a socket of our own.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,13 +6,13 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
-/// This process's number where it holds nothing: none has it.
+/// The id of this process for cases where it holds no socket; no process has this id.
 const OWN: u32 = u32::MAX;
 
 const HEADER: &str =
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
 
-/// A `/proc` with listeners and with the processes that hold them.
+/// A `/proc` with listeners and the processes that hold the sockets.
 struct Proc(TempDir);
 
 impl Proc {

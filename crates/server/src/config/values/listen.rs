@@ -1,7 +1,7 @@
-//! Where to listen: `8080`, `:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`,
+//! An address to listen on: `8080`, `:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`,
 //! `unix:/run/v.sock`.
 //!
-//! Reading has no side effects: a name stays a name until it is resolved. Tested below.
+//! Reading has no side effects: a name stays a name until the resolution. Tested below.
 
 use crate::address::UNIX;
 use std::fmt;
@@ -12,10 +12,11 @@ use std::str::FromStr;
 /// Longest host name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// An address, or what stands for addresses.
+/// An address, or a form that stands for several addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// One address. A port alone is a port of 127.0.0.1: other machines are let in only when that is written.
+    /// A single address. A port alone is a port of 127.0.0.1, because other machines get access
+    /// only if the user writes so.
     Address(SocketAddr),
     /// A port of all interfaces, IPv4 and IPv6.
     Everywhere(u16),
@@ -26,7 +27,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Where it listens unless told otherwise.
+    /// The default address.
     pub const DEFAULT: Self = Self::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080));
 
     /// The same, with the path of a unix socket below `folder` if it is relative.
@@ -38,10 +39,10 @@ impl Listen {
         }
     }
 
-    /// The addresses; names are looked up with `look_up`. A unix socket has none.
+    /// The addresses; `look_up` resolves names. A unix socket has no address.
     ///
     /// # Errors
-    /// What `look_up` says.
+    /// The errors of `look_up`.
     pub fn addresses<E>(
         &self,
         look_up: impl FnOnce(&str, u16) -> Result<Vec<SocketAddr>, E>,
@@ -61,7 +62,7 @@ impl Listen {
 /// Why a text is no [`Listen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// It has none of the forms.
+    /// The text has no known form.
     #[error(
         "write PORT, :PORT (all interfaces), ADDRESS:PORT, [IPV6]:PORT or NAME:PORT, such as 127.0.0.1:8080, or unix:PATH"
     )]
@@ -72,7 +73,7 @@ pub enum ListenError {
     /// No port has this number.
     #[error("a port is a number from 0 to 65535; 0 takes any free port")]
     Port,
-    /// Its last group would be taken for the port.
+    /// Without brackets, the last group would be read as the port.
     #[error("write an IPv6 address in brackets, such as [::1]:8080")]
     NoBrackets,
     /// No file can have this path.
@@ -125,8 +126,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether `text` may be a host name. Nothing but digits and dots is a mistyped address, which some resolvers would take
-/// for another one (`127.1`).
+/// Whether `text` may be a host name. A text of digits and dots only is a mistyped address, and
+/// some resolvers would read another address from it (`127.1`).
 fn is_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (1..=NAME_BYTES_MAX).contains(&text.len())

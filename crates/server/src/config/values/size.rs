@@ -16,7 +16,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// So many.
+    /// A size of `bytes`.
     pub const fn bytes(bytes: u64) -> Self {
         Self { bytes }
     }
@@ -25,7 +25,7 @@ impl Size {
 /// Why a text is no [`Size`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// It has none of the forms.
+    /// The text has no known form.
     #[error("write bytes such as 4096, or a whole number with a unit of 1024: 32K, 256M, 2G, 1T")]
     Form,
     /// 2^64 or more.

@@ -1,6 +1,6 @@
 //! A length of time: `10`, `2.5`, `500ms`, `10s`, `2m`, `1h`.
 //!
-//! Exact to the millisecond, which is what the timers of a core keep. Tested below.
+//! Exact to the millisecond, the resolution of a core's timers. Tested below.
 
 use super::split_unit;
 use std::fmt;
@@ -10,19 +10,20 @@ use std::time::Duration;
 const MS_PER_SECOND: u64 = 1000;
 const MS_PER_MINUTE: u64 = 60 * MS_PER_SECOND;
 const MS_PER_HOUR: u64 = 60 * MS_PER_MINUTE;
-/// Longest length of time. Guess: a connection that is quiet for a day is gone.
+/// The longest time. Guess: a connection that is quiet for a day is gone.
 const MS_MAX: u64 = 24 * MS_PER_HOUR;
-/// Digits of a number, all together: keeps the arithmetic exact in 64 bits.
+/// The most digits of a number, so the arithmetic stays exact in 64 bits.
 const DIGITS_MAX: usize = 12;
 
-/// A length of time from 1 ms to 24 h, whole milliseconds. Without a unit it is seconds.
+/// A length of time from 1 ms to 24 h, in whole milliseconds. A number without a unit is in
+/// seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     ms: u64,
 }
 
 impl Span {
-    /// Its milliseconds, from 1.
+    /// The milliseconds, at least 1.
     pub const fn ms(self) -> u64 {
         self.ms
     }
@@ -52,10 +53,10 @@ impl From<Duration> for Span {
 /// Why a text is no [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// It has none of the forms.
+    /// The text has no known form.
     #[error("write seconds such as 10 or 2.5, or a number with a unit: 500ms, 10s, 2m, 1h")]
     Form,
-    /// It would have to be rounded.
+    /// The value would be rounded.
     #[error("finer than a millisecond; the shortest time is 1ms")]
     TooFine,
     /// Zero.
