@@ -48,13 +48,18 @@ const PROGRAM: &str = "two servers";
 const FILES: usize = 100;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`, which stands in another network namespace, with the load; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round, and all that follows is of the same round too. *By turns* both have \
-the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
-answers, asked for twice a second. *Possible* is what the fast one does alone and the slow one by turns, where it has no time left, added, compared with by turns. *Predicted* is what \
-the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
-uses all; so the slow one's weight is *r* times less where the fast one is idle for 20 % · ln *r* / ln 20 of its time, 7 % for three. \
-It takes a request to cost a server the same however many wait, and whichever other servers HAProxy has. The first seconds, a minute by agents, in which weights settle, are not counted.";
+**How to read it.** Two servers, the second limited to a third of the first's cpu time, behind Debian's HAProxy with \
+`balance roundrobin`. HAProxy and the load are in another network namespace. A closed loop requests the listing of a \
+folder of a hundred files through HAProxy. The first rows are each server alone. *Of by turns* compares with the row \
+*by turns* of the same round, as do all further columns. *By turns* gives both servers the same weight, so together \
+they do twice the work of the slow server. *By agents* gives each server the share of its weight that `--agent` \
+answers, twice a second. *Possible* is the rate of the fast server alone plus the rate of the slow server by turns, \
+when the slow server has no idle time, relative to by turns. *Predicted* is the result of the rule for weights. A \
+server asks for less weight the more of its time beyond 80 % is used, and for the minimum, 5 %, if all of its time is \
+used. So the slow server's weight is *r* times lower if the fast server is idle for 20 % · ln *r* / ln 20 of its time, \
+7 % for three. The prediction assumes that a request always costs a server the same, for any number of waiting \
+requests and any other servers of HAProxy. The first seconds, and by agents the first minute, do not count, because \
+the weights settle then.";
 
 /// The rule for weights (`crates/server/src/balancers/weight.rs`): the idle share of a server's
 /// time below which the server lowers its weight, and the smallest weight, as a fraction of the

@@ -13,36 +13,44 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Blocked* is how long the call takes that starts a program: for so long the thread that makes it does \
-nothing else. *To its end* is until the program's end is known; the program does nothing but end. *CPU* is the processor \
-time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is how long, in µs, another \
-thread of the same process, which works during starts of their own, was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most in any round, of as many times for each way. \
-What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. Nor is *host's longest*, for how long the host \
-had taken the cpu away from the machine while the thread ran, which no way to start can help. *none* starts nothing, so its stall is the machine's. *Page tables* are those of the process that starts the \
-program; `fork` copies them, so it grows with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
-descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
-*several* are four at once instead of one after the other, as a server has them. *awake* are cpus that are not halted when they \
-have nothing to do: one after the other the caller and the spawner take turns, and waking a halted cpu of a virtual machine takes longer than most of a start; \
-*bare* needs that less often, so compare those awake, several at once, or *one_cpu*: all on one, where nobody is woken elsewhere and nothing but the work is left. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
-costs more is what the kernel's scheduling groups for sessions cost (`sched_autogroup_enabled`), if it makes them where this runs.
+**How to read it.** *Blocked* is the duration of the call that starts a program; the calling thread does nothing else \
+in that time. *To its end* is the time until the caller knows the program's end; the program does nothing but end. \
+*CPU* is the processor time of the caller, of the spawner, and of the program until its end, per start. *Stall* is \
+measured in µs on another thread of the same process, during separate starts. Stall is the longest delay of a write to \
+memory, of a request for memory, and of opening a descriptor: one time in a thousand, and at most in any round, with \
+as many samples for each way. Stall excludes the wait for a cpu, because any running program causes that wait. Stall \
+also excludes *host's longest*, the time in which the host had taken the cpu away from the machine while the thread \
+ran, because no way to start can avoid it. *none* starts nothing, so its stall is the machine's. *Page tables* are the \
+page tables of the process that starts the program. `fork` copies them, so its cost grows with memory and shrinks with \
+the size of pages. `posix_spawn` and `vfork` borrow the memory, but copy the table of descriptors. *bare* is \
+`posix_spawn` by a small process without other work: the least cost of a start. The spawner is another process, small \
+and with few descriptors, so its cost is the same throughout. *several* are four starts at once instead of one after \
+another, as in a server. *awake* are cpus that are not halted when idle. In starts one after another, the caller and \
+the spawner take turns, and waking a halted cpu of a virtual machine takes longer than most of a start. *bare* needs \
+such wake-ups less often, so compare the rows *awake*, *several* or *one_cpu*. *one_cpu* puts all processes on one \
+cpu, so no wake-up crosses cpus and only the work remains. *sandboxed* is the spawner with another user, its groups \
+and a session of its own; limits and no new privileges are in both. The additional cost of *sandboxed* is the cost of \
+the kernel's scheduling groups for sessions (`sched_autogroup_enabled`), if the kernel makes such groups here.
 
-*Dead after* is how long, from the moment a client closes its connection, the program that it asked for and that program's child both \
-live on, asleep: the median of a round's hundred, and the longest of all. Its *floor* is the kernel's part: the same two processes, killed by the bench itself.
+*Dead after* is the time from the moment at which a client closes its connection until its program and the program's \
+child are dead; both sleep. The table has the median of a round's hundred, and the longest of all. *floor* is the \
+kernel's part: the bench itself kills the same two processes.
 
-*Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
-which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
-programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
-whoever has some does not serve this load, so its other numbers say little; *no answer within* so many seconds is a server that \
-was so slow that its first answers had not come when the run was over. *floor* is no server, but a loop that starts the \
-program and reads its answer, one after the other: about the most that a server could do. *all cpus*: the server and its programs have \
-all cpus, and share them with the load. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
-afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
+*Requests per CPU second* is the number of CGI requests that one cpu handles in a second without idle time, programs \
+included: idle time of that cpu is left out. *System* is the share of that time in the kernel. The first round samples \
+the functions of the kernel and of the programs. *Failed* are the requests of a run whose answer was an error, late (2 \
+s) or missing. A server with failed requests does not carry this load, so its other numbers say little. *No answer \
+within* means that the server was too slow to send its first answers before the end of the run. *floor* is not a \
+server, but a loop that starts the program and reads its answer, one after another: about the most that a server can \
+do. *all cpus*: the server and its programs have all cpus, and share them with the load. *Fat* servers hold 4 GB on 4 \
+KB pages and 19,000 descriptors. Each run starts a fresh server. Every number is the median of interleaved rounds; \
+*low – high* are the extremes.
 
-**What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table. The memory of \
-the first part is written once and then left alone; a server that writes to it after a fork pays for copies of pages as \
-well. On a virtual machine most of `hello` is its C library asking the processor what it is (`handle_amd`, \
-`get_common_indices` and their like among the symbols): each question stops the machine for its host, which takes as long as that \
-has to do. Every server pays for it alike, and the floor.";
+**What it does not show.** Two virtual cores of one machine, shared with other guests: compare within a table. The \
+memory of the first part is written once and then left alone. A server that writes to its memory after a fork also \
+pays for copies of pages. On a virtual machine, most of `hello` is its C library, which asks the processor for its \
+features (`handle_amd`, `get_common_indices` and similar symbols). Each question stops the machine until the host \
+answers. Every server pays this cost alike, and so does the floor.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -> Report {

@@ -14,14 +14,15 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** Each line is a trial of `vermeil load support --find-max`: so many users of the support site, who think \
-and take bytes ten times as fast as published. *Held* says whether 95 % of the pages came within 3 s with all they show, 99 % \
-within 5 s, downloads at their rate, and under 0.5 % failed. Users are doubled until that is not held, then bisected. Pages are \
-PHP that asks a back end; files are plain. nginx has a connection to PHP for each request, as by default: those that it kept would hold \
-children that others wait for. A trial whose numbers are not the server's alone says so and does not count.
+**How to read it.** Each line is a trial of `vermeil load support --find-max`: a number of users of the support site \
+that think and receive bytes ten times as fast as published. *Held* means that 95 % of the complete pages came within 3 \
+s, 99 % within 5 s, downloads at their rate, and under 0.5 % failed. The number of users doubles until the result is \
+not held, and is then bisected. Pages are PHP that asks a back end; files are plain. nginx opens a connection to PHP \
+for each request, as by default, because kept connections would hold children that other requests wait for. A trial \
+that the load or the machine limited is marked and does not count.
 
-**What it does not show.** Two virtual cores of one machine, shared with strangers; short trials; a file set that fits into \
-memory.";
+**What it does not show.** Two virtual cores of one machine, shared with other guests; short trials; a file set that \
+fits into memory.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, found: &[(Server, Record)]) -> Report {

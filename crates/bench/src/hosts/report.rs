@@ -9,12 +9,12 @@ use crate::report::Report;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Loaded* is the time from the start of the process until it has answered a request for the last host of its \
-configuration. *Memory* is what all processes of the server then hold, pages that they share counted once. *First* and *last* \
-are the cpu time of a request for a small file of the first and of the last host of the file.
+**How to read it.** *Loaded* is the time from the start of the process until the answer to a request for the last host \
+of the configuration. *Memory* is the memory of all processes of the server at that moment, with shared pages counted \
+once. *First* and *last* are the cpu time of a request for a small file of the first and of the last host of the file.
 
-**What it does not show.** A server that reads its files from a disk: all folders are in memory. A change of the \
-configuration: both servers read all of it again.";
+**What it does not show.** A server that reads its files from a disk, because all folders are in memory. A change of \
+the configuration, because both servers read the whole configuration again.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points) -> Report {

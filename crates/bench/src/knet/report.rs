@@ -7,20 +7,23 @@ use crate::report::Report;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *NAPI* polls one queue on one cpu; *CLAS* hands its packets on to all cpus by a hash of their addresses \
-(RPS); *KNET* has a queue for each cpu, chosen by the sender as a card that classifies would, and polls each by a thread of the \
-kernel on its cpu. With NAPI the server's cores share connections by hash, with the others each takes those whose packets come \
-to its cpu. *Requests per cpu second* are of the whole machine, load included, since receiving is hardly ever charged to the \
-server. *On their cpu* is the share of reads on the cpu that had handled the packets; *receiving* the part of all cpu time in \
-the kernel's own interrupts and in the threads that poll; *switches per packet* how often a cpu went over to another thread, for \
-each packet in or out. Of the flood: *goodput* are good answers within a second, as a part of the requests that arrived; \
-receiving is a thread on the server's cpu, before everything else (`SCHED_FIFO` 50), as everything else (nice 0), or after the \
-server (nice 10).
+**How to read it.** *NAPI* polls one queue on one cpu. *CLAS* passes its packets to all cpus by a hash of their \
+addresses (RPS). *KNET* has a queue for each cpu, chosen by the sender as a classifying card would, and a kernel \
+thread on each cpu polls its queue. With NAPI a hash assigns connections to the server's cores; otherwise each core \
+takes the connections whose packets arrive on its cpu. *Requests per cpu second* count the whole machine, load \
+included, because the kernel hardly ever charges receiving to the server. *On their cpu* is the share of reads on the \
+cpu that had handled the packets. *Receiving* is the share of all cpu time in the kernel's interrupts and in the \
+polling threads. *Switches per packet* is the number of context switches for each packet in or out. In the flood, \
+*goodput* are good answers within a second, relative to the arrived requests. There, receiving is a thread on the \
+server's cpu: before everything else (`SCHED_FIFO` 50), equal to everything else (nice 0), or after the server (nice \
+10).
 
-**What it does not show.** A card: the sender's cpu does the work of a card and of the wire, and the load has the same two cpus \
-as the server, so that differences between the ways of receiving are mostly what the extra steps cost. A flood of more than one \
-cpu sends through sockets, a third of a million packets a second: to throw them away takes the receiving cpu a part of its time, so none of \
-the three ways collapses, receiving before everything else neither, and what one of them would save beyond that is not seen. Classification by a program in front of the kernel's stack (XDP with a cpumap), which was not run.";
+**What it does not show.** A card: the sender's cpu does the work of a card and of the wire. The load has the same two \
+cpus as the server, so differences between the ways of receiving are mostly the cost of additional steps. A flood of \
+more than one cpu, because sockets send a third of a million packets a second. Dropping these packets takes the \
+receiving cpu only a part of its time. So none of the three ways collapses, not even receiving before everything else, \
+and their behaviour beyond that rate is not visible. Classification by a program in front of the kernel's stack (XDP \
+with a cpumap), which was not run.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points) -> Report {

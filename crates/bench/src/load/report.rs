@@ -10,18 +10,19 @@ use crate::report::Report;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Requests per CPU second* is what an injector has answered for each second of processor time that it was charged, \
-from its start to its end: the runs are so long that starting is under 2 % of it. Each has one cpu for itself, the server the other. Against *nginx 1k* all go as fast as they can: \
-the rates beside it are those of a closed loop and belong to the slower of the two. Against *10 ms* the server answers each \
-request 10 ms after it came, so 64 connections can have 6,400 answers a second and no injector may see a median below \
-10 ms: there, rates and times have to agree. ab asks by HTTP/1.0 and takes no part in that; h2load tells means only, hey \
-tenths of a millisecond. *h2* is HTTP/2 without TLS, with ten requests at a time on each connection.
+**How to read it.** *Requests per CPU second* is the number of answers of an injector per second of its processor \
+time, from its start to its end. The runs are so long that the start is under 2 % of the time. Each injector has one \
+cpu, the server the other. Against *nginx 1k* all injectors go as fast as possible. The rates beside it are those of a \
+closed loop and belong to the slower of the two programs. Against *10 ms* the server answers each request 10 ms after \
+its arrival, so 64 connections get at most 6,400 answers a second, and every median is at least 10 ms. There, rates \
+and times must agree. ab sends HTTP/1.0 and does not take part in that row; h2load reports means only, hey tenths of a \
+millisecond. *h2* is HTTP/2 without TLS, with ten concurrent requests on each connection.
 
-*Users* think 5 s on average between requests. Users per GB are those that ran, divided by the most memory that was \
-resident; users per core are those that ran, divided by the share of one core they took, were it all as even. *Late* is \
-how long after its time a user's next request began, by the injector's own timers.
+*Users* think 5 s on average between requests. Users per GB are the running users divided by the peak of resident \
+memory. Users per core are the running users divided by the used share of a core, if usage were even. *Late* is the \
+delay of a user's next request after its planned time, by the injector's own timers.
 
-**What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
+**What it does not show.** Two virtual cores of one machine, shared with other guests: compare within a table.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points) -> Report {

@@ -9,22 +9,26 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Offered* is what arrives each second, as a part of what the server answered in a closed loop at the beginning \
-of the round, the median of three probes. \
-Each request has a connection of its own, and its client gives up after a second, connecting included. *Good* are complete \
-answers with a status below 400 in that time; *of its peak* compares them with the same server's best level, which is the one of the highest median after \
-the machine's pace was taken out of each round: the mean of what the floor gave above 100 %. The best of some medians is a little too high: with errors of 4 % a server \
-that loses nothing shows 98 %. The lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
-included. The *floor* is a loop that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections: it refuses \
-nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine; *of the floor's* compares the part of the peak with the \
-floor's in the same round. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
-tenth of a second of four. Above 100 % *good* comes from another run, in which the four levels follow one another in changing order, three seconds each, \
-six times: so each has its part of every moment of the machine. The first second of a level is not counted. Each server is started once in a round and has answered one request before: where its memory lies is the same at all levels. A run in \
-which one request in a hundred began 100 ms late or more, or the hypervisor took more than 2 % of the machine's time, is repeated, twice at most. *Recovered* is how long after the overload half of the \
-capacity, which is offered then, is served again. Every number is the median of interleaved rounds.
+**How to read it.** *Offered* is the rate of arrivals, relative to the rate that the server reached in a closed loop \
+at the beginning of the round (the median of three probes). Each request has its own connection, and its client gives \
+up after a second, connecting included. *Good* are complete answers with a status below 400 in that time. *Of its \
+peak* compares these with the same server's best level. The best level has the highest median after division by the \
+machine's pace in each round: the mean of the floor's results above 100 %. The best of several medians is a little too \
+high: with errors of 4 %, a server that loses nothing shows 98 %. The lowest and the highest round stand beside the \
+median. *µs each* is the cpu time of the server per good answer, including the cost of refusals. The *floor* is a loop \
+that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections. The \
+floor refuses no client and parses nothing, so its losses and delays are the kernel's and the machine's. *Of the \
+floor's* compares the share of the peak with the floor's in the same round. *p99* is the time within which 99 of 100 \
+good answers came, from the planned start of the request, in the worst tenth of a second of four. Above 100 %, *good* \
+comes from another run. In that run the four levels follow each other in changing order, three seconds each, six \
+times, so each level gets its part of every moment of the machine. The first second of a level does not count. Each \
+server is started once in a round and has answered one request before, so the placement of its memory is the same at \
+all levels. The bench repeats a run, at most twice, if one request in a hundred began 100 ms late or more, or the \
+hypervisor took more than 2 % of the machine's time. *Recovered* is the time after the overload until the server \
+handles half of its capacity again, which is the load then. Every number is the median of interleaved rounds.
 
-**What it does not show.** A server that has a whole machine: this one is held to a part of a cpu, so that the load can offer \
-four times as much, and what the kernel does with packets is not held to it.";
+**What it does not show.** A server with a whole machine. Here the server is limited to a part of a cpu, so that the \
+load can offer four times as much. The limit does not cover the kernel's work on packets.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, quota: String, points: &Points) -> Report {

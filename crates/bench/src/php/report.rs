@@ -10,15 +10,18 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Server* is the cpu time that the server itself takes for a request, *pool* that of PHP or of the application, which is the same for \
-all. *× debian* and *× tuned* compare medians with nginx's. *nginx-debian* is nginx as Debian ships it, which opens a connection for each request; \
-*nginx-tuned* keeps as many as there are children, as Vermeil and Apache do, and lets users beyond that number wait for one of them to be closed: \
-see its p99. *echo* is no PHP, but an application that says what it was asked for and keeps connections: server and application have all cpus, \
-and share them with the load; what it tells is req/s. *floor* is no server: a loop that receives and sends on either side and looks at nothing, with connections that are kept, so about the least \
-that the kernel takes for a request. *hello-4* is hello for as many users as children, and *dokuwiki* is a page of a wiki for as many: a real application, \
-whose own work is nearly all of a request, so requests per second are PHP's and what differs is *server*, the part that is left to choose. But for *echo* all run on one cpu, so requests per second are what both together leave.
+**How to read it.** *Server* is the cpu time of the server itself per request, *pool* the cpu time of PHP or of the \
+application, which is the same for all. *× debian* and *× tuned* compare medians with nginx's. *nginx-debian* is nginx \
+as Debian ships it, with a new connection for each request. *nginx-tuned* keeps as many connections as there are \
+children, as Vermeil and Apache do; further users wait until a connection closes, as the p99 shows. *echo* is not PHP, \
+but an application that returns the request and keeps connections. For *echo*, server and application have all cpus \
+and share them with the load, and the number to read is req/s. *floor* is a loop that receives and sends on either \
+side, without parsing and with kept connections: about the least time that the kernel needs for a request. *hello-4* \
+is hello for as many users as children. *dokuwiki* is a page of a wiki for as many users. A real application does \
+nearly all the work of a request, so the requests per second are PHP's, and the part that differs is *server*. Except \
+for *echo*, all processes run on one cpu, so requests per second depend on server and pool together.
 
-**What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
+**What it does not show.** Two virtual cores of one machine, shared with other guests: compare within a table.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points) -> Report {

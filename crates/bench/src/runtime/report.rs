@@ -20,29 +20,31 @@ use crate::table::Table;
 use crate::{Error, Result, markdown};
 
 const HOW_TO_READ: &str = "\
-**How to read it.** Every run is a process of its own; all variants of a program do the same work, which was checked: each \
-gives the same checksum. *Of best policy* and *of best peer* are throughputs over that of the one with the best median, in the same \
-round, so 1.00 is the best itself; the spread of each number is *low – high* over interleaved rounds. Of ten that differ by less than \
-their spread one is the best by luck: so the best policy and the best peer meet the default again, in pairs of runs of their own, and *the \
-default, again* is its throughput over theirs there. *CPU* is the processor time of the \
-process per event and *switches* its context switches per event, without the clients of a server, but with everything a \
-peer's threads do while they look for work. *p99 delay* is how long a 2 µs event waited. *Settled* is how long the \
-throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Regret* is the part of its time that a run lost to plans that it \
-tried. *Observed* is how much more processor time an event \
-takes with the default observation than with none, over pairs of runs on one cpu, where nothing else differs. *Steal* is what a successful \
-steal takes for each color, as time and in the processor's cycles (at the nominal frequency), *stolen* what the color's queued events were expected \
-to take, in both.
+**How to read it.** Every run is a process of its own. All variants of a program do the same work, which the checksums \
+confirm. *Of best policy* and *of best peer* are throughputs relative to the entry with the best median, in the same \
+round, so 1.00 is the best itself. The spread of each number is *low – high* over interleaved rounds. Among ten \
+entries that differ by less than their spread, luck decides which is best. So the best policy and the best peer meet \
+the default again, in further pairs of runs; *the default, again* is the throughput of the default relative to theirs. \
+*CPU* is the processor time of the process per event, and *switches* the context switches per event. Both exclude the \
+clients of a server, and include the search for work in a peer's threads. *p99 delay* is the wait of a 2 µs event. \
+*Settled* is the time until the throughput comes within a tenth of its final value, in runs of ten times the work. \
+*Regret* is the share of its time that a run lost to plans that the run tried. *Observed* is the additional processor \
+time of an event with the default observation, over pairs of runs on one cpu, where nothing else differs. *Steal* is \
+the cost of a successful steal per color, as time and in the processor's cycles (at the nominal frequency). *Stolen* \
+is the expected time of the color's queued events, in both units.
 
-Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
-jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all, and \
-run four times before they are measured, in the same process, so that each thread's heap has room for what it spawns, and policies that learn have learned: what the \
-kernel takes to clear new memory for a hundred thousand tasks would drown the rest. rayon has no tasks: its jobs have no result that anybody could wait for, and \
-cannot wait. It is no peer; its rows show what a computation costs that needs no tasks. Before each run 128 MiB are written and given \
-back, since a host takes back what its guests leave free, and the first who needs it again would wait for it.
+Vermeil's threads are pinned, and each has an I/O driver; the peers' threads are not pinned and have none. The keyed \
+stream and the mixed jobs use handlers and colors on Vermeil, and tasks and channels on the peers. The other common \
+programs have the same source on all, and run four times in the same process before the measurement. These runs give \
+each thread's heap room for new tasks, and policies that learn have learned. Otherwise the kernel's time for clearing \
+new memory for a hundred thousand tasks would hide everything else. rayon has no tasks: its jobs cannot wait, and no \
+other job can wait for their result. So rayon is no peer; its rows show the cost of a computation without tasks. \
+Before each run the bench writes 128 MiB and frees them, because a host takes back memory that its guests leave free, \
+and the next run would wait for the memory.
 
-**What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other than \
-any other, `ncopy` has one node and is stealing within it, and every plan is one of few. Servers and their clients share the \
-cores. Where policies differ by less than the spread, they do not differ here; machines with more cores are simulated.";
+**What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other, \
+`ncopy` has a single node and steals within it, and few plans are possible. Servers and their clients share the cores. \
+Policies that differ by less than the spread do not differ on this machine; machines with more cores are simulated.";
 
 /// A larger share of the machine for other programs spoils a run: as for bench serve.
 const OTHERS_SHARE_MAX: f64 = 0.03;

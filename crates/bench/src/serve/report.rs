@@ -20,26 +20,26 @@ use crate::table::Table;
 use crate::{Error, Result, markdown};
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *CPU* is the run time of the server's whole process group, user and system, divided by the responses \
-the load received: what a request costs, whatever the load could ask for. *Floor* is a server that answers every receive \
-with one canned send of as many bytes: what is left is the kernel's TCP, so *× floor* says how much of a server's cost is \
-its own. *× nginx* is the cost beside nginx's. Both ratios are taken within a round and then summarized. *Rounds* are \
-interleaved and their order rotates; every number is the median, *low – high* are the extremes. Each server is started \
-afresh for every run, has one core, and is checked before it (status and size of an answer) and after it (no errors, the \
-right number of bytes). *Both* adds what the load took: over loopback a server that sends in small steps has the load's \
-core do much of its sending, when the acknowledgements come, so for large files only the sum says what a transfer costs. \
-Requests per second and latencies come from a closed loop on the other core and belong to this \
-load: where the load is the limit, they say little about the server.
+**How to read it.** *CPU* is the run time of the server's whole process group, user and system, per response that the \
+load received. So *CPU* is the cost of a request, at any rate of requests. *Floor* is a server that answers every \
+receive with one canned send of as many bytes. The floor spends its time in the kernel's TCP, so *× floor* shows how \
+much of a server's cost is its own. *× nginx* is the cost relative to nginx's. Both ratios are computed within a round \
+and then summarized. *Rounds* are interleaved and their order rotates. Every number is the median; *low – high* are \
+the extremes. Each run starts a fresh server on one core. The bench checks the server before the run (status and size \
+of an answer) and after the run (no errors, the right number of bytes). *Both* adds the cost of the load. Over \
+loopback, a server that sends in small steps leaves much of its sending to the load's core, when the acknowledgements \
+come. For large files only the sum shows the cost of a transfer. Requests per second and latencies come from a closed \
+loop on the other core. If the load is the limit, these numbers say little about the server.
 
-In the rows *+rx*, load and server are in network namespaces of their own, joined by a pair of virtual cards, and each \
-side's received packets are handled on that side's core, as between two machines. There *CPU* is the time the server's \
-core was not idle, because most of the receive work is charged to nobody.
+In the rows *+rx*, load and server are in separate network namespaces, joined by a pair of virtual cards. The core of \
+each side handles the received packets of that side, as between two machines. There *CPU* is the time in which the \
+server's core was not idle, because the kernel charges most of the receive work to no process.
 
-**What it does not show.** Two virtual cores of one machine: no network card, no interrupts, no distance between memory \
-nodes, no second server core to scale to. On loopback the kernel delivers a packet on the core that sent it, so part of \
-the server's receive work is charged to the load (the *+rx* rows put it back), and data is copied where a card would fetch \
-it. Cores of a virtual machine are shared with strangers: compare within a round, and distrust small differences between \
-runs.";
+**What it does not show.** Two virtual cores of one machine: no network card, no interrupts, no distance between \
+memory nodes, no second server core for scaling. On loopback the kernel delivers a packet on the core that sent it. \
+Therefore a part of the server's receive work is charged to the load (the *+rx* rows correct this), and the kernel \
+copies data that a card would fetch. Other guests of the host share the cores: compare within a round, and distrust \
+small differences between runs.";
 
 /// A larger share of the machine for other programs spoils a run, because other programs evict the
 /// caches and take the load's cpu. With two cpus, 3 % is one program busy for a sixteenth of the

@@ -7,13 +7,14 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** An *event* is what happens at one moment of the virtual clock, as simulators of events count: an arrival, a \
-core that goes on after a run, a wake-up, a search or a sleep. *Runs* are those of simulated handlers, with everything \
-around them: queues, locks, steals, caches, links; on a large machine with little to do half of the events are wake-ups, searches and sleeps of idle cores. \
-Both for each second of processor time of the one thread that simulates. *Memory* is the most that the process had. Every case has the same trace hash in every round.
+**How to read it.** An *event* is a step at a single moment of the virtual clock, as simulators count events: an \
+arrival, a core that goes on after a run, a wake-up, a search or a sleep. *Runs* are runs of simulated handlers, \
+including queues, locks, steals, caches and links. On a large machine with little to do, half of the events are \
+wake-ups, searches and sleeps of idle cores. Both numbers are per second of processor time of the single simulating \
+thread. *Memory* is the peak of the process. Every case has the same trace hash in every round.
 
-**What it does not show.** How many chunks of memory a handler touches decides: a handler that walks through a megabyte costs \
-more than one that touches nothing.";
+**What it does not show.** The influence of the memory that a handler touches: a handler that walks through a megabyte \
+costs more than a handler that touches nothing.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points) -> Report {
