@@ -22,7 +22,7 @@ impl Handle {
     /// A new color that lives on `core`.
     ///
     /// # Panics
-    /// If there is no such core.
+    /// If `core` does not exist.
     #[track_caller]
     pub fn color_on(&self, core: CoreIndex) -> Color {
         self.check_core(core);
@@ -44,10 +44,10 @@ impl Handle {
         self.shared.indices()
     }
 
-    /// The cpu that a core is pinned to, or would be pinned to: see [`Pinning`](crate::Pinning).
+    /// The cpu of a core, whether pinned or not: see [`Pinning`](crate::Pinning).
     ///
     /// # Panics
-    /// If there is no such core.
+    /// If `core` does not exist.
     #[track_caller]
     pub fn cpu(&self, core: CoreIndex) -> usize {
         self.check_core(core);

@@ -1,8 +1,10 @@
-//! What a core notes of the events it runs: histograms of their waits and runs, and the ring of a recording.
+//! The observation of a core's events: histograms of their waits and runs, and the ring of a
+//! recording.
 //!
-//! A core writes its own, without a lock; whoever asks adds up what all have. An event that is to be observed carries the
-//! time of its posting, in units of 32 ns, and which event posted it. Leaves out the choice of events (`vermeil_sched`:
-//! `Sampler`, `Stamps`) and the form of a recording (`vermeil_sched::recording`). Tested in `tests/observed.rs`.
+//! A core writes its own words without a lock; a reader adds up the words of all cores. An observed
+//! event carries the time of its posting, in units of 32 ns, and the name of the posting event.
+//! Leaves out the choice of events (`vermeil_sched`: `Sampler`, `Stamps`) and the form of a
+//! recording (`vermeil_sched::recording`). Tested in `tests/observed.rs`.
 
 use crate::{
     core::{Core, current_of},
@@ -18,13 +20,14 @@ use vermeil_sched::{
     recording::{EventName, Header, Recorded, Recording, VERSION},
 };
 
-/// What is noted of the events of a runtime.
+/// The observation settings of a runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noting {
     pub(crate) observe: Observe,
-    /// Events that each core's ring keeps; none for no ring.
+    /// Events that each core's ring keeps; 0 for no ring.
     pub(crate) record: usize,
-    /// What cores have counted where handlers are placed; anything but cache misses is for tests.
+    /// The quantity that cores count if handlers are placed by observation. Only tests use anything
+    /// but cache misses.
     pub(crate) counted: Counted,
 }
 
@@ -33,7 +36,7 @@ impl Noting {
         (self.record > 0).then(|| Ring::new(self.record + 1))
     }
 
-    /// Whether runs are timed for it.
+    /// Whether runs are timed.
     #[inline]
     pub(crate) fn is_on(self) -> bool {
         self.observe != Observe::Off || self.record > 0
@@ -46,28 +49,29 @@ impl Noting {
     }
 }
 
-/// Words of a record of the ring: color and the core it came from, start, length and wait, label.
+/// Words of a record of the ring: color and previous core, start, length and wait, label.
 pub(crate) const WORDS: usize = 4;
 
-/// A stamp's unit, as a power of two of nanoseconds: with 32 bits it tells waits of up to 137 s.
+/// A stamp's unit, as a power of two of nanoseconds. With 32 bits, stamps measure waits of up to
+/// 137 s.
 const STAMP_BITS: u32 = 5;
 
-/// Readings of two cores' clocks may differ by this many units: a wait of less than none is none.
+/// Clocks of two cores may differ by this many units, so a slightly negative wait counts as none.
 const SKEW: u32 = 1 << 10;
 
 fn stamp(now_ns: u64) -> u32 {
     ((now_ns >> STAMP_BITS) as u32).max(1)
 }
 
-/// How long an event with this stamp has waited.
+/// The wait of an event with this stamp.
 fn waited_ns(stamped: u32, now_ns: u64) -> u64 {
     let units = stamp(now_ns).wrapping_sub(stamped);
     if units > u32::MAX - SKEW { 0 } else { u64::from(units) << STAMP_BITS }
 }
 
-/// Which of the events that a thread posts are stamped.
+/// Chooses the events of a thread that get a stamp.
 pub(crate) struct Stamping {
-    /// Events until the next one that is.
+    /// Events until the next stamp.
     left: Cell<u32>,
     stamps: RefCell<Stamps>,
 }
@@ -77,7 +81,7 @@ impl Stamping {
         Self { left: Cell::new(1), stamps: RefCell::new(Stamps::new()) }
     }
 
-    /// The stamp of an event that is posted now; 0 if it has none.
+    /// The stamp of an event that is posted now; 0 for no stamp.
     #[inline]
     fn next(&self, noting: Noting, clock: &Clock) -> u32 {
         if !noting.is_on() {
@@ -97,12 +101,13 @@ impl Stamping {
 }
 
 thread_local! {
-    /// Of a thread that is no core of the runtime it posts to.
+    /// For a thread that is not a core of the runtime it posts to.
     static OUTSIDE: Stamping = const { Stamping::new() };
 }
 
 impl Shared {
-    /// The label of an event of `handler` that this thread posts. Alone, so that it is given in registers.
+    /// The label of an event of `handler` that this thread posts. A separate function, so the label
+    /// is passed in registers.
     #[inline]
     pub(crate) fn label(&self, handler: HandlerIndex, worth_ns: u32) -> Label {
         let of = handler.0 as u16;
@@ -119,20 +124,21 @@ impl Shared {
     }
 }
 
-/// The core that has posted what has this label, if it was one.
+/// The core that posted the event with this label; `None` for another thread.
 #[inline]
 pub(crate) fn poster(label: Label) -> Option<CoreIndex> {
     (label.from() != NOBODY as u16).then(|| CoreIndex(label.from().into()))
 }
 
 impl Core {
-    /// The name here of the event that runs: its number in the ring, from 1; 0 if none runs.
+    /// The name of the running event on this core: its number in the ring, from 1; 0 if no event
+    /// runs.
     fn cause(&self) -> u32 {
         let ring = self.mine().ring.as_ref().filter(|_| current_color().is_some());
         ring.map_or(0, |ring| (ring.pushed() as u32).wrapping_add(1))
     }
 
-    /// An event that carries a stamp is about to run.
+    /// An event with a stamp is about to run.
     #[cold]
     pub(crate) fn note_wait(&self, label: Label, start_ns: u64) {
         if let Some(times) = self.times(HandlerIndex(label.handler().into())) {
@@ -140,7 +146,7 @@ impl Core {
         }
     }
 
-    /// An event that was timed has run.
+    /// A timed event has run.
     #[inline]
     pub(crate) fn note_run(
         &self,
@@ -168,7 +174,7 @@ impl Core {
     }
 }
 
-/// An event that ran, as a core's ring has it.
+/// An event of a core's ring.
 struct Record {
     color: u64,
     moved_from: Option<CoreIndex>,
@@ -177,7 +183,7 @@ struct Record {
     run_ns: u64,
 }
 
-/// Bits of a color's number in a record; the core it came from has the rest.
+/// Bits of a color's number in a record; the rest holds the previous core.
 const COLOR_BITS: u32 = 48;
 
 impl Record {
@@ -226,8 +232,9 @@ impl Record {
 }
 
 impl Handle {
-    /// What the cores' rings hold: the last events that ran, at most [`crate::Builder::record`] on each core. None unless
-    /// that was asked for. What runs meanwhile may be in it or not.
+    /// The events in the cores' rings: the last events that ran, at most [`crate::Builder::record`]
+    /// on each core. `None` without `record`. Events that run during the call may be included or
+    /// not.
     pub fn recording(&self) -> Option<Recording> {
         let shared = &self.shared;
         let names = shared.handlers.names();

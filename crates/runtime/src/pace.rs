@@ -1,15 +1,17 @@
-//! How long a core works on what one look at its sockets brings: an estimate of the work that waits, as time.
+//! The work of a core per look at its sockets: an estimate of the waiting work, as time.
 //!
-//! A look brings completions; the time until the next look is what they took. Their mean times the completions of a new
-//! look is the work that has just come in. Counts are no measure: a hundred small files are less than one archive.
-//! Pure but for its cells; tested here.
+//! A look brings completions, and the core handles these until the next look. The mean time of a
+//! completion, multiplied by the completions of a new look, estimates the new work. Counts are no
+//! measure, because a hundred small files are less work than a single archive. No clock and no I/O;
+//! tested here.
 
 use std::cell::Cell;
 
-/// How much a new sample weighs in the mean: one part in so many. Guess: a few turns, some milliseconds.
+/// The weight of a new sample in the mean: one part in so many. Guess: a few turns, some
+/// milliseconds.
 const MEAN_WEIGHT: u64 = 8;
 
-/// The pace of one core.
+/// The pace of a core.
 #[derive(Default)]
 pub(crate) struct Pace {
     looked_ns: Cell<u64>,
@@ -18,7 +20,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The core is about to look again: what the last look brought is done.
+    /// The core is about to look again, so the completions of the last look are handled.
     pub(crate) fn done(&self, now_ns: u64) {
         let completions = self.completions.take();
         if completions == 0 {
@@ -32,7 +34,7 @@ impl Pace {
         self.each_ns.set(mean);
     }
 
-    /// The core has looked; gives how long what came will take.
+    /// The core has looked. Returns the expected time for the new completions.
     pub(crate) fn looked(&self, now_ns: u64, completions: u64) -> u64 {
         self.looked_ns.set(now_ns);
         self.completions.set(completions);

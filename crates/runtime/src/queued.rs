@@ -1,15 +1,18 @@
-//! How many posted events a core has, and how many tasks the runtime: what bounds the former, and what a runtime that drains
-//! waits for.
+//! Counts of a core's posted events and of a runtime's tasks. The first count is bounded; a
+//! draining runtime waits for both.
 //!
-//! An event counts on the core that its color was on when it was posted, until it begins to run or is dropped, wherever that
-//! is. A task counts on the core that spawned it, and its end on the core where it ended: only their sum over all cores means
-//! something. How that is counted is the queue's `tally.rs`. Who waits for room counts too: `room.rs`. Tested in `tests/handler.rs`, and by everything that drains.
+//! An event counts on the core of its color at the time of posting, until the event begins to run
+//! or is dropped, on any core. A task counts on the core that spawned it, and its end on the core
+//! where it ended. So only the sum over all cores has a meaning. The queue's `tally.rs` does the
+//! counting. Waiters for room count too: `room.rs`. Tested in `tests/handler.rs`, and by everything
+//! that drains.
 
 use crate::{core::current_of, shared::Shared};
 use vermeil_queue::Tally;
 
 impl Shared {
-    /// One more event waits on core `index`, unless so many do that `bound` is reached: whether it was counted.
+    /// Counts an event on core `index`, unless `bound` is reached. Returns whether the event was
+    /// counted.
     #[inline]
     pub(crate) fn enter(&self, index: u32, bound: usize) -> bool {
         let queued = &self.core(index).queued;
@@ -20,7 +23,8 @@ impl Shared {
             }
             return enters;
         }
-        // Counted before it is compared: others may do the same at this moment, and all of them may not come in.
+        // The event is counted before the comparison, because several threads may do the same at
+        // once and must not all get in.
         queued.come_elsewhere();
         let enters = queued.len() <= bound;
         if !enters && queued.take_back() {
@@ -29,7 +33,7 @@ impl Shared {
         enters
     }
 
-    /// An event that was counted on core `index` begins, or is dropped.
+    /// A counted event of core `index` begins, or is dropped.
     #[inline]
     pub(crate) fn leave(&self, index: u32) {
         let queued = &self.core(index).queued;
@@ -56,12 +60,12 @@ impl Shared {
         }
     }
 
-    /// Tasks that have not ended: exact when none begins and none ends meanwhile.
+    /// Tasks that have not ended. Exact if no task begins or ends during the call.
     pub(crate) fn tasks_alive(&self) -> usize {
         Tally::sum(self.cores.iter().map(|core| &*core.tasks_alive))
     }
 
-    /// Whether no task is left and no event, neither waiting nor running.
+    /// Whether no task and no event is left, waiting or running.
     pub(crate) fn all_done(&self) -> bool {
         let tallies = self.cores.iter().flat_map(|core| [&*core.queued, &*core.tasks_alive]);
         Tally::all_done(tallies, self.cores.iter().map(|core| &core.counters.runs))

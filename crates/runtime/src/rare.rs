@@ -1,8 +1,8 @@
-//! Counts of what is rare beside events, by handler and by core: steals, moves and wakes.
+//! Counts of rare operations, by handler and by core: steals, moves and wakes.
 //!
-//! Whoever does it counts it: a core in its own rows, which nobody else writes; the threads that are no cores in one row that they
-//! share, by handler alone. A color counts for the handler that its last event was posted to. Leaves out when any of it is
-//! done. Tested in `tests/rare.rs`.
+//! The acting thread counts. A core counts in its own rows, which no other thread writes. Threads
+//! that are not cores share a row by handler. A color counts for the handler of its last posted
+//! event. Leaves out the decisions to steal, move and wake. Tested in `tests/rare.rs`.
 
 use crate::{
     core::{Core, current_of},
@@ -13,19 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_sched::HandlerIndex;
 
 impl Shared {
-    /// This thread has a color of `handler` go to another core.
+    /// This thread sends a color of `handler` to another core.
     #[cold]
     pub(crate) fn count_move(&self, handler: HandlerIndex) {
         self.count(handler, |core| &core.moves, |counters| &counters.moves);
     }
 
-    /// This thread has queued something of `handler` on a core that sleeps, and wakes it.
+    /// This thread has queued an event of `handler` on a sleeping core, and wakes the core.
     #[cold]
     pub(crate) fn count_wake(&self, handler: HandlerIndex) {
         self.count(handler, |core| &core.wakes, |counters| &counters.wakes);
     }
 
-    /// This thread wakes a core that sleeps to steal or to watch, for something of `handler` if one is judged.
+    /// This thread wakes a sleeping core to steal or to watch, because of an event of `handler` if
+    /// the call judged one.
     #[cold]
     pub(crate) fn count_thief(&self, handler: Option<HandlerIndex>) {
         match handler {
@@ -52,7 +53,7 @@ impl Shared {
 }
 
 impl Core {
-    /// This core has taken so many colors that expect `handler`, one after the other.
+    /// This core has stolen `colors` colors whose next event is of `handler`, one after another.
     pub(crate) fn count_steals(&self, handler: HandlerIndex, colors: u64) {
         let mine = self.mine();
         add(&mine.counters.steals, colors);

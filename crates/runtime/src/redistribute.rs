@@ -1,10 +1,12 @@
-//! Carrying moves out: a donor lets go of what goes elsewhere, then each receiver takes what comes.
+//! Executes moves of colors: a donor gives tokens up, then each receiver takes its tokens.
 //!
-//! The messages are `vermeil_sched::control::Redistribution::Mixed`'s, grouped: one for each donor, one for each donor and
-//! receiver. What a core holds is what stands in its ready queue, and that has a lock; so whoever has a message carries it out in the
-//! core's place, at once, where a core in a long event would serve it when that ends. What runs is in no queue, and goes when its
-//! activation ends, as does what somebody else has moved meanwhile: the wish stays with the color. Why so is said in
-//! that module, whose model check covers this delivery. Leaves out who moves (`control.rs`), and the tokens' way (the queue's
+//! The messages are those of `vermeil_sched::control::Redistribution::Mixed`, grouped: one for each
+//! donor, one for each pair of donor and receiver. The tokens of a core are in its ready queue,
+//! which has a lock. So the thread with a message executes it at once in the core's place, and does
+//! not wait for a long event of the core. A running color is in no queue, and moves when its
+//! activation ends, like a color that another thread has moved meanwhile, because the color stores
+//! the request. The module of `Redistribution` has the reasons and the model check of this
+//! delivery. Leaves out the decision (`control.rs`) and the tokens' path (the queue's
 //! `handover.rs`). Tested in `tests/control.rs`.
 
 use crate::{Color, color::Token, shared::Shared};
@@ -13,7 +15,8 @@ use vermeil_queue::Cores;
 use vermeil_sched::CoreIndex;
 
 impl Shared {
-    /// A donor lets go of these colors, which are wanted elsewhere, under one lock: gives the tokens that waited there, by receiver.
+    /// A donor gives these colors up, which should run elsewhere, under one lock. Returns the
+    /// tokens that waited there, by receiver.
     pub(crate) fn give<'a>(
         &self,
         donor: CoreIndex,
@@ -21,13 +24,13 @@ impl Shared {
     ) -> BTreeMap<CoreIndex, Vec<Token>> {
         let mut by_receiver: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for token in self.let_go(donor.0, colors.map(|color| &**color.queue)) {
-            // It stays if it has opened a socket since.
+            // A color that has opened a socket since then stays.
             by_receiver.entry(CoreIndex(token.color().core())).or_default().push(token);
         }
         by_receiver
     }
 
-    /// A receiver takes these tokens, which are on their way to it, under one lock.
+    /// A receiver takes these tokens, which are on their way to the receiver, under one lock.
     pub(crate) fn take(&self, receiver: CoreIndex, tokens: Vec<Token>) {
         let colors: Vec<_> = tokens.iter().map(|token| token.color().clone()).collect();
         for token in self.queue_all(receiver.0, tokens) {

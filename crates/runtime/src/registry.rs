@@ -1,6 +1,6 @@
-//! The tasks that wait, so that they can be ended: how a core cancels what is left when the runtime stops.
+//! The waiting tasks of a core, so the core can cancel the remaining tasks when the runtime stops.
 //!
-//! Leaves out what a task is: `body.rs`. Tested in `tests/task.rs`.
+//! Leaves out the task itself: `body.rs`. Tested in `tests/task.rs`.
 
 use slab::Slab;
 use std::{
@@ -14,17 +14,18 @@ use std::{
 /// Tasks that are cancelled between two signs of life.
 const CANCELLED_AT_ONCE: usize = 1024;
 
-/// Something that can be made to end; what cannot does nothing.
+/// A task that can be cancelled. By default, both calls do nothing.
 pub(crate) trait Cancel: Send + Sync {
     fn cancel(self: Pin<Arc<Self>>) {}
 
-    /// Its runtime has ended, and will not run it.
+    /// The runtime has ended, and will not run the task.
     fn abandon(self: Pin<Arc<Self>>) {}
 }
 
-/// The tasks that have begun on one core and wait, wherever their colors go. It keeps each alive until it ends, also one that
-/// nobody is left to wake, so that its future is dropped on its color: by its end, or when the runtime stops. One that has not
-/// begun is kept by the queue that it stands in, and most that are short never wait.
+/// The tasks that have begun on a core and wait, on any core. The registry keeps each task alive
+/// until the task ends, also a task without any waker left. So each future is dropped on its color:
+/// by the task's end, or when the runtime stops. The queue keeps a task that has not begun, and
+/// most short tasks never wait.
 #[derive(Default)]
 pub(crate) struct Registry {
     tasks: Mutex<Slab<Pin<Arc<dyn Cancel>>>>,
@@ -33,7 +34,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Keeps `task`; gives its place.
+    /// Keeps `task`, and returns its slot.
     pub(crate) fn insert(&self, task: Pin<Arc<dyn Cancel>>) -> u32 {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
         let slot = tasks.insert(task) as u32;
@@ -43,7 +44,7 @@ impl Registry {
 
     pub(crate) fn remove(&self, slot: u32) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        // None after `clear`: the core was left behind, and its event has returned since.
+        // No task after `clear`: the core did not stop in time, and its event has returned since.
         let ended = tasks.try_remove(slot as usize);
         self.waiting.store(tasks.len(), Ordering::Release);
         drop((tasks, ended));
@@ -54,9 +55,9 @@ impl Registry {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Cancels every task, each once: whoever asks again, to see whether they have ended, waits for those. For the core whose
-    /// registry this is, once it has seen that the runtime stops: it registers none from then on.
-    /// `lives` is called now and then.
+    /// Cancels every task, once. A second call returns at once, because the tasks are cancelled
+    /// already. Only the registry's core calls this, after it has seen that the runtime stops, and
+    /// registers no task afterwards. `lives` is called now and then.
     pub(crate) fn cancel_all(&self, lives: impl Fn()) {
         if self.cancelled.swap(true, Ordering::AcqRel) {
             return;
@@ -73,12 +74,12 @@ impl Registry {
         }
     }
 
-    /// Whether its core has seen that the runtime stops, and registers no task any more.
+    /// Whether the core has seen that the runtime stops, and registers no task any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Lets go of what is left once the cores have stopped.
+    /// Drops the remaining tasks after the cores have stopped.
     pub(crate) fn clear(&self) {
         let left = std::mem::take(&mut *self.tasks.lock().expect("nothing panics under this lock"));
         left.into_iter().for_each(|(_, task)| task.abandon());
@@ -98,7 +99,8 @@ mod tests {
         }
     }
 
-    /// A core that stopped with 16,000 tasks cancelled all that were left before it ran the next of them.
+    /// A core that stopped with 16,000 tasks cancelled all remaining tasks before it ran each next
+    /// task.
     #[test]
     fn a_task_is_cancelled_once_however_often_is_asked() {
         let registry = Registry::default();

@@ -1,15 +1,19 @@
-//! Room for one more event, and who waits for it: a core's, which takes so many posted events, and a bounded color's.
+//! Waiting for room: for an event in a core's bound of posted events, or in a bounded color.
 //!
-//! Who waits stands in a line and is let in from its front: the place that it will have is its own from then on, so nobody who posts
-//! meanwhile takes it. A bounded color (`door.rs`) counts under the lock of its line, so there is nothing to argue. A core counts
-//! without a lock (`queued.rs`), and nothing is added to that but a look at a flag on the same line:
+//! Waiters stand in a line, and the first waiter is let in first. A waiter that is let in owns its
+//! place, so a later poster cannot take the place. A bounded color (`door.rs`) counts under the
+//! lock of its line. A core counts without a lock (`queued.rs`), and the fast path adds only a look
+//! at a flag on the same line of memory:
 //!
-//! - Who comes to wait counts as an event at once, so posts find no room, and is let in when there is room for those that do not wait.
-//! - It says that somebody waits, then looks whether it is let in. Whoever takes an event away, or takes back one that found no room, lets in
-//!   then if it sees that: one of both sees the other (the queue's `tally.md` has the argument). The core itself looks when a color's go is over, and
-//!   for the last time when it has announced its sleep.
+//! - A new waiter counts as an event at once, so posts find no room. The waiter is let in when the
+//!   events without the waiters leave room.
+//! - The waiter sets the flag, then checks whether it is let in. A thread that removes an event, or
+//!   takes back an event that found no room, lets waiters in if it sees the flag. At least one of
+//!   the two sees the other (the queue's `tally.md` has the argument). The core itself checks the
+//!   flag after each activation, and for the last time after it has announced its sleep.
 //!
-//! Wakers are woken and dropped outside of the locks: what that has run may come here. When the runtime has ended, whoever still waits is told (`Ends`). Tested in `tests/room.rs`.
+//! Wakers are woken and dropped outside of the locks, because a waker's code may call this module.
+//! At the runtime's end all remaining waiters get an error (`Ends`). Tested in `tests/room.rs`.
 
 use crate::{
     core::Core,
@@ -26,7 +30,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Who waits for room, in order of coming.
+/// The waiters for room, in order of arrival.
 #[derive(Default)]
 pub(crate) struct Line {
     waiting: BTreeMap<u64, Waker>,
@@ -34,25 +38,26 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// One more waits; gives its ticket.
+    /// Adds a waiter, and returns its ticket.
     pub(crate) fn join(&mut self, waker: &Waker) -> u64 {
         self.came += 1;
         self.waiting.insert(self.came, waker.clone());
         self.came
     }
 
-    /// Whether the one with this ticket still waits; it is woken through `waker` from now on, which becomes the one before.
+    /// Whether the waiter with this ticket still waits. Exchanges its waker with `waker`, so the
+    /// caller can drop the previous waker outside of the lock.
     pub(crate) fn has(&mut self, ticket: u64, waker: &mut Waker) -> bool {
         let waits = self.waiting.get_mut(&ticket);
         waits.map(|woken| mem::swap(woken, waker)).is_some()
     }
 
-    /// The first is let in, if anybody waits: to be woken.
+    /// Lets the first waiter in, and returns its waker for the caller to wake.
     pub(crate) fn let_in(&mut self) -> Option<Waker> {
         self.waiting.pop_first().map(|(_, waker)| waker)
     }
 
-    /// The one with this ticket waits no longer; gives its waker, if it still did.
+    /// Removes the waiter with this ticket, and returns its waker if it still waited.
     pub(crate) fn leave(&mut self, ticket: u64) -> Option<Waker> {
         self.waiting.remove(&ticket)
     }
@@ -62,24 +67,24 @@ impl Line {
     }
 }
 
-/// What takes so many events.
+/// A bounded set of events.
 pub(crate) trait Room {
-    /// Takes a place, or stands in line for one: gives the ticket.
+    /// Takes a place, or joins the line and returns the ticket.
     fn enter(&self, waker: &Waker) -> Option<u64>;
 
-    /// Whether the one with this ticket still waits. If it does not, it has its place.
+    /// Whether the waiter with this ticket still waits. If not, the waiter has its place.
     fn waits(&self, ticket: u64, waker: &Waker) -> bool;
 
-    /// Gives up waiting, or the place that waiting has led to.
+    /// Gives up the wait, or the place that the wait led to.
     fn give_up(&self, ticket: u64);
 }
 
-/// Waits for a place in a room: has it, once it is ready.
+/// A future that waits for a place in a room, and has the place when ready.
 pub(crate) struct Wait<'a, R: Room> {
     room: R,
     ends: &'a Ends,
     ticket: Option<u64>,
-    /// Where it is told of the end.
+    /// The index of this waiter in [`Ends`].
     told: Option<usize>,
 }
 
@@ -123,7 +128,7 @@ impl<R: Room> Drop for Wait<'_, R> {
     }
 }
 
-/// Who is to be told when the runtime has ended. Nothing once it has.
+/// Wakers to wake when the runtime has ended; `None` afterwards.
 pub(crate) struct Ends(Mutex<Option<Slab<Waker>>>);
 
 impl Default for Ends {
@@ -133,7 +138,7 @@ impl Default for Ends {
 }
 
 impl Ends {
-    /// `waker` is told of the end, at place `told` if it has one.
+    /// Registers `waker`, at index `told` if the waiter has one.
     fn note(&self, told: &mut Option<usize>, waker: &Waker) -> Result<(), Stops> {
         let mut waker = waker.clone();
         let mut ends = self.0.lock().expect("nothing panics under this lock");
@@ -151,14 +156,14 @@ impl Ends {
         drop((ends, forgotten));
     }
 
-    /// The runtime has ended.
+    /// Wakes all waiters, because the runtime has ended.
     pub(crate) fn tell(&self) {
         let told = self.0.lock().expect("nothing panics under this lock").take();
         told.into_iter().flatten().for_each(|(_, waker)| waker.wake());
     }
 }
 
-/// The room of one core.
+/// The room of a core.
 pub(crate) struct CoreRoom<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) core: u32,
@@ -191,7 +196,7 @@ impl Room for CoreRoom<'_> {
     }
 
     fn give_up(&self, ticket: u64) {
-        // It counts as an event in either case.
+        // The waiter counts as an event in either case.
         let left = self.core().line.lock().expect("nothing panics under this lock").leave(ticket);
         self.shared.leave(self.core);
         if left.is_some() {
@@ -201,13 +206,13 @@ impl Room for CoreRoom<'_> {
 }
 
 impl Shared {
-    /// Lets in who waits for room on core `index`, as far as there is some.
+    /// Lets in waiters on core `index`, as far as there is room.
     #[cold]
     pub(crate) fn let_in(&self, index: u32) {
         let (core, bound) = (self.core(index), self.limits.events_per_core);
         let mut woken = Vec::new();
         let mut line = core.line.lock().expect("nothing panics under this lock");
-        // Those who wait are counted too.
+        // `len` counts the waiters too.
         while core.queued.len() < bound.saturating_add(line.len())
             && let Some(waker) = line.let_in()
         {
@@ -220,7 +225,7 @@ impl Shared {
 }
 
 impl Core {
-    /// Lets in who waits for room here.
+    /// Lets in waiters on this core.
     #[inline]
     pub(crate) fn attend_line(&self) {
         if self.mine().queued.is_awaited() {

@@ -24,18 +24,18 @@ use std::{
 use vermeil_queue::Cores;
 use vermeil_sched::{CoreIndex, HandlerIndex};
 
-/// A running runtime: its pinned threads. Dropping it stops it at once, as
-/// [`shutdown`](Self::shutdown) with no time does; a core that is left behind then is named on the
+/// A running runtime: its pinned threads. Dropping the runtime stops it at once, as
+/// [`shutdown`](Self::shutdown) with no time does. A core that is left behind then is named on the
 /// standard error.
 ///
-/// It is dropped on a thread that is no core. A drop on a core panics with advice, because the core
-/// would wait for itself; the runtime ends nevertheless.
+/// Drop the runtime on a thread that is not a core. A drop on a core panics with advice, because
+/// the core would wait for itself; the runtime ends nevertheless.
 pub struct Runtime {
     handle: Handle,
     threads: Threads,
 }
 
-/// The threads of the cores, and who tells of their ends.
+/// The threads of the cores, and the channel that reports their ends.
 pub(crate) struct Threads {
     running: Vec<Option<JoinHandle<()>>>,
     ends: (Sender<CoreIndex>, Receiver<CoreIndex>),
@@ -59,9 +59,9 @@ pub struct Stopped {
 pub struct CoreLeft {
     /// The core.
     pub core: CoreIndex,
-    /// The cpu that it is pinned to.
+    /// The cpu of the core.
     pub cpu: usize,
-    /// The handler, or the kind of task, whose event it still runs.
+    /// The handler, or the kind of task, whose event still runs on the core.
     pub running: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for CoreLeft {
     }
 }
 
-/// How often the ends of cores are looked for.
+/// The interval of checks for the ends of cores.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Default for Threads {
@@ -85,7 +85,7 @@ impl Default for Threads {
     }
 }
 
-/// Tells that a core's thread ends, however it does.
+/// Reports that a core's thread ends, by any path.
 struct Leaves {
     core: CoreIndex,
     shared: Arc<Shared>,
@@ -95,7 +95,7 @@ struct Leaves {
 impl Drop for Leaves {
     fn drop(&mut self) {
         self.shared.core(self.core.0).stopped.store(true, Ordering::Release);
-        // Nobody listens once the core has been left behind.
+        // The receiver is gone if the core was left behind.
         let _ = self.ends.send(self.core);
     }
 }
@@ -123,16 +123,16 @@ impl Threads {
         self.running.len()
     }
 
-    /// Waits until each thread has ended, but not for a core that shows no sign of life for
-    /// `grace`: gives those.
+    /// Waits until each thread has ended, except cores that show no sign of life for `grace`.
+    /// Returns these cores.
     fn end(&mut self, shared: &Shared, mut signs: Signs, grace: Duration) -> Vec<CoreIndex> {
         let mut left = Vec::new();
         while self.running.iter().any(Option::is_some) {
             match self.ends.1.recv_timeout(LOOK) {
                 Ok(core) => {
                     if let Some(thread) = self.running[core.0 as usize].take() {
-                        // A core's thread contains the panics of what it runs; its own would be a
-                        // bug that the hook has reported.
+                        // A core's thread catches the panics of its events. A panic of the thread
+                        // itself is a bug that the hook has reported.
                         let _ = thread.join();
                     }
                     continue;
@@ -141,8 +141,8 @@ impl Threads {
             }
             for (index, thread) in (0..).map(CoreIndex).zip(&mut self.running) {
                 if thread.is_some() && signs.silence(index) >= grace {
-                    // Dropping the handle leaves the thread to itself; the other cores do not wait
-                    // for it any more.
+                    // The drop of the handle detaches the thread, and the other cores do not wait
+                    // for that core any more.
                     *thread = None;
                     shared.core(index.0).stopped.store(true, Ordering::Release);
                     left.push(index);
@@ -153,7 +153,7 @@ impl Threads {
     }
 }
 
-/// What each core has shown of itself last, and since when that is the same.
+/// The last sign of life of each core, and the time since the sign last changed.
 struct Signs(Vec<(u64, Instant)>);
 
 impl Signs {
@@ -184,7 +184,7 @@ impl Signs {
     }
 }
 
-/// Panics on a core, which `what` would block.
+/// Panics on a core, because `what` would block the core.
 #[track_caller]
 pub(crate) fn refuse_on_core(what: &str) {
     assert!(
@@ -230,7 +230,7 @@ impl Runtime {
         self.shutdown_unless(patience, || false)
     }
 
-    /// As [`shutdown`](Self::shutdown), but stops waiting as soon as `impatient` says so.
+    /// As [`shutdown`](Self::shutdown), but stops waiting as soon as `impatient` returns true.
     ///
     /// # Panics
     /// As `shutdown`.
@@ -238,12 +238,13 @@ impl Runtime {
     pub fn shutdown_unless(mut self, patience: Duration, impatient: impl Fn() -> bool) -> Stopped {
         refuse_on_core("`Runtime::shutdown`");
         let shared = &self.handle.shared;
-        // Without a deadline where the clock does not reach so far.
+        // No deadline if the clock does not reach that far.
         let deadline = Instant::now().checked_add(patience);
         let mut signs = Signs::new(shared);
         while !shared.all_done() && deadline.is_none_or(|deadline| Instant::now() < deadline) && !impatient()
         {
-            // Nothing waits for this loop but the end of the process; finer would only burn time.
+            // Only the end of the process waits for this loop, so a finer interval would waste
+            // time.
             thread::sleep(Duration::from_millis(1));
             signs.look(shared);
         }
@@ -251,7 +252,7 @@ impl Runtime {
     }
 }
 
-/// Stops the cores, and drops all that is left.
+/// Stops the cores, and drops all remaining tasks and events.
 fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     let shared = &*handle.shared;
     let tasks_cancelled = shared.tasks_alive();
@@ -273,7 +274,7 @@ fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     }
     shared.handlers.discard_waiting();
     shared.ends.tell();
-    // Last: events that were dropped have told their cores by it.
+    // Last, because dropped events have used the codes to update their cores.
     shared.codes.clear();
     handle.shared.strike();
     Stopped { tasks_cancelled, events_dropped, cores_left }
@@ -298,14 +299,14 @@ impl Drop for Runtime {
         let handle = self.handle.clone();
         let mut end = move || {
             let stopped = stop(&handle, &mut threads, Signs::new(&handle.shared));
-            // Nothing else can tell of it.
+            // Only this message can report the cores.
             stopped.cores_left.iter().for_each(|left| eprintln!("vermeil: {left}"));
         };
         if core_index().is_none() {
             return end();
         }
-        // On a core: it ends on a thread of its own, or, without one, as soon as its cores see that
-        // it stops.
+        // On a core, the runtime ends on a thread of its own. If the thread cannot start, the
+        // runtime ends as soon as its cores see the flag.
         self.handle.shared.stopping.store(true, Ordering::Release);
         self.handle.shared.unpark_all();
         let _ = thread::Builder::new().name("vermeil-end".into()).spawn(end);

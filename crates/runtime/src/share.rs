@@ -1,8 +1,9 @@
-//! A part in a runtime, for whatever may outlive it: handles, colors, tasks.
+//! References to a runtime, for objects that may outlive the runtime: handles, colors, tasks.
 //!
-//! A count that all cores change is a line that all of them wait for, with each task that begins or ends. So each core has a
-//! [`Lease`] of its own, and who takes part counts on the lease of the core where that happens. Tested by everything that outlives
-//! a runtime: `tests/task.rs`, `tests/handler.rs`.
+//! A reference count that all cores change is a contended line, touched at the begin and end of
+//! each task. So each core has a [`Lease`] of its own, and a reference counts on the lease of the
+//! core that makes the reference. Tested by everything that outlives a runtime: `tests/task.rs`,
+//! `tests/handler.rs`.
 
 use crate::{
     core::{current, current_of},
@@ -17,12 +18,12 @@ use std::{
     },
 };
 
-/// A runtime's number among all that the process has had: handlers and kinds of tasks, which are
-/// copied freely, name their runtime by it and keep nothing of it alive.
+/// A runtime's number among all runtimes of the process. Handlers and kinds of tasks are copied
+/// freely and name their runtime by this number, which keeps nothing alive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RuntimeId(u64);
 
-/// The runtimes that have not ended. Asked off their cores only.
+/// The runtimes that have not ended. Only threads that are not cores use this table.
 static RUNTIMES: RwLock<BTreeMap<RuntimeId, Weak<Lease>>> = RwLock::new(BTreeMap::new());
 
 impl RuntimeId {
@@ -37,7 +38,7 @@ impl RuntimeId {
         current(|core| core.shared.id == self).unwrap_or(false)
     }
 
-    /// Works on the runtime, unless it has ended.
+    /// Calls `f` with the runtime, unless the runtime has ended.
     #[inline]
     pub(crate) fn with<R>(self, f: impl FnOnce(&Share) -> R) -> Option<R> {
         if self.is_here() {
@@ -53,10 +54,10 @@ impl RuntimeId {
     }
 }
 
-/// A part in a runtime: keeps what its cores share alive.
+/// A reference to a runtime: keeps the shared state of the cores alive.
 pub(crate) struct Share(Arc<Lease>);
 
-/// What is counted on one core.
+/// The reference count of a core.
 struct Lease(Arc<Shared>);
 
 impl Share {
@@ -64,13 +65,13 @@ impl Share {
         Self(Arc::new(Lease(shared)))
     }
 
-    /// The runtime can be found by its number from now on.
+    /// Registers the runtime by its number.
     pub(crate) fn enrol(&self) {
         let mut runtimes = RUNTIMES.write().expect("nothing panics under this lock");
         runtimes.insert(self.id, Arc::downgrade(&self.0));
     }
 
-    /// The runtime has ended: its number finds nothing any more.
+    /// Removes the runtime's number, because the runtime has ended.
     pub(crate) fn strike(&self) {
         RUNTIMES.write().expect("nothing panics under this lock").remove(&self.id);
     }
@@ -80,12 +81,12 @@ impl Share {
         self.0.0.clone()
     }
 
-    /// Whether both are of one runtime.
+    /// Whether both refer to the same runtime.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         std::ptr::eq::<Shared>(&**self, &**other)
     }
 
-    /// Works on the runtime with something that keeps `Self` alive and may be gone before `f` returns.
+    /// Calls `f` with the runtime and an owner of `Self` that may be gone before `f` returns.
     #[inline]
     pub(crate) fn outlived_by<T, R>(
         share: impl for<'a> FnOnce(&'a T) -> &'a Self,
@@ -94,7 +95,7 @@ impl Share {
     ) -> R {
         let own = share(&owner);
         if current_of(own, |_| ()).is_some() {
-            // The core lasts longer than what runs on it.
+            // The core outlives everything that runs on it.
             return current(|core| f(&core.shared, owner)).expect("this thread is a core");
         }
         let own = own.clone();

@@ -1,7 +1,8 @@
-//! What the cores of one runtime share.
+//! State that the cores of a runtime share.
 //!
-//! Per core: the ready queue, the parking word, the wake-up, the task registry and the counters, each on lines of its
-//! own. Counters have one writer (the core); snapshots add them up.
+//! Per core: the ready queue, the parking word, the wake-up, the task registry and the counters,
+//! each on lines of its own. Each counter has a single writer (the core); snapshots add the
+//! counters up.
 
 use crate::{
     blocking::Pool,
@@ -38,38 +39,38 @@ pub(crate) struct Shared {
     pub(crate) turn: TurnLimits,
     pub(crate) policy: Policy,
     pub(crate) stealing: Stealing,
-    /// Handlers have classes, between which cores divide their time.
+    /// Whether handlers have classes; cores divide their time between classes.
     pub(crate) divides: bool,
     pub(crate) layout: Layout,
-    /// Places handlers, where the policy does.
+    /// Places handlers, if the policy does.
     pub(crate) control: Option<Control>,
     pub(crate) clock: Clock,
     pub(crate) noting: Noting,
-    /// Since when each core has not looked at its sockets.
+    /// The time of each core's last look at its sockets.
     pub(crate) board: Arc<Board>,
-    /// Cores that sleep; a hint.
+    /// The number of sleeping cores; a hint.
     pub(crate) asleep: CachePadded<AtomicUsize>,
-    /// By node, who of its cores looks for work and who watches the busy ones.
+    /// By node: the core that searches for work, and the core that watches busy cores.
     lookouts: Box<[CachePadded<Lookout>]>,
-    /// A color that may be moved was queued at some time: before that there is nothing to watch.
+    /// Whether a movable color was ever queued: before that there is nothing to watch.
     pub(crate) something_moves: AtomicBool,
     pub(crate) default_color: OnceLock<Arc<Queue>>,
     pub(crate) meetings: Meetings,
     pub(crate) handlers: Handlers,
     pub(crate) codes: Codes,
     pub(crate) moves: PublishedMoves,
-    /// What threads that are no cores have done, by handler.
+    /// Counters by handler of threads that are not cores.
     pub(crate) outside: Box<[HandlerCounters]>,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
-    /// All cores have ended: what is queued from now on is dropped at once.
+    /// All cores have ended; events queued from now on are dropped at once.
     pub(crate) ended: AtomicBool,
     pub(crate) ends: Ends,
-    /// Colors made; the policy places by their numbers.
+    /// The number of colors made; the policy places colors by number.
     colors: AtomicU64,
 }
 
-/// What a runtime is made of, beside its cores.
+/// The parts of a runtime, beside its cores.
 pub(crate) struct Setup {
     pub(crate) layout: Layout,
     pub(crate) control: Option<Control>,
@@ -82,39 +83,41 @@ pub(crate) struct Setup {
     pub(crate) noting: Noting,
 }
 
-/// What the others may touch of a core.
+/// The part of a core that other threads may access.
 pub(crate) struct CoreShared {
     pub(crate) cpu: usize,
     pub(crate) ready: ReadyQueue<Ready<Token>>,
     pub(crate) hints: CachePadded<Hints>,
     pub(crate) parking: CachePadded<Parking>,
     pub(crate) tasks: Registry,
-    /// The core's loop has ended: what is spawned on it now is cleared away by whoever stops the runtime.
+    /// The core's loop has ended; the thread that stops the runtime clears tasks that are spawned
+    /// on this core now.
     pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
     pub(crate) queued: CachePadded<Tally>,
-    /// Who waits until there is room for one more of those.
+    /// The waiters for room in `queued`.
     pub(crate) line: Mutex<Line>,
-    /// Tasks spawned on this core, less those that ended on it.
+    /// Tasks spawned on this core, minus the tasks that ended on this core.
     pub(crate) tasks_alive: CachePadded<Tally>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
-    /// By handler, what was observed of it here.
+    /// By handler, the times observed on this core.
     pub(crate) times: Box<[OnceLock<Box<Times>>]>,
-    /// The last events that ran here, where they are recorded.
+    /// The last events of this core, if events are recorded.
     pub(crate) ring: Option<Ring<WORDS>>,
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) io: OnceLock<String>,
-    /// What it counts beside the time, or why not, once that was tried.
+    /// The quantity that this core counts beside the time, or the reason why it counts none; set
+    /// after the first attempt.
     pub(crate) witness: OnceLock<String>,
 }
 
-/// Written by the core alone.
+/// Counters that only the core writes.
 #[derive(Default)]
 pub(crate) struct CoreCounters {
-    /// Whether it runs a color.
+    /// Whether the core runs a color.
     pub(crate) runs: Runs,
-    /// The handler whose event began last, plus one; [`IDLE`] while none runs.
+    /// The handler of the last event that began, plus one; [`IDLE`] while no event runs.
     pub(crate) running: AtomicU32,
     pub(crate) activations: AtomicU64,
     pub(crate) events: AtomicU64,
@@ -137,7 +140,7 @@ pub(crate) struct CoreCounters {
 /// No handler's event runs.
 pub(crate) const IDLE: u32 = 0;
 
-/// No core; also in the two bytes that a label has for one.
+/// No core; also valid truncated to the two bytes of a label's core.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// Adds to a counter that only the calling core writes.
@@ -207,27 +210,28 @@ impl Shared {
         &self.cores[index as usize]
     }
 
-    /// Who looks for work and who watches on the node of `core`.
+    /// The lookout of the node of `core`: the core that searches and the core that watches.
     pub(crate) fn lookout(&self, core: CoreIndex) -> &Lookout {
         &self.lookouts[self.layout.node(core) as usize]
     }
 
-    /// Events of one activation: an order of events runs them one at a time.
+    /// Events of an activation. Under an order of events, an activation has a single event.
     pub(crate) fn batch(&self, batch: usize) -> usize {
         if self.stealing == Stealing::Anything { 1 } else { batch }
     }
 
-    /// What one event of `handler` adds to its color's worth; nothing where nobody asks.
+    /// The worth that an event of `handler` adds to its color; 0 if there are no thieves.
     #[inline]
     pub(crate) fn worth_ns(&self, handler: HandlerIndex) -> u32 {
         if self.stealing.is_on() { self.handlers.published(handler).worth_ns() } else { 0 }
     }
 
-    /// A color may run: puts its token into its core's ready queue, with so many entries of its events, wakes the core if it
-    /// sleeps, and another if it should steal the color.
+    /// Makes a color ready: puts the token into the ready queue of the color's core, with `entries`
+    /// entries of its events. Wakes the core if it sleeps, and a thief if a thief should steal the
+    /// color.
     pub(crate) fn schedule(&self, token: Token, entries: usize) {
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
-        // Not for what stays, as all that has a socket does.
+        // Not for a color that must stay, for example a color with a socket.
         let color = (thieves && token.color().about.may_move()).then(|| token.color().clone());
         let handler = token.color().about.handler();
         let core = self.queue(token, entries);
@@ -238,7 +242,8 @@ impl Shared {
         }
     }
 
-    /// Core `poster`, if it was one, has posted a task to its own color, which was empty.
+    /// A core (`poster`) or another thread has posted a task to the task's own color, which was
+    /// empty.
     pub(crate) fn called(&self, token: Token, poster: Option<CoreIndex>) {
         if let Some(here) = poster {
             self.bring_task_to_poster(&token, here);
@@ -246,14 +251,15 @@ impl Shared {
         self.woken(token, poster);
     }
 
-    /// Something was posted to a color while it runs: it goes back to a queue with it.
+    /// An event was posted to a running color, which returns to a ready queue with the event.
     pub(crate) fn called_again(&self, color: &Head) {
         if self.stealing == Stealing::Anything {
             self.post_entry(color);
         }
     }
 
-    /// Something of `handler` was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
+    /// An event of `handler` was queued on core `index`: wakes the core if it sleeps and is not the
+    /// caller. Returns whether the call woke the core.
     pub(crate) fn ring(&self, index: u32, handler: HandlerIndex) -> bool {
         let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
         let rings = !here && self.core(index).parking.must_wake(|| self.clock.now_ns());
@@ -264,7 +270,7 @@ impl Shared {
         rings
     }
 
-    /// An event was posted on a color that has its token already.
+    /// An event was posted to a color whose token is in a queue already.
     #[inline]
     pub(crate) fn posted(&self, color: &Head, handler: HandlerIndex, added_ns: u32) {
         if color.about.gathering.load(Ordering::Relaxed)
@@ -287,28 +293,29 @@ impl Shared {
         }
     }
 
-    /// Whether a color may be sent from one core to another, for all the policy says: not in Libasync-SMP's order, in which its entries
-    /// would stay behind.
+    /// Whether the policy allows to send a color from one core to another. In Libasync-SMP's order
+    /// this is impossible, because the color's entries would stay behind.
     pub(crate) fn sends_colors(&self, from: CoreIndex, to: CoreIndex) -> bool {
         self.stealing != Stealing::Anything && !self.keeps_apart(from, to)
     }
 
-    /// Whether no color goes from one of these cores to the other, whose node is another.
+    /// Whether the policy forbids moves between these cores, because their nodes differ.
     pub(crate) fn keeps_apart(&self, from: CoreIndex, to: CoreIndex) -> bool {
         self.policy.keeps_nodes_apart() && self.layout.node(from) != self.layout.node(to)
     }
 
-    /// What `color` is worth to a thief; `None` if it must stay.
+    /// The worth of `color` to a thief; `None` if the color must stay.
     pub(crate) fn class(&self, color: &Head) -> Option<WorthClass> {
         if !self.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
         let class = WorthClass::of(color.worth_ns());
-        // Mely leaves what is worth too little; the others may take it yet, for its wait or without a reason.
+        // Mely leaves colors of too little worth. The other policies may still take such a color,
+        // for its wait or without a reason.
         if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
     }
 
-    /// Whether a thief may take the color at all, which is noted once.
+    /// Whether a thief may take the color at all. The first such color sets `something_moves`.
     pub(crate) fn notes_that_moves(&self, color: &Head) -> bool {
         let moves = color.about.may_move();
         if moves && !self.something_moves.load(Ordering::Relaxed) {
@@ -323,14 +330,16 @@ impl Shared {
         if class.is_some() && color.about.may_move() {
             let name = color.id().0.get();
             self.core(index).ready.with(|ready| {
-                // Read under the lock, where it is written; stale, it names a color that is not there.
+                // Read under the lock, under which the slot is written. A stale slot names a color
+                // that is not there.
                 ready.reclass(Slot(color.about.slot.load(Ordering::Relaxed)), name, class);
             });
             self.consider_thief(color, index);
         }
     }
 
-    /// How far what core `from` posts has to come to `here`; `None` if it does not, or came from no core.
+    /// The distance from core `from`, which posted an event, to `here`; `None` if the cores are the
+    /// same, or a thread that is not a core posted.
     #[inline]
     pub(crate) fn distance_from(&self, from: u16, here: CoreIndex) -> Option<Distance> {
         let from = CoreIndex(from.into());
@@ -349,9 +358,10 @@ impl Shared {
         }
     }
 
-    /// Where a new color begins.
+    /// The first core of a new color.
     pub(crate) fn place(&self, seat: &Seat) -> CoreIndex {
-        // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
+        // Not the color's id: ids count for the whole process, so another runtime would unbalance
+        // this runtime's placement.
         let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let maker = current_of(self, |core| core.index);
         let placement = if let Seat::Lives(placement) = seat.inner() { placement } else { &Placement::Any };
@@ -360,7 +370,8 @@ impl Shared {
 }
 
 impl CoreShared {
-    /// Whether no task of this core is waited for, and none will be.
+    /// Whether the end of this core's tasks is reached: no task is left, and no task will be
+    /// registered.
     pub(crate) fn has_ended_tasks(core: &CachePadded<Self>) -> bool {
         core.tasks.is_closed() && core.tasks.len() == 0 || core.stopped.load(Ordering::Acquire)
     }

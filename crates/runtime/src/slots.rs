@@ -1,25 +1,26 @@
-//! Handlers of which only so many events run at once, whatever colors they are on.
+//! Handlers with a bound on the number of events that run at once, on any colors.
 //!
-//! An event of such a handler needs a slot for as long as it runs. If none is free, its color waits here: its token, with the event
-//! still the first of the color, so that the core goes on with others and nothing changes places. A slot that is given back goes to the
-//! color that has waited longest, whose token is queued again and finds it. So a slot is free only if nobody waits, and what is given back
-//! while somebody comes to wait is not missed: both happen under the lock.
+//! An event of such a handler needs a slot while it runs. If no slot is free, the color waits here:
+//! its token, with the event still first in the color. So the core goes on with other colors, and
+//! the order stays the same. A returned slot goes to the color that has waited longest. That
+//! color's token is queued again, and the color finds its slot. A slot is free only if no color
+//! waits. No returned slot is missed, because returning and waiting both happen under the lock.
 //!
-//! Who has a slot runs to completion, and waits for none, so each is given back. Where as many may run as there are cores there is
-//! nothing to wait for, and no slots are made. Tested in `tests/slots.rs`.
+//! An event never blocks while it holds a slot, so every slot is returned. If the bound is at least
+//! the number of cores, no event can wait, and no slots are made. Tested in `tests/slots.rs`.
 
 use crate::{color::Token, handler::Handlers, shared::Shared};
 use std::{collections::VecDeque, sync::Mutex};
 use vermeil_queue::ColorId;
 use vermeil_sched::HandlerIndex;
 
-/// The slots of one handler.
+/// The slots of a handler.
 pub(crate) struct Slots(Mutex<State>);
 
 struct State {
     free: usize,
     waiting: VecDeque<Token>,
-    /// Colors that have waited, have a slot now and do not run yet: at most as many as there are slots.
+    /// Colors that have waited, got a slot and do not run yet: at most as many as there are slots.
     given: Vec<ColorId>,
 }
 
@@ -32,7 +33,7 @@ impl Slots {
         f(&mut self.0.lock().expect("nothing panics under this lock"))
     }
 
-    /// Whether there is a slot for the first event of `color`, which has it then.
+    /// Takes a slot for the first event of `color`. Returns whether there was one.
     pub(crate) fn take(&self, color: ColorId) -> bool {
         self.with(|state| {
             if let Some(at) = state.given.iter().position(|given| *given == color) {
@@ -45,7 +46,7 @@ impl Slots {
         })
     }
 
-    /// Has a color wait whose first event found no slot, unless there is one now: then it goes on.
+    /// Makes a color wait whose first event found no slot. Returns the token if a slot is free now.
     #[must_use = "a token that is dropped strands its color"]
     fn wait(&self, token: Token) -> Option<Token> {
         self.with(|state| {
@@ -59,7 +60,8 @@ impl Slots {
         })
     }
 
-    /// Gives a slot back. Gives the color that has it now, if one waits.
+    /// Returns a slot. If a color waits, the slot goes to that color, and the call returns its
+    /// token.
     #[must_use = "a token that is dropped strands its color"]
     fn give_back(&self) -> Option<Token> {
         self.with(|state| {
@@ -78,7 +80,7 @@ impl Slots {
 }
 
 impl Shared {
-    /// The first event of a color is one of `handler`, and found no slot.
+    /// The first event of a color, an event of `handler`, found no slot.
     #[cold]
     pub(crate) fn wait_for_slot(&self, handler: HandlerIndex, token: Token) {
         if let Some(token) = self.slots(handler).wait(token) {
@@ -86,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// An event of `handler`, which had a slot, has run.
+    /// An event of `handler` with a slot has run.
     #[cold]
     pub(crate) fn leave_slot(&self, handler: HandlerIndex) {
         if let Some(next) = self.slots(handler).give_back() {
@@ -100,7 +102,7 @@ impl Shared {
 }
 
 impl Handlers {
-    /// Drops what waits for a slot, once no core runs any more.
+    /// Drops the colors that wait for a slot, after all cores have stopped.
     pub(crate) fn discard_waiting(&self) {
         let waiting = self.all_slots().flat_map(Slots::take_waiting);
         waiting.map(Token::discard).for_each(|_| ());

@@ -1,6 +1,7 @@
-//! What a runtime tells of itself: counters, and where handlers stand.
+//! The public counters of a runtime, and the places of handlers.
 //!
-//! Counters have one writer, their core, but for what threads that are no cores do (`rare.rs`); a snapshot adds them up. Leaves out what is observed of events (`observed.rs`, `times.rs`).
+//! Each counter has a single writer, its core, except the counters of other threads (`rare.rs`); a
+//! snapshot adds the counters up. Leaves out the observation of events (`observed.rs`, `times.rs`).
 
 use crate::{
     control::{Control, Report},
@@ -19,7 +20,7 @@ use std::{
 use vermeil_sched::CoreIndex;
 
 impl Handle {
-    /// Counters as they are now; each is exact, together they are not of one instant.
+    /// The current counters. Each counter is exact, but the counters are not from the same instant.
     pub fn snapshot(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let cores = self.shared.cores.iter().map(|core| CoreSnapshot {
@@ -52,8 +53,8 @@ impl Handle {
         }
     }
 
-    /// What the policy has decided about handlers lately (at most 256 decisions, oldest first) and where each handler
-    /// with a color of its own stands.
+    /// The latest decisions of the policy about handlers (at most 256 decisions, oldest first), and
+    /// the place of each handler with a color of its own.
     pub fn placements(&self) -> Placements {
         let report = self.shared.control.as_ref().map(Control::report);
         let Report { decisions, handlers, regret_ns, unknown, moves, messages } = report.unwrap_or_default();
@@ -102,31 +103,35 @@ fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> Obser
     sum
 }
 
-/// Where handlers stand, and why.
+/// The places of handlers, with the decisions that led to these places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placements {
     /// Handlers with a color of their own or their group's, by name, in order of registration.
     pub handlers: Vec<(String, CoreIndex)>,
-    /// Decisions in words, oldest first. Colors that came to who called them, or were stolen, are no decisions of the policy's controller: there
-    /// may be thousands a second, so they are counted ([`HandlerSnapshot`]).
+    /// Decisions in words, oldest first. A color that moved to its caller, or was stolen, is not a
+    /// decision of the policy's controller. Such moves are only counted ([`HandlerSnapshot`]),
+    /// because there may be thousands a second.
     pub decisions: Vec<String>,
-    /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
-    /// None under policies that do not bound it. Neither what steals lost that were made to learn is in it ([`explored`](Self::explored))
-    /// nor what was made because it was expected to pay and did not: a steal, a color that came to who called it. Those are learned from.
+    /// Time that trials of plans have lost so far, for the whole machine and as measured: at most
+    /// two percent, and 20 ms at once. `None` under policies without this bound. The value excludes
+    /// steals made to learn ([`explored`](Self::explored)). The value also excludes moves that were
+    /// expected to pay and did not, for example a steal, or a color that moved to its caller,
+    /// because the policy learns from these moves.
     pub regret: Option<Duration>,
-    /// What the steals of all cores that were made to learn were expected to lose ([`CoreSnapshot::explored_ns`]). It is time
-    /// of single cores.
+    /// The expected loss of all cores' steals that were made to learn
+    /// ([`CoreSnapshot::explored_ns`]). The unit is time of a single core.
     pub explored: Duration,
-    /// What is wrong with a plan that came from a file: the first handler that it names and that is not there, or not yet, or may
-    /// not stand there.
+    /// The problem of a plan from a file: the first named handler that does not exist (yet), or
+    /// that must not run on the named core.
     pub unknown: Option<String>,
-    /// What is counted beside the time to decide on, or why it is not: `cache misses: not measurable here (no such event on this
-    /// machine)`. None where handlers are not placed by what they do, and before the first round of observation.
+    /// The quantity that is counted beside the time for decisions, or the reason why none is:
+    /// `cache misses: not measurable here (no such event on this machine)`. `None` if the policy
+    /// does not place handlers by observation, and before the first round of observation.
     pub witness: Option<String>,
-    /// Colors of handlers that were sent to another core since the start.
+    /// Colors of handlers that the policy sent to another core since the start.
     pub moves: u64,
-    /// The messages it took: one for each core that gave and one for each that took from it what waited there, however many handlers
-    /// went together.
+    /// The messages for these moves: one for each core that gave colors, and one for each pair of a
+    /// giving and a receiving core with waiting colors, for any number of handlers.
     pub messages: u64,
 }
 
@@ -150,42 +155,44 @@ pub struct CoreSnapshot {
     pub io: String,
     /// Colors waiting in the ready queue.
     pub ready_colors: usize,
-    /// Handler events posted and not yet run, and those that wait for room.
+    /// Handler events posted and not yet run, including events that wait for room.
     pub queued_events: usize,
-    /// Times a color was taken up.
+    /// Activations of a color.
     pub activations: u64,
     /// Events run.
     pub events: u64,
     /// Events that panicked.
     pub panics: u64,
-    /// Looks at I/O without waiting.
+    /// Checks for I/O without waiting.
     pub polls: u64,
     /// Waits for I/O, timers or a wake-up.
     pub parks: u64,
-    /// I/O completions taken in.
+    /// I/O completions received.
     pub completions: u64,
     /// Turns in which the driver failed as a whole.
     pub driver_errors: u64,
-    /// Colors this core took from others.
+    /// Colors that this core stole from others.
     pub steals: u64,
-    /// What the stolen colors' queued events were expected to take, in nanoseconds; of colors that are alike, as one of them.
+    /// The expected time of the stolen colors' queued events, in nanoseconds. Equal colors of a
+    /// steal count as one.
     pub stolen_ns: u64,
-    /// What the successful steals themselves took, in nanoseconds.
+    /// The duration of the successful steals, in nanoseconds.
     pub steal_ns: u64,
-    /// What the steals that were made to learn were expected to lose, in nanoseconds: the penalty and the time that had been learned, which
-    /// forbade them. At most half a percent of the time that handlers were timed for, and 100 us at once.
+    /// The expected loss of the steals that were made to learn, in nanoseconds: the learned penalty
+    /// and time, which forbade the steals. At most half a percent of the time that was measured for
+    /// handlers, and 100 us at once.
     pub explored_ns: u64,
-    /// Looks around for something to steal, successful or not.
+    /// Searches for a color to steal, successful or not.
     pub searches: u64,
     /// Sleeping cores that this core woke to steal from a busy one.
     pub thieves_woken: u64,
-    /// Sleeping cores that this core woke for what it had queued there.
+    /// Sleeping cores that this core woke for events that it had queued there.
     pub wakes: u64,
-    /// Colors that this core has sent to another one, or called to itself: for a plan, for [`Handle::when`], as it posted to them, or
-    /// since they follow a handler.
+    /// Colors that this core has sent to another core, or called to itself: for a plan, for
+    /// [`Handle::when`], on posting, or because the colors follow a handler.
     pub moves: u64,
     /// Rounds of observation this core has answered.
     pub rounds: u64,
-    /// Of the events of all handlers that ran here and were observed.
+    /// Times of the observed events of all handlers on this core.
     pub times: ObservedTimes,
 }

@@ -1,4 +1,4 @@
-//! Waiting for any other descriptor to become readable: inotify, pipes, signals.
+//! Waits for any other descriptor to become readable: inotify, pipes, signals.
 
 use crate::{
     core::current,
@@ -13,9 +13,10 @@ use std::{
 };
 use vermeil_io::{Driver, SourceKey};
 
-/// A descriptor that tasks of this core wait on: the color that made it stays here from then on. On
-/// other cores [`readable`](Self::readable) brings the color here, where it may go, and the other
-/// calls fail, with [`OffCore`](crate::OffCore). Dropping it, anywhere, closes the descriptor.
+/// A descriptor that tasks of this core wait on. The creating color stays on this core from then
+/// on. On other cores, [`readable`](Self::readable) moves the calling color to this core if the
+/// color may move, and all other calls fail with [`OffCore`](crate::OffCore). Dropping the source,
+/// on any thread, closes the descriptor.
 #[derive(Debug)]
 pub struct Source {
     home: Home,
@@ -23,7 +24,7 @@ pub struct Source {
     reads: OneWaiter,
 }
 
-/// What two tasks cannot wait for at once.
+/// The event that two tasks cannot wait for at once.
 const READABLE: &str = "this source to be readable";
 
 impl Source {
@@ -35,10 +36,8 @@ impl Source {
         Self::on(home()?, |driver| driver.add_source(descriptor))
     }
 
-    /// Watches a listener that another core owns, to relieve that core: see [`tells_every_watcher`](Self::tells_every_watcher).
-    ///
-    /// # Errors
-    /// Off a core, or when the driver refuses the descriptor.
+    /// Watches a listener of another core, to relieve that core: see
+    /// [`tells_every_watcher`](Self::tells_every_watcher).
     pub fn watch(listener: OwnedFd) -> io::Result<Self> {
         Self::on(home()?, |driver| driver.add_watch(listener))
     }
@@ -48,28 +47,22 @@ impl Source {
         Ok(Self { home, key, reads: OneWaiter::default() })
     }
 
-    /// Whether those who [`watch`](Self::watch) a listener are told of each of its connections. Otherwise the kernel tells
-    /// them of those that it could not wake the owner for.
-    ///
-    /// # Errors
-    /// Off a core.
+    /// Whether every core that [watches](Self::watch) a listener learns of each of its connections.
+    /// Otherwise the kernel reports only connections for which it could not wake the owner.
     pub fn tells_every_watcher() -> io::Result<bool> {
         current(|core| core.driver.borrow().tells_every_watcher()).ok_or_else(|| OffCore.into())
     }
 
-    /// Lets `f` look at the descriptor.
-    ///
-    /// # Errors
-    /// Off its core.
+    /// Calls `f` with the descriptor.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         Ok(on_driver(&self.home, |driver| f(driver.source_fd(self.key)))?)
     }
 
-    /// Waits until there is something to read. Read until it would block before waiting again. One
-    /// task at a time.
+    /// Waits until the descriptor is readable. Read until a read would block before the next wait.
+    /// Only a single task may wait at a time.
     ///
     /// # Errors
-    /// What the driver says; `ResourceBusy` while another task waits here.
+    /// The driver's errors; `ResourceBusy` while another task waits here.
     pub async fn readable(&self) -> io::Result<()> {
         let _waits = self.reads.take(READABLE)?;
         let key = self.key;

@@ -1,7 +1,7 @@
 //! A span of the crate `tracing` around every event, behind the feature `tracing`.
 //!
-//! Owns the span's name and fields. Nothing is looked up unless a subscriber wants the span; without the feature there is
-//! nothing at all. Tested in `tests/spans.rs` of the crate.
+//! Owns the span's name and fields. Looks up names only if a subscriber wants the span; without the
+//! feature the calls are empty. Tested in `tests/spans.rs` of the crate.
 
 use crate::shared::Shared;
 use vermeil_queue::{ColorId, Label};
@@ -16,7 +16,7 @@ pub(crate) type Entered = tracing::span::EnteredSpan;
 pub(crate) type Entered = std::convert::Infallible;
 
 impl Shared {
-    /// Enters the span of an event that runs now, if anybody wants it.
+    /// Enters the span of the running event, if a subscriber wants the span.
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn span(&self, core: CoreIndex, color: ColorId, label: Label) -> Option<Entered> {
