@@ -1,10 +1,10 @@
 //! Measures the language of comments and pages, and compares the counts with ceilings that only
 //! fall.
 //!
-//! Section "Language" of CONTRIBUTING.md explains the rules. A count cannot see a riddle, but the
-//! words counted here come with riddles: an actor called "who", a subject called "what", a pronoun
-//! without a near noun. `xtask/prose.toml` holds the ceilings. A count above its ceiling fails the
-//! check. A change that makes a count fall lowers the ceiling. Tested below.
+//! Section "Language" of CONTRIBUTING.md explains the rules. A count cannot see a riddle, but
+//! riddles use the counted words: `who` for an actor, `what` for a subject, a pronoun without a
+//! near noun. `xtask/prose.toml` holds the ceilings. A count above its ceiling fails the check. A
+//! change that lowers a count lowers the ceiling. Tested below.
 
 use std::path::Path;
 
@@ -23,15 +23,16 @@ const COMMENT_COLUMNS_MAX: usize = 100;
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct Counts {
-    /// who, whoever, whom
+    /// The words `who`, `whoever`, `whom`.
     who: u64,
-    /// what, whatever
+    /// The words `what`, `whatever`.
     what: u64,
-    /// it, its, they, them, one, those
+    /// The words `it`, `its`, `they`, `them`, `one`, `those`.
     pronouns: u64,
-    /// nobody, somebody, anybody, everybody
+    /// The words `nobody`, `somebody`, `anybody`, `everybody`.
     nobody: u64,
-    /// because, e.g., for example, note: this count has a floor instead of a ceiling
+    /// The words `because`, `e.g.`, `for example`, `note`. This count has a floor instead of a
+    /// ceiling.
     because: u64,
     /// Comment lines with more than 100 columns, in the whole tree.
     wide_lines: u64,

@@ -1,8 +1,9 @@
-//! Public functions that no production code calls: their advice reaches no user, and their tests show nothing about the product.
+//! Public functions that no production code calls: their advice reaches no user, and their tests
+//! show nothing about the product.
 //!
-//! Reads names, not types: a name counts as called if it stands anywhere in production code but in its own definition or in a
-//! `use`. Tests, fixtures and models are no production code; examples are. The runtime is published, so its functions are
-//! for other programs.
+//! Reads names, not types: a name counts as called if it stands anywhere in production code but in
+//! its own definition or in a `use`. Tests, fixtures and models are no production code; examples
+//! are. The runtime is published, so its functions are for other programs.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

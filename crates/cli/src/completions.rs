@@ -25,7 +25,8 @@ impl CompletionsArgs {
     }
 }
 
-/// Writes the completions for every shell into the folder `dir`, which must exist. The files written.
+/// Writes the completions for every shell into the folder `dir`, which must exist. The files
+/// written.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -72,7 +72,8 @@ pub(crate) struct LoadArgs {
 
     /// The workload, if users do more than request URLs in turn; then the URL of the server
     ///
-    /// WORKLOAD is support, specweb96, webstone, single, FILE.toml or FILE.log. Default: none, one URL is needed.
+    /// WORKLOAD is support, specweb96, webstone, single, FILE.toml or FILE.log. Default: none, one
+    /// URL is needed.
     #[arg(value_name = "WORKLOAD|URL", required = true)]
     what: Vec<String>,
 

@@ -96,7 +96,8 @@ pub(crate) struct SteerArgs {
 
     /// A card to steer; may be repeated, but not with xdp and compare
     ///
-    /// Default: every card with a device that is up. Cards made by software (veth) are steered only when named.
+    /// Default: every card with a device that is up. Cards made by software (veth) are steered only
+    /// when named.
     #[arg(long, value_name = "NAME")]
     nic: Vec<String>,
 

@@ -34,8 +34,8 @@ pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Res
     }
 }
 
-/// Appends to `into` what is in memory of `file` at `offset`, at most `count` bytes, without waiting for the disk. Fewer
-/// may come.
+/// Appends to `into` at most `count` bytes of `file` at `offset` that are in memory, without
+/// waiting for the disk. May append fewer bytes.
 ///
 /// # Errors
 /// As [`read_nowait`].
@@ -50,8 +50,8 @@ pub fn append_nowait(
     let room = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: count };
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     loop {
-        // SAFETY: `room` is the spare capacity of `into`, which stays where it is during the call; the kernel writes at most
-        // `iov_len` bytes there.
+        // SAFETY: `room` is the spare capacity of `into`, which stays where it is during the call;
+        // the kernel writes at most `iov_len` bytes there.
         let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const room, 1, offset, libc::RWF_NOWAIT) };
         if let Ok(read) = usize::try_from(read) {
             // SAFETY: the kernel has written `read` bytes behind the present length.
@@ -68,8 +68,9 @@ pub fn append_nowait(
     }
 }
 
-/// Has the kernel begin to write back all pages of `file` that are changed in memory. From then on the next store through
-/// a memory mapping takes a page fault, which moves the file's time of change. Waits for pages that are being written.
+/// Has the kernel begin to write back all pages of `file` that are changed in memory. From then on
+/// the next store through a memory mapping takes a page fault, which moves the file's time of
+/// change. Waits for pages that are being written.
 ///
 /// # Errors
 /// What `sync_file_range(2)` gives.

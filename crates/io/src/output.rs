@@ -8,7 +8,7 @@
 //! owner of a file that was there before never changes.
 //!
 //! A folder is *open to others* if its owner is another user, or if its mode lets a group or
-//! everybody write. In a folder with the sticky bit, an entry of the superuser counts as safe,
+//! all users write. In a folder with the sticky bit, an entry of the superuser counts as safe,
 //! because other users cannot replace it. Behind an open folder every symbolic link and every `..`
 //! is refused.
 //!

@@ -198,14 +198,14 @@ pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(info[AT..].try_into().expect("eight bytes are left")))
 }
 
-/// What is known of the peer of a TCP connection that has closed its sending side.
+/// The state of the peer of a TCP connection that has closed its sending side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// It has acknowledged all that was sent, so it still receives.
+    /// The peer has acknowledged all bytes, so the peer still receives.
     Receives,
-    /// It has not acknowledged all yet.
+    /// The peer has not acknowledged all bytes yet.
     Unknown,
-    /// It has gone: what was sent was answered with a reset.
+    /// The peer has gone: it answered sent bytes with a reset.
     Gone,
 }
 

@@ -78,8 +78,8 @@ impl Lookout {
         }
     }
 
-    /// Whether a core watches. For a producer that has just queued a token, the watcher will see the
-    /// token: after its watch, or in its look after [`end_duty`](Self::end_duty).
+    /// Whether a core watches. For a producer that has just queued a token, the watcher will see
+    /// the token: after its watch, or in its look after [`end_duty`](Self::end_duty).
     pub fn is_watched(&self) -> bool {
         self.watcher.load(Ordering::Relaxed) != NOBODY && {
             // Pairs with the fence in `end_duty`.
@@ -133,8 +133,8 @@ impl Lookout {
     }
 
     /// Asked by a producer that has just queued a token: whether a core should be woken to watch.
-    /// True at most once in `every`, by the callers' clock, which reads `now`, or at once if no core
-    /// has the duty. Otherwise the core with the duty will see the token.
+    /// True at most once in `every`, by the callers' clock, which reads `now`, or at once if no
+    /// core has the duty. Otherwise the core with the duty will see the token.
     pub fn calls_watcher(&self, now: u64, every: u64) -> bool {
         let due = || {
             let called = self.called.load(Ordering::Relaxed);

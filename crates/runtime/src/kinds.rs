@@ -128,7 +128,8 @@ impl TaskKind {
         spawned.unwrap_or_else(Task::cancelled)
     }
 
-    /// Spawns `future` on `color`, as [`Handle::spawn_on`] does. A kind with colors of its own uses those instead.
+    /// Spawns `future` on `color`, as [`Handle::spawn_on`] does. A kind with colors of its own uses
+    /// those instead.
     ///
     /// # Panics
     /// If the color belongs to another runtime.
@@ -149,7 +150,8 @@ impl TaskKind {
         }
     }
 
-    /// Names the kind in its runtime, as [`crate::Handler::index`] does, for [`crate::Place::Follow`].
+    /// Names the kind in its runtime, as [`crate::Handler::index`] does, for
+    /// [`crate::Place::Follow`].
     pub fn index(&self) -> HandlerIndex {
         self.index
     }

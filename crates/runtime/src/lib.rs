@@ -42,9 +42,9 @@
 //!
 //! # Bounds
 //!
-//! Each bound is a field of [`Limits`], [`DriverOptions`] or [`TurnLimits`], which also says what
-//! happens at the bound. Two further bounds are [`CLASSES_MAX`] classes and [`NEAR_MAX`] neighbours
-//! of a core. A program can also bound a color ([`Color::bounded`]) and a handler
+//! Each bound is a field of [`Limits`], [`DriverOptions`] or [`TurnLimits`], which also describes
+//! the behaviour at the bound. Two further bounds are [`CLASSES_MAX`] classes and [`NEAR_MAX`]
+//! neighbours of a core. A program can also bound a color ([`Color::bounded`]) and a handler
 //! ([`Spec::at_most`]).
 
 mod blocking;

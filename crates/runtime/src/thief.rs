@@ -1,7 +1,8 @@
 //! Whether to wake a sleeping core to steal a color that another core has just queued, or to watch
 //! that core.
 //!
-//! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in `tests/steal.rs`.
+//! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in
+//! `tests/steal.rs`.
 
 use crate::{color::Head, shared::Shared};
 use std::sync::atomic::Ordering;
@@ -9,8 +10,8 @@ use vermeil_sched::{Candidate, CoreIndex, Distance, HandlerIndex, Hint, Stealing
 
 impl Shared {
     /// Wakes a sleeping core to search for work: `thief`, or if `thief` has woken by itself
-    /// meanwhile, the next sleeping neighbour of core `of` that satisfies `fits`. Wakes no core if a
-    /// core of the node searches already. `handler`: the handler of the work, if known.
+    /// meanwhile, the next sleeping neighbour of core `of` that satisfies `fits`. Wakes no core if
+    /// a core of the node searches already. `handler`: the handler of the work, if known.
     pub(crate) fn wake_thief(
         &self,
         (of, thief): (CoreIndex, CoreIndex),

@@ -59,7 +59,8 @@ impl Times {
     }
 }
 
-/// Times of the events of a handler or of a core that were observed (see [`crate::Builder::observe`]).
+/// Times of the events of a handler or of a core that were observed (see
+/// [`crate::Builder::observe`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedTimes {
     /// From the post of an event to its begin, to 32 ns.

@@ -134,14 +134,16 @@ impl Exploration {
             Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.0.spend(more_ns),
             Stealing::Learned => {
                 let is_known = color.knows_penalty();
-                // The color would have waited anyway, so an unknown penalty can make it late by the rest at most.
+                // The color would have waited anyway, so an unknown penalty can make it late by the
+                // rest at most.
                 let waited_ns = if is_known { 0 } else { color.wait_ns };
                 let late_ns = color.penalty_ns.saturating_add(more_ns).saturating_sub(waited_ns);
                 if !stealing.pays(&free, cheap_ns) {
                     return false;
                 }
                 if !is_known {
-                    // A constant account could never pay for a long handler, whose penalty would stay unknown for ever.
+                    // A constant account could never pay for a long handler, whose penalty would
+                    // stay unknown for ever.
                     self.0.widen(late_ns);
                 }
                 self.0.spend(late_ns)
@@ -218,7 +220,8 @@ mod tests {
         assert!(!exploration.due(Stealing::TimeLeft, &Candidate { worth_ns: 200, ..short }, 20_000, 300));
     }
 
-    /// Regression: an account of 100 us could never pay for a long handler, so its penalty stayed unknown for ever.
+    /// Regression: an account of 100 us could never pay for a long handler, so its penalty stayed
+    /// unknown for ever.
     #[test]
     fn unknown_penalty_of_a_long_handler_is_explored() {
         let long = Candidate {

@@ -174,8 +174,9 @@ impl HandlerCost {
         if self.is_sure(distance) { self.mean_penalty_ns(distance) } else { self.penalty_upper_ns(distance) }
     }
 
-    /// The penalty as far as measurements and the author show one, in nanoseconds: the mean once it is sure, before that
-    /// the mean of the runs so far, an annotation, or the penalty that was learned at a smaller distance.
+    /// The penalty as far as measurements and the author show one, in nanoseconds: the mean once it
+    /// is sure, before that the mean of the runs so far, an annotation, or the penalty that was
+    /// learned at a smaller distance.
     pub fn penalty_known_ns(&self, distance: Distance) -> u64 {
         let Some(index) = distance.class().checked_sub(1) else { return 0 };
         let near_ns = self.penalty_lower_ns(distance);

@@ -30,7 +30,8 @@ pub struct Candidate {
     pub worth_ns: u64,
     /// Expected wait in the current place.
     pub wait_ns: u64,
-    /// Extra time of the next run after a move over this distance: an upper bound until it was measured.
+    /// Extra time of the next run after a move over this distance: an upper bound until it was
+    /// measured.
     pub penalty_ns: u64,
     /// The part of `penalty_ns` that was measured or annotated.
     pub known_penalty_ns: u64,
@@ -56,8 +57,8 @@ pub(crate) const PATIENCE: u64 = 16;
 const COOLDOWN: u64 = 4;
 
 impl Candidate {
-    /// Whether measurements or an annotation explain at least seven eighths of the penalty. Both numbers are published by
-    /// several cores, each with rounding, so they need not be equal.
+    /// Whether measurements or an annotation explain at least seven eighths of the penalty. Both
+    /// numbers are published by several cores, each with rounding, so they need not be equal.
     pub(crate) fn knows_penalty(&self) -> bool {
         self.known_penalty_ns >= self.penalty_ns - self.penalty_ns / 8
     }
@@ -109,9 +110,10 @@ impl Stealing {
             Self::Never => false,
             Self::Anything => true,
             Self::TimeLeft => color.worth_ns > steal_ns,
-            // The color must finish earlier on the thief, even if its move costs as much as it may. The time of the
-            // thief is lost to nothing else, so only the part of the cost that is known must be repaid: a core that
-            // demanded more would stay idle beside work whose penalty nothing has measured yet.
+            // The color must finish earlier on the thief, even if its move costs as much as it may.
+            // The time of the thief is lost to nothing else, so only the part of the cost that is
+            // known must be repaid: a core that demanded more would stay idle beside work whose
+            // penalty nothing has measured yet.
             Self::Learned => {
                 let move_ns = steal_ns.saturating_add(color.penalty_ns);
                 let known_ns = steal_ns.saturating_add(color.known_penalty_ns);
@@ -261,7 +263,8 @@ mod tests {
         assert_eq!(Stealing::Learned.worth_ns(8_000, 10), 8_000);
     }
 
-    /// Regression: an event never repaid its first move while the penalty was only a bound, so an idle core stayed idle.
+    /// Regression: an event never repaid its first move while the penalty was only a bound, so an
+    /// idle core stayed idle.
     #[test]
     fn unknown_penalty_is_not_demanded_back() {
         let unknown = Candidate { penalty_ns: 12_000, known_penalty_ns: 0, wait_ns: 40_000, ..COLOR };

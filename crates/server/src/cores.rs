@@ -2,8 +2,8 @@
 //! logs, background tasks.
 //!
 //! Every change reaches a core as a task that the core runs itself, so no other thread touches the
-//! core's state. Leaves out the order of a server's life (`serve.rs`) and the decision what a
-//! reload changes (`reload.rs`). Tested through the binary.
+//! core's state. Leaves out the order of a server's life (`serve.rs`) and the choice of the
+//! changes in a reload (`reload.rs`). Tested through the binary.
 
 use crate::{
     accept::accept,

@@ -171,8 +171,8 @@ impl Local {
     }
 }
 
-/// `Host`, `Referer` and `User-Agent` of a refused request or of input that is no request, as far as
-/// received.
+/// `Host`, `Referer` and `User-Agent` of a refused request or of input that is no request, as far
+/// as received.
 #[cold]
 fn refused_fields(received: &[u8]) -> [Option<&[u8]>; 3] {
     let first = |known: &[u8]| {

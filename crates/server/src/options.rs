@@ -78,7 +78,7 @@ pub struct ServeOptions {
     /// Host folders that are open at once. At the bound the server closes the least recently used
     /// folders, and the next request opens them again.
     pub sites_open_max: usize,
-    /// Bounds of what a client may send.
+    /// Bounds on a client's requests.
     pub limits: Limits,
     /// How long a client may take.
     pub timeouts: Timeouts,

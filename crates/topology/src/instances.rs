@@ -32,8 +32,8 @@ pub enum InstanceSelection {
 pub struct Instance {
     /// A cpu for each core; the same cpu twice if there are more instances than cpus.
     pub cpus: Vec<CpuId>,
-    /// The nodes with memory that are nearest to these cpus, ascending. Empty if no node is known to
-    /// be near, so that the memory is not bound.
+    /// The nodes with memory that are nearest to these cpus, ascending. Empty if no node is known
+    /// to be near, so that the memory is not bound.
     pub nodes: Vec<NodeId>,
 }
 

@@ -127,7 +127,8 @@ pub struct Pu {
     pub cpu: CpuId,
     /// The physical core of the cpu.
     pub core: CoreId,
-    /// The node that lists the cpu; `None` if no node does. For memory see [`Machine::memory_node`].
+    /// The node that lists the cpu; `None` if no node does. For memory see
+    /// [`Machine::memory_node`].
     pub node: Option<NodeId>,
 }
 
@@ -229,9 +230,9 @@ impl Machine {
     }
 
     /// The node with memory that is nearest to an online cpu: the cpu's own node if that node has
-    /// memory, otherwise the nearest by the distance matrix. A cpu outside of all nodes has the node
-    /// of the cpus that share its smallest cache or its package, or the machine's only node with
-    /// memory. `None` if nothing says which node is near.
+    /// memory, otherwise the nearest by the distance matrix. A cpu outside of all nodes has the
+    /// node of the cpus that share its smallest cache or its package, or the machine's only node
+    /// with memory. `None` if nothing says which node is near.
     ///
     /// Where the source gives no memory sizes at all, every node counts as a node with memory.
     pub fn memory_node(&self, cpu: CpuId) -> Option<NodeId> {

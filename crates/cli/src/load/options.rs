@@ -236,8 +236,8 @@ pub(super) struct SearchArgs {
     /// Search the highest number of users that holds the quality of service, in runs with more and
     /// fewer users
     ///
-    /// Each run has the phases of --ramp-up, --warm-up, --duration. Not with --connections, --rate, --arrivals, --requests.
-    /// Default: one run.
+    /// Each run has the phases of --ramp-up, --warm-up, --duration. Not with --connections, --rate,
+    /// --arrivals, --requests. Default: one run.
     #[arg(long, conflicts_with = "connections")]
     pub(super) find_max: bool,
 

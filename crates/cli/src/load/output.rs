@@ -45,8 +45,9 @@ pub(super) struct OutputArgs {
     /// End with exit code 6 if the run passes this threshold, for example 'p99>200ms' or
     /// 'failed>1%'; may be repeated
     ///
-    /// Figures are p50, p99 or another percentile, max and mean of the response times, failed (a number, or % of all), rate (good answers a
-    /// second), good, unfinished, missed, repeated; comparisons are >, >=, <, <=. Default: none.
+    /// Figures are p50, p99 or another percentile, max and mean of the response times, failed (a
+    /// number, or % of all), rate (good answers a second), good, unfinished, missed, repeated;
+    /// comparisons are >, >=, <, <=. Default: none.
     #[arg(long, value_name = "THRESHOLD", action = ArgAction::Append)]
     fail_if: Vec<Threshold>,
 

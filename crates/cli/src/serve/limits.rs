@@ -32,7 +32,8 @@ pub(super) struct CacheArgs {
 
     /// The largest file whose content is kept in memory, in bytes
     ///
-    /// From 0 to 1G, and not more than --cache-bytes. Larger files are read from the kernel's page cache.
+    /// From 0 to 1G, and not more than --cache-bytes. Larger files are read from the kernel's page
+    /// cache.
     #[arg(long, value_name = "SIZE", default_value_t = Self::FILE_BYTES, value_parser = size_between(0, G))]
     pub(super) cache_file_bytes: Size,
 
@@ -104,7 +105,8 @@ pub(super) struct LimitArgs {
 
     /// The longest request head, that is request line and header fields, in bytes
     ///
-    /// From 256 to 16M. Beyond it: 431. A connection whose request arrives in pieces may hold that much memory.
+    /// From 256 to 16M. Beyond it: 431. A connection whose request arrives in pieces may hold that
+    /// much memory.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(limits::HEADER_BYTES as u64))]
     #[arg(value_parser = size_between(256, 16 * M))]
     pub(super) header_bytes: Size,
@@ -151,7 +153,8 @@ pub(super) struct LimitArgs {
 pub(super) struct TimeoutArgs {
     /// For a request head to arrive, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the start of the connection or the first byte of a later request. Then: 408.
+    /// From 1ms to 24h, from the start of the connection or the first byte of a later request.
+    /// Then: 408.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().header))]
     pub(super) header_timeout: Span,
 

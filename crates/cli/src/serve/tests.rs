@@ -21,7 +21,8 @@ fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
     }
 }
 
-/// Two nodes of two cores of two cpus; `localhost` has two addresses, `empty` none, and no other name is known.
+/// Two nodes of two cores of two cpus; `localhost` has two addresses, `empty` none, and no other
+/// name is known.
 fn surroundings() -> Surroundings {
     let machine = synthetic::parse("node:2 core:2 pu:2").unwrap();
     let look_up = |name: &str, port| match name {

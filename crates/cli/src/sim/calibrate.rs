@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use vermeil_calibrate::Effort;
 use vermeil_server::config::Surroundings;
 
-/// Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime's events.
+/// Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the
+/// runtime's events.
 ///
 /// Takes some seconds, and the machine should be idle. The file is a machine for `vermeil sim run
 /// --machine FILE.toml`. `--machine here` measures at once and saves nothing.

@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// The user that plants links: user nobody, which is also the server's user.
+/// The user that plants links: user `nobody`, which is also the server's user.
 const NOBODY: u32 = 65_534;
 
 const SECRET: &str = "root:secret";
@@ -31,7 +31,7 @@ enum Trick {
 const TRICKS: [Trick; 5] =
     [Trick::Link, Trick::DanglingLink, Trick::HardLink, Trick::FolderLink, Trick::DanglingFolderLink];
 
-/// A folder of user nobody, and the superuser's folder beside it.
+/// A folder of user `nobody`, and the superuser's folder beside it.
 struct World {
     site: Site,
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const THEM: u32 = 65_534;
 const THEIRS: Owner = Owner { uid: THEM, gid: THEM };
 
-/// A folder of the superuser, and in it a folder of another user, one for everybody, and a file
+/// A folder of the superuser, and in it a folder of another user, one for all users, and a file
 /// with a secret.
 struct World {
     top: TempDir,

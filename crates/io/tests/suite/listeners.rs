@@ -50,7 +50,7 @@ pub(crate) fn closing_hands_over_what_is_queued(make: &Make) {
     }
 }
 
-/// Nothing takes what a discarded listener has accepted, or what the kernel holds for it.
+/// A discarded listener closes the accepted connections and the connections in the kernel's queue.
 pub(crate) fn discarding_closes_what_is_queued(make: &Make) {
     for armed in ["never polled", "polled", "polled and turned", "closed before"] {
         let world = make(DriverOptions::default());

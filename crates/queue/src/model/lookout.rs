@@ -93,7 +93,8 @@ fn who_finds_a_search_begun_is_found_by_it() {
     });
 }
 
-/// The watcher is woken for work of its own, while a producer queues a token and asks for a watcher.
+/// The watcher is woken for work of its own, while a producer queues a token and asks for a
+/// watcher.
 #[test]
 fn watcher_that_runs_misses_no_token() {
     loom::model(|| {

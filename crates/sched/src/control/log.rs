@@ -1,4 +1,4 @@
-//! The decisions of a controller, with time and reason, for operators who ask why a handler moved.
+//! The decisions of a controller, with time and reason, so an operator can see why a handler moved.
 //!
 //! A bounded log. Tested in `control/tests.rs`.
 

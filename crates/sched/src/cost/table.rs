@@ -78,7 +78,8 @@ impl CostTable {
         witness.and_then(|misses| misses.penalty_upper_ns(distance)).map_or(by_time, |most| most.min(by_time))
     }
 
-    /// The part of the penalty that was seen or annotated, in nanoseconds: at most [`CostTable::penalty_ns`].
+    /// The part of the penalty that was seen or annotated, in nanoseconds: at most
+    /// [`CostTable::penalty_ns`].
     pub fn penalty_known_ns(&self, handler: HandlerIndex, distance: Distance) -> u64 {
         self.handler(handler).penalty_known_ns(distance).min(self.penalty_ns(handler, distance))
     }

@@ -1,4 +1,5 @@
-//! One line of the access log, in the combined form of NCSA and Apache, and the host in front of it:
+//! One line of the access log, in the combined form of NCSA and Apache, and the host in front of
+//! it:
 //!
 //! ```text
 //! addr - - [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.1" 200 2326 "referer" "agent"

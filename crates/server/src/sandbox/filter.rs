@@ -117,7 +117,8 @@ fn rule(Line { name, conditions }: &Line<'_>) -> Value {
 mod tests {
     use super::*;
 
-    /// Calls by which a captured process would leave its bounds, or take over another process or the machine.
+    /// Calls by which a captured process would leave its bounds, or take over another process or
+    /// the machine.
     const NEVER: [&str; 32] = [
         "execve",
         "execveat",

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 const INTRODUCTION: &str = "\
 # Status
 
-`vermeil status` asks a server that runs what it is doing, over a control socket that only its owner can open; `vermeil status --json`
-gives what is below, as one JSON object. Fields may be added; those that are here keep their meaning. Counts are since the start
-of the process that counts (`uptime_s` of its instance), times are seconds, sizes are bytes. This page is generated from the definitions.
+`vermeil status` asks a running server for its state, over a control socket that only the socket's owner can open. `vermeil status --json`
+prints the fields below as one JSON object. Later versions may add fields; the present fields keep their meaning. Counts are since the start
+of the counting process (`uptime_s` of its instance), times are seconds, sizes are bytes. This page is generated from the definitions.
 ";
 
 /// A record on the reference page.

@@ -243,7 +243,7 @@ pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
     site.script("hostile", "echo ready; while :; do kill -STOP -1; done 2>/dev/null");
     site.script("quick", "exit 0");
     let mut profile = site.profile();
-    // The test takes a user of its own, because other tests may run their servers as nobody, and
+    // The test takes a user of its own, because other tests may run their servers as `nobody`, and
     // those would be stopped as well.
     let own = OWN_USERS.start + std::process::id() % (OWN_USERS.end - OWN_USERS.start);
     profile.identity.as_mut().expect("root can choose").uid = own;

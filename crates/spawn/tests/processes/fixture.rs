@@ -52,7 +52,7 @@ impl Site {
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its mode");
     }
 
-    /// A profile for the site's programs: as user nobody where the test can choose.
+    /// A profile for the site's programs: as user `nobody` if the test can choose.
     pub(crate) fn profile(&self) -> Profile {
         let identity = is_root().then(|| Identity { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] });
         Profile { identity, ..Profile::new(self.0.path()) }

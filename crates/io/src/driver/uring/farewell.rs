@@ -18,8 +18,8 @@ impl Drop for Uring {
     /// Cancels all operations and waits until the kernel has released the driver's memory.
     fn drop(&mut self) {
         if !self.shared.queued.is_empty() {
-            // What is queued is sent, as far as the kernel takes it; of what it refuses the peer is
-            // told.
+            // Sends the queued operations, as far as the kernel takes them. A peer learns of a
+            // refused operation by the close.
             let _ = self.turn(Some(Duration::ZERO));
         }
         self.close_everything();

@@ -34,7 +34,7 @@ enum Accepting {
 enum Wish {
     StayOpen,
     Close,
-    /// Nothing takes the connections that it has.
+    /// The connections of the listener are closed.
     Vanish,
 }
 
@@ -44,9 +44,10 @@ pub(super) struct Listener {
     accepting: Accepting,
     wish: Wish,
     accepted: VecDeque<OwnedFd>,
-    /// Whether there were more connections than may wait here, so that the kernel may hold others.
+    /// Whether more connections came than may wait here, so the kernel may hold further
+    /// connections.
     crowded: bool,
-    /// Whether the kernel held some since the last accept.
+    /// Whether the kernel held a connection since the last accept.
     held_more: bool,
     /// The error number of the last failure, until it is reported.
     failed: Option<i32>,
@@ -165,8 +166,8 @@ impl Listener {
         Fate::Stays
     }
 
-    /// Closes it for good: what it has accepted is closed, and what the kernel still holds is
-    /// reset.
+    /// Closes the listener for good: closes the accepted connections. The kernel resets the
+    /// connections that it still holds.
     pub(super) fn discard(&mut self, id: Id, shared: &mut Shared) -> Fate {
         self.wish = Wish::Vanish;
         self.accepted.clear();
