@@ -324,7 +324,7 @@ impl SteerArgs {
         let (why, restored) = match steering.recover(now())? {
             Recovered::Nothing => return Ok(()),
             Recovered::Interrupted(restored) => ("an earlier command was interrupted", restored),
-            Recovered::Unconfirmed(restored) => ("nobody confirmed in time", restored),
+            Recovered::Unconfirmed(restored) => ("no confirmation came in time", restored),
         };
         print::failure(
             &format_args!(

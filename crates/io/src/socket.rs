@@ -132,7 +132,8 @@ pub fn held_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = size_of_val(&info) as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
     let to = info.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the call.
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the
+    // call.
     match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut bytes) } {
         0 => Ok(info[AT].into()),
         _ => Err(io::Error::last_os_error()),

@@ -1,8 +1,8 @@
-//! Addresses of listeners, and the clients that come to them: of TCP, or of a unix socket for a
-//! proxy on the same machine.
+//! Addresses of listeners and of their clients: TCP, or a unix socket for a proxy on the same
+//! machine.
 //!
-//! Leaves out how people write addresses (`config/values/listen.rs`) and opening them (`listen.rs`).
-//! Tested below.
+//! Leaves out the written form of addresses (`config/values/listen.rs`) and opening sockets
+//! (`listen.rs`). Tested below.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -20,26 +20,26 @@ pub const UNIX_PATH_BYTES_MAX: usize = 107;
 /// of 127.0.0.1, and as with nginx.
 pub const UNIX_MODE: u32 = 0o666;
 
-/// How people write the address of a unix socket.
+/// The prefix of a unix socket's address.
 pub(crate) const UNIX: &str = "unix:";
 
 /// The address of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub enum ListenAddr {
-    /// An address of TCP.
+    /// A TCP address.
     Tcp(SocketAddr),
     /// A unix socket.
     Unix(UnixAddr),
 }
 
-/// The file of a unix socket that listens. The path remains in memory until the process ends, so
-/// that addresses are copied like those of TCP.
+/// The file of a listening unix socket. The path stays in memory until the process ends, so
+/// addresses are copied like TCP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnixAddr {
     path: &'static str,
     mode: u32,
-    /// Known once the socket is bound.
+    /// `None` before the socket is bound.
     file: Option<SocketFile>,
 }
 
@@ -85,7 +85,7 @@ impl From<SocketAddr> for ListenAddr {
 }
 
 impl ListenAddr {
-    /// The address of TCP, if it is one.
+    /// The TCP address; `None` for a unix socket.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(addr) => Some(*addr),
@@ -93,7 +93,7 @@ impl ListenAddr {
         }
     }
 
-    /// The unix socket, if it is one.
+    /// The unix socket; `None` for a TCP address.
     pub fn unix(&self) -> Option<UnixAddr> {
         match self {
             Self::Tcp(_) => None,
@@ -101,12 +101,12 @@ impl ListenAddr {
         }
     }
 
-    /// The port of TCP, unless the kernel is to choose one.
+    /// The TCP port; `None` if the kernel chooses the port.
     pub(crate) fn port(&self) -> Option<u16> {
         self.tcp().map(|addr| addr.port()).filter(|port| *port != 0)
     }
 
-    /// Whether both are the same place, whatever the mode of a socket's file.
+    /// Whether both are the same place; the mode of a socket's file does not count.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unix(one), Self::Unix(other)) => one.path == other.path,
@@ -176,10 +176,10 @@ impl fmt::Display for UnixAddr {
     }
 }
 
-/// The client of a connection, as far as the server knows it.
+/// The client of a connection, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// An address; one of IPv4 that came mapped into IPv6 is an address of IPv4.
+    /// An address. An IPv4 address that was mapped into IPv6 counts as IPv4.
     Ip(IpAddr),
     /// A process of this machine, through a unix socket.
     Unix,

@@ -1,8 +1,8 @@
-//! Counts the connections of each client address, across the cores of one instance.
+//! Counts the connections of each client address, across the cores of an instance.
 //!
-//! The counts stand in shards, each behind a lock, chosen by the address. A connection takes a lock
-//! when it begins and when it ends, and no request takes a lock. Without a bound nothing is
-//! counted. Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
+//! The counts are in shards, each behind a lock, chosen by the address. A connection takes a lock
+//! at its begin and end, and no request takes a lock. Without a bound the server counts nothing.
+//! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
 
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
@@ -16,14 +16,14 @@ use std::{
 /// Locks of the table. Guess: more than the cores that accept at once.
 const SHARDS: usize = 64;
 
-/// Default length of the IPv6 network prefix that counts as one client. A provider gives a customer
-/// a network of this size.
+/// Default length of the IPv6 network prefix that counts as a client. A provider gives a customer a
+/// network of this size.
 pub const CLIENT_IPV6_PREFIX: u8 = 64;
 
-/// The bound on connections of one client address.
+/// The bound on connections of a client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientBound {
-    /// Connections of one address in one instance. `None` means no bound. A connection beyond the
+    /// Connections of an address in an instance. `None` means no bound. A connection beyond the
     /// bound gets 503 and is closed.
     pub connections_max: Option<usize>,
     /// Bits of an IPv6 address that tell clients apart. See [`CLIENT_IPV6_PREFIX`].
@@ -52,7 +52,7 @@ impl ClientBound {
 
 type Shard = HashMap<IpAddr, usize, RandomState>;
 
-/// The clients of one instance.
+/// The clients of an instance.
 pub(crate) struct Clients {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     hasher: RandomState,

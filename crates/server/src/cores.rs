@@ -1,9 +1,9 @@
-//! Sets up the state of each core, changes it in a reload, and takes it down: sockets, caches,
-//! logs, background tasks.
+//! Sets up the state of each core, changes the state in a reload, and takes the state down:
+//! sockets, caches, logs, background tasks.
 //!
-//! Every change reaches a core as a task that the core runs itself, so no other thread touches the
-//! core's state. Leaves out the order of a server's life (`serve.rs`) and the choice of the
-//! changes in a reload (`reload.rs`). Tested through the binary.
+//! Every change reaches a core as a task of that core, so no other thread touches the core's state.
+//! Leaves out the order of a server's life (`serve.rs`) and the choice of the changes in a reload
+//! (`reload.rs`). Tested through the binary.
 
 use crate::{
     accept::accept,
@@ -51,7 +51,7 @@ pub(crate) struct CoreError {
     pub(crate) source: io::Error,
 }
 
-/// Sockets of one core, each with its configured address.
+/// Sockets of a core, each with its configured address.
 type Sockets = Vec<(ListenAddr, OwnedFd)>;
 
 /// The sockets of each of `cores` cores.
@@ -310,8 +310,8 @@ fn change_core(
             if !stays {
                 // The core serves the connections that the kernel has accepted already. New clients
                 // meet any other server that listens on this address. If the kernel refuses this
-                // step, connections that come in the moment between are reset. A unix socket has lost
-                // its path already.
+                // step, connections that come in the moment between are reset. A unix socket has
+                // lost its path already.
                 if addr.tcp().is_some() {
                     let _ = listener.with_fd(begin_no_more);
                 }

@@ -1,5 +1,5 @@
-//! The state of one core of the server: its part of the file cache, its end of the log, its clock,
-//! its connections.
+//! The state of a core of the server: the core's part of the file cache, its end of the log, its
+//! clock, its connections.
 //!
 //! Tasks of the core reach this state through a thread-local, for the length of a closure that does
 //! not wait. So no lock guards the state. Leaves out the state that all cores share (`server.rs`).
@@ -291,12 +291,13 @@ impl Drop for Place {
 /// that a state must last.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Whether the core may hold one more connection.
+/// Whether the core may hold another connection.
 fn has_vacancy() -> bool {
     with(|local| local.connections.len() < local.server.connections_max)
 }
 
-/// Whether the core could hold one more connection, perhaps in place of one that gives way now.
+/// Whether the core could hold another connection, perhaps in place of a connection that gives way
+/// now.
 pub(crate) async fn makes_room() -> bool {
     if has_vacancy() {
         return true;
@@ -308,17 +309,18 @@ pub(crate) async fn makes_room() -> bool {
     has_vacancy()
 }
 
-/// Waits until the core could hold one more connection, perhaps in place of one that gives way.
+/// Waits until the core could hold another connection, perhaps in place of a connection that gives
+/// way.
 pub(crate) async fn prospect() {
     room(|connections, now_ms| if connections.has_idle(now_ms) { Room::Now } else { Room::None }).await;
 }
 
-/// Waits until the core may hold one more connection, and tells a connection to give way for it.
+/// Waits until the core may hold another connection, and tells a connection to give way.
 pub(crate) async fn vacancy() {
     room(|connections, now_ms| if connections.end_one(now_ms) { Room::Soon } else { Room::None }).await;
 }
 
-/// Whether a full core has room for one more connection.
+/// Whether a full core has room for another connection.
 enum Room {
     Now,
     /// A connection was told to end.

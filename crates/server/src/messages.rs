@@ -16,23 +16,23 @@ use std::{
 };
 use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
 
-/// Bytes of one message. With its default send buffer (`net.core.wmem_default`) the kernel takes
-/// 208 KB.
+/// Bytes of a message. With its default send buffer (`net.core.wmem_default`) the kernel takes 208
+/// KB.
 const MESSAGE_BYTES_MAX: usize = 200 << 10;
 
-/// Descriptors that come with one message. Guess: a thousand cores with sixty addresses each.
+/// Descriptors of a message. Guess: a thousand cores with sixty addresses each.
 const DESCRIPTORS_IN_ALL_MAX: usize = 1 << 16;
 
-/// How long a message may wait for room. Guess: the other end reads whenever it lives.
+/// How long a message may wait for room. Guess: a living receiver reads within this time.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A packet that carries the descriptors that had no room in the packet before it.
+/// A packet with the descriptors that had no room in the previous packet.
 const MORE: &[u8] = b"+";
 
 /// A message as it is sent.
 #[derive(Serialize, Deserialize)]
 struct Message<B> {
-    /// Number of descriptors that come with this message and in the packets behind it.
+    /// Number of descriptors of this message, including the packets after the message.
     descriptors: usize,
     body: B,
 }
@@ -74,7 +74,7 @@ impl Messages {
         Ok((Self::new(ours), theirs))
     }
 
-    /// Sends one message.
+    /// Sends a message.
     ///
     /// # Errors
     /// The message is too long, or the other end is closed or has no room in time.

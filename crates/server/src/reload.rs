@@ -335,7 +335,8 @@ impl Running {
             None => NewLog::Same,
             Some(log) => NewLog::Other(self.handle.cores().map(|_| log.core()).collect()),
         };
-        // Before the cores look at their queues for the last time, so that no connection comes later.
+        // Before the cores look at their queues for the last time, so that no connection comes
+        // later.
         let (stays, ends): (Vec<_>, Vec<_>) =
             present.bound.drain(..).partition(|(asked, _)| !removed.contains(asked));
         present.bound = stays;

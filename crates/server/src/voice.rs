@@ -9,10 +9,11 @@ use std::{
     sync::OnceLock,
 };
 
-/// The number of this instance, if there are several, and the prefix of its lines.
+/// The number of this instance and the prefix of its lines, if there are several instances.
 static SPEAKER: OnceLock<(u32, String)> = OnceLock::new();
 
-/// The prefix of this process's lines: its name, and its number if there are several instances.
+/// The prefix of this process's lines: the program's name, with the instance number if there are
+/// several instances.
 pub fn speaker() -> &'static str {
     SPEAKER.get().map_or("vermeil", |(_, speaker)| speaker)
 }
@@ -28,7 +29,7 @@ pub(crate) fn speak_as_instance(number: u32) {
     let _ = SPEAKER.set((number, format!("vermeil[{number}]")));
 }
 
-/// Writes one line. A closed standard error is no reason to stop.
+/// Writes a line. A closed standard error is no reason to stop.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
     // In a single write, because several processes write to the same stream.
     let _ = io::stderr().write_all(format!("{}: {line}\n", speaker()).as_bytes());

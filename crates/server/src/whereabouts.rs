@@ -1,10 +1,10 @@
 //! Watches whether a core still has its cpu and its memory. A running server loses both if an
 //! administrator takes a cpu offline or changes the process's cpuset.
 //!
-//! The kernel then silently moves the thread elsewhere and forgets its binding. So each core looks
-//! once a second. The core logs a loss once and continues where it may run. When it may return, it
-//! does so and logs that. Leaves out the system calls (`vermeil-io`). Tested here, and on an
-//! emulated machine (`cargo xtask test numa`).
+//! The kernel then silently moves the thread and forgets the binding. So each core checks once a
+//! second. The core logs a loss once, and continues where the kernel allows. When the thread may
+//! return, the core moves the thread back and logs the return. Leaves out the system calls
+//! (`vermeil-io`). Tested here, and on an emulated machine (`cargo xtask test numa`).
 
 use crate::voice::say;
 use std::io;
@@ -20,8 +20,8 @@ pub(crate) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Those of the calling thread, which is core `core` with its home on `cpu`, even if that cpu
-    /// was lost before. A core without a binding to memory nodes cannot lose memory.
+    /// The whereabouts of the calling thread, which is core `core` with its home on `cpu`, even if
+    /// that cpu was lost before. A core without a binding to memory nodes cannot lose memory.
     pub(crate) fn here(core: u32, cpu: CpuId) -> Self {
         let cpu = Some(Place::of(vec![cpu.0]));
         let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(Place::of);
@@ -88,7 +88,7 @@ struct Place {
 /// A change of a binding.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
-    /// The thread may not run at home, and is here.
+    /// The thread may not run at home, and runs on these.
     Away(Vec<u32>),
     /// The thread is home again.
     Back,

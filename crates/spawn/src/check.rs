@@ -2,12 +2,11 @@
 //! functions of the results of `stat`. `docs/cgi.md` lists which rules apply and which do not.
 //!
 //! A program runs with the rights of a user. Therefore every user that can change the program, or a
-//! folder on the way to it, has those rights too. No other user may have that access, so every name
-//! from the root of the programs down is checked.
+//! folder on the way to the program, has those rights too. No other user may have that access, so
+//! the server checks every name from the root of the programs down.
 //!
-//! Leaves out reading the file system (`look.rs`). The folders above the root are left out too,
-//! because the administrator who configures the server answers for them. Tested in
-//! `check/tests.rs`.
+//! Leaves out reading the file system (`look.rs`). Also leaves out the folders above the root,
+//! because the administrator of the server answers for these folders. Tested in `check/tests.rs`.
 
 use crate::user::user_name;
 use std::path::{Component, Path};

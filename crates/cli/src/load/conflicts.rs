@@ -67,7 +67,7 @@ impl LoadArgs {
                 "--good",
                 "--tolerable",
                 quality.good > quality.tolerable,
-                "what is good is tolerable: give --good a time that is no longer",
+                "a good answer is tolerable too: give --good a time that is not longer",
             ),
         ]
     }
@@ -77,7 +77,7 @@ impl LoadArgs {
         let (rate, arrivals) = (time.rate.is_some(), time.arrivals.is_some());
         let (thinks, log, sessions) = (time.think.is_some(), asked == Asked::Log, asked == Asked::Sessions);
         let compresses = time.compress != 1.0;
-        let own_think = "in an open loop requests arrive whatever the answers before took: leave --think out";
+        let own_think = "in an open loop requests do not wait for earlier answers: leave --think out";
         let own_times = "requests arrive when the log says, and --compress makes that faster: leave it out";
         let searched = "the search varies the users of a closed loop: leave one of them out";
         [

@@ -126,7 +126,7 @@ pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<Program, 
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_recording = matches!(extension, Some("ndjson" | "jsonl"));
     if working_set.is_some() && !is_recording {
-        let what = format!("is for recordings, and {word} says itself what is touched");
+        let what = format!("is for recordings, and {word} describes its own memory");
         return Err(Wrong::Useless { option: "--working-set", what });
     }
     let program = match extension {

@@ -32,7 +32,8 @@ pub(super) fn page(page: &Page) -> String {
 }
 
 const COMMON: &str = r#"<?php
-// Asks the back end: GET /COMMAND?NAME=VALUE… answers with a line "0 ok" and one record per line, fields between bars.
+// Asks the back end: GET /COMMAND?NAME=VALUE… answers with a line "0 ok" and one record per line,
+// fields between bars.
 function ask(string $command, array $arguments): ?array {
     [$host, $port] = explode(':', getenv('VERMEIL_LOAD_BACKEND') ?: '@BACKEND@', 2);
     $socket = @pfsockopen($host, (int)$port, $number, $error, 3.0);

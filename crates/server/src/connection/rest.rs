@@ -1,11 +1,12 @@
-//! A connection that waits for its next request where other cores can see it: on its core's shelf.
+//! A connection that waits for its next request in a place that other cores can see: on its core's
+//! shelf.
 //!
-//! Other cores cannot look into a core's driver, so a request that the driver waits for is answered
-//! only when its core gets to it. A connection between requests owes no answer and holds only its
-//! socket. After a while the connection leaves the driver for the shelf. This task takes the
-//! connection back from the shelf when the core learns of the next request. A core that finds this
-//! core stuck may take it instead (`balance/relieve.rs`). The task remains meanwhile, with its
-//! place and its time limit, and ends when it finds the socket gone. Tested through the binary
+//! Other cores cannot look into a core's driver. Therefore only the owning core can answer a
+//! request that its driver waits for. A connection between requests owes no answer and holds only
+//! its socket. After a while the connection leaves the driver for the shelf. This task takes the
+//! connection back when the core learns of the next request. If this core is stuck, another core
+//! may take the connection instead (`balance/relieve.rs`). The task keeps its place and its time
+//! limit meanwhile, and ends when it finds the socket gone. Tested through the binary
 //! (`crates/cli/tests/e2e/rest.rs`).
 
 use super::{Connection, Lost};
@@ -32,8 +33,9 @@ impl Connection {
     }
 
     /// Rests until bytes come, `allowed` is over or the connection is told to end. In each case the
-    /// caller then waits as before. The connection cannot rest while its last answer is still in
-    /// flight. Then it rests later, and this function returns the allowed time beyond that.
+    /// caller then waits as before. The connection cannot rest while its last answer is in flight.
+    /// In that case the connection rests later, and this function returns the allowed time beyond
+    /// that moment.
     ///
     /// # Errors
     /// Another core has taken the connection.

@@ -54,7 +54,7 @@ impl ClientError {
             }
             Self::NotPrivate(folder) => {
                 format!(
-                    "{} is not a folder of this user's alone; what is in it is not believed",
+                    "{} is not a folder of this user's alone, so its sockets are not trusted",
                     folder.display()
                 )
             }
@@ -129,7 +129,7 @@ pub fn ask_reload(control: Option<&Path>) -> Result<Reloaded, ClientError> {
     Ok(match answer.split_once('\n') {
         Some((RELOADED, said)) => Reloaded::Taken(said.trim_end().to_owned()),
         Some((REFUSED, why)) => Reloaded::Refused(why.trim_end().to_owned()),
-        _ => Reloaded::Refused(format!("the server answers what is not understood: {answer}")),
+        _ => Reloaded::Refused(format!("the server sent an unknown answer: {answer}")),
     })
 }
 

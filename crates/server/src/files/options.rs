@@ -223,7 +223,7 @@ fn cure(source: &io::Error) -> String {
         io::ErrorKind::NotFound => "there is no such folder".to_owned(),
         io::ErrorKind::NotADirectory => "it is not a folder; name the folder it is in".to_owned(),
         io::ErrorKind::PermissionDenied => {
-            "no permission to read it; run as a user who may, or change its mode".to_owned()
+            "no permission to read it; run as a user with that permission, or change its mode".to_owned()
         }
         io::ErrorKind::Unsupported => {
             "this kernel lacks openat2(2); Linux 5.15 or later is needed".to_owned()

@@ -54,7 +54,7 @@ pub enum TakeOverError {
     Refused(String),
     /// The handover message makes no sense.
     #[error(
-        "--take-over: what the server that runs hands over is not understood ({0}); stop it and start this one"
+        "--take-over: the answer of the running server is malformed ({0}); stop that server, then start this one"
     )]
     Strange(io::Error),
 }

@@ -1,9 +1,9 @@
-//! Opens unix sockets that listen, and removes their files.
+//! Opens listening unix sockets, and removes their files.
 //!
-//! A socket gets a name of its own in the folder of its path, then its mode, then its queue, and
-//! then the path, in place of the file that has it. So every connection attempt finds the socket
-//! before or the new one. All cores accept from one socket. Tested through the binary
-//! (`crates/cli/tests/e2e/unix.rs`).
+//! The server binds a socket under a temporary name in the folder of its path, sets the mode and
+//! the queue, and renames the socket to its path, in place of the previous file. So every
+//! connection attempt finds the previous socket or the new socket. All cores accept from the same
+//! socket. Tested through the binary (`crates/cli/tests/e2e/unix.rs`).
 
 use crate::{
     address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr},
@@ -31,16 +31,16 @@ use std::{
 };
 use vermeil_io::{connect_unix, limit_queue, output::Place};
 
-/// Interval and number of looks for another server. The kernel destroys the io_uring of an ended
-/// process in the background, together with the sockets that it was accepting from.
+/// Interval and number of checks for another server. The kernel destroys the io_uring of an ended
+/// process in the background, together with the sockets that the process was accepting from.
 const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
 
-/// Whether a server listens at the path already that is to be replaced.
+/// The server that may listen at the path already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// Perhaps another server, which is not to be replaced.
+    /// Perhaps another server, which must not be replaced.
     Others,
-    /// This server, or the one that it takes over from.
+    /// This server, or the server that is being taken over.
     Ours,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Before {
 pub(super) enum Refusal {
     /// Another server listens there.
     Taken(Option<Holder>),
-    /// The error, with its cure if the system's words have none.
+    /// The error, with a cure if the system's text has none.
     Io(io::Error),
 }
 
@@ -96,7 +96,7 @@ fn bind(addr: UnixAddr, name: &Place) -> io::Result<(OwnedFd, SocketFile)> {
     Ok((socket, file))
 }
 
-/// A name that no other socket has, so that the name also tells which listener a connection came to.
+/// A name that no other socket has, so the name also identifies the listener of a connection.
 fn temporary_name() -> OsString {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!(".vermeil-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)).into()
@@ -115,8 +115,8 @@ fn set_mode(name: &Place, mode: u32) -> io::Result<SocketFile> {
     Ok(identity(&found))
 }
 
-/// Gives an inherited socket's file the configured mode. Returns `None` if the path leads to
-/// another file by now.
+/// Sets the mode of an inherited socket's file. Returns `None` if the path leads to another file by
+/// now.
 pub(super) fn renew(addr: UnixAddr, bound: UnixAddr) -> io::Result<Option<UnixAddr>> {
     let Some(file) = bound.file().filter(|file| file_at(addr.path()) == Some(*file)) else { return Ok(None) };
     if addr.mode() != bound.mode() {
@@ -135,13 +135,13 @@ pub(crate) fn remove(bound: UnixAddr) {
     }
 }
 
-/// Why no socket can be made at this path: a file that is no socket has it.
+/// The reason why no socket can be made at this path: the path holds a file that is not a socket.
 pub(crate) fn obstacle(name: &Place) -> Option<&'static str> {
     let found = name.stat().ok()?;
     (!is_socket(&found)).then_some("a file that is no socket is there; remove it, or name another path")
 }
 
-/// Whether a server listens at `path`, and its process if that is known.
+/// Whether a server listens at `path`, and its process if known.
 fn living(path: &Path) -> Option<Option<Holder>> {
     let (pause, attempts) = AFTERLIFE;
     let mut holder = None;
@@ -168,7 +168,7 @@ fn identity(found: &Stat) -> SocketFile {
     SocketFile { dev: found.st_dev, ino: found.st_ino }
 }
 
-/// How a path that is too long is refused.
+/// The text that refuses a path that is too long.
 pub(crate) fn too_long(path: &Path) -> String {
     let bytes = path.as_os_str().len();
     format!(

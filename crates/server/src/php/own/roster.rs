@@ -198,7 +198,7 @@ impl Pools {
             return Ok(());
         }
         let Thread::Waits(channel) = std::mem::replace(&mut *thread, Thread::Never) else {
-            let gone = io::Error::other("there is nobody to start them");
+            let gone = io::Error::other("the thread that starts pools does not run");
             return Err(PhpError::Files { path: "pools".into(), source: gone });
         };
         let started = demand::start(self.roster.clone(), channel, &self.notices);
