@@ -13,7 +13,7 @@ use crate::source::{code_only, files_below, has_extension, read};
 const OWNER: &str = "crates/queue/src";
 
 /// Files of that crate with atomics and without a protocol: re-exports, or tests.
-const WITHOUT: [&str; 2] = ["sync.rs", "throng.rs"];
+const WITHOUT: [&str; 2] = ["sync.rs", "shuttle_tests.rs"];
 
 /// The errors in the pages beside the sources of the project at `root`.
 pub(crate) fn find(root: &Path) -> Result<Vec<String>> {

@@ -1,4 +1,4 @@
-//! Canaries: bugs planted on purpose, to prove that the models notice such bugs.
+//! Canaries: bugs planted on action, to prove that the models notice such bugs.
 //!
 //! Only loom and shuttle builds contain canaries, and `VERMEIL_CANARY` in the environment selects a
 //! single canary. In every other build `planted` is a constant. `cargo xtask test` runs a model
@@ -17,21 +17,21 @@ pub(crate) enum Bug {
     /// lost.
     TakeInTwoSteps,
     /// An event that a color posts to itself overtakes events posted earlier by other threads.
-    OwnOvertakes,
+    OwnPostOvertakes,
     /// The newest event runs first.
     NewestFirst,
     /// The count has no ordering, so the next holder may miss writes of the previous holder.
     RelaxedCount,
-    /// A repeating event clears the mark after the run, so a post during the run is lost.
+    /// A task cell clears the mark after the run, so a post during the run is lost.
     ClearAfterRun,
     /// The LIFO slot is read and emptied in two steps, so the core and a thief both get the token.
-    TakeKeptInTwoSteps,
+    TakeLifoSlotInTwoSteps,
     /// The result is published without an ordering.
-    RelaxedOutcome,
-    /// `all_done` reads the `come` counters before the `gone` counters.
-    CountComeFirst,
-    /// Counting an item as gone and reading `awaited` are unordered.
-    GoesUnseen,
+    RelaxedResult,
+    /// `all_done` reads the `entered` counters before the `left` counters.
+    CountEnteredFirst,
+    /// Counting an item as left and reading `awaited` are unordered.
+    LeaveUnseen,
     /// `begin_search` omits the fence, although a producer may find a search that has just begun.
     BeginSearchWithoutFence,
     /// The searcher's last look has no fence before it.
@@ -49,18 +49,18 @@ pub(crate) enum Bug {
     StealWithoutMove,
     /// The thread that queues a token reads the pending migration before taking the lock. A
     /// migration requested in between is delayed until the color has run.
-    LookForWishBeforeLock,
+    ReadMigrationBeforeLock,
     /// A pending migration is read and taken in two steps, so a request made in between is
     /// forgotten.
-    TakeWishInTwoSteps,
+    TakeMigrationInTwoSteps,
     /// The thread that queues a token checks for the end before taking the lock, so the token may
     /// enter a queue that no core reads any more.
     AskForEndBeforeLock,
     /// Two acquisitions queue their events at the same time, so each may hold a color that the
     /// other waits for.
-    MeetingsWithoutOrder,
+    AcquireWithoutOrder,
     /// A color counts the arrivals before its own arrival, so no arrival may be the last.
-    CountBeforeArrival,
+    CountBeforeAcquired,
 }
 
 /// Whether `bug` is planted.
@@ -83,14 +83,14 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "wake-without-fence" => Bug::WakeWithoutFence,
             "second-token" => Bug::SecondToken,
             "take-in-two-steps" => Bug::TakeInTwoSteps,
-            "own-overtakes" => Bug::OwnOvertakes,
+            "own-post-overtakes" => Bug::OwnPostOvertakes,
             "newest-first" => Bug::NewestFirst,
             "relaxed-count" => Bug::RelaxedCount,
             "clear-after-run" => Bug::ClearAfterRun,
-            "take-kept-in-two-steps" => Bug::TakeKeptInTwoSteps,
-            "relaxed-outcome" => Bug::RelaxedOutcome,
-            "count-come-first" => Bug::CountComeFirst,
-            "goes-unseen" => Bug::GoesUnseen,
+            "take-lifo-slot-in-two-steps" => Bug::TakeLifoSlotInTwoSteps,
+            "relaxed-result" => Bug::RelaxedResult,
+            "count-entered-first" => Bug::CountEnteredFirst,
+            "leave-unseen" => Bug::LeaveUnseen,
             "begin-search-without-fence" => Bug::BeginSearchWithoutFence,
             "end-search-without-fence" => Bug::EndSearchWithoutFence,
             "end-duty-without-fence" => Bug::EndDutyWithoutFence,
@@ -98,11 +98,11 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "move-after-lock" => Bug::MoveAfterLock,
             "queue-entry-without-look" => Bug::QueueEntryWithoutLook,
             "steal-without-move" => Bug::StealWithoutMove,
-            "look-for-wish-before-lock" => Bug::LookForWishBeforeLock,
-            "take-wish-in-two-steps" => Bug::TakeWishInTwoSteps,
+            "read-migration-before-lock" => Bug::ReadMigrationBeforeLock,
+            "take-migration-in-two-steps" => Bug::TakeMigrationInTwoSteps,
             "ask-for-end-before-lock" => Bug::AskForEndBeforeLock,
-            "meetings-without-order" => Bug::MeetingsWithoutOrder,
-            "count-before-arrival" => Bug::CountBeforeArrival,
+            "acquire-without-order" => Bug::AcquireWithoutOrder,
+            "count-before-acquired" => Bug::CountBeforeAcquired,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

@@ -9,16 +9,16 @@
 //! to the same color needs no read-modify-write, because the posting thread holds the token and
 //! accounts for the event on settling.
 //!
-//! Leaves out the holder's side (`token.rs`) and colors with a single event (`own.rs`). Checked in
-//! `model/color.rs`: exclusion, no double token, no lost event, FIFO per producer.
+//! Leaves out the holder's side (`token.rs`) and colors with a single event (`task_color.rs`).
+//! Checked in `model/color.rs`: exclusion, no double token, no lost event, FIFO per producer.
 #![allow(unsafe_code)]
 
 use crate::{
     canary::{Bug, planted},
     colored::current_color,
-    event::{Event, Header, Label},
+    event::{Event, EventHeader, Label},
     sync::{AtomicPtr, Ordering, UnsafeCell},
-    token::{ColorRef, Head, Kind, Token},
+    token::{ColorHead, ColorRef, HeadKind, Token},
 };
 use std::{
     cell::Cell,
@@ -64,15 +64,15 @@ impl ColorId {
 /// whole struct moves between caches together, and fewer lines are better.
 #[repr(C)]
 pub struct ColorQueue<D: 'static = ()> {
-    head: Head<D>,
+    head: ColorHead<D>,
     /// Events pushed and not yet taken, newest first.
-    inbox: AtomicPtr<Header>,
+    inbox: AtomicPtr<EventHeader>,
     /// Touched only by the token's holder.
     held: UnsafeCell<HeldSide>,
 }
 
 /// The result of a post.
-pub enum Pushed<D: 'static = ()> {
+pub enum PushOutcome<D: 'static = ()> {
     /// The color was empty: the caller must put its token in a ready queue.
     First(Token<D>),
     /// The color already has a token.
@@ -92,9 +92,9 @@ pub(crate) fn counting() -> Ordering {
 /// signed, because an event may run before the event is counted (in place of a counted event). The
 /// worth may wrap, and wraps back when the events that made the worth wrap have run.
 #[derive(Clone, Copy)]
-pub(crate) struct Counted(pub(crate) u64);
+pub(crate) struct QueuedEvents(pub(crate) u64);
 
-impl Counted {
+impl QueuedEvents {
     /// The unit of worth, in nanoseconds. The unit is finer than any threshold for stealing, and a
     /// color may hold two minutes of worth.
     const WORTH_UNIT_NS: u64 = 64;
@@ -105,10 +105,10 @@ impl Counted {
     /// A single event with no worth left.
     pub(crate) const SPENT: Self = Self(1);
 
-    /// A mark above the number: the event of an own color waits.
+    /// A mark above the number: the event of a task color waits.
     pub(crate) const POSTED: u64 = 1 << 31;
 
-    /// A mark like `POSTED`: the event of an own color is queued on another color.
+    /// A mark like `POSTED`: the event of a task color is queued on another color.
     pub(crate) const AWAY: u64 = 1 << 30;
 
     /// A single event.
@@ -139,7 +139,7 @@ impl Counted {
     }
 }
 
-impl Add for Counted {
+impl Add for QueuedEvents {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -147,7 +147,7 @@ impl Add for Counted {
     }
 }
 
-impl Sub for Counted {
+impl Sub for QueuedEvents {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
@@ -159,16 +159,16 @@ impl Sub for Counted {
 struct HeldSide {
     /// Events taken from the inbox and put in order, followed by events that the color posted to
     /// itself; not yet run.
-    taken: List,
+    taken: EventList,
     /// Events that the color posted to itself since the last settling.
-    own: Counted,
+    own: QueuedEvents,
 }
 
 /// Singly linked, oldest first.
-struct List {
-    first: *mut Header,
+struct EventList {
+    first: *mut EventHeader,
     /// Valid only if the list is not empty.
-    last: *mut Header,
+    last: *mut EventHeader,
 }
 
 // SAFETY: the raw pointers are events owned by the queue, which are `Send`; `held` is guarded by
@@ -178,9 +178,9 @@ unsafe impl<D: Send> Send for ColorQueue<D> {}
 unsafe impl<D: Sync> Sync for ColorQueue<D> {}
 
 impl<D> Deref for ColorQueue<D> {
-    type Target = Head<D>;
+    type Target = ColorHead<D>;
 
-    fn deref(&self) -> &Head<D> {
+    fn deref(&self) -> &ColorHead<D> {
         &self.head
     }
 }
@@ -189,11 +189,11 @@ impl<D> ColorQueue<D> {
     /// An empty color with a fresh name. Tokens of the color go to core `core`.
     pub fn new(core: u32, about: D) -> Arc<Self> {
         Arc::new(Self {
-            head: Head::new(&Kind::Queue, ColorId::fresh(), core, about),
+            head: ColorHead::new(&HeadKind::Queue, ColorId::fresh(), core, about),
             inbox: AtomicPtr::new(null_mut()),
             held: UnsafeCell::new(HeldSide {
-                taken: List { first: null_mut(), last: null_mut() },
-                own: Counted(0),
+                taken: EventList { first: null_mut(), last: null_mut() },
+                own: QueuedEvents(0),
             }),
         })
     }
@@ -207,34 +207,34 @@ impl<D> ColorQueue<D> {
     /// ready queue.
     #[must_use = "a token that is dropped strands its color"]
     pub fn push(self: &Arc<Self>, event: Event) -> Option<Token<D>> {
-        if let Pushed::First(token) = self.post(event) { Some(token) } else { None }
+        if let PushOutcome::First(token) = self.post(event) { Some(token) } else { None }
     }
 
-    /// As [`push`](Self::push), and reports each outcome.
+    /// As [`push`](Self::push), and reports the outcome of the push.
     #[inline]
     #[must_use = "a token that is dropped strands its color"]
-    pub fn post(self: &Arc<Self>, event: Event) -> Pushed<D> {
+    pub fn post(self: &Arc<Self>, event: Event) -> PushOutcome<D> {
         // An event in the inbox was posted earlier, perhaps by this thread. Relaxed suffices,
         // because this thread sees its own stores and every store that happened before this push.
-        let first = self.inbox.load(Ordering::Relaxed).is_null() || planted(Bug::OwnOvertakes);
+        let first = self.inbox.load(Ordering::Relaxed).is_null() || planted(Bug::OwnPostOvertakes);
         if first && current_color() == Some(self.id()) {
             // SAFETY: the token's holder sets the thread's current color for exactly as long as
             // this thread runs the color's events.
             unsafe { self.push_own(event) };
-            return Pushed::Own;
+            return PushOutcome::Own;
         }
-        let one = Counted::event(event.label());
+        let one = QueuedEvents::event(event.label());
         self.link(event.into_raw());
         // Release: the count covers a linked event. Acquire: the new token's holder continues after
         // the last holder, because this addition reads the last holder's final subtraction.
-        match Counted(self.head.counted.fetch_add(one.0, counting())).number() {
-            0 => Pushed::First(self.token()),
-            1 if planted(Bug::SecondToken) => Pushed::First(self.token()),
+        match QueuedEvents(self.head.counted.fetch_add(one.0, counting())).number() {
+            0 => PushOutcome::First(self.token()),
+            1 if planted(Bug::SecondToken) => PushOutcome::First(self.token()),
             before => {
-                if before >= Counted::EVENTS_MAX {
+                if before >= QueuedEvents::EVENTS_MAX {
                     std::process::abort();
                 }
-                Pushed::Behind
+                PushOutcome::Behind
             }
         }
     }
@@ -248,8 +248,8 @@ impl<D> ColorQueue<D> {
             // SAFETY: only the token's holder touches this side, and `next` has returned before an
             // event runs.
             let held = unsafe { &mut *held };
-            held.own = held.own + Counted::event(event.label());
-            if held.own.number() >= Counted::EVENTS_MAX {
+            held.own = held.own + QueuedEvents::event(event.label());
+            if held.own.number() >= QueuedEvents::EVENTS_MAX {
                 std::process::abort();
             }
             held.taken.append(event.into_raw());
@@ -261,16 +261,16 @@ impl<D> ColorQueue<D> {
     /// # Safety
     /// The caller holds the token, and no event of the color runs.
     #[inline]
-    pub(crate) unsafe fn take_own(&self) -> Counted {
+    pub(crate) unsafe fn take_own(&self) -> QueuedEvents {
         // SAFETY: as in `push_own`.
-        self.held.with_mut(|held| unsafe { std::mem::replace(&mut (*held).own, Counted(0)) })
+        self.held.with_mut(|held| unsafe { std::mem::replace(&mut (*held).own, QueuedEvents(0)) })
     }
 
     fn token(self: &Arc<Self>) -> Token<D> {
         Token::new(ColorRef::of(Arc::clone(self)))
     }
 
-    fn link(&self, event: NonNull<Header>) {
+    fn link(&self, event: NonNull<EventHeader>) {
         let mut newest = self.inbox.load(Ordering::Relaxed);
         loop {
             // SAFETY: until the exchange succeeds, this thread owns the event exclusively.
@@ -289,7 +289,7 @@ impl<D> ColorQueue<D> {
     }
 
     /// Empties the inbox. Acquire pairs with the exchange in `link`.
-    fn take_all(&self) -> *mut Header {
+    fn take_all(&self) -> *mut EventHeader {
         if planted(Bug::TakeInTwoSteps) {
             let newest = self.inbox.load(Ordering::Acquire);
             self.inbox.store(null_mut(), Ordering::Release);
@@ -326,9 +326,9 @@ impl<D> ColorQueue<D> {
     }
 }
 
-impl List {
+impl EventList {
     /// Takes over a chain that is newest first and reverses it.
-    fn refill(&mut self, mut newest: *mut Header) {
+    fn refill(&mut self, mut newest: *mut EventHeader) {
         if planted(Bug::NewestFirst) {
             self.first = newest;
             while !newest.is_null() {
@@ -349,7 +349,7 @@ impl List {
     }
 
     /// Appends an event that the holder owns.
-    fn append(&mut self, event: NonNull<Header>) {
+    fn append(&mut self, event: NonNull<EventHeader>) {
         // SAFETY: the holder owns the event and the last event of a list that is not empty.
         unsafe {
             (*event.as_ptr()).next = null_mut();
@@ -362,7 +362,7 @@ impl List {
     }
 
     /// Prepends an event that the holder owns.
-    fn prepend(&mut self, event: NonNull<Header>) {
+    fn prepend(&mut self, event: NonNull<EventHeader>) {
         if self.first.is_null() {
             self.last = event.as_ptr();
         }

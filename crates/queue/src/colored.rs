@@ -36,8 +36,8 @@ thread_local! {
     static HOLD: Cell<bool> = Cell::new(false);
 }
 
-/// Called by an event: after the event the color stands still, in a [`Held`](crate::Held), until
-/// the `Held` is released.
+/// Called by an event: after the event the color stands still, in a
+/// [`HeldColor`](crate::HeldColor), until the `HeldColor` is released.
 pub fn hold() {
     HOLD.with(|hold| hold.set(true));
 }
@@ -48,14 +48,14 @@ pub(crate) fn take_hold() -> bool {
 }
 
 /// Undoes one `enter_too`, also on unwinding.
-pub(crate) struct Beside;
+pub(crate) struct AlsoOnColor;
 
-pub(crate) fn enter_too(color: ColorId) -> Beside {
+pub(crate) fn enter_too(color: ColorId) -> AlsoOnColor {
     BESIDE.with(|beside| beside.borrow_mut().push(color));
-    Beside
+    AlsoOnColor
 }
 
-impl Drop for Beside {
+impl Drop for AlsoOnColor {
     fn drop(&mut self) {
         BESIDE.with(|beside| beside.borrow_mut().pop());
     }
@@ -144,16 +144,16 @@ impl<T> Colored<T> {
             color.0
         );
         assert!(!self.in_use.replace(true), "state of color {} used while it is in use", color.0);
-        let _release = Release(&self.in_use);
+        let _release = ReleaseBorrow(&self.in_use);
         // SAFETY: see `Sync` above for other threads; `in_use` excludes a second borrow on this
         // thread.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 }
 
-struct Release<'a>(&'a Cell<bool>);
+struct ReleaseBorrow<'a>(&'a Cell<bool>);
 
-impl Drop for Release<'_> {
+impl Drop for ReleaseBorrow<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }

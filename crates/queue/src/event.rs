@@ -2,7 +2,7 @@
 //! queue.
 //!
 //! There are two kinds. An [`Event::once`] is made for a single run, in recycled memory
-//! (`memory.rs`). A [`Repeating`](crate::Repeating) event (`repeating.rs`) is shared, and can be
+//! (`memory.rs`). A [`Repeating`](crate::Repeating) event (`task_cell.rs`) is shared, and can be
 //! posted again and again. Leaves out colors and order: `color.rs`. Checked in `tests.rs` (drops).
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use std::{
 
 /// Code and data that run once, on a color.
 pub trait Run: Send + 'static {
-    /// Runs to completion; must not block. A panic ends this event, and the color's activation
+    /// Runs to completion; must not block. A panic ends this event, and the color's batch run
     /// counts the panic.
     fn run(self);
 }
@@ -92,26 +92,26 @@ impl fmt::Debug for Label {
 
 /// First field of every event, so that a pointer to the header is a pointer to the whole event.
 #[repr(C)]
-pub(crate) struct Header {
+pub(crate) struct EventHeader {
     /// Next event in the list that holds this event. Written only by the list's owner: the producer
     /// before publishing the event, then the holder of the color's token.
-    pub(crate) next: *mut Header,
+    pub(crate) next: *mut EventHeader,
     vtable: &'static Vtable,
-    pub(crate) label: Written,
+    pub(crate) label: AtomicLabel,
 }
 
-impl Header {
+impl EventHeader {
     pub(crate) fn new(vtable: &'static Vtable) -> Self {
-        Self { next: std::ptr::null_mut(), vtable, label: Written::default() }
+        Self { next: std::ptr::null_mut(), vtable, label: AtomicLabel::default() }
     }
 }
 
-/// A label on an event. If several threads post the event at once (`own.rs`), the label may mix
-/// parts of two labels.
+/// A label on an event. If several threads post the event at once (`task_color.rs`), the label may
+/// mix parts of two labels.
 #[derive(Default)]
-pub(crate) struct Written([AtomicU64; 2]);
+pub(crate) struct AtomicLabel([AtomicU64; 2]);
 
-impl Written {
+impl AtomicLabel {
     #[inline]
     pub(crate) fn write(&self, label: Label) {
         self.0[0].store(label.who, Ordering::Relaxed);
@@ -126,13 +126,13 @@ impl Written {
 }
 
 pub(crate) struct Vtable {
-    pub(crate) run: unsafe fn(NonNull<Header>),
-    pub(crate) discard: unsafe fn(NonNull<Header>),
+    pub(crate) run: unsafe fn(NonNull<EventHeader>),
+    pub(crate) discard: unsafe fn(NonNull<EventHeader>),
 }
 
 /// An event that waits to run. Dropping the event without a run cancels the event and drops the
 /// data.
-pub struct Event(NonNull<Header>);
+pub struct Event(NonNull<EventHeader>);
 
 // SAFETY: an event owns data that is `Send` (`Run` and `Repeat` demand it), and no other thread
 // reaches the unshared parts.
@@ -155,7 +155,7 @@ impl Event {
         // SAFETY: this function owns the memory, which is large enough and holds no value that
         // could be lost.
         unsafe {
-            (&raw mut (*node.as_ptr()).header).write(Header::new(&Once::<T>::VTABLE));
+            (&raw mut (*node.as_ptr()).header).write(EventHeader::new(&Once::<T>::VTABLE));
             (&raw mut (*node.as_ptr()).body).write(body);
         }
         Self(node.cast())
@@ -183,7 +183,7 @@ impl Event {
         unsafe { ((*header.as_ptr()).vtable.run)(header) }
     }
 
-    pub(crate) fn into_raw(self) -> NonNull<Header> {
+    pub(crate) fn into_raw(self) -> NonNull<EventHeader> {
         let header = self.0;
         std::mem::forget(self);
         header
@@ -193,7 +193,7 @@ impl Event {
     /// `header` is a result of [`Event::into_raw`], or belongs to a live event and comes with the
     /// share in the event that the vtable expects. No other `Event` has been made of the header
     /// since.
-    pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
+    pub(crate) unsafe fn from_raw(header: NonNull<EventHeader>) -> Self {
         Self(header)
     }
 }
@@ -207,19 +207,19 @@ impl Drop for Event {
 
 #[repr(C)]
 struct Once<T> {
-    header: Header,
+    header: EventHeader,
     body: T,
 }
 
 impl<T: Run> Once<T> {
     const VTABLE: Vtable = Vtable { run: Self::run, discard: Self::discard };
 
-    unsafe fn run(header: NonNull<Header>) {
+    unsafe fn run(header: NonNull<EventHeader>) {
         // SAFETY: as `take` asks: an event is run or discarded, once.
         unsafe { Self::take(header) }.run();
     }
 
-    unsafe fn discard(header: NonNull<Header>) {
+    unsafe fn discard(header: NonNull<EventHeader>) {
         // SAFETY: as above.
         drop(unsafe { Self::take(header) });
     }
@@ -229,7 +229,7 @@ impl<T: Run> Once<T> {
     /// # Safety
     /// `header` belongs to an event of this type, and no thread uses the event from now on.
     #[inline(always)]
-    unsafe fn take(header: NonNull<Header>) -> T {
+    unsafe fn take(header: NonNull<EventHeader>) -> T {
         let node = header.cast::<Self>();
         // SAFETY: only `Event::once_with::<T>` installs this vtable, after writing a body there.
         // The header needs no drop.

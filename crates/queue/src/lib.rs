@@ -4,15 +4,15 @@
 //! neither handlers, nor policies, nor I/O. An [`Event`] runs once. A [`ColorQueue`] is a serial
 //! executor (a strand) that runs events singly, in the order of posting. A [`ReadyQueue`] holds the
 //! [`Token`]s of the colors that have events. [`Cores`] migrates tokens between cores. A
-//! [`Meeting`] acquires several colors at once. [`Parking`] lets a core sleep without losing a
-//! wake-up. A [`Ring`] keeps the last records of a core.
+//! [`MultiAcquire`] acquires several colors at once. [`Parking`] lets a core sleep without losing a
+//! wake-up. A [`TraceRing`] keeps the last records of a core.
 //!
 //! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol),
-//! `repeating`, `own`, `outcome`, `colored`, `resident`, `ready`, `handover`, `meeting`, `kept`,
-//! `parking`, `lookout`, `tally`, `ring`. A page of the same name beside a lock-free file gives the
-//! argument (`parking.md`). The model checks in `model/` run the production files under loom
-//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`). The scenarios in `throng.rs`
-//! are larger and run under shuttle.
+//! `task_cell`, `task_color`, `result_cell`, `colored`, `future_slot`, `ready`, `migration`,
+//! `multi_acquire`, `lifo_slot`, `parking`, `idle`, `in_flight`, `trace_ring`. A page of the same
+//! name beside a lock-free file gives the argument (`parking.md`). The model checks in `model/` run
+//! the production files under loom (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue
+//! --release`). The scenarios in `shuttle_tests.rs` are larger and run under shuttle.
 #![allow(
     unexpected_cfgs,
     reason = "`--cfg shuttle` is given to this crate's tests alone, by `cargo xtask test`"
@@ -22,48 +22,48 @@ mod canary;
 mod color;
 mod colored;
 mod event;
-mod handover;
-mod here;
-mod kept;
-mod lookout;
-mod meeting;
+mod future_slot;
+mod idle;
+mod in_flight;
+mod lifo_slot;
 mod memory;
-mod outcome;
-mod own;
+mod migration;
+mod multi_acquire;
 mod parking;
 mod ready;
-mod repeating;
-mod resident;
-mod ring;
+mod result_cell;
+mod scoped_tls;
 mod sync;
-mod tally;
+mod task_cell;
+mod task_color;
 mod token;
+mod trace_ring;
 
 #[cfg(all(test, any(loom, shuttle)))]
-mod bell;
+mod fake_eventfd;
 #[cfg(all(test, any(loom, shuttle)))]
-mod line;
+mod fake_queue;
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
-#[cfg(all(test, shuttle))]
-mod throng;
 
-pub use color::{ColorId, ColorQueue, Pushed};
+pub use color::{ColorId, ColorQueue, PushOutcome};
 pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Run};
-pub use handover::{Cores, Haul, Taking};
-pub use here::Here;
-pub use kept::Kept;
-pub use lookout::Lookout;
-pub use meeting::{Meeting, Meetings, Together};
-pub use outcome::{Join, Promise};
-pub use own::Called;
-pub use parking::{Parking, Sleep};
+pub use future_slot::FutureSlot;
+pub use idle::IdleCoordinator;
+pub use in_flight::{InFlight, RunFlag};
+pub use lifo_slot::LifoSlot;
+pub use migration::{Cores, StealBatch, StealBatchFill};
+pub use multi_acquire::{AcquireOrder, AcquiredColors, MultiAcquire};
+pub use parking::{AnnouncedSleep, Parking};
 pub use ready::ReadyQueue;
-pub use repeating::{Mark, Posted, Repeat, Repeating, Spawned};
-pub use resident::Resident;
-pub use ring::Ring;
-pub use tally::{Runs, Tally};
-pub use token::{Activation, ColorRef, Head, Held, Ran, Token};
+pub use result_cell::{Join, Promise};
+pub use scoped_tls::ScopedTls;
+pub use task_cell::{AtomicQueuedMark, QueuedMark, Spawned, TaskBody, TaskCell};
+pub use task_color::ScheduleOutcome;
+pub use token::{BatchCounts, BatchRun, ColorHead, ColorRef, HeldColor, Token};
+pub use trace_ring::TraceRing;

@@ -75,36 +75,36 @@ const fn layout(class: usize) -> Layout {
 }
 
 /// An unused piece of memory; the first bytes name the next piece of the chain.
-struct Piece {
-    next: *mut Piece,
+struct FreePiece {
+    next: *mut FreePiece,
 }
 
 /// Pieces of one size that belong to one thread: a chain to take from and add to, and perhaps a
 /// full chain beside it. Because of the second chain, a thread that posts and runs by turns at the
 /// end of a chain does not go to the depot each time.
-struct Kept {
-    first: Cell<*mut Piece>,
+struct ThreadPieces {
+    first: Cell<*mut FreePiece>,
     number: Cell<usize>,
-    full: Cell<*mut Piece>,
+    full: Cell<*mut FreePiece>,
 }
 
 /// The pieces that a thread keeps, by class.
-struct Mine([Kept; CLASSES]);
+struct ThreadMemory([ThreadPieces; CLASSES]);
 
 /// A full chain.
-struct Chain(*mut Piece);
+struct PieceChain(*mut FreePiece);
 
 // SAFETY: the owner of a chain owns the pieces exclusively.
-unsafe impl Send for Chain {}
+unsafe impl Send for PieceChain {}
 
 /// Full chains that no thread owns, by class.
-static DEPOT: [Mutex<Vec<Chain>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+static DEPOT: [Mutex<Vec<PieceChain>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
 thread_local! {
-    static MINE: Mine = const { Mine([const { Kept::new() }; CLASSES]) };
+    static MINE: ThreadMemory = const { ThreadMemory([const { ThreadPieces::new() }; CLASSES]) };
 }
 
-impl Kept {
+impl ThreadPieces {
     const fn new() -> Self {
         Self { first: Cell::new(null_mut()), number: Cell::new(0), full: Cell::new(null_mut()) }
     }
@@ -126,10 +126,10 @@ impl Kept {
         if self.number.get() == CHAIN {
             self.unload(class);
         }
-        let piece = memory.cast::<Piece>();
+        let piece = memory.cast::<FreePiece>();
         // SAFETY: the caller owns the memory, and every class is large and aligned enough for a
         // pointer.
-        unsafe { piece.write(Piece { next: self.first.get() }) };
+        unsafe { piece.write(FreePiece { next: self.first.get() }) };
         self.first.set(piece.as_ptr());
         self.number.set(self.number.get() + 1);
     }
@@ -138,10 +138,10 @@ impl Kept {
     #[cold]
     fn load(&self, class: usize) {
         let full = match self.full.replace(null_mut()) {
-            full if !full.is_null() => Some(Chain(full)),
+            full if !full.is_null() => Some(PieceChain(full)),
             _ => depot(class).pop(),
         };
-        if let Some(Chain(first)) = full {
+        if let Some(PieceChain(first)) = full {
             self.first.set(first);
             self.number.set(CHAIN);
         }
@@ -157,7 +157,7 @@ impl Kept {
         }
         let mut depot = depot(class);
         if depot.len() < DEPOT_MAX {
-            depot.push(Chain(full));
+            depot.push(PieceChain(full));
         } else {
             drop(depot);
             free_chain(full, class);
@@ -165,7 +165,7 @@ impl Kept {
     }
 }
 
-impl Drop for Mine {
+impl Drop for ThreadMemory {
     fn drop(&mut self) {
         for (class, kept) in self.0.iter().enumerate() {
             free_chain(kept.first.replace(null_mut()), class);
@@ -174,11 +174,11 @@ impl Drop for Mine {
     }
 }
 
-fn depot(class: usize) -> MutexGuard<'static, Vec<Chain>> {
+fn depot(class: usize) -> MutexGuard<'static, Vec<PieceChain>> {
     DEPOT[class].lock().expect("nothing panics under this lock")
 }
 
-fn free_chain(first: *mut Piece, class: usize) {
+fn free_chain(first: *mut FreePiece, class: usize) {
     let mut next = NonNull::new(first);
     while let Some(piece) = next {
         // SAFETY: this thread owns the chain; `push` wrote the link, and `get` allocated the piece

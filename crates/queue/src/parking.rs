@@ -28,7 +28,7 @@ pub struct Parking {
 /// Proof that a core has announced its sleep. The core must look for work once more before
 /// blocking.
 #[must_use = "end the announced sleep with `Parking::awake`"]
-pub struct Sleep(());
+pub struct AnnouncedSleep(());
 
 impl Default for Parking {
     fn default() -> Self {
@@ -39,18 +39,18 @@ impl Default for Parking {
 impl Parking {
     /// The core announces that it will sleep. The core must then look for work again, block only if
     /// there is none, and call [`Parking::awake`] in either case.
-    pub fn announce(&self) -> Sleep {
+    pub fn announce(&self) -> AnnouncedSleep {
         self.state.store(ASLEEP, Ordering::Relaxed);
         if !planted(Bug::AnnounceWithoutFence) {
             // Pairs with the fence in `must_wake`.
             fence(Ordering::SeqCst);
         }
-        Sleep(())
+        AnnouncedSleep(())
     }
 
     /// The core is awake again. Returns the time of the call, if the core was called.
-    pub fn awake(&self, sleep: Sleep) -> Option<u64> {
-        let Sleep(()) = sleep;
+    pub fn awake(&self, sleep: AnnouncedSleep) -> Option<u64> {
+        let AnnouncedSleep(()) = sleep;
         let called = self.state.swap(AWAKE, Ordering::Relaxed);
         (called >= CALLED).then_some(called)
     }

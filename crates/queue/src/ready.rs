@@ -4,7 +4,7 @@
 //! thread pushes, the owning core pops, a thief takes. Because of a length beside the lock, the
 //! owner skips the lock when nothing waits, and other threads judge the queue without touching the
 //! lock. Leaves out the order of the tokens and waking the core (`parking.rs`). Checked in
-//! `model/parking.rs` and `model/handover.rs`.
+//! `model/parking.rs` and `model/migration.rs`.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 

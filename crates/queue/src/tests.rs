@@ -1,8 +1,9 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
 use crate::{
-    Activation, Called, ColorId, ColorQueue, Colored, Event, Head, Held, Label, Posted, Promise, ReadyQueue,
-    Repeat, Repeating, Ring, Run, Token, current_color, hold, token::run_together,
+    AtomicQueuedMark, BatchRun, ColorHead, ColorId, ColorQueue, Colored, Event, HeldColor, Label, Promise,
+    ReadyQueue, Run, ScheduleOutcome, TaskBody, TaskCell, Token, TraceRing, current_color, hold,
+    token::run_together,
 };
 use proptest::prelude::*;
 use std::{
@@ -18,7 +19,7 @@ fn color() -> Arc<ColorQueue> {
     ColorQueue::new(0, ())
 }
 
-fn run(token: Token, batch: usize) -> (crate::Ran, Activation) {
+fn run(token: Token, batch: usize) -> (crate::BatchCounts, BatchRun) {
     token.run(batch, |_, _| ControlFlow::Continue(()))
 }
 
@@ -52,11 +53,11 @@ proptest! {
                 let before = color.len();
                 let (did, next) = run(held, usize::from(op));
                 prop_assert_eq!(did.events, before.min(usize::from(op)));
-                token = match next { Activation::Again(again) => Some(again), _ => None };
+                token = match next { BatchRun::Again(again) => Some(again), _ => None };
             }
         }
         while let Some(held) = token.take() {
-            if let (_, Activation::Again(again)) = run(held, 3) { token = Some(again); }
+            if let (_, BatchRun::Again(again)) = run(held, 3) { token = Some(again); }
         }
         prop_assert_eq!(&*ran.lock().unwrap(), &(0..pushed).collect::<Vec<_>>());
     }
@@ -71,7 +72,7 @@ fn a_panicking_event_is_counted_and_the_color_goes_on() {
     assert!(color.push(event(move || *after.lock().unwrap() += 1)).is_none());
     let (did, next) = run(token, 10);
     assert_eq!((did.events, did.panics), (2, 1));
-    assert!(matches!(next, Activation::Empty));
+    assert!(matches!(next, BatchRun::Empty));
     assert_eq!(*ran.lock().unwrap(), 1);
     assert_eq!(current_color(), None);
 }
@@ -101,35 +102,35 @@ fn an_event_may_push_to_its_own_color() {
             assert!(again.push(event(move || *done.lock().unwrap() = true)).is_none(), "the token is held");
         }))
         .unwrap();
-    let (_, Activation::Again(token)) = run(token, 1) else { panic!("an event remains") };
-    assert!(matches!(run(token, 1).1, Activation::Empty));
+    let (_, BatchRun::Again(token)) = run(token, 1) else { panic!("an event remains") };
+    assert!(matches!(run(token, 1).1, BatchRun::Empty));
     assert!(*ran.lock().unwrap());
 }
 
 /// Counts runs, and drops without a run.
 #[derive(Default)]
-struct Counted {
+struct CountedRuns {
     runs: Mutex<u32>,
     drops: Mutex<u32>,
     _witness: Arc<()>,
 }
 
-impl Repeat for Counted {
-    type Home = Posted;
-    type Resident = Vec<ColorId>;
+impl TaskBody for CountedRuns {
+    type Mark = AtomicQueuedMark;
+    type Slotted = Vec<ColorId>;
     type Output = ();
 
-    fn run(event: &Pin<Arc<Repeating<Self>>>) {
+    fn run(event: &Pin<Arc<TaskCell<Self>>>) {
         *event.body.runs.lock().unwrap() += 1;
         event
             .as_ref()
-            .resident()
+            .future_slot()
             .with(|colors| colors.get_mut().as_mut().unwrap().push(current_color().unwrap()));
     }
 
-    fn wake(_: &Pin<Arc<Repeating<Self>>>) {}
+    fn wake(_: &Pin<Arc<TaskCell<Self>>>) {}
 
-    fn dropped(event: &Pin<Arc<Repeating<Self>>>) {
+    fn dropped(event: &Pin<Arc<TaskCell<Self>>>) {
         *event.body.drops.lock().unwrap() += 1;
     }
 }
@@ -138,45 +139,48 @@ impl Repeat for Counted {
 fn a_repeating_event_stands_in_one_queue() {
     let color = color();
     let witness = Arc::new(());
-    let counted = Counted { _witness: witness.clone(), ..Counted::default() };
-    let repeating = Repeating::on_color(counted, color.id(), Vec::new());
-    let token = color.push(repeating.post().expect("not posted yet")).unwrap();
-    assert!(repeating.post().is_none(), "already posted");
-    assert!(matches!(run(token, 9).1, Activation::Empty));
-    drop(repeating.post().expect("it ran, so it can be posted again"));
-    assert!(repeating.post().is_some(), "a cancelled post can be repeated");
-    assert_eq!((*repeating.body.runs.lock().unwrap(), *repeating.body.drops.lock().unwrap()), (1, 2));
-    drop(repeating);
+    let counted = CountedRuns { _witness: witness.clone(), ..CountedRuns::default() };
+    let cell = TaskCell::on_color(counted, color.id(), Vec::new());
+    let token = color.push(cell.post().expect("not posted yet")).unwrap();
+    assert!(cell.post().is_none(), "already posted");
+    assert!(matches!(run(token, 9).1, BatchRun::Empty));
+    drop(cell.post().expect("it ran, so it can be posted again"));
+    assert!(cell.post().is_some(), "a cancelled post can be repeated");
+    assert_eq!((*cell.body.runs.lock().unwrap(), *cell.body.drops.lock().unwrap()), (1, 2));
+    drop(cell);
     assert_eq!(Arc::strong_count(&witness), 1, "no count is left over");
 }
 
-/// A resident stays in place, and is reachable only on its color, also after a move to another
+/// A slotted value stays in place, and is reachable only on its color, also after a move to another
 /// color.
 #[test]
 fn a_resident_stays_where_it_is_and_moves_to_another_color() {
     let (from, to) = (color(), color());
-    let repeating = Repeating::on_color(Counted::default(), from.id(), Vec::new());
+    let cell = TaskCell::on_color(CountedRuns::default(), from.id(), Vec::new());
     let address = || {
-        let (place, seen) = (Arc::new(Mutex::new(0)), repeating.clone());
+        let (place, seen) = (Arc::new(Mutex::new(0)), cell.clone());
         let found = place.clone();
         let look = move || {
-            seen.as_ref().resident().with(|colors| *found.lock().unwrap() = &raw const *colors as usize)
+            seen.as_ref().future_slot().with(|colors| *found.lock().unwrap() = &raw const *colors as usize)
         };
         (place, look)
     };
     let (here, look) = address();
     assert_eq!(run(from.push(event(look)).unwrap(), 1).0.panics, 0);
-    let (moved, id) = (repeating.clone(), to.id());
-    assert_eq!(run(from.push(event(move || moved.as_ref().resident().move_to(id))).unwrap(), 1).0.panics, 0);
+    let (moved, id) = (cell.clone(), to.id());
+    assert_eq!(
+        run(from.push(event(move || moved.as_ref().future_slot().move_to(id))).unwrap(), 1).0.panics,
+        0
+    );
     let (_, look) = address();
     assert_eq!(run(from.push(event(look)).unwrap(), 1).0.panics, 1, "it is not here any more");
     let (there, look) = address();
     assert_eq!(run(to.push(event(look)).unwrap(), 1).0.panics, 0);
     assert_eq!(*here.lock().unwrap(), *there.lock().unwrap());
-    assert_eq!(repeating.as_ref().resident().color(), to.id());
+    assert_eq!(cell.as_ref().future_slot().color(), to.id());
 }
 
-/// Has an own color, and posts itself `more` times while it runs.
+/// Has a task color, and posts itself `more` times while it runs.
 #[derive(Default)]
 struct Again {
     more: Mutex<u32>,
@@ -184,26 +188,26 @@ struct Again {
     witness: Arc<()>,
 }
 
-impl Repeat for Again {
-    type Home = Head;
-    type Resident = Vec<ColorId>;
+impl TaskBody for Again {
+    type Mark = ColorHead;
+    type Slotted = Vec<ColorId>;
     type Output = ();
 
-    fn run(event: &Pin<Arc<Repeating<Self>>>) {
-        let resident = event.as_ref().resident();
-        resident.with(|colors| colors.get_mut().as_mut().unwrap().push(current_color().unwrap()));
+    fn run(event: &Pin<Arc<TaskCell<Self>>>) {
+        let slot = event.as_ref().future_slot();
+        slot.with(|colors| colors.get_mut().as_mut().unwrap().push(current_color().unwrap()));
         let mut more = event.body.more.lock().unwrap();
         if *more > 0 {
             *more -= 1;
-            assert!(matches!(event.call(Label::default), Called::Again(())));
-            assert!(matches!(event.call(Label::default), Called::Waits));
+            assert!(matches!(event.schedule(Label::default), ScheduleOutcome::Again(())));
+            assert!(matches!(event.schedule(Label::default), ScheduleOutcome::Waits));
         }
     }
 
-    fn wake(_: &Pin<Arc<Repeating<Self>>>) {}
+    fn wake(_: &Pin<Arc<TaskCell<Self>>>) {}
 
-    fn dropped(event: &Pin<Arc<Repeating<Self>>>) {
-        assert_eq!(current_color(), Some(event.home.id()));
+    fn dropped(event: &Pin<Arc<TaskCell<Self>>>) {
+        assert_eq!(current_color(), Some(event.mark.id()));
         *event.body.drops.lock().unwrap() += 1;
     }
 }
@@ -213,9 +217,9 @@ fn an_event_with_a_color_of_its_own_runs_again_when_it_was_posted_meanwhile() {
     let witness = Arc::new(());
     let body = Again { more: Mutex::new(1), witness: witness.clone(), ..Again::default() };
     let label = Label::new(7, 1, 100).stamped(5, 6);
-    let (event, token) = Repeating::with_color(3, (), label, body, Vec::new());
-    assert_eq!((token.color().core(), token.color().worth_ns(), event.home.len()), (3, 128, 1));
-    assert!(matches!(event.clone().call_owned(|| unreachable!("it waits")), Called::Waits));
+    let (event, token) = TaskCell::with_color(3, (), label, body, Vec::new());
+    assert_eq!((token.color().core(), token.color().worth_ns(), event.mark.len()), (3, 128, 1));
+    assert!(matches!(event.clone().schedule_owned(|| unreachable!("it waits")), ScheduleOutcome::Waits));
     let mut seen = Vec::new();
     let (ran, next) = token.run(9, |head, label| {
         assert_eq!(head.len(), 2, "what runs is counted until it is accounted");
@@ -223,13 +227,13 @@ fn an_event_with_a_color_of_its_own_runs_again_when_it_was_posted_meanwhile() {
         ControlFlow::Continue(())
     });
     assert_eq!((ran.events, ran.panics, seen), (1, 0, vec![label]));
-    let Activation::Again(token) = next else { panic!("it was posted meanwhile") };
+    let BatchRun::Again(token) = next else { panic!("it was posted meanwhile") };
     assert_eq!(token.color().worth_ns(), 0, "what ran was worth what it had added");
     let shared = token.color().clone();
-    assert!(matches!(run(token, 9).1, Activation::Empty));
+    assert!(matches!(run(token, 9).1, BatchRun::Empty));
     assert!(shared.is_empty());
     drop(shared);
-    let Called::First(token) = event.call(Label::default) else { panic!("it was empty") };
+    let ScheduleOutcome::First(token) = event.schedule(Label::default) else { panic!("it was empty") };
     assert_eq!((token.discard(), *event.body.drops.lock().unwrap()), (1, 1));
     assert_eq!(Arc::strong_count(&event.body.witness), 2);
     drop(event);
@@ -305,7 +309,7 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     );
     assert_eq!((ran.events, &begun, color.worth_ns()), (3, &seen, 512));
     assert_eq!(seen, [0, 1, 2]);
-    let Activation::Again(token) = next else { panic!("an event remains") };
+    let BatchRun::Again(token) = next else { panic!("an event remains") };
     assert_eq!((token.discard(), color.worth_ns()), (1, 0));
 }
 
@@ -320,11 +324,11 @@ fn what_may_not_run_yet_stays_the_first_of_its_color() {
     let token = add(0).expect("the first event makes the token");
     assert!(add(1).is_none() && add(2).is_none());
     let until = |token: Token, first: u16| {
-        let may = |_: &Head, label: Label| match label.handler() < first {
+        let may = |_: &ColorHead, label: Label| match label.handler() < first {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         };
-        let (did, Activation::Again(token)) = token.run_watched(9, may, |_, _| ControlFlow::Continue(()))
+        let (did, BatchRun::Again(token)) = token.run_watched(9, may, |_, _| ControlFlow::Continue(()))
         else {
             panic!("events remain")
         };
@@ -337,7 +341,7 @@ fn what_may_not_run_yet_stays_the_first_of_its_color() {
     assert!(add(3).is_none(), "the color has its token");
     let (did, token) = until(token, 3);
     assert_eq!((did, color.worth_ns()), (2, 128));
-    assert!(matches!(run(token, 9).1, Activation::Empty));
+    assert!(matches!(run(token, 9).1, BatchRun::Empty));
     assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3]);
     let token = add(4).expect("it was empty");
     assert_eq!(until(token, 0).1.discard(), 1);
@@ -348,18 +352,18 @@ fn what_may_not_run_yet_stays_the_first_of_its_color() {
 fn an_event_with_a_color_of_its_own_waits_until_it_may_run() {
     let witness = Arc::new(());
     let body = Again { witness: witness.clone(), ..Again::default() };
-    let (event, token) = Repeating::with_color(0, (), Label::default(), body, Vec::new());
+    let (event, token) = TaskCell::with_color(0, (), Label::default(), body, Vec::new());
     let not_yet = |token: Token| {
-        let never = |_: &Head, _| ControlFlow::Break(());
+        let never = |_: &ColorHead, _| ControlFlow::Break(());
         token.run_watched(1, never, |_, _| panic!("nothing has run"))
     };
-    let (did, Activation::Again(token)) = not_yet(token) else { panic!("it waits") };
+    let (did, BatchRun::Again(token)) = not_yet(token) else { panic!("it waits") };
     assert_eq!((did.events, token.color().len()), (0, 1));
-    assert!(matches!(event.call(|| unreachable!("it waits")), Called::Waits));
+    assert!(matches!(event.schedule(|| unreachable!("it waits")), ScheduleOutcome::Waits));
     let (did, next) = run(token, 1);
-    assert!(did.events == 1 && matches!(next, Activation::Empty));
-    let Called::First(token) = event.call(Label::default) else { panic!("it was empty") };
-    let (_, Activation::Again(token)) = not_yet(token) else { panic!("it waits") };
+    assert!(did.events == 1 && matches!(next, BatchRun::Empty));
+    let ScheduleOutcome::First(token) = event.schedule(Label::default) else { panic!("it was empty") };
+    let (_, BatchRun::Again(token)) = not_yet(token) else { panic!("it waits") };
     assert_eq!((token.discard(), *event.body.drops.lock().unwrap()), (1, 1));
     drop(event);
     assert_eq!(Arc::strong_count(&witness), 1, "no count is left over");
@@ -376,17 +380,17 @@ fn a_held_color_stands_still_until_it_is_released() {
     let token = color.push(count(&ran)).unwrap();
     assert!(color.push(event(hold)).is_none());
     assert!(color.push(count(&ran)).is_none());
-    let (did, Activation::Held(held)) = run(token, 9) else { panic!("the second event holds the color") };
+    let (did, BatchRun::Held(held)) = run(token, 9) else { panic!("the second event holds the color") };
     assert_eq!((did.events, *ran.lock().unwrap(), color.len()), (2, 1, 2));
     assert!(color.push(count(&ran)).is_none(), "a held color has its token");
-    let Activation::Again(token) = held.release() else { panic!("events remain") };
-    assert!(matches!(run(token, 9).1, Activation::Empty));
+    let BatchRun::Again(token) = held.release() else { panic!("events remain") };
+    assert!(matches!(run(token, 9).1, BatchRun::Empty));
     assert_eq!(*ran.lock().unwrap(), 3);
 }
 
-fn held(color: &Arc<ColorQueue>) -> Held {
+fn held(color: &Arc<ColorQueue>) -> HeldColor {
     match run(color.push(event(hold)).unwrap(), 1).1 {
-        Activation::Held(held) => held,
+        BatchRun::Held(held) => held,
         _ => panic!("the event holds its color"),
     }
 }
@@ -402,11 +406,11 @@ fn what_runs_together_reaches_the_state_of_every_color() {
     });
     assert!(!panicked);
     assert!(catch_unwind(AssertUnwindSafe(|| state[0].with(|_| ()))).is_err(), "it has run");
-    assert!(both.into_iter().all(|held| matches!(held.release(), Activation::Empty)));
+    assert!(both.into_iter().all(|held| matches!(held.release(), BatchRun::Empty)));
     let one = [held(&first)];
     assert!(run_together(&one, || state[1].with(|_| ())), "the second color is not held");
     let [one] = one;
-    assert!(matches!(one.release(), Activation::Empty));
+    assert!(matches!(one.release(), BatchRun::Empty));
 }
 
 #[test]
@@ -437,7 +441,7 @@ fn what_was_thrown_may_throw_again() {
 
 #[test]
 fn a_ring_keeps_the_last_and_says_how_many_there_were() {
-    let ring = Ring::<2>::new(4);
+    let ring = TraceRing::<2>::new(4);
     assert_eq!(ring.recent(), (0, Vec::new()));
     for number in 0..3 {
         assert_eq!(ring.pushed(), number);

@@ -1,24 +1,24 @@
 //! The common part of every color, and the token: the right to run a color.
 //!
-//! A color is a queue (`color.rs`) or is stored in the color's only event (`own.rs`). Code that
-//! moves colors knows only the [`Head`], and shares either kind through a [`ColorRef`]. The
-//! holder's side of the count-token protocol is here.
+//! A color is a queue (`color.rs`) or is stored in the color's only event (`task_color.rs`). Code
+//! that moves colors knows only the [`ColorHead`], and shares either kind through a [`ColorRef`].
+//! The holder's side of the count-token protocol is here.
 //!
-//! An event may hold its color. The token then stands still, in a [`Held`], until the owner of the
-//! `Held` runs a closure on the color and releases the color. Acquiring several colors at once uses
-//! this.
+//! An event may hold its color. The token then stands still, in a [`HeldColor`], until the owner of
+//! the `HeldColor` runs a closure on the color and releases the color. Acquiring several colors at
+//! once uses this.
 //!
-//! Leaves out where a token waits (`ready.rs`), the migration of tokens (`handover.rs`) and the
+//! Leaves out where a token waits (`ready.rs`), the migration of tokens (`migration.rs`) and the
 //! choice of thieves (the scheduler). Checked with the files named.
 #![allow(unsafe_code)]
 
 use crate::{
-    color::{ColorId, ColorQueue, Counted, counting},
+    color::{ColorId, ColorQueue, QueuedEvents, counting},
     colored,
     event::Label,
-    handover::Wish,
-    own::Own,
+    migration::MigrationRequest,
     sync::{AtomicU32, AtomicU64, Ordering, panics},
+    task_color::TaskColorVtable,
 };
 use std::{
     mem::ManuallyDrop,
@@ -28,8 +28,8 @@ use std::{
 };
 
 /// The common part of every color. `D` is the scheduler's metadata.
-pub struct Head<D: 'static = ()> {
-    kind: &'static Kind<D>,
+pub struct ColorHead<D: 'static = ()> {
+    kind: &'static HeadKind<D>,
     id: ColorId,
     /// Events counted and not yet accounted as run, and their worth, in one word, so that one
     /// operation changes both. The token exists while the number of events is above zero.
@@ -38,21 +38,21 @@ pub struct Head<D: 'static = ()> {
     /// index.
     core: AtomicU32,
     /// The pending migration of the color.
-    pub(crate) wish: Wish,
+    pub(crate) migration: MigrationRequest,
     /// The scheduler's metadata.
     pub about: D,
 }
 
 /// The object around a head.
-pub(crate) enum Kind<D: 'static> {
+pub(crate) enum HeadKind<D: 'static> {
     /// A [`ColorQueue`], as its first bytes.
     Queue,
     /// An event.
-    Own(Own<D>),
+    TaskColor(TaskColorVtable<D>),
 }
 
 /// A reference to a color of either kind.
-pub struct ColorRef<D: 'static = ()>(NonNull<Head<D>>);
+pub struct ColorRef<D: 'static = ()>(NonNull<ColorHead<D>>);
 
 // SAFETY: the reference is an `Arc` of a color queue or of an event, which are `Send` and `Sync` if
 // `D` is.
@@ -64,38 +64,39 @@ unsafe impl<D: Send + Sync> Sync for ColorRef<D> {}
 pub struct Token<D: 'static = ()>(ColorRef<D>);
 
 /// The state of a token after a run.
-pub enum Activation<D: 'static = ()> {
+pub enum BatchRun<D: 'static = ()> {
     /// Events remain: the token must go back to a ready queue.
     Again(Token<D>),
     /// The color is empty; the next push makes a new token.
     Empty,
     /// The last event that ran holds the color: no event of the color runs until the release.
-    Held(Held<D>),
+    Held(HeldColor<D>),
 }
 
-/// A color that stands still. Dropping a `Held` strands the color: call [`Held::release`].
+/// A color that stands still. Dropping a `HeldColor` strands the color: call
+/// [`HeldColor::release`].
 #[must_use = "a held color that is dropped stands still for ever"]
-pub struct Held<D: 'static = ()>(Token<D>);
+pub struct HeldColor<D: 'static = ()>(Token<D>);
 
-/// The result of an activation.
+/// The counts of a batch run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ran {
+pub struct BatchCounts {
     /// Events that ran, including events that panicked.
     pub events: usize,
     /// Events that ended in a panic.
     pub panics: usize,
 }
 
-impl<D> Head<D> {
+impl<D> ColorHead<D> {
     // Inlined, because otherwise the compiler copies the head to its destination.
     #[inline(always)]
-    pub(crate) fn new(kind: &'static Kind<D>, id: ColorId, core: u32, about: D) -> Self {
+    pub(crate) fn new(kind: &'static HeadKind<D>, id: ColorId, core: u32, about: D) -> Self {
         Self {
             kind,
             id,
             counted: AtomicU64::new(0),
             core: AtomicU32::new(core),
-            wish: Wish::default(),
+            migration: MigrationRequest::default(),
             about,
         }
     }
@@ -113,23 +114,23 @@ impl<D> Head<D> {
     /// Whether a placement has requested the color on another core, or requested the color where it
     /// already was.
     #[inline]
-    pub fn is_wanted(&self) -> bool {
-        self.wish.is_made()
+    pub fn is_migrating(&self) -> bool {
+        self.migration.is_set()
     }
 
     /// Sum of the [`Label::worth_ns`] of the queued events, each rounded up to 64 ns. Zero when no
     /// event is queued; a hint for every thread but the token's holder.
     pub fn worth_ns(&self) -> u64 {
-        Counted(self.counted.load(Ordering::Relaxed)).worth_ns()
+        QueuedEvents(self.counted.load(Ordering::Relaxed)).worth_ns()
     }
 
     /// Events pushed and not yet run; a hint for every thread but the token's holder. Events that a
     /// color posts to itself count once the run has settled.
     pub fn len(&self) -> usize {
-        Counted(self.counted.load(Ordering::Relaxed)).number()
+        QueuedEvents(self.counted.load(Ordering::Relaxed)).number()
     }
 
-    /// Whether nothing is queued; a hint, as [`Head::len`].
+    /// Whether nothing is queued; a hint, as [`ColorHead::len`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -144,12 +145,12 @@ impl<D> ColorRef<D> {
     /// # Safety
     /// The pointer reaches the whole object that its kind names, and a reference count goes with
     /// the pointer.
-    pub(crate) unsafe fn from_raw(head: NonNull<Head<D>>) -> Self {
+    pub(crate) unsafe fn from_raw(head: NonNull<ColorHead<D>>) -> Self {
         Self(head)
     }
 
     /// The pointer, with its reference count.
-    pub(crate) fn into_raw(self) -> NonNull<Head<D>> {
+    pub(crate) fn into_raw(self) -> NonNull<ColorHead<D>> {
         ManuallyDrop::new(self).0
     }
 
@@ -159,9 +160,9 @@ impl<D> ColorRef<D> {
 }
 
 impl<D> Deref for ColorRef<D> {
-    type Target = Head<D>;
+    type Target = ColorHead<D>;
 
-    fn deref(&self) -> &Head<D> {
+    fn deref(&self) -> &ColorHead<D> {
         // SAFETY: this reference's count keeps the head alive, and no thread has the head mutably.
         unsafe { self.0.as_ref() }
     }
@@ -173,8 +174,8 @@ impl<D> Clone for ColorRef<D> {
         // count of that object.
         unsafe {
             match self.kind {
-                Kind::Queue => Arc::increment_strong_count(self.queue()),
-                Kind::Own(own) => (own.share)(self.0),
+                HeadKind::Queue => Arc::increment_strong_count(self.queue()),
+                HeadKind::TaskColor(vtable) => (vtable.share)(self.0),
             }
         }
         Self(self.0)
@@ -187,8 +188,8 @@ impl<D> Drop for ColorRef<D> {
         // SAFETY: as in `clone`; this reference's count is given up.
         unsafe {
             match self.kind {
-                Kind::Queue => Arc::decrement_strong_count(self.queue()),
-                Kind::Own(own) => (own.let_go)(self.0),
+                HeadKind::Queue => Arc::decrement_strong_count(self.queue()),
+                HeadKind::TaskColor(vtable) => (vtable.unshare)(self.0),
             }
         }
     }
@@ -225,8 +226,8 @@ impl<D> Token<D> {
     pub fn run(
         self,
         batch: usize,
-        after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-    ) -> (Ran, Activation<D>) {
+        after: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+    ) -> (BatchCounts, BatchRun<D>) {
         self.run_watched(batch, |_, _| ControlFlow::Continue(()), after)
     }
 
@@ -238,14 +239,14 @@ impl<D> Token<D> {
     pub fn run_watched(
         self,
         batch: usize,
-        before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-        after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-    ) -> (Ran, Activation<D>) {
+        before: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+        after: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+    ) -> (BatchCounts, BatchRun<D>) {
         let (ran, done, held) = match self.0.kind {
-            Kind::Queue => self.run_queue(batch, before, after),
-            Kind::Own(own) => self.run_own(own, before, after),
+            HeadKind::Queue => self.run_queue(batch, before, after),
+            HeadKind::TaskColor(vtable) => self.run_task_color(vtable, before, after),
         };
-        (ran, if held { Activation::Held(self.hold(done)) } else { self.settle(done) })
+        (ran, if held { BatchRun::Held(self.hold(done)) } else { self.settle(done) })
     }
 
     /// Returns the counters, the count to subtract, and whether the last event holds the color.
@@ -253,13 +254,13 @@ impl<D> Token<D> {
     fn run_queue(
         &self,
         batch: usize,
-        mut before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-        mut after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-    ) -> (Ran, Counted, bool) {
+        mut before: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+        mut after: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+    ) -> (BatchCounts, QueuedEvents, bool) {
         let counted = self.counted();
         debug_assert!(counted > 0, "a token exists only while its color is counted above zero");
         let most = counted.min(batch.max(1));
-        let (mut ran, mut done, mut held) = (Ran::default(), Counted(0), false);
+        let (mut ran, mut done, mut held) = (BatchCounts::default(), QueuedEvents(0), false);
         let _on_color = colored::enter(self.0.id);
         while ran.events < most {
             // SAFETY: this is the token of a queue, and that many events were counted.
@@ -271,7 +272,7 @@ impl<D> Token<D> {
                 break;
             }
             ran.events += 1;
-            done = done + Counted::event(label);
+            done = done + QueuedEvents::event(label);
             ran.panics += usize::from(panics(|| event.run()));
             held = colored::take_hold();
             if after(&self.0, label).is_break() || held {
@@ -282,103 +283,103 @@ impl<D> Token<D> {
     }
 
     #[inline(always)]
-    fn run_own(
+    fn run_task_color(
         &self,
-        own: &Own<D>,
-        mut before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-        mut after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
-    ) -> (Ran, Counted, bool) {
-        // SAFETY: `own` belongs to this head's kind, and the token has a reference count.
-        let label = unsafe { (own.label)(self.0.0) };
+        vtable: &TaskColorVtable<D>,
+        mut before: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+        mut after: impl FnMut(&ColorHead<D>, Label) -> ControlFlow<()>,
+    ) -> (BatchCounts, QueuedEvents, bool) {
+        // SAFETY: `vtable` belongs to this head's kind, and the token has a reference count.
+        let label = unsafe { (vtable.label)(self.0.0) };
         let _on_color = colored::enter(self.0.id);
         if before(&self.0, label).is_break() {
             // The event keeps waiting, and a post meanwhile finds the event waiting.
-            return (Ran::default(), Counted(0), false);
+            return (BatchCounts::default(), QueuedEvents(0), false);
         }
         let done = self.0.begin();
         // SAFETY: as above; this is the token.
-        let panicked = panics(|| unsafe { (own.run)(self.0.0) });
+        let panicked = panics(|| unsafe { (vtable.run)(self.0.0) });
         let held = colored::take_hold();
         // There is a single event, so a break has no effect.
         let _ = after(&self.0, label);
-        (Ran { events: 1, panics: usize::from(panicked) }, done, held)
+        (BatchCounts { events: 1, panics: usize::from(panicked) }, done, held)
     }
 
     /// Drops every event that is counted, without running it, on this color.
     pub fn discard(self) -> usize {
         let (counted, done) = match self.0.kind {
-            Kind::Queue => self.discard_queue(),
-            Kind::Own(own) => self.discard_own(own),
+            HeadKind::Queue => self.discard_queue(),
+            HeadKind::TaskColor(vtable) => self.discard_task_color(vtable),
         };
         match self.settle(done) {
-            Activation::Again(token) => counted + token.discard(),
-            Activation::Empty => counted,
-            Activation::Held(_) => unreachable!("nothing ran"),
+            BatchRun::Again(token) => counted + token.discard(),
+            BatchRun::Empty => counted,
+            BatchRun::Held(_) => unreachable!("nothing ran"),
         }
     }
 
-    fn discard_queue(&self) -> (usize, Counted) {
+    fn discard_queue(&self) -> (usize, QueuedEvents) {
         let counted = self.counted();
-        let mut done = Counted(0);
+        let mut done = QueuedEvents(0);
         let _on_color = colored::enter(self.0.id);
         for _ in 0..counted {
             // SAFETY: as in `run_queue`.
             let event = unsafe { (*self.0.queue()).next() };
-            done = done + Counted::event(event.label());
+            done = done + QueuedEvents::event(event.label());
             // A destructor that panics must not keep the other events from being dropped.
             panics(|| drop(event));
         }
         (counted, done)
     }
 
-    fn discard_own(&self, own: &Own<D>) -> (usize, Counted) {
+    fn discard_task_color(&self, vtable: &TaskColorVtable<D>) -> (usize, QueuedEvents) {
         let done = self.0.begin();
         let _on_color = colored::enter(self.0.id);
-        // SAFETY: as in `run_own`.
-        panics(|| unsafe { (own.drop)(self.0.0) });
+        // SAFETY: as in `run_task_color`.
+        panics(|| unsafe { (vtable.drop)(self.0.0) });
         (1, done)
     }
 
     /// The events counted so far, all of which are linked.
     fn counted(&self) -> usize {
-        Counted(self.0.counted.load(Ordering::Acquire)).number()
+        QueuedEvents(self.0.counted.load(Ordering::Acquire)).number()
     }
 
     /// Subtracts `done`; keeps the token if other events are counted.
     #[inline]
-    fn settle(self, done: Counted) -> Activation<D> {
+    fn settle(self, done: QueuedEvents) -> BatchRun<D> {
         let own = match self.0.kind {
             // SAFETY: this is the token of a queue, and every event that ran has returned.
-            Kind::Queue => unsafe { (*self.0.queue()).take_own() },
-            Kind::Own(_) => Counted(0),
+            HeadKind::Queue => unsafe { (*self.0.queue()).take_own() },
+            HeadKind::TaskColor(_) => QueuedEvents(0),
         };
         let less = done - own;
         if less.0 == 0 {
             // Equal number and equal worth: the count does not change, and the token stays.
-            return Activation::Again(self);
+            return BatchRun::Again(self);
         }
         // Release: the next holder sees the writes of our events. Acquire: if events remain, this
         // holder sees the counted events. When this subtraction brings the count to zero, a new
         // token may exist elsewhere from here on. So touch nothing but our reference count of the
         // memory.
-        let before = Counted(self.0.counted.fetch_sub(less.0, counting()));
+        let before = QueuedEvents(self.0.counted.fetch_sub(less.0, counting()));
         match (before - less).number() {
-            0 => Activation::Empty,
-            Counted::EVENTS_MAX.. => std::process::abort(),
-            _ => Activation::Again(self),
+            0 => BatchRun::Empty,
+            QueuedEvents::EVENTS_MAX.. => std::process::abort(),
+            _ => BatchRun::Again(self),
         }
     }
 
     /// Subtracts `done` except for the last event, whose count keeps the token alive.
-    fn hold(self, done: Counted) -> Held<D> {
-        match self.settle(Counted(done.0 - Counted::SPENT.0)) {
-            Activation::Again(token) => Held(token),
-            Activation::Empty | Activation::Held(_) => unreachable!("the event that holds is still counted"),
+    fn hold(self, done: QueuedEvents) -> HeldColor<D> {
+        match self.settle(QueuedEvents(done.0 - QueuedEvents::SPENT.0)) {
+            BatchRun::Again(token) => HeldColor(token),
+            BatchRun::Empty | BatchRun::Held(_) => unreachable!("the event that holds is still counted"),
         }
     }
 }
 
-impl<D> Held<D> {
+impl<D> HeldColor<D> {
     /// The color that stands still.
     pub fn color(&self) -> &ColorRef<D> {
         self.0.color()
@@ -390,13 +391,13 @@ impl<D> Held<D> {
     }
 
     /// Lets the color go on.
-    pub fn release(self) -> Activation<D> {
-        self.0.settle(Counted::SPENT)
+    pub fn release(self) -> BatchRun<D> {
+        self.0.settle(QueuedEvents::SPENT)
     }
 }
 
 /// Runs `body` on all of these colors at once. Gives whether it panicked.
-pub(crate) fn run_together<D>(held: &[Held<D>], body: impl FnOnce()) -> bool {
+pub(crate) fn run_together<D>(held: &[HeldColor<D>], body: impl FnOnce()) -> bool {
     let _on_colors: Vec<_> = held.iter().map(|held| colored::enter_too(held.color().id)).collect();
     panics(body)
 }

@@ -1,7 +1,7 @@
 //! A task on its color: the event that polls the future, and the target of the task's wake-ups.
 //!
 //! The color of a task that was spawned alone lies in the task's own memory
-//! (`vermeil_queue::Repeating::with_color`). Nothing else is posted to that color, so a wake-up
+//! (`vermeil_queue::TaskCell::with_color`). Nothing else is posted to that color, so a wake-up
 //! costs one operation on a word and a place in a ready queue. A task on a shared color, or a task
 //! that has hopped away, is posted to its color like any event. Leaves out the waiter for the
 //! result: `task.rs`. Tested in `tests/task.rs`.
@@ -27,7 +27,9 @@ use std::{
     },
     task::{Context, Poll},
 };
-use vermeil_queue::{Called, Label, Mark, Posted, Repeat, Repeating, current_color};
+use vermeil_queue::{
+    AtomicQueuedMark, Label, QueuedMark, ScheduleOutcome, TaskBody, TaskCell, current_color,
+};
 use vermeil_sched::{CoreIndex, HandlerIndex};
 
 /// The part of a task's event beside its future.
@@ -49,13 +51,13 @@ pub(crate) struct Body<F: Future, H> {
 const UNREGISTERED: u64 = u64::MAX;
 
 /// A task's event.
-type Event<F, H> = Pin<Arc<Repeating<Body<F, H>>>>;
+type Event<F, H> = Pin<Arc<TaskCell<Body<F, H>>>>;
 
 /// Target of a task's wake-ups while the task is at home: a [`Color`], or the task's own color, for
 /// which a part in the runtime is enough.
 pub(crate) trait Home: Sized + Send + Sync + 'static {
     /// The part of the color that lies in the task's event.
-    type Head: Mark;
+    type Head: QueuedMark;
 
     fn shared(&self) -> &Shared;
 
@@ -73,7 +75,7 @@ pub(crate) trait Home: Sized + Send + Sync + 'static {
 }
 
 impl Home for Color {
-    type Head = Posted;
+    type Head = AtomicQueuedMark;
 
     fn shared(&self) -> &Shared {
         &self.shared
@@ -118,10 +120,10 @@ impl Home for Share {
         F::Output: Send + 'static,
     {
         let (shared, mut poster) = (task.body.home.shared(), None);
-        match task.call(|| label(shared, task.body.handler, &mut poster)) {
-            Called::First(token) => shared.called(token, poster),
-            Called::Again(()) => shared.called_again(&task.home),
-            Called::Waits => {}
+        match task.schedule(|| label(shared, task.body.handler, &mut poster)) {
+            ScheduleOutcome::First(token) => shared.called(token, poster),
+            ScheduleOutcome::Again(()) => shared.called_again(&task.mark),
+            ScheduleOutcome::Waits => {}
         }
     }
 
@@ -135,10 +137,10 @@ impl Home for Share {
             task,
             |shared, task| {
                 let (handler, mut poster) = (task.body.handler, None);
-                match task.call_owned(|| label(shared, handler, &mut poster)) {
-                    Called::First(token) => shared.called(token, poster),
-                    Called::Again(task) => shared.called_again(&task.home),
-                    Called::Waits => {}
+                match task.schedule_owned(|| label(shared, handler, &mut poster)) {
+                    ScheduleOutcome::First(token) => shared.called(token, poster),
+                    ScheduleOutcome::Again(task) => shared.called_again(&task.mark),
+                    ScheduleOutcome::Waits => {}
                 }
             },
         );
@@ -163,18 +165,18 @@ where
     }
 }
 
-impl<F, H> Repeat for Body<F, H>
+impl<F, H> TaskBody for Body<F, H>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
     H: Home,
 {
-    type Home = H::Head;
-    type Resident = F;
+    type Mark = H::Head;
+    type Slotted = F;
     type Output = Result<F::Output, TaskError>;
 
     fn run(task: &Event<F, H>) {
-        let (body, future) = (&task.body, task.as_ref().resident());
+        let (body, future) = (&task.body, task.as_ref().future_slot());
         if current_color() != Some(future.color()) {
             // This post preceded the hop of the task, so follow the task.
             return Self::wake(task);
@@ -207,7 +209,7 @@ where
     }
 
     fn dropped(task: &Event<F, H>) {
-        let future = task.as_ref().resident();
+        let future = task.as_ref().future_slot();
         if current_color() == Some(future.color()) && future.with(|future| future.is_some()) {
             future.with(drop_contained);
             task.body.home.shared().task_ends();
@@ -278,9 +280,9 @@ where
     #[cold]
     fn hop(&self, task: &Event<F, H>) {
         if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten() {
-            task.as_ref().resident().move_to(color.id());
+            task.as_ref().future_slot().move_to(color.id());
             self.go_to(color);
-            <Self as Repeat>::wake(task);
+            <Self as TaskBody>::wake(task);
         }
     }
 
@@ -335,7 +337,7 @@ fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Payload> {
     catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
 }
 
-impl<F, H> Cancel for Repeating<Body<F, H>>
+impl<F, H> Cancel for TaskCell<Body<F, H>>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -362,7 +364,7 @@ mod tests {
     /// added byte, and the cache holds fewer tasks.
     #[test]
     fn a_task_with_its_color_is_small() {
-        type Alone = Repeating<Body<Ready<u64>, Share>>;
+        type Alone = TaskCell<Body<Ready<u64>, Share>>;
         // Includes the counts of an `Arc`, the future of 16 bytes and a result of 8 bytes.
         assert_eq!(2 * size_of::<usize>() + size_of::<Alone>(), 224);
     }

@@ -10,14 +10,14 @@ use std::{
         atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
 };
-use vermeil_queue::{ColorId, ColorQueue, Event, Pushed};
+use vermeil_queue::{ColorId, ColorQueue, Event, PushOutcome};
 use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Kin, Leader, Placement};
 
 /// A color's queue, shared by the cores.
 pub(crate) type Queue = ColorQueue<About>;
 
 /// The part that every color has, also a color that belongs to a single task.
-pub(crate) type Head = vermeil_queue::Head<About>;
+pub(crate) type Head = vermeil_queue::ColorHead<About>;
 
 /// The right to run a color of this runtime.
 pub(crate) type Token = vermeil_queue::Token<About>;
@@ -276,7 +276,7 @@ impl Color {
         let (event, poster) = (event.labelled(label), poster(label));
         self.queue.about.is_posted_by(handler);
         match self.queue.post(event) {
-            Pushed::First(token) => {
+            PushOutcome::First(token) => {
                 if let Some(core) = self.queue.about.follows(&self.shared.handlers, poster) {
                     if core != self.core() && self.queue.about.has_run() {
                         self.shared.count_move(handler);
@@ -290,8 +290,8 @@ impl Color {
                     Some(gather) => self.shared.gather(token, gather),
                 }
             }
-            Pushed::Behind => self.shared.posted(&self.queue, handler, worth_ns),
-            Pushed::Own => self.shared.called_again(&self.queue),
+            PushOutcome::Behind => self.shared.posted(&self.queue, handler, worth_ns),
+            PushOutcome::Own => self.shared.called_again(&self.queue),
         }
     }
 }

@@ -335,7 +335,7 @@ impl State {
             if *first == step.handler {
                 // The wish precedes the read of the core: a color that begins or ends an activation
                 // meanwhile then moves by itself.
-                shared.wish(&color.queue, step.to.0 as u16);
+                shared.migrate_to(&color.queue, step.to.0 as u16);
                 standing.put(step.handler, Placement::Core(color.core()));
                 due.push(*step);
             }

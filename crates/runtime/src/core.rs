@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
-use vermeil_queue::{ColorId, Haul, Here};
+use vermeil_queue::{ColorId, ScopedTls, StealBatch};
 use vermeil_sched::{After, CoreIndex, HAUL_MAX, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
 
 /// The state that only a core's thread accesses.
@@ -65,7 +65,7 @@ pub(crate) struct Core {
     pub(crate) slept: Cell<bool>,
     /// Failed searches since the last success.
     pub(crate) looked_in_vain: Cell<u32>,
-    pub(crate) haul: RefCell<Haul<About>>,
+    pub(crate) haul: RefCell<StealBatch<About>>,
     /// The colors that the running activation has woken here and that may run next.
     pub(crate) succession: Cell<Succession>,
     /// The last reading of the measuring clock.
@@ -98,7 +98,7 @@ pub(crate) struct Core {
 }
 
 thread_local! {
-    static CORE: Here<Core> = const { Here::nothing() };
+    static CORE: ScopedTls<Core> = const { ScopedTls::unset() };
 }
 
 /// Longest wait after a failure of the whole driver, before the next attempt.
@@ -116,7 +116,7 @@ const STOPPING_LOOK: Duration = Duration::from_millis(1);
 /// otherwise the calls of the closures would cost more than their work.
 #[inline(always)]
 pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
-    Here::with(&CORE, |core| core.map(f))
+    ScopedTls::with(&CORE, |core| core.map(f))
 }
 
 /// As [`current`], if the core belongs to that runtime: indices of another runtime's cores and
@@ -174,7 +174,7 @@ impl Core {
             called: Cell::new(false),
             slept: Cell::new(false),
             looked_in_vain: Cell::new(0),
-            haul: RefCell::new(Haul::new(index.0, HAUL_MAX)),
+            haul: RefCell::new(StealBatch::new(index.0, HAUL_MAX)),
             succession: Cell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),
@@ -216,7 +216,7 @@ impl Core {
         self.read_clocks();
         // From the first event on, because the core may be stuck in the first event.
         self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
-        Here::during(&CORE, &self, || self.turns());
+        ScopedTls::set_during(&CORE, &self, || self.turns());
     }
 
     /// Shows that the core is alive during a long piece of work.

@@ -27,11 +27,11 @@ impl Cores for Shared {
         self.ended.load(Ordering::Relaxed)
     }
 
-    fn stays(&self, color: &Head) -> bool {
+    fn is_pinned(&self, color: &Head) -> bool {
         color.about.is_bound()
     }
 
-    fn goes(&self, color: &Head) {
+    fn migrated(&self, color: &Head) {
         self.count_move(color.about.handler());
     }
 
@@ -72,7 +72,7 @@ impl Shared {
     /// moves the color, so the color is never on two cores. Not for Libasync-SMP's order, which
     /// places nothing: the color's entries would stay behind.
     pub(crate) fn relocate(&self, color: &Color, to: CoreIndex) {
-        if let Some((token, entries)) = self.call_away(&color.queue, to.0 as u16) {
+        if let Some((token, entries)) = self.request_migration(&color.queue, to.0 as u16) {
             self.schedule(token, entries);
         }
     }

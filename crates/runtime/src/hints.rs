@@ -5,7 +5,7 @@
 
 use crate::color::About;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vermeil_queue::Kept;
+use vermeil_queue::LifoSlot;
 use vermeil_sched::{Hint, Ready};
 
 /// `running_since_ns` of a core that runs nothing.
@@ -21,7 +21,7 @@ pub(crate) struct Hints {
     activation_ns: AtomicU64,
     /// The token that runs next unless a thief takes it. This word is exact, but lies here because
     /// the thief has read this line already.
-    pub(crate) kept: Kept<About>,
+    pub(crate) kept: LifoSlot<About>,
 }
 
 impl Hints {

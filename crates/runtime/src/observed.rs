@@ -14,7 +14,7 @@ use crate::{
 };
 use std::cell::{Cell, RefCell};
 use vermeil_io::{Clock, Counted};
-use vermeil_queue::{ColorId, Label, Ring, current_color};
+use vermeil_queue::{ColorId, Label, TraceRing, current_color};
 use vermeil_sched::{
     CoreIndex, HandlerIndex, Observe, Sample, Stamps,
     recording::{EventName, Header, Recorded, Recording, VERSION},
@@ -32,8 +32,8 @@ pub(crate) struct Noting {
 }
 
 impl Noting {
-    pub(crate) fn ring(self) -> Option<Ring<WORDS>> {
-        (self.record > 0).then(|| Ring::new(self.record + 1))
+    pub(crate) fn ring(self) -> Option<TraceRing<WORDS>> {
+        (self.record > 0).then(|| TraceRing::new(self.record + 1))
     }
 
     /// Whether runs are timed.

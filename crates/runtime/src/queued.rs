@@ -8,7 +8,7 @@
 //! that drains.
 
 use crate::{core::current_of, shared::Shared};
-use vermeil_queue::Tally;
+use vermeil_queue::InFlight;
 
 impl Shared {
     /// Counts an event on core `index`, unless `bound` is reached. Returns whether the event was
@@ -19,15 +19,15 @@ impl Shared {
         if current_of(self, |core| core.index.0 == index) == Some(true) {
             let enters = queued.len() < bound;
             if enters {
-                queued.come_here();
+                queued.enter_local();
             }
             return enters;
         }
         // The event is counted before the comparison, because several threads may do the same at
         // once and must not all get in.
-        queued.come_elsewhere();
+        queued.enter_remote();
         let enters = queued.len() <= bound;
-        if !enters && queued.take_back() {
+        if !enters && queued.undo_enter() {
             self.let_in(index);
         }
         enters
@@ -38,8 +38,8 @@ impl Shared {
     pub(crate) fn leave(&self, index: u32) {
         let queued = &self.core(index).queued;
         if current_of(self, |core| core.index.0 == index) == Some(true) {
-            queued.gone_here();
-        } else if queued.gone_elsewhere() {
+            queued.leave_local();
+        } else if queued.leave_remote() {
             self.let_in(index);
         }
     }
@@ -47,27 +47,27 @@ impl Shared {
     /// A task was spawned.
     #[inline]
     pub(crate) fn task_begins(&self) {
-        if current_of(self, |core| core.mine().tasks_alive.come_here()).is_none() {
-            self.core(0).tasks_alive.come_elsewhere();
+        if current_of(self, |core| core.mine().tasks_alive.enter_local()).is_none() {
+            self.core(0).tasks_alive.enter_remote();
         }
     }
 
     /// A task has ended.
     #[inline]
     pub(crate) fn task_ends(&self) {
-        if current_of(self, |core| core.mine().tasks_alive.gone_here()).is_none() {
-            self.core(0).tasks_alive.gone_elsewhere();
+        if current_of(self, |core| core.mine().tasks_alive.leave_local()).is_none() {
+            self.core(0).tasks_alive.leave_remote();
         }
     }
 
     /// Tasks that have not ended. Exact if no task begins or ends during the call.
     pub(crate) fn tasks_alive(&self) -> usize {
-        Tally::sum(self.cores.iter().map(|core| &*core.tasks_alive))
+        InFlight::sum(self.cores.iter().map(|core| &*core.tasks_alive))
     }
 
     /// Whether no task and no event is left, waiting or running.
     pub(crate) fn all_done(&self) -> bool {
         let tallies = self.cores.iter().flat_map(|core| [&*core.queued, &*core.tasks_alive]);
-        Tally::all_done(tallies, self.cores.iter().map(|core| &core.counters.runs))
+        InFlight::all_done(tallies, self.cores.iter().map(|core| &core.counters.runs))
     }
 }

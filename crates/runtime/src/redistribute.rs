@@ -23,7 +23,7 @@ impl Shared {
         colors: impl Iterator<Item = &'a Color>,
     ) -> BTreeMap<CoreIndex, Vec<Token>> {
         let mut by_receiver: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for token in self.let_go(donor.0, colors.map(|color| &**color.queue)) {
+        for token in self.drain_migrating(donor.0, colors.map(|color| &**color.queue)) {
             // A color that has opened a socket since then stays.
             by_receiver.entry(CoreIndex(token.color().core())).or_default().push(token);
         }

@@ -182,7 +182,7 @@ impl Room for CoreRoom<'_> {
         }
         let core = self.core();
         let mut line = core.line.lock().expect("nothing panics under this lock");
-        core.queued.come_elsewhere();
+        core.queued.enter_remote();
         let ticket = line.join(waker);
         core.queued.set_awaited(true);
         drop(line);

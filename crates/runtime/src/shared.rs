@@ -26,7 +26,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
-use vermeil_queue::{Cores, Lookout, Meetings, Parking, ReadyQueue, Ring, Runs, Tally};
+use vermeil_queue::{
+    AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, RunFlag, TraceRing,
+};
 use vermeil_sched::{
     Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing,
     TurnLimits, WorthClass,
@@ -51,11 +53,11 @@ pub(crate) struct Shared {
     /// The number of sleeping cores; a hint.
     pub(crate) asleep: CachePadded<AtomicUsize>,
     /// By node: the core that searches for work, and the core that watches busy cores.
-    lookouts: Box<[CachePadded<Lookout>]>,
+    lookouts: Box<[CachePadded<IdleCoordinator>]>,
     /// Whether a movable color was ever queued: before that there is nothing to watch.
     pub(crate) something_moves: AtomicBool,
     pub(crate) default_color: OnceLock<Arc<Queue>>,
-    pub(crate) meetings: Meetings,
+    pub(crate) meetings: AcquireOrder,
     pub(crate) handlers: Handlers,
     pub(crate) codes: Codes,
     pub(crate) moves: PublishedMoves,
@@ -94,17 +96,17 @@ pub(crate) struct CoreShared {
     /// on this core now.
     pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
-    pub(crate) queued: CachePadded<Tally>,
+    pub(crate) queued: CachePadded<InFlight>,
     /// The waiters for room in `queued`.
     pub(crate) line: Mutex<Line>,
     /// Tasks spawned on this core, minus the tasks that ended on this core.
-    pub(crate) tasks_alive: CachePadded<Tally>,
+    pub(crate) tasks_alive: CachePadded<InFlight>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
     /// By handler, the times observed on this core.
     pub(crate) times: Box<[OnceLock<Box<Times>>]>,
     /// The last events of this core, if events are recorded.
-    pub(crate) ring: Option<Ring<WORDS>>,
+    pub(crate) ring: Option<TraceRing<WORDS>>,
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) io: OnceLock<String>,
     /// The quantity that this core counts beside the time, or the reason why it counts none; set
@@ -116,7 +118,7 @@ pub(crate) struct CoreShared {
 #[derive(Default)]
 pub(crate) struct CoreCounters {
     /// Whether the core runs a color.
-    pub(crate) runs: Runs,
+    pub(crate) runs: RunFlag,
     /// The handler of the last event that began, plus one; [`IDLE`] while no event runs.
     pub(crate) running: AtomicU32,
     pub(crate) activations: AtomicU64,
@@ -176,7 +178,7 @@ impl Shared {
             id: RuntimeId::next(),
             cores: cpus.iter().map(core).collect(),
             default_color: OnceLock::new(),
-            meetings: Meetings::default(),
+            meetings: AcquireOrder::default(),
             divides: !classes.is_empty(),
             outside: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
             codes: Codes::default(),
@@ -211,7 +213,7 @@ impl Shared {
     }
 
     /// The lookout of the node of `core`: the core that searches and the core that watches.
-    pub(crate) fn lookout(&self, core: CoreIndex) -> &Lookout {
+    pub(crate) fn lookout(&self, core: CoreIndex) -> &IdleCoordinator {
         &self.lookouts[self.layout.node(core) as usize]
     }
 

@@ -12,7 +12,7 @@ use crate::{
     shared::add,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
-use vermeil_queue::Taking;
+use vermeil_queue::StealBatchFill;
 use vermeil_sched::{
     CoreIndex, Distance, HAUL_MAX, HandlerIndex, Hint, LINGER_NS, Like, Ready, Stealing, Stolen, WATCH_NS,
 };
@@ -157,7 +157,7 @@ impl Core {
             shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
         };
         let mut worth_ns = 0;
-        let mut choose = |ready: &mut Ready<Token>, taking: &mut Taking<'_, About>| {
+        let mut choose = |ready: &mut Ready<Token>, taking: &mut StealBatchFill<'_, About>| {
             let mut add = |token, entries, each_ns| {
                 taking.add(token, entries);
                 worth_ns += each_ns;

@@ -16,7 +16,7 @@ impl Shared {
     /// it to run next on that core.
     pub(crate) fn woken(&self, token: Token, poster: Option<CoreIndex>) {
         let color = token.color();
-        let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_wanted();
+        let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_migrating();
         let mut token = Some(token);
         if is_here {
             current(|core| core.keep_alone(&mut token));
@@ -42,7 +42,7 @@ impl Core {
 
     fn keep(&self, token: Token) {
         let moves = self.shared.notes_that_moves(token.color());
-        self.mine().hints.kept.keep(token);
+        self.mine().hints.kept.put(token);
         if moves {
             // This activation may last longer than expected.
             self.shared.consider_watch(self.index);

@@ -22,7 +22,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
-use vermeil_queue::{Join, Promise, Repeat, Repeating};
+use vermeil_queue::{Join, Promise, TaskBody, TaskCell};
 use vermeil_sched::HandlerIndex;
 
 /// A spawned future. Await the task, [`wait`](Task::wait) for it on a thread outside the runtime,
@@ -69,7 +69,7 @@ impl Handle {
             return self.spawn_alone(seat, handler, future);
         }
         let body = Body::new(color.clone(), handler);
-        let task = Repeating::on_color(body, color.id(), future);
+        let task = TaskCell::on_color(body, color.id(), future);
         self.shared.task_begins();
         Body::wake(&*task);
         Task::of(task.join())
@@ -84,7 +84,7 @@ impl Handle {
         let core = self.shared.place(seat);
         let label = self.shared.label(handler, self.shared.worth_ns(handler));
         let (body, about) = (Body::new(self.shared.clone(), handler), About::of_task(seat.clone(), handler));
-        let (task, token) = Repeating::with_color(core.0, about, label, body, future);
+        let (task, token) = TaskCell::with_color(core.0, about, label, body, future);
         self.shared.task_begins();
         self.shared.called(token, poster(label));
         Task::of(task.join())

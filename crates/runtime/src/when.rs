@@ -16,11 +16,11 @@ use crate::{
     task::run_contained,
 };
 use std::sync::Arc;
-use vermeil_queue::{Event, Held, Promise, Run, Together, hold};
+use vermeil_queue::{AcquiredColors, Event, HeldColor, Promise, Run, hold};
 use vermeil_sched::{CoreIndex, Placement};
 
 /// A meeting of several colors.
-pub(crate) type Meeting = vermeil_queue::Meeting<About, Purpose>;
+pub(crate) type Meeting = vermeil_queue::MultiAcquire<About, Purpose>;
 
 /// The purpose of a meeting.
 pub(crate) struct Purpose {
@@ -86,7 +86,7 @@ impl Handle {
         let counted = Counted { core: colors[0].core().0, handle: self.clone() };
         self.shared.enter(counted.core, usize::MAX);
         let purpose = Purpose { body: Box::new(move || done.0.complete(run_contained(body))), counted };
-        self.shared.meetings.call(colors.into_iter(), purpose, |color, meeting| {
+        self.shared.meetings.acquire_all(colors.into_iter(), purpose, |color, meeting| {
             color.push(TASKS, Event::once(Arrive(meeting)));
         });
         Task::of(join)
@@ -104,7 +104,7 @@ impl Run for Arrive {
 }
 
 /// The meeting, on the core where it must take place.
-struct Meet(Together<About>, Purpose);
+struct Meet(AcquiredColors<About>, Purpose);
 
 impl Run for Meet {
     fn run(self) {
@@ -114,9 +114,9 @@ impl Run for Meet {
 
 impl Core {
     /// A color waits for the meeting that its last event recorded.
-    pub(crate) fn arrived(&self, held: Held<About>) {
+    pub(crate) fn arrived(&self, held: HeldColor<About>) {
         let meeting = self.meeting.borrow_mut().take().expect("who holds a color says what for");
-        let Some((colors, purpose)) = meeting.arrive(held) else { return };
+        let Some((colors, purpose)) = meeting.acquired(held) else { return };
         let place = self.place_of(colors.held());
         if place == self.index {
             self.meet(colors, purpose);
@@ -128,7 +128,7 @@ impl Core {
 
     /// The core for these colors: an allowed core with the sockets of the most colors, and of such
     /// cores this core, or else the nearest.
-    fn place_of(&self, held: &[Held<About>]) -> CoreIndex {
+    fn place_of(&self, held: &[HeldColor<About>]) -> CoreIndex {
         let allowed = |core| held.iter().all(|held| held.color().about.allows(core));
         let elsewhere = |core: CoreIndex| {
             let bound = held.iter().map(|held| held.color()).filter(|color| color.about.is_bound());
@@ -142,7 +142,7 @@ impl Core {
         place.min_by_key(|core| (elsewhere(*core), far(*core))).expect("looked for when it was called")
     }
 
-    fn meet(&self, colors: Together<About>, Purpose { body, counted }: Purpose) {
+    fn meet(&self, colors: AcquiredColors<About>, Purpose { body, counted }: Purpose) {
         if colors.run(body) {
             add(&self.mine().counters.panics, 1);
         }
@@ -155,7 +155,7 @@ impl Core {
 
     /// The meeting has made a socket here: the color stays with the socket, if its placement and
     /// the policy allow that.
-    fn keep_here(&self, color: &Held<About>) {
+    fn keep_here(&self, color: &HeldColor<About>) {
         let about = &color.color().about;
         let core = CoreIndex(color.color().core());
         let comes = core == self.index || self.shared.sends_colors(core, self.index);

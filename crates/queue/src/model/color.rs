@@ -1,27 +1,27 @@
 //! The count-token protocol: exclusion, a single token, nothing lost, order per producer; state
 //! reachable only on the right color.
 
-use super::{Journal, Note, Within, color, run};
-use crate::{Activation, ColorQueue, Colored, Event, Head, Label, Run, Token};
+use super::{Journal, JournalNote, Within, color, run};
+use crate::{BatchRun, ColorHead, ColorQueue, Colored, Event, Label, Run, Token};
 use loom::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 use std::{ops::ControlFlow, sync::Arc};
 
-struct World {
+struct ColorWorld {
     color: Arc<ColorQueue>,
     journal: Journal,
     within: Arc<Within>,
 }
 
-impl World {
+impl ColorWorld {
     fn new() -> Arc<Self> {
         Arc::new(Self { color: color(), journal: Journal::default(), within: Arc::default() })
     }
 
-    fn note(&self, producer: u8, number: u8) -> Note {
-        Note { producer, number, journal: self.journal.clone(), within: self.within.clone() }
+    fn note(&self, producer: u8, number: u8) -> JournalNote {
+        JournalNote { producer, number, journal: self.journal.clone(), within: self.within.clone() }
     }
 
     fn push(&self, producer: u8, number: u8) -> Option<Token> {
@@ -53,7 +53,7 @@ impl World {
 }
 
 fn run_out(mut token: Token, batch: usize) {
-    while let (_, Activation::Again(again)) = run(token, batch) {
+    while let (_, BatchRun::Again(again)) = run(token, batch) {
         token = again;
     }
 }
@@ -63,7 +63,7 @@ fn run_out(mut token: Token, batch: usize) {
 #[test]
 fn two_producers_run_what_they_are_given() {
     loom::model(|| {
-        let world = World::new();
+        let world = ColorWorld::new();
         let other = world.clone();
         let thread = thread::spawn(move || other.produce(1, 2, 1));
         world.produce(0, 2, 2);
@@ -77,18 +77,18 @@ fn two_producers_run_what_they_are_given() {
 fn an_event_that_is_put_off_keeps_its_place() {
     fn run_by_halves(mut token: Token) {
         for number in 0.. {
-            let before = |_: &Head, _: Label| match number % 2 {
+            let before = |_: &ColorHead, _: Label| match number % 2 {
                 0 => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             };
             match token.run_watched(2, before, |_, _| ControlFlow::Continue(())).1 {
-                Activation::Again(again) => token = again,
+                BatchRun::Again(again) => token = again,
                 _ => return,
             }
         }
     }
     loom::model(|| {
-        let world = World::new();
+        let world = ColorWorld::new();
         let other = world.clone();
         let thread = thread::spawn(move || {
             (0..2).filter_map(|number| other.push(1, number)).for_each(run_by_halves);
@@ -102,7 +102,7 @@ fn an_event_that_is_put_off_keeps_its_place() {
 #[test]
 fn three_producers_one_event_each() {
     loom::model(|| {
-        let world = World::new();
+        let world = ColorWorld::new();
         let threads: Vec<_> = (1..3)
             .map(|producer| {
                 let world = world.clone();
@@ -149,7 +149,7 @@ fn colored_state_follows_the_token() {
 #[test]
 fn discard_races_with_a_push() {
     loom::model(|| {
-        let world = World::new();
+        let world = ColorWorld::new();
         let token = world.push(0, 0).expect("the first event makes the token");
         let other = world.clone();
         let thread = thread::spawn(move || other.push(1, 0));
@@ -161,14 +161,14 @@ fn discard_races_with_a_push() {
 }
 
 /// Posts the next event to the same color, until `last`.
-struct Next {
-    world: Arc<World>,
-    note: Note,
+struct PostNext {
+    world: Arc<ColorWorld>,
+    note: JournalNote,
     last: u8,
     told: Option<Arc<AtomicBool>>,
 }
 
-impl Run for Next {
+impl Run for PostNext {
     fn run(self) {
         let Self { world, note, last, told } = self;
         let number = note.number + 1;
@@ -176,7 +176,7 @@ impl Run for Next {
         if number > last || told.as_ref().is_some_and(|told| !told.load(Ordering::Acquire)) {
             return;
         }
-        let next = Next { note: world.note(0, number), world: world.clone(), last, told };
+        let next = PostNext { note: world.note(0, number), world: world.clone(), last, told };
         assert!(world.color.push(Event::once(next)).is_none(), "the color runs");
     }
 }
@@ -186,10 +186,10 @@ impl Run for Next {
 #[test]
 fn a_color_that_goes_on_by_itself() {
     loom::model(|| {
-        let world = World::new();
+        let world = ColorWorld::new();
         let other = world.clone();
         let thread = thread::spawn(move || other.produce(1, 2, 1));
-        let first = Next { note: world.note(0, 0), world: world.clone(), last: 2, told: None };
+        let first = PostNext { note: world.note(0, 0), world: world.clone(), last: 2, told: None };
         if let Some(token) = world.color.push(Event::once(first)) {
             run_out(token, 2);
         }
@@ -202,9 +202,10 @@ fn a_color_that_goes_on_by_itself() {
 #[test]
 fn nothing_that_was_seen_is_passed() {
     loom::model(|| {
-        let world = World::new();
+        let world = ColorWorld::new();
         let told = Arc::new(AtomicBool::new(false));
-        let first = Next { note: world.note(0, 0), world: world.clone(), last: 1, told: Some(told.clone()) };
+        let first =
+            PostNext { note: world.note(0, 0), world: world.clone(), last: 1, told: Some(told.clone()) };
         let token = world.color.push(Event::once(first)).expect("the first event makes the token");
         let other = world.clone();
         let thread = thread::spawn(move || {

@@ -5,20 +5,20 @@
 //! --release --lib` runs only the models.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
+mod acquired_colors;
 mod color;
-mod handover;
-mod kept;
-mod lookout;
-mod meeting;
-mod outcome;
-mod own;
+mod idle;
+mod in_flight;
+mod lifo_slot;
+mod migration;
+mod multi_acquire;
 mod parking;
-mod repeat;
-mod ring;
-mod tally;
-mod together;
+mod result_cell;
+mod task_cell;
+mod task_color;
+mod trace_ring;
 
-use crate::{Activation, ColorQueue, Ran, Run, Token};
+use crate::{BatchCounts, BatchRun, ColorQueue, Run, Token};
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex},
@@ -28,23 +28,23 @@ pub(crate) fn color() -> Arc<ColorQueue> {
     ColorQueue::new(0, ())
 }
 
-pub(crate) fn run(token: Token, batch: usize) -> (Ran, Activation) {
+pub(crate) fn run(token: Token, batch: usize) -> (BatchCounts, BatchRun) {
     token.run(batch, |_, _| ControlFlow::Continue(()))
 }
 
-/// The events that ran, in order. std's lock on purpose, because the journal must add no orderings
+/// The events that ran, in order. std's lock on action, because the journal must add no orderings
 /// that loom could rely on.
 pub(crate) type Journal = Arc<Mutex<Vec<(u8, u8)>>>;
 
 /// Records its number in the journal; `within` fails if two events are inside at once.
-pub(crate) struct Note {
+pub(crate) struct JournalNote {
     pub(crate) producer: u8,
     pub(crate) number: u8,
     pub(crate) journal: Journal,
     pub(crate) within: Arc<Within>,
 }
 
-impl Run for Note {
+impl Run for JournalNote {
     fn run(self) {
         self.within.touch();
         self.journal.lock().unwrap().push((self.producer, self.number));

@@ -1,27 +1,27 @@
 //! Parking: a token queued while the core goes to sleep is found, or the producer wakes the core.
 
-use super::{Journal, Note, color, run};
-use crate::{Event, Parking, ReadyQueue, Token, bell::Bell};
+use super::{Journal, JournalNote, color, run};
+use crate::{Event, Parking, ReadyQueue, Token, fake_eventfd::FakeEventfd};
 use loom::{sync::Arc, thread};
 use std::collections::VecDeque;
 
-struct Core {
+struct ParkingCore {
     ready: ReadyQueue<VecDeque<Token>>,
     parking: Parking,
-    bell: Bell,
+    bell: FakeEventfd,
 }
 
-impl Default for Core {
+impl Default for ParkingCore {
     fn default() -> Self {
         let ready = ReadyQueue::new(VecDeque::new(), VecDeque::len);
-        Self { ready, parking: Parking::default(), bell: Bell::default() }
+        Self { ready, parking: Parking::default(), bell: FakeEventfd::default() }
     }
 }
 
-impl Core {
+impl ParkingCore {
     fn post(&self, producer: u8, journal: &Journal) {
         let within = std::sync::Arc::default();
-        let event = Event::once(Note { producer, number: 0, journal: journal.clone(), within });
+        let event = Event::once(JournalNote { producer, number: 0, journal: journal.clone(), within });
         let token = color().push(event).expect("the color is new");
         self.ready.with(|tokens| tokens.push_back(token));
         if self.parking.must_wake(|| 0) {
@@ -50,7 +50,7 @@ impl Core {
 #[test]
 fn no_wake_up_is_lost() {
     loom::model(|| {
-        let core = Arc::new(Core::default());
+        let core = Arc::new(ParkingCore::default());
         let journal = Journal::default();
         let (poster, posted) = (core.clone(), journal.clone());
         let thread = thread::spawn(move || {
@@ -66,7 +66,7 @@ fn no_wake_up_is_lost() {
 #[test]
 fn no_wake_up_is_lost_with_two_posters() {
     loom::model(|| {
-        let core = Arc::new(Core::default());
+        let core = Arc::new(ParkingCore::default());
         let journal = Journal::default();
         let threads: Vec<_> = (0..2)
             .map(|producer| {

@@ -11,7 +11,7 @@ use crate::{
     shared::{IDLE, add},
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
-use vermeil_queue::{Activation, Cores, Label, Ran};
+use vermeil_queue::{BatchCounts, BatchRun, Cores, Label};
 use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, Succession, TURN_NS};
 
 /// The measurement of an activation.
@@ -90,33 +90,33 @@ impl Core {
                 add(&mine.counters.panics, ran.panics as u64);
             }
             all += ran.events;
-            if !matches!(next, Activation::Empty) {
+            if !matches!(next, BatchRun::Empty) {
                 // The color has events of its own, so the woken color is queued, as if the
                 // succession had never begun.
                 self.close_succession();
             }
             if let Some(handler) = self.needs_slot.take()
-                && let Activation::Again(token) = next
+                && let BatchRun::Again(token) = next
             {
                 self.shared.wait_for_slot(handler, token);
                 return all;
             }
             match next {
-                Activation::Again(again)
+                BatchRun::Again(again)
                     if all < batch
                         && self.goes_on(&again, &mut stays_since_ns)
                         && !self.is_over(until_ns) =>
                 {
                     token = again;
                 }
-                Activation::Again(again) => {
+                BatchRun::Again(again) => {
                     // A plan may want the color elsewhere from now on, and no core knows about the
                     // color yet. Events that the color posted to itself may also be worth a steal.
                     self.shared.schedule(again, 0);
                     return all;
                 }
-                Activation::Empty => return all,
-                Activation::Held(held) => {
+                BatchRun::Empty => return all,
+                BatchRun::Held(held) => {
                     self.arrived(held);
                     return all;
                 }
@@ -134,7 +134,7 @@ impl Core {
     /// the color elsewhere, the turn has not lasted too long, and either no other color waits here
     /// or the color stays nevertheless.
     fn goes_on(&self, token: &Token, stays_since_ns: &mut Option<u64>) -> bool {
-        if token.color().is_wanted() {
+        if token.color().is_migrating() {
             return false;
         }
         if self.mine().ready.is_empty() {
@@ -172,7 +172,7 @@ impl Core {
 
     /// Runs a color, publishes the expected duration, learns the costs of the events and records
     /// the observed events. No event but the first begins after `until_ns`.
-    fn activate(&self, token: Token, batch: usize, until_ns: Option<u64>) -> (Ran, Activation<About>) {
+    fn activate(&self, token: Token, batch: usize, until_ns: Option<u64>) -> (BatchCounts, BatchRun<About>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().about.runs_on(self.index);
         *self.reach.borrow_mut() = token.color().about.reach();
@@ -299,7 +299,7 @@ impl Core {
         }
         if let Some(there) = self.follows.take() {
             color.about.comes_to_driver();
-            self.shared.wish(color, there.0 as u16);
+            self.shared.migrate_to(color, there.0 as u16);
         }
     }
 }
