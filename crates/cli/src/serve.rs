@@ -24,7 +24,7 @@ use vermeil_server::control::ControlTarget;
 use vermeil_server::files::TypeOf;
 use vermeil_server::log::LogTarget;
 use vermeil_server::supervise::{Assigned, Program, supervise};
-use vermeil_server::{Ended, ServeError, ServeOptions, TakeOver, User};
+use vermeil_server::{Ended, ServeError, ServeOptions, User, settings::TakeOver};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.

@@ -9,12 +9,12 @@
 
 use crate::{
     balance::Accepted,
-    busy_poll::BusyPoll,
     clients::Visit,
     connection,
     local::{self, Place},
     log::NoticeKind,
     overload::{self, Admission},
+    settings::BusyPoll,
 };
 use std::{
     io,

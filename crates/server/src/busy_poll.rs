@@ -12,7 +12,7 @@
 //! how the kernel is asked. Tested below on invented time, and over a card that can be polled
 //! (`crates/cli/tests/steer/busy.rs`).
 
-use crate::{local::Local, log::NoticeKind};
+use crate::{local::Local, log::NoticeKind, settings::BusyPoll};
 use std::time::Duration;
 use vermeil::{CoreIndex, Handle, busy_poll};
 
@@ -31,16 +31,6 @@ const END_PER_S: f64 = 250.0;
 /// Number of moments ([`crate::overload::MOMENT`]) in a row with few requests that end polling.
 /// Guess: a pause between two pages is no end of the load.
 const CALM_MOMENTS: u32 = 10;
-
-/// Whether cores poll their network card.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BusyPoll {
-    /// Never.
-    #[default]
-    Off,
-    /// While the load of the core is high.
-    Load,
-}
 
 /// The polling of one core.
 #[derive(Debug, Default)]

@@ -22,9 +22,9 @@ use crate::{
     close,
     connections::Idle,
     files::OpenFile,
-    gateway::CONTENT_RATE_MIN,
     local::{self, Local, Place},
     overload::Admission,
+    settings::gateway::CONTENT_RATE_MIN,
     slow::{self, Slow, What},
 };
 use bytes::Bytes;

@@ -226,7 +226,7 @@ fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::Balance;
+    use crate::settings::Balance;
 
     fn balancing(cores: usize) -> Balancing {
         Balancing::choose(Balance::Local, &vec![CpuId(0); cores])

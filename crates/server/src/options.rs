@@ -2,20 +2,18 @@
 
 use crate::{
     address::ListenAddr,
-    balance::Balance,
-    balancers::BalancerOptions,
-    busy_poll::BusyPoll,
-    cgi::CgiOptions,
     clients::ClientBound,
-    config::Placement,
     control::ControlTarget,
     files::StoreOptions,
-    gateway::GatewayOptions,
-    handover::TakeOver,
     hosts::Hosts,
     log::{LogFormat, LogTarget},
-    php::{PhpOptions, PoolsOptions},
-    privileges::User,
+    settings::{
+        Balance, BalancerOptions, BusyPoll, Placement, TakeOver,
+        cgi::CgiOptions,
+        gateway::GatewayOptions,
+        php::{PhpOptions, PoolsOptions},
+    },
+    user::User,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
@@ -128,7 +126,7 @@ pub struct Timeouts {
     pub header: Duration,
     /// From the end of the head to the end of the body. Default 30 s, because the server reads
     /// these bodies only to discard them. Bodies for programs have longer while they come at
-    /// [`CONTENT_RATE_MIN`](crate::gateway::CONTENT_RATE_MIN).
+    /// [`CONTENT_RATE_MIN`](crate::settings::gateway::CONTENT_RATE_MIN).
     pub body: Duration,
     /// Between an answer and the next request's first byte. Default 60 s.
     pub keep_alive: Duration,

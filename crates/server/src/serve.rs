@@ -21,13 +21,14 @@ use crate::{
     log::{Log, LogError, Notices},
     notify,
     options::{ServeOptions, Timeouts},
-    privileges::{self, PrivilegeError, When},
+    privileges::{self, When},
     reload::{Running, Started},
     sandbox::{self, Outside},
     server::Server,
     signals::{self, Impatience, Stopping},
     supervise::Assigned,
     trace::{EVENTS_PER_CORE, Trace},
+    user::PrivilegeError,
     voice::say,
 };
 use broker::{Broker, Knowledge};

@@ -6,13 +6,13 @@
 
 use crate::{
     balance::Balancing,
-    balancers::{LoadBoard, LoadReport},
-    busy_poll::BusyPoll,
+    balancers::LoadBoard,
     clients::{ClientBound, Clients, Visit},
     hosts::OpenSites,
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
     reload::Running,
+    settings::{BusyPoll, LoadReport},
 };
 use crossbeam_utils::CachePadded;
 use std::{

@@ -6,9 +6,9 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args};
 use std::str::FromStr;
 use vermeil_server::Unfit;
-use vermeil_server::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
-use vermeil_server::gateway::SendRoot;
 use vermeil_server::hosts::{Action, Route};
+use vermeil_server::settings::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
+use vermeil_server::settings::gateway::SendRoot;
 
 use super::limits::{G, K, M};
 

@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use vermeil_server::Unfit;
-use vermeil_server::cgi::Identity;
-use vermeil_server::gateway::{self, GatewayOptions, GatewayTimeouts, SendRoot, Sends};
-use vermeil_server::php::{self, PhpOptions, PhpSource};
+use vermeil_server::settings::cgi::Identity;
+use vermeil_server::settings::gateway::{self, GatewayOptions, GatewayTimeouts, SendRoot, Sends};
+use vermeil_server::settings::php::{self, PhpOptions, PhpSource};
 
 /// PHP.
 #[derive(Clone, Debug, Args)]

@@ -8,17 +8,18 @@ use super::{BalanceChoice, BusyPollChoice, FollowSymlinks, Io, LimitArgs, ServeA
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use vermeil_http::Limits;
-use vermeil_server::balance::Balance;
-use vermeil_server::balancers::{BalancerOptions, LoadReport};
-use vermeil_server::config::{Placement, Surroundings};
 use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
-use vermeil_server::gateway::{GatewayOptions, HostSends};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::log::LogFormat;
-use vermeil_server::php::PoolsOptions;
+use vermeil_server::settings::Balance;
+use vermeil_server::settings::gateway::{GatewayOptions, HostSends};
+use vermeil_server::settings::php::PoolsOptions;
+use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
-    BusyPoll, ClientBound, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of,
+    ClientBound, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
+    settings::{BusyPoll, TakeOver},
 };
+use vermeil_server::{config::Surroundings, settings::Placement};
 
 impl ServeArgs {
     /// The server's options.

@@ -8,10 +8,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use vermeil_http::Limits;
-use vermeil_server::balance::Balance;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
-use vermeil_server::{BusyPoll, CONNECTIONS_MAX, IoChoice, ListenAddr, ServeOptions, Timeouts};
+use vermeil_server::{CONNECTIONS_MAX, IoChoice, ListenAddr, ServeOptions, Timeouts, settings::BusyPoll};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {

@@ -13,19 +13,14 @@
 
 mod find;
 mod nph;
-mod options;
 mod pipes;
 mod run;
 mod spawning;
 mod start;
 mod turns;
 
-pub use options::{
-    CgiOptions, Cgroup, Confinement, HOST_RUNNING_MAX, HOST_WAITING_MAX, HostPrograms, Identity,
-    NewPrivileges, Nph, ProgramBounds, RUNNING_MAX, ResourceLimits, TIME_LIMIT, UserError,
-};
 pub(crate) use spawning::{Spawning, watch};
-pub use start::CgiError;
+pub(crate) use start::CgiError;
 pub(crate) use start::{PreparedCgi, Sites, is_wanted, prepare, profiles};
 
 use crate::{
@@ -33,6 +28,7 @@ use crate::{
     gateway::{Broken, Call, Relayed, Shared},
     hosts::{Action, Rules},
     local,
+    settings::cgi::{CgiOptions, HostPrograms, Nph},
 };
 use bytes::Bytes;
 use find::{Look, Looked, Wait};

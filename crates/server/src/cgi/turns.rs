@@ -6,6 +6,7 @@
 //! most. All cores share a lock, because a program costs a thousand times as much as the lock. Pure
 //! except for the lock and wakers. Tested in `turns/tests.rs`.
 
+use crate::settings::cgi::ProgramBounds;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard},
@@ -14,17 +15,6 @@ use std::{
 
 #[cfg(test)]
 mod tests;
-
-/// The bounds on running programs and waiting requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramBounds {
-    /// Programs that run at once, of all hosts.
-    pub running_max: usize,
-    /// Programs of a host that run at once.
-    pub host_running_max: usize,
-    /// Requests of a host that wait.
-    pub host_waiting_max: usize,
-}
 
 /// A host, by a number that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

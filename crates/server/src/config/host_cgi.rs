@@ -9,7 +9,7 @@ use super::{
     read::At,
     resolve::Problems,
 };
-use crate::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
+use crate::settings::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
 use std::{
     ops::Range,
     path::{Component, Path, PathBuf},

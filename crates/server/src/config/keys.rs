@@ -10,17 +10,17 @@ use super::{
     values::{FileMode, Listen, Size, Span},
 };
 use crate::{
-    CLIENT_IPV6_PREFIX, CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts, WAIT_MAX,
-    balance::Balance,
-    balancers::LoadReport,
-    busy_poll::BusyPoll,
-    cgi,
+    CLIENT_IPV6_PREFIX, IoChoice,
     control::ControlTarget,
     files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
-    gateway::{self, GatewayTimeouts},
     hosts::Unknown,
     log::{LogFormat, LogTarget},
-    php,
+    options::{CONNECTIONS_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
+    settings::{
+        Balance, BusyPoll, LoadReport, cgi,
+        gateway::{self, GatewayTimeouts},
+        php,
+    },
 };
 use std::path::PathBuf;
 use vermeil_http::limits;

@@ -25,9 +25,9 @@ mod tests;
 pub use plan::Plan;
 pub use report::ConfigError;
 pub(crate) use start::conditions;
-pub use surroundings::{AddressError, Given, Placement, Surroundings};
+pub use surroundings::{AddressError, Given, Surroundings};
 
-use crate::{ServeOptions, paths};
+use crate::{options::ServeOptions, paths};
 use keys::{Document, HostTable};
 use read::{At, Node, Reader, Setting};
 use report::Problem;

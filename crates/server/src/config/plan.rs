@@ -4,10 +4,10 @@
 //! binds nothing.
 
 use crate::{
-    ServeOptions,
     files::has_program_name,
     hosts::{Action, Host, HostId, HostPhp, Rules, RunBy, Unknown},
-    php::PoolOptions,
+    options::ServeOptions,
+    settings::php::PoolOptions,
 };
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_topology::CpuSet;

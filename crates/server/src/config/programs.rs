@@ -10,11 +10,13 @@ use super::{
     values::Size,
 };
 use crate::{
-    Unfit, User,
-    cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
-    gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
     hosts::HostPhp,
-    php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
+    settings::{
+        cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
+        gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
+        php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
+    },
+    user::{Unfit, User},
 };
 use std::{
     ops::Range,

@@ -9,20 +9,17 @@ use super::{
     programs,
     read::At,
     report::Problem,
-    surroundings::{Placement, Surroundings},
+    surroundings::Surroundings,
     values::{Listen, Size, Span},
 };
 use crate::{
-    ClientBound, ListenAddr, ServeOptions, TakeOver, Timeouts,
-    balancers::BalancerOptions,
-    cgi::Cgroup,
+    ClientBound, ListenAddr,
     control::ControlTarget,
-    cpus_of,
     files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
-    gateway::GatewayOptions,
     hosts::{Action, Builder, HostId, Hosts, Name, Network, Route, Rules, Taken, Template, Unknown},
     log::{LogFormat, LogTarget},
-    php,
+    options::{ServeOptions, Timeouts, cpus_of},
+    settings::{BalancerOptions, Placement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php},
 };
 use std::{
     collections::HashMap,

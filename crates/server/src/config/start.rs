@@ -7,13 +7,15 @@
 
 use super::plan::folder_trouble;
 use crate::{
-    ListenAddr, ServeOptions, UnixAddr, cgi,
+    ListenAddr, UnixAddr, cgi,
     control::ControlTarget,
-    gateway::{Parent, SendRoot, Spools, Workspace, has_programs, send_roots},
+    gateway::{Parent, Spools, Workspace, has_programs, send_roots},
     listen::unix,
     log::LogTarget,
+    options::ServeOptions,
     php,
     privileges::{self, When},
+    settings::gateway::SendRoot,
 };
 use rustix::{
     fs::{Access, access},

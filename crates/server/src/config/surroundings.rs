@@ -7,16 +7,14 @@ use crate::{
     listen::unix,
     options::ServeOptions,
     paths,
+    settings::Placement,
 };
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
 };
-use vermeil_topology::{
-    Allowed, CPUS_MAX, CoreSelection, CpuId, CpuSet, Error, Instance, InstanceSelection, Machine, allowed,
-    sysfs,
-};
+use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Error, Instance, Machine, allowed, sysfs};
 
 /// A machine, and the part of the machine that the server may use.
 pub struct Surroundings {
@@ -30,15 +28,6 @@ pub struct Surroundings {
     pub look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
     /// Cores and instances that are known already.
     pub given: Given,
-}
-
-/// The requested cores and instances, before resolution.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// The cpus.
-    pub cores: CoreSelection,
-    /// The number of instances.
-    pub instances: InstanceSelection,
 }
 
 /// Cores and instances that are known before a configuration is read.

@@ -7,8 +7,8 @@
 use super::{Lost, WaitingFor};
 use crate::{
     connections::Idle,
-    gateway::CONTENT_RATE_MIN,
     local::{self, Place},
+    settings::gateway::CONTENT_RATE_MIN,
 };
 use std::{
     future::poll_fn,

@@ -20,7 +20,8 @@ use crate::{
     hosts::{Action, HostId, HostPhp, Met},
     local::{self, Local},
     log::{NoticeKind, Notices},
-    php::{self, Idle, Php, PoolOptions, Pools, Supervisor},
+    php::{self, Idle, Php, Pools, Supervisor},
+    settings::php::PoolOptions,
     slow,
 };
 use std::{

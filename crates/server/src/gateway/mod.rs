@@ -16,7 +16,6 @@ mod call;
 mod collect;
 mod errors;
 mod failure;
-mod options;
 mod patience;
 mod program;
 mod relay;
@@ -28,22 +27,21 @@ mod spool;
 mod workspace;
 mod written;
 
+use crate::settings::gateway::{
+    CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends,
+};
 use call::RunsPrograms;
 pub(crate) use call::{Answering, Call, Outcome, Programs, Shared, answer, say_too_many_redirects};
 pub(crate) use collect::{Content, ContentReader, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
 pub(crate) use failure::{Broken, Ended, Failure};
-pub use options::{
-    CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_MEMORY_BYTES_MAX, CONTENT_RATE_MIN, GatewayOptions,
-    GatewayTimeouts, HostSends, SPOOL_BYTES, SendRoot, Sends,
-};
 pub(crate) use patience::note_file;
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
 pub(crate) use relay::{Exchange, PIECE_BYTES, Relayed, relay};
 pub(crate) use revise::{ReviseError, Revision};
 pub(crate) use route::Program;
 pub(crate) use sendfile::send_roots;
-pub use setup::SetupError;
+pub(crate) use setup::SetupError;
 pub(crate) use setup::{Setup, has_programs};
 pub(crate) use spool::Spools;
 pub(crate) use workspace::{Grounds, Parent, Workspace};

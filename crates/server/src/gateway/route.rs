@@ -12,7 +12,7 @@ use crate::{
     files::{Handle, Job, Lookup, Outcome, Site, SiteError},
     hosts::{Found, Met, RunBy},
     local::{self, Local},
-    php::{EXTENSION, INDEX},
+    settings::php::{EXTENSION, INDEX},
     slow::{self, What},
 };
 use bytes::Bytes;

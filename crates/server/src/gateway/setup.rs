@@ -10,10 +10,11 @@ use crate::{
     files::{SiteError, Store},
     log::Notices,
     options::ServeOptions,
-    php::{self, Php, PhpError, PhpOptions, PhpSource, Pools, Prepared, Supervisor, Wanted},
+    php::{self, Php, PhpError, Pools, Prepared, Supervisor, Wanted},
     privileges::{self, When},
     removal::Remover,
     sandbox::Rights,
+    settings::php::{PhpOptions, PhpSource},
 };
 use std::{
     io,

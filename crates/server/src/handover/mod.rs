@@ -25,7 +25,7 @@ mod take;
 
 pub(crate) use give::{Handing, HasControl, Taker};
 pub(crate) use take::Inherited;
-pub use take::{TakeOver, TakeOverError};
+pub use take::TakeOverError;
 
 use crate::{address::ListenAddr, listen::Listening};
 use serde::{Deserialize, Serialize};

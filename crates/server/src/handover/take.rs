@@ -8,6 +8,7 @@ use crate::{
     listen::Listening,
     messages::Messages,
     options::ServeOptions,
+    settings::TakeOver,
     signals,
     voice::say,
 };
@@ -26,19 +27,6 @@ use vermeil_topology::CpuId;
 /// Time limit for the old server to hand over, and to let go. Guess: the old server asks each core,
 /// and a core answers between two events.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The server to take over from at start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TakeOver {
-    /// No takeover: an address that another server has is refused.
-    #[default]
-    Never,
-    /// The server whose control socket has the path configured here; by default, the only server of
-    /// this user.
-    SameControl,
-    /// The server with this control socket.
-    At(PathBuf),
-}
 
 /// How to name the server to take over from, with or without a configuration file.
 const CURE: &str = "--take-over=PATH";

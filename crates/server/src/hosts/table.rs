@@ -10,11 +10,13 @@ use super::{
 };
 use crate::{
     address::{Client, ListenAddr},
-    cgi::HostPrograms,
     files::{Given, Part, Programs, SiteOptions},
-    gateway::HostSends,
     paths,
-    php::{self, PoolOptions},
+    settings::{
+        cgi::HostPrograms,
+        gateway::HostSends,
+        php::{self, PoolOptions},
+    },
 };
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;

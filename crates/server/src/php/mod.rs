@@ -7,7 +7,6 @@
 //! Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
 
 mod idle;
-mod options;
 mod own;
 mod pool;
 mod run;
@@ -16,17 +15,14 @@ mod stream;
 mod unframe;
 
 pub(crate) use idle::{Idle, watch};
-pub use options::{
-    CHILDREN_PER_CORE, HOST_CHILDREN, IDLE_STOP, KEPT_IDLE, POOLS_MAX, PhpOptions, PhpSource, PoolOptions,
-    PoolsOptions, QUEUE_MAX, REQUESTS_PER_CHILD, kept_of,
-};
-pub use own::PhpError;
+pub(crate) use own::PhpError;
 pub(crate) use own::{
     Pools, Prepared, Revised, Supervisor, Wanted, look_for, prepare, profiles, wanted_by_hosts,
 };
 pub(crate) use run::run;
-pub use snapshot::PoolSnapshot;
+pub(crate) use snapshot::PoolSnapshot;
 
+use crate::settings::php::{KEPT_IDLE, PhpOptions, PhpSource};
 use own::Plan;
 pub(crate) use pool::gate::Gate;
 use pool::{Pool, PoolBounds, gate::Bell};
@@ -36,18 +32,6 @@ use std::sync::{
 };
 use stream::Address;
 use vermeil_fastcgi::request::Persistence;
-
-/// The extension of PHP programs, compared without regard to case.
-pub(crate) const EXTENSION: &[u8] = b".php";
-
-/// The index program of a folder.
-pub(crate) const INDEX: &str = "index.php";
-
-/// Whether the name of the file at `path` makes it a PHP program.
-pub(crate) fn is_named_php(path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    name.len() > EXTENSION.len() && crate::files::ends_with(name, EXTENSION)
-}
 
 /// Idle time after which a connection to our own pool is closed, in milliseconds. Guess: the time
 /// between two clicks; opening a connection costs 30 µs.

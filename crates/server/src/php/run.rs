@@ -17,10 +17,10 @@ use super::{
 use crate::{
     connection::{Connection, Head, Lost},
     gateway::{
-        Broken, Call, Content, ErrorLines, Exchange, Failure, GatewayOptions, Program, Relayed, Trouble,
-        collect, relay,
+        Broken, Call, Content, ErrorLines, Exchange, Failure, Program, Relayed, Trouble, collect, relay,
     },
     local,
+    settings::gateway::GatewayOptions,
 };
 use std::{
     future::poll_fn,

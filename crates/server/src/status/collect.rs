@@ -18,8 +18,9 @@ use crate::{
     log::{LogCounts, NoticeKind, Notices},
     options::ServeOptions,
     overload::DoorStatus,
-    php::{Gate, Php, PoolOptions, PoolSnapshot},
+    php::{Gate, Php, PoolSnapshot},
     server::Server,
+    settings::php::PoolOptions,
     voice,
 };
 use std::{

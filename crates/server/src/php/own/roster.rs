@@ -17,7 +17,8 @@ use crate::{
     gateway::Grounds,
     log::Notices,
     options::ServeOptions,
-    php::{Php, PhpOptions, PhpSource, PoolOptions, PoolSnapshot, pool::gate::Bell},
+    php::{Php, PoolSnapshot, pool::gate::Bell},
+    settings::php::{PhpOptions, PhpSource, PoolOptions},
 };
 use std::{
     collections::{HashMap, HashSet},

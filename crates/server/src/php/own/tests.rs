@@ -2,7 +2,7 @@
 
 use super::find::find_in;
 use super::*;
-use crate::php::{PhpOptions, PhpSource};
+use crate::settings::php::{PhpOptions, PhpSource};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 fn program(path: &Path) {

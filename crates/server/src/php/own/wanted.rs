@@ -8,7 +8,8 @@ use super::{Found, PhpError, Plan, default_identity, find, find_cgi, found};
 use crate::{
     gateway::Grounds,
     options::ServeOptions,
-    php::{PhpOptions, PoolOptions, pool::PoolBounds},
+    php::pool::PoolBounds,
+    settings::php::{PhpOptions, PoolOptions},
 };
 use std::{sync::Arc, time::Duration};
 use vermeil_spawn::{Identity, Profile};

@@ -280,9 +280,9 @@ pub(crate) fn is_order(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        balance::Balance,
         config::{self, Surroundings},
         log::LogTarget,
+        settings::Balance,
     };
     use std::{fs, io::Write as _, net::SocketAddr, thread};
 

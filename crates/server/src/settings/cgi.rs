@@ -1,7 +1,6 @@
 //! Options of CGI: the user of programs, their confinement, and their number.
 
-pub use super::turns::ProgramBounds;
-use crate::privileges::User;
+use crate::user::User;
 use std::{path::PathBuf, time::Duration};
 pub use vermeil_spawn::{Cgroup, Confinement, Identity, NewPrivileges, ResourceLimits, UserError};
 
@@ -87,6 +86,17 @@ pub enum Nph {
     Refused,
     /// Their output goes to the client unchanged, and the connection closes after the output.
     Allowed,
+}
+
+/// The bounds on running programs and waiting requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramBounds {
+    /// Programs that run at once, of all hosts.
+    pub running_max: usize,
+    /// Programs of a host that run at once.
+    pub host_running_max: usize,
+    /// Requests of a host that wait.
+    pub host_waiting_max: usize,
 }
 
 impl Default for CgiOptions {

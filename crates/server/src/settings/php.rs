@@ -1,6 +1,6 @@
 //! Options of PHP: source, size of the pool, and bounds of the queue.
 
-use crate::privileges::User;
+use crate::user::User;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use vermeil_spawn::NewPrivileges;
 
@@ -148,4 +148,16 @@ impl Default for PoolsOptions {
     fn default() -> Self {
         Self { program: None, running_max: POOLS_MAX }
     }
+}
+
+/// The extension of PHP programs, compared without regard to case.
+pub(crate) const EXTENSION: &[u8] = b".php";
+
+/// The index program of a folder.
+pub(crate) const INDEX: &str = "index.php";
+
+/// Whether the name of the file at `path` makes it a PHP program.
+pub(crate) fn is_named_php(path: &[u8]) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    name.len() > EXTENSION.len() && crate::files::ends_with(name, EXTENSION)
 }

@@ -1,0 +1,19 @@
+//! The settings of the server's parts: plain values with units, defaults and bounds.
+//!
+//! Knows none of the parts, so hosts, the configuration and every part can hold settings.
+//! `options.rs` has the whole of a server's options.
+
+mod balance;
+mod balancers;
+mod busy_poll;
+pub mod cgi;
+pub mod gateway;
+pub mod php;
+mod placement;
+mod take_over;
+
+pub use balance::Balance;
+pub use balancers::{BalancerOptions, LoadReport};
+pub use busy_poll::BusyPoll;
+pub use placement::Placement;
+pub use take_over::TakeOver;
