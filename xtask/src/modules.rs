@@ -87,8 +87,11 @@ fn is_test_file(inside: &Path) -> bool {
 /// The code of a file without comments, literals and the tests at its end.
 fn production(rust: &str) -> String {
     let code = code_only(rust);
-    let end = code.find("#[cfg(test)]\nmod ").unwrap_or(code.len());
-    code[..end].to_owned()
+    // `mod tests;` near the top of a file names a file of tests, and the production code follows.
+    let starts = code.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at);
+    let mut inline =
+        starts.filter(|&at| code[at..].find(['{', ';']).is_some_and(|end| code[at + end..].starts_with('{')));
+    code[..inline.next().unwrap_or(code.len())].to_owned()
 }
 
 /// `files` are paths from the crate's source folder and their production code.
@@ -262,6 +265,12 @@ mod tests {
         let production =
             files.iter().filter(|(path, _)| !is_test_file(Path::new(path))).copied().collect::<Vec<_>>();
         assert_eq!(cycle_of(&production), Vec::<String>::new());
+    }
+
+    #[test]
+    fn file_of_tests_named_at_the_top_hides_no_import() {
+        let files = [("a.rs", "#[cfg(test)]\nmod tests;\nuse crate::b;"), ("b.rs", "use crate::a;")];
+        assert_eq!(cycle_of(&files), ["a", "b"]);
     }
 
     #[test]

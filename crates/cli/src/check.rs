@@ -7,7 +7,10 @@ use crate::usage::UsageError;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_server::config::{self, Plan, Surroundings};
+use vermeil_server::{
+    check::Plan,
+    config::{self, Surroundings},
+};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check /etc/vermeil/vermeil.toml"];

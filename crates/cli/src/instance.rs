@@ -7,7 +7,7 @@ use crate::{Cli, Command, Exit, print};
 use clap::Args;
 use std::ffi::OsString;
 use std::iter::once;
-use vermeil_server::supervise::Assigned;
+use vermeil_server::Assigned;
 
 /// Serve as an instance, for the supervisor at the other end of standard input.
 #[derive(Debug, Args)]

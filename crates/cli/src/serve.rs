@@ -19,11 +19,14 @@ use clap::{Arg, ArgAction, Args, Command, Id, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use std::path::PathBuf;
+use vermeil_server::ControlTarget;
 use vermeil_server::config::{self, Given, Surroundings};
-use vermeil_server::control::ControlTarget;
 use vermeil_server::files::TypeOf;
 use vermeil_server::log::LogTarget;
-use vermeil_server::supervise::{Assigned, Program, supervise};
+use vermeil_server::{
+    Assigned,
+    supervise::{Program, supervise},
+};
 use vermeil_server::{Ended, ServeError, ServeOptions, User, settings::TakeOver};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 

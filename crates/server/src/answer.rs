@@ -7,7 +7,7 @@
 
 use crate::{
     connection::Head,
-    control::StatusForm,
+    control_client::StatusForm,
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
     gateway::{self, Call},
     hosts::{Action, Found, Host, HostId, OpenJob, Path, Route, RunBy, Template},

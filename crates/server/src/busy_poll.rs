@@ -12,7 +12,10 @@
 //! how the kernel is asked. Tested below on invented time, and over a card that can be polled
 //! (`crates/cli/tests/steer/busy.rs`).
 
-use crate::{local::Local, log::NoticeKind, settings::BusyPoll};
+use crate::{
+    log::{NoticeKind, Notices},
+    settings::BusyPoll,
+};
 use std::time::Duration;
 use vermeil::{CoreIndex, Handle, busy_poll};
 
@@ -114,31 +117,37 @@ impl Polling {
     }
 }
 
-/// Ends a moment of `elapsed` on this core.
-pub(crate) fn judge(core: CoreIndex, local: &mut Local, elapsed: Duration) {
-    let requests = local.server.requests_of(core.0 as usize);
-    let answered = requests.saturating_sub(std::mem::replace(&mut local.polling.requests, requests));
-    match local.polling.judge(local.server.busy_poll, elapsed, answered) {
+/// Ends a moment of `elapsed` on this core, which has answered `requests` requests in all.
+pub(crate) fn judge(
+    core: CoreIndex,
+    polling: &mut Polling,
+    wanted: BusyPoll,
+    elapsed: Duration,
+    requests: u64,
+    notices: &Notices,
+) {
+    let answered = requests.saturating_sub(std::mem::replace(&mut polling.requests, requests));
+    match polling.judge(wanted, elapsed, answered) {
         Verdict::Same => {}
-        Verdict::Begin => begin(core, local),
+        Verdict::Begin => begin(core, polling, notices),
         Verdict::End => {
-            local.polling.polls = false;
+            polling.polls = false;
             // The kernel granted polling before, and no kernel refuses to end it.
             let _ = busy_poll(Duration::ZERO);
         }
-        Verdict::Cannot(queue) => cannot(core, local, queue),
+        Verdict::Cannot(queue) => cannot(core, notices, queue),
     }
 }
 
-fn begin(core: CoreIndex, local: &mut Local) {
+fn begin(core: CoreIndex, polling: &mut Polling, notices: &Notices) {
     match busy_poll(POLL) {
         Ok(()) => {
-            local.polling.polls = true;
-            local.polling.begun += 1;
+            polling.polls = true;
+            polling.begun += 1;
         }
         Err(error) => {
-            local.polling.refused = true;
-            local.server.notices.say(
+            polling.refused = true;
+            notices.say(
                 NoticeKind::NotPolled,
                 format_args!("busy polling: core {} goes on without it: {error}", core.0),
             );
@@ -146,9 +155,8 @@ fn begin(core: CoreIndex, local: &mut Local) {
     }
 }
 
-fn cannot(core: CoreIndex, local: &Local, queue: Queue) {
+fn cannot(core: CoreIndex, notices: &Notices, queue: Queue) {
     let core = core.0;
-    let notices = &local.server.notices;
     match queue {
         Queue::Several(one, other) => notices.say(
             NoticeKind::NotPolled,

@@ -8,16 +8,16 @@
 use crate::{
     accept::accept,
     address::ListenAddr,
-    balance::{self, Watched},
     busy_poll, cgi,
     files::CoreCache,
     gateway::{Answering, Programs, Shared},
     hosts::{CoreHosts, Hosts},
-    listen::Listening,
+    listening::Listening,
     local::{self, Listener, Local},
     log::{CoreLog, Log, Notices},
     overload::{self, QUEUE_MAX},
     php,
+    relieve::{self, Watched},
     server::Server,
     whereabouts::Whereabouts,
 };
@@ -133,13 +133,13 @@ pub(crate) fn open(
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
     }
-    balance::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
+    relieve::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
 }
 
 fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option<OwnedFd>) -> io::Result<()> {
     let mut background: Vec<Task<()>> = Vec::new();
     if let Some(shelf) = local::with(|local| local.server.balancing.shelf(core.0 as usize)) {
-        background.push(handle.spawn_on(&handle.color_on(core), balance::keep(shelf.clone())?));
+        background.push(handle.spawn_on(&handle.color_on(core), relieve::keep(shelf.clone())?));
         local::with(|local| local.shelf = Some(shelf));
     }
     if let Some(changes) = changes {
@@ -205,7 +205,9 @@ async fn judge(core: CoreIndex) {
         before_ms = now_ms;
         local::with(|local| {
             overload::judge(local, elapsed);
-            busy_poll::judge(core, local, elapsed);
+            let Local { server, polling, .. } = local;
+            let requests = server.requests_of(core.0 as usize);
+            busy_poll::judge(core, polling, server.busy_poll, elapsed, requests, &server.notices);
             show_programs(core, local);
         });
     }
@@ -283,7 +285,7 @@ pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
             result = Err(CoreError { core: core.0, source });
         }
     }
-    let watching = watched.and_then(|watched| balance::watch(handle, watched));
+    let watching = watched.and_then(|watched| relieve::watch(handle, watched));
     result.and(watching.map_err(|source| CoreError { core: 0, source }))
 }
 
@@ -294,7 +296,7 @@ fn change_core(
     removed: &[ListenAddr],
     log: Option<CoreLog>,
 ) {
-    balance::stop_some(removed);
+    relieve::stop_some(removed);
     local::with(|local| {
         local.door.set_wait_max(server.wait_max);
         local.server = server;
@@ -333,7 +335,7 @@ pub(crate) fn drain(handle: &Handle) {
 }
 
 async fn drain_core() {
-    balance::stop();
+    relieve::stop();
     for Listener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
         // Another server may take this socket over, and must find the queue at its full length.
         let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));

@@ -10,12 +10,12 @@ use crate::{
     balance::Balancing,
     handover::Inherited,
     holder::{Holder, who_listens},
+    listening::Listening,
     overload::QUEUE_MAX,
 };
 use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
-    os::fd::OwnedFd,
 };
 use unix::{Before, Refusal};
 use vermeil_io::{ListenOptions, bind, listen, probe_free};
@@ -64,31 +64,6 @@ impl fmt::Display for ListenError {
 impl std::error::Error for ListenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
-    }
-}
-
-/// One address, and a socket on it for each core. More sockets if they come from a server that had
-/// more cores.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    /// The address as configured.
-    pub(crate) asked: ListenAddr,
-    /// The address as bound, with the actual port or file.
-    pub(crate) addr: ListenAddr,
-    /// In the order of the cores. With more sockets than cores, the order begins again with the
-    /// first core.
-    pub(crate) sockets: Vec<OwnedFd>,
-}
-
-impl Listening {
-    /// Duplicates the sockets.
-    ///
-    /// # Errors
-    /// Out of descriptors.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let Self { asked, addr, sockets } = self;
-        let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Ok(Self { asked: *asked, addr: *addr, sockets })
     }
 }
 

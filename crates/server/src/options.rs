@@ -3,7 +3,7 @@
 use crate::{
     address::ListenAddr,
     clients::ClientBound,
-    control::ControlTarget,
+    control_socket::ControlTarget,
     files::StoreOptions,
     hosts::Hosts,
     log::{LogFormat, LogTarget},

@@ -10,21 +10,21 @@
 use crate::{
     address::ListenAddr,
     balance::Balancing,
+    broker::{Broker, NewAddress},
     config::{self, ConfigError, Surroundings},
-    control::{Overseer, StatusForm},
+    control::Overseer,
+    control_client::StatusForm,
     cores::{self, Change, CoreError, NewLog},
+    descriptors::connections_that_fit,
     files::{SiteError, StoreOptions},
     gateway::{ReviseError, Revision, Shared},
     handover::{Handing, Inherited},
     hosts::Folder,
-    listen::{ListenError, Listening, listen_on},
+    listen::{ListenError, listen_on},
+    listening::Listening,
     log::{Log, LogCounts, LogError, Notices},
     options::{ServeOptions, keys_that_differ},
-    serve::{
-        broker::{Broker, NewAddress},
-        connections_that_fit,
-    },
-    server::Server,
+    server::{Server, StatusPage},
     signals,
     status::{self, Answered, Life, Sources, Status},
     voice::say,
@@ -156,20 +156,6 @@ impl Running {
             present: Mutex::new(present),
             page: Mutex::default(),
         }
-    }
-
-    /// The status for a page, at most a second old, so that frequent requests cost nothing. `None`
-    /// while another request collects the status.
-    pub(crate) fn status_for_page(&self, form: StatusForm) -> Option<Bytes> {
-        let mut kept = self.page.try_lock().ok()?;
-        if kept.as_ref().is_none_or(|(made, _)| made.elapsed() > PAGE_AGE_MAX) {
-            *kept = Some((Instant::now(), self.status()));
-        }
-        let (_, status) = kept.as_ref()?;
-        Some(match form {
-            StatusForm::Text => status.to_string().into(),
-            StatusForm::Json => status.to_json().into(),
-        })
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -380,6 +366,21 @@ impl Running {
         if let Some(log) = &present.log {
             log.reopen();
         }
+    }
+}
+
+impl StatusPage for Running {
+    /// The status for a page, at most a second old, so that frequent requests cost nothing.
+    fn status_for_page(&self, form: StatusForm) -> Option<Bytes> {
+        let mut kept = self.page.try_lock().ok()?;
+        if kept.as_ref().is_none_or(|(made, _)| made.elapsed() > PAGE_AGE_MAX) {
+            *kept = Some((Instant::now(), self.status()));
+        }
+        let (_, status) = kept.as_ref()?;
+        Some(match form {
+            StatusForm::Text => status.to_string().into(),
+            StatusForm::Json => status.to_json().into(),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a confined process removes a name that it made before its confinement: the broker removes
 //! the name.
 //!
-//! Leaves out the choice of the name, and the request (`serve/broker/`).
+//! Leaves out the choice of the name, and the request (`broker/`).
 
 use std::{fmt, sync::Arc};
 

@@ -4,20 +4,23 @@
 //! SIGTERM the server first stops accepting, then ends idle connections, then busy connections. The
 //! server closes the log last. Tested through the binary.
 
-pub(crate) mod broker;
-
 use crate::{
     address::ListenAddr,
     balance::Balancing,
     balancers::{self, Agent, Measuring, Subject},
-    busy_poll, config,
-    control::{Bound, Control, PlaceError},
+    broker::{Broker, Knowledge},
+    busy_poll, check,
+    control::{Bound, Control},
+    control_socket::PlaceError,
     cores::{self, CoreError},
+    descriptors::{Shares, connections_that_fit},
     files::{SiteError, Store},
     gateway::{Setup, SetupError},
     handover::{Inherited, TakeOverError},
     hosts::{Folder, OpenSites},
-    listen::{ListenError, Listening, listen_on},
+    instance::Assigned,
+    listen::{ListenError, listen_on},
+    listening::Listening,
     log::{Log, LogError, Notices},
     notify,
     options::{ServeOptions, Timeouts},
@@ -26,13 +29,10 @@ use crate::{
     sandbox::{self, Outside},
     server::Server,
     signals::{self, Impatience, Stopping},
-    supervise::Assigned,
     trace::{EVENTS_PER_CORE, Trace},
     user::PrivilegeError,
     voice::say,
 };
-use broker::{Broker, Knowledge};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
@@ -53,10 +53,6 @@ use thiserror::Error;
 use vermeil::{Board, DriverOptions, Pinning, Runtime, StartError};
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
-
-/// Descriptors for everything except connections and cached files: rings, sockets, logs, current
-/// look-ups. Guess, generous.
-const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
 
 /// How often a server that waits for balancers looks for the second signal.
 const LEAVE_LOOK: Duration = Duration::from_millis(20);
@@ -175,7 +171,7 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended
 /// # Errors
 /// [`ServeError::Condition`].
 pub(crate) fn check_conditions(options: &ServeOptions) -> Result<(), ServeError> {
-    let found = config::conditions(options);
+    let found = check::conditions(options);
     if found.is_empty() { Ok(()) } else { Err(ServeError::Condition(found.join("\n"))) }
 }
 
@@ -305,7 +301,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         agent: agent_kept,
         broker,
     }));
-    running.server().watched_by(&running);
+    let page: std::sync::Weak<Running> = Arc::downgrade(&running);
+    running.server().watched_by(page);
     let (control, hang_up) = match is_called_off {
         false => watch.begin(&running, &bound, &about)?,
         true => watch.call_off(),
@@ -461,62 +458,6 @@ fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, 
     Ok(builder.build()?)
 }
 
-/// Raises this process's limit of descriptors as far as the hard limit allows, because options
-/// bound connections and files. Call this function before defaults are derived from the limit.
-pub fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        // If the kernel refuses, the old limit stays, and `connections_that_fit` respects it.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    }
-}
-
-/// The shares of a limit of descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shares {
-    /// Connections that each core may hold.
-    each: usize,
-    /// Connections that each core may accept ahead of those that it holds.
-    ahead: usize,
-}
-
-impl Shares {
-    /// Divides `limit` descriptors among `cores` cores. The cache and the folders of hosts hold
-    /// `files` of them. A small limit makes every share small, so that connections always have at
-    /// least about a third.
-    fn of(limit: u64, cores: usize, files: u64) -> Self {
-        let of_our_own = DESCRIPTORS_OF_OUR_OWN.min(limit / 4);
-        let cores = cores.max(1) as u64;
-        let ahead = (limit / 8 / cores).clamp(1, DriverOptions::default().accept_backlog_max as u64);
-        let left = limit.saturating_sub(files.min(limit / 4) + of_our_own + ahead * cores);
-        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        Self { each: count(left / cores).max(1), ahead: count(ahead) }
-    }
-
-    /// The limit and the shares of this process. `None` if the process has no limit.
-    fn here(options: &ServeOptions) -> Option<(u64, Self)> {
-        let limit = getrlimit(Resource::Nofile).current?;
-        // Each site has one descriptor, and after a reload the cores release the old site only once
-        // the new site has replaced it.
-        let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
-        Some((limit, Self::of(limit, options.cpus.len(), options.store.descriptors_max + sites)))
-    }
-}
-
-/// Connections that each core may hold: the configured number, or the number that the limit of
-/// descriptors leaves beside the files.
-pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
-    let Some((limit, Shares { each, .. })) = Shares::here(options) else { return options.connections_max };
-    let fit = options.connections_max.min(each);
-    if fit < options.connections_max {
-        say(format_args!(
-            "holding {fit} connections per core, not {}: the limit of open files is {limit}; raise the hard limit with LimitNOFILE= or ulimit -Hn",
-            options.connections_max
-        ));
-    }
-    fit
-}
-
 fn open_trace(path: &Path) -> Result<Trace, ServeError> {
     Trace::create(path).map_err(|source| ServeError::Trace { path: path.to_owned(), source })
 }
@@ -649,22 +590,5 @@ fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c
 fn reload(running: &Running) {
     if running.reload_and_say().is_err() {
         running.reopen_log();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_limits_leave_connections_their_share() {
-        for (limit, cores, least) in
-            [(16, 2, 1), (256, 2, 40), (1024, 11, 40), (1024, 2, 250), (20_000, 2, 7000)]
-        {
-            let shares = Shares::of(limit, cores, limit / 4 + 2);
-            assert!(shares.each >= least, "{limit} descriptors, {cores} cores: {shares:?}");
-            let all = limit / 4 + (cores * (shares.each + shares.ahead)) as u64;
-            assert!(all <= limit, "{limit} descriptors, {cores} cores: {shares:?}");
-        }
     }
 }

@@ -6,14 +6,15 @@
 
 use crate::{
     balance::Balancing,
-    balancers::LoadBoard,
     clients::{ClientBound, Clients, Visit},
+    control_client::StatusForm,
     hosts::OpenSites,
+    load_board::LoadBoard,
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
-    reload::Running,
     settings::{BusyPoll, LoadReport},
 };
+use bytes::Bytes;
 use crossbeam_utils::CachePadded;
 use std::{
     net::IpAddr,
@@ -40,12 +41,18 @@ pub(crate) struct Server {
     life: Arc<Life>,
 }
 
+/// The source of the status that the server answers as a page.
+pub(crate) trait StatusPage: Send + Sync {
+    /// The status for a page. `None` while another request collects the status.
+    fn status_for_page(&self, form: StatusForm) -> Option<Bytes>;
+}
+
 /// The state that outlives a configuration.
 struct Life {
     /// The server is about to drain. Balancers are told, and nothing else has changed.
     leaving: AtomicBool,
     /// The source of the status that is served as a page. Set once the server runs.
-    running: OnceLock<Weak<Running>>,
+    running: OnceLock<Weak<dyn StatusPage>>,
     draining: AtomicBool,
     clients: Arc<Clients>,
     /// Another server has the addresses, so balancers need not learn that this server ends.
@@ -137,13 +144,13 @@ impl Server {
     }
 
     /// Makes the status available for pages.
-    pub(crate) fn watched_by(&self, running: &Arc<Running>) {
+    pub(crate) fn watched_by(&self, running: Weak<dyn StatusPage>) {
         // Set once; a second call would change nothing.
-        let _ = self.life.running.set(Arc::downgrade(running));
+        let _ = self.life.running.set(running);
     }
 
     /// The source of the status. `None` if the server has just started or is ending.
-    pub(crate) fn running(&self) -> Option<Arc<Running>> {
+    pub(crate) fn running(&self) -> Option<Arc<dyn StatusPage>> {
         self.life.running.get()?.upgrade()
     }
 

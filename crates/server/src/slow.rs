@@ -10,7 +10,7 @@
 use crate::{
     answer::{self, Answer, List, Open, Sent},
     connection::{Connection, Head, Lost},
-    control::StatusForm,
+    control_client::StatusForm,
     files::{self, Content, Handle, Job, LargeFiles, OpenFile, Variant},
     gateway::{self, Call, Ended, Outcome},
     local,

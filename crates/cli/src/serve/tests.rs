@@ -10,6 +10,7 @@ use std::time::Duration;
 use vermeil_http::Limits;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
+use vermeil_server::settings::Balance;
 use vermeil_server::{CONNECTIONS_MAX, IoChoice, ListenAddr, ServeOptions, Timeouts, settings::BusyPoll};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 

@@ -3,7 +3,7 @@
 //! go. Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
 use super::Balancing;
-use crate::{address::ListenAddr, listen::Listening, voice::say};
+use crate::{address::ListenAddr, listening::Listening, voice::say};
 use std::{
     io,
     net::SocketAddr,

@@ -20,13 +20,11 @@ mod changeover;
 mod counters;
 mod kernel;
 mod neighbours;
-mod relieve;
 mod self_test;
-mod verdict;
+pub(crate) mod verdict;
 
 pub(crate) use changeover::Changeover;
 pub(crate) use counters::Accepted;
-pub(crate) use relieve::{Watched, keep, stop, stop_some, watch};
 
 use crate::settings::Balance;
 use changeover::say_unchosen;
@@ -68,7 +66,7 @@ pub(crate) struct Balancing {
     board: Option<Arc<Board>>,
     pub(crate) neighbours: Neighbours,
     /// For each core, the cores whose listeners the core watches.
-    watched: Vec<Vec<usize>>,
+    pub(crate) watched: Vec<Vec<usize>>,
     /// The shelf of each watched core. Set once the core serves.
     shelves: OnceLock<Vec<Option<Arc<Shelf>>>>,
     counters: Counters,

@@ -21,20 +21,20 @@ const COMING: Duration = Duration::from_millis(1);
 
 /// The observations of a core with a waiting connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Time since the connection was noticed.
-    pub(super) waited: Duration,
+    pub(crate) waited: Duration,
     /// How long the core has worked without a look at the sockets. `None` while the core waits.
-    pub(super) busy: Option<Duration>,
+    pub(crate) busy: Option<Duration>,
     /// How often the core has looked since the connection was noticed. A core looks and then works
     /// on the connections of that look. Only a second look, or a new wait, proves that the core has
     /// finished the work of the first.
-    pub(super) looks: u64,
+    pub(crate) looks: u64,
 }
 
 /// The decision about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Take the connection.
     Take,
     /// Leave the connection, because the core comes to the sockets.
@@ -43,7 +43,7 @@ pub(super) enum Verdict {
     Wait(Duration),
 }
 
-pub(super) fn verdict(seen: Seen) -> Verdict {
+pub(crate) fn verdict(seen: Seen) -> Verdict {
     match (seen.busy, seen.looks) {
         (Some(busy), _) if busy >= STUCK => Verdict::Take,
         (Some(_), 2..) | (None, 1..) => Verdict::Leave,
@@ -54,7 +54,7 @@ pub(super) fn verdict(seen: Seen) -> Verdict {
 }
 
 /// The rule in words.
-pub(super) fn describe() -> String {
+pub(crate) fn describe() -> String {
     format!("a core stuck for {} µs is relieved by its neighbours", STUCK.as_micros())
 }
 

@@ -8,7 +8,7 @@
 //! The measurements are in `measuring.rs` for a server, and in `supervise/sum.rs` for several
 //! instances.
 
-use crate::{address::ListenAddr, handover::Inherited, listen::Listening, voice::say};
+use crate::{address::ListenAddr, handover::Inherited, listening::Listening, voice::say};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},

@@ -9,11 +9,15 @@
 //! weight (`weight.rs`). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{
-    Load, LoadBoard,
     agent::{Observed, Told},
     weight::Weight,
 };
-use crate::{gateway::Shared, server::Server, status::core_times};
+use crate::{
+    gateway::Shared,
+    load_board::{Load, LoadBoard},
+    server::Server,
+    status::core_times,
+};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     path::Path,

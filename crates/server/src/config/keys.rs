@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CLIENT_IPV6_PREFIX, IoChoice,
-    control::ControlTarget,
+    control_socket::ControlTarget,
     files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
     hosts::Unknown,
     log::{LogFormat, LogTarget},

@@ -9,22 +9,18 @@
 mod describe;
 mod host_cgi;
 mod keys;
-mod plan;
 mod programs;
 mod read;
 mod report;
 mod resolve;
 mod split;
-mod start;
 mod surroundings;
 pub mod values;
 
 #[cfg(test)]
 mod tests;
 
-pub use plan::Plan;
 pub use report::ConfigError;
-pub(crate) use start::conditions;
 pub use surroundings::{AddressError, Given, Surroundings};
 
 use crate::{options::ServeOptions, paths};

@@ -8,7 +8,7 @@ use super::{
     report::{Problem, suggestion},
     values::{FileMode, Listen, Size, Span},
 };
-use crate::control::ControlTarget;
+use crate::control_socket::ControlTarget;
 use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
 use toml::{Spanned, de::DeValue};
 use vermeil_topology::{CoreSelection, InstanceSelection};

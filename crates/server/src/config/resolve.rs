@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ClientBound, ListenAddr,
-    control::ControlTarget,
+    control_socket::ControlTarget,
     files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
     hosts::{Action, Builder, HostId, Hosts, Name, Network, Route, Rules, Taken, Template, Unknown},
     log::{LogFormat, LogTarget},

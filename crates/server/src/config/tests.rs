@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     IoChoice, ListenAddr, UnixAddr,
+    check::Plan,
     files::{FollowSymlinks, Listing},
     hosts::{Action, Hosts, Unknown},
     log::{LogFormat, LogTarget},

@@ -5,7 +5,7 @@
 //! request that its driver waits for. A connection between requests owes no answer and holds only
 //! its socket. After a while the connection leaves the driver for the shelf. This task takes the
 //! connection back when the core learns of the next request. If this core is stuck, another core
-//! may take the connection instead (`balance/relieve.rs`). The task keeps its place and its time
+//! may take the connection instead (`relieve.rs`). The task keeps its place and its time
 //! limit meanwhile, and ends when it finds the socket gone. Tested through the binary
 //! (`crates/cli/tests/e2e/rest.rs`).
 

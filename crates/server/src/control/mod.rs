@@ -1,7 +1,7 @@
 //! The control socket, by which the owner of a running server asks for its status and tells it to
 //! reload.
 //!
-//! A UNIX socket with a name, mode 0600, in a folder that only its owner may enter (`place`). A
+//! A UNIX socket with a name, mode 0600, in a folder that only its owner may enter (`control_socket.rs`). A
 //! client sends one line, and the end of the connection ends the answer:
 //!
 //! | line | answer |
@@ -13,28 +13,21 @@
 //!
 //! The client's process must also belong to the user that started the server, or to the superuser,
 //! according to the kernel. One thread reads all clients concurrently (`clients.rs`), and each
-//! answer has its own thread. Tested in `tests.rs` and through the binary
+//! answer has its own thread. Tested through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 
-mod client;
 mod clients;
-mod place;
 
-#[cfg(test)]
-mod tests;
-
-pub use client::{ClientError, Reloaded, StatusForm, ask_reload, ask_status};
-pub(crate) use client::{Offer, ask_to_take_over};
 pub(crate) use clients::Asked;
-pub use place::{ControlTarget, PlaceError};
 
 use crate::{
+    control_client::{REFUSED, RELOADED},
+    control_socket::{self, ControlTarget, Place, PlaceError},
     handover::{Handing, HasControl, Inherited, Taker},
     removal::Remover,
     status::Status,
 };
 use clients::Clients;
-use place::Place;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     net::sockopt::socket_peercred,
@@ -101,7 +94,7 @@ impl Bound {
     /// line instead.
     pub(crate) fn at(target: &ControlTarget, inherited: &mut Inherited) -> Result<Self, PlaceError> {
         // Determines the owner before this process changes its user.
-        place::owner();
+        control_socket::owner();
         Ok(Self(match target {
             ControlTarget::Off => Err("off".to_owned()),
             ControlTarget::Default => {
@@ -229,7 +222,7 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
 /// Whether the client's process belongs to the owner or to the superuser.
 fn is_owner(client: &UnixStream) -> bool {
     let Ok(peer) = socket_peercred(client) else { return false };
-    peer.uid.is_root() || peer.uid == place::owner()
+    peer.uid.is_root() || peer.uid == control_socket::owner()
 }
 
 fn answer(
@@ -251,7 +244,7 @@ fn answer(
                 *taker = Some(begun);
                 Ok(())
             }
-            Err(why) => client.write_all(format!("{}\n{why}\n", client::REFUSED).as_bytes()),
+            Err(why) => client.write_all(format!("{}\n{why}\n", REFUSED).as_bytes()),
         },
         Asked::Unknown => {
             client.write_all(b"unknown request: status, status json, reload and take over are known\n")
@@ -273,8 +266,8 @@ fn aside(
 
 fn reload(running: &dyn Overseer) -> String {
     let (outcome, lines) = match running.reload() {
-        Ok(said) => (client::RELOADED, said.join("\n")),
-        Err(why) => (client::REFUSED, why),
+        Ok(said) => (RELOADED, said.join("\n")),
+        Err(why) => (REFUSED, why),
     };
     format!("{outcome}\n{lines}\n")
 }

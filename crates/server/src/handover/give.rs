@@ -1,7 +1,7 @@
 //! The old server's side: hands over its listening sockets, and serves until the new server does.
 
 use super::{Address, Handed, Serves};
-use crate::{listen::Listening, messages::Messages};
+use crate::{listening::Listening, messages::Messages};
 use std::{
     io,
     os::{

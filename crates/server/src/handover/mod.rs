@@ -27,7 +27,7 @@ pub(crate) use give::{Handing, HasControl, Taker};
 pub(crate) use take::Inherited;
 pub use take::TakeOverError;
 
-use crate::{address::ListenAddr, listen::Listening};
+use crate::{address::ListenAddr, listening::Listening};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

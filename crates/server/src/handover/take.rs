@@ -4,8 +4,9 @@ use super::{Address, Handed, Serves};
 use crate::{
     address::ListenAddr,
     balance::{Balancing, Changeover},
-    control::{ClientError, ControlTarget, Offer, ask_to_take_over},
-    listen::Listening,
+    control_client::{ClientError, Offer, ask_to_take_over},
+    control_socket::ControlTarget,
+    listening::Listening,
     messages::Messages,
     options::ServeOptions,
     settings::TakeOver,

@@ -7,7 +7,7 @@
 //! sockets, and signals no other process. With programs the process also writes into its private
 //! folder, and connects to their listening sockets. A seccomp filter allows only the system calls
 //! that the server uses (`calls.txt`, `filter.rs`). Processes that are older than the sandbox do
-//! the work that needs more rights: the broker opens logs and addresses (`serve/broker/`), the
+//! the work that needs more rights: the broker opens logs and addresses (`broker/`), the
 //! keeper starts programs (`vermeil-spawn`).
 //!
 //! Reading is bounded elsewhere, by opening everything beneath the served folder. If the kernel

@@ -4,7 +4,7 @@
 //! kernel may have reused the id. `supervisor.rs` decides when to start. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
-use super::link::{self, Answer, Link, Order};
+use crate::instance::link::{self, Answer, Link, Order};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
     ffi::OsString,

@@ -7,20 +7,16 @@
 //! only job and the service manager restarts as well.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,
-//! reloading), `member` (a process), `link` (orders and answers), `instance` (the other side),
-//! `sum` (the weight for balancers), `place`, `backoff`, `overdue`. Tested through the binary
+//! reloading), `member` (a process), `sum` (the weight for balancers), `backoff`, `overdue`. Orders and
+//! answers, and the other side, are in `instance/`. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 mod backoff;
-mod instance;
-mod link;
 mod member;
 mod overdue;
-mod place;
 mod sum;
 mod supervisor;
 
-pub use instance::Assigned;
 pub use member::INSTANCE_COMMAND;
 
 use crate::{
@@ -205,10 +201,4 @@ fn ended(ends: &Ends) -> Ended {
         0 => Ended::Clean,
         cut => Ended::Cut(cut as u64),
     }
-}
-
-/// Whether the bytes are an answer of an instance.
-#[cfg(feature = "fuzz")]
-pub(crate) fn is_answer(bytes: &[u8]) -> bool {
-    link::is_answer(bytes)
 }

@@ -4,12 +4,11 @@
 //! and an absent instance counts zero, because its new connections wait until the instance is back.
 //! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
-use super::{
-    link::{Answer, Order},
-    member::Member,
-    supervisor::Supervisor,
+use super::{member::Member, supervisor::Supervisor};
+use crate::{
+    balancers::{LEAST, Observed, Told},
+    instance::link::{Answer, Order},
 };
-use crate::balancers::{LEAST, Observed, Told};
 use std::{sync::Arc, time::Duration};
 
 /// Time limit for an instance's weight. Guess: the answer takes a tenth of a millisecond, unless

@@ -7,9 +7,7 @@
 
 use super::{
     backoff::BackOff,
-    link::{Answer, Assignment, Order, text_to_descriptor},
     member::{Member, StartFailure},
-    place::take_place,
 };
 use crate::{
     address::ListenAddr,
@@ -17,7 +15,12 @@ use crate::{
     config::{self, Surroundings},
     control::Overseer,
     handover::{Handing, Inherited},
-    listen::{Listening, unix},
+    instance::{
+        link::{Answer, Assignment, Order, text_to_descriptor},
+        place::take_place,
+    },
+    listen::unix,
+    listening::Listening,
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,

@@ -3,7 +3,7 @@
 //! The socket has mode 0600 from the start. The server makes the default folder with mode 0700, and
 //! refuses a folder that another user could have made. The server replaces a name that an ended
 //! server left behind, but not the name of a socket that answers. Abstract names are not used,
-//! because they have no owner. Tested in `tests.rs`.
+//! because they have no owner. Tested in `control_socket/tests.rs`.
 
 use crate::removal::Remover;
 use rustix::{
@@ -24,6 +24,9 @@ use std::{
     sync::OnceLock,
 };
 use vermeil_io::output;
+
+#[cfg(test)]
+mod tests;
 
 /// The suffix of socket names in the default folder, after the process id.
 const SUFFIX: &str = ".sock";
@@ -93,13 +96,13 @@ impl PlaceError {
 }
 
 /// The user that started this process, even if the process changes its user later.
-pub(super) fn owner() -> Uid {
+pub(crate) fn owner() -> Uid {
     static OWNER: OnceLock<Uid> = OnceLock::new();
     *OWNER.get_or_init(geteuid)
 }
 
 /// The folder of sockets without a configured path.
-pub(super) fn default_folder() -> PathBuf {
+pub(crate) fn default_folder() -> PathBuf {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     match runtime {
         Some(runtime) if runtime.is_dir() => runtime.join("vermeil"),
@@ -110,7 +113,7 @@ pub(super) fn default_folder() -> PathBuf {
 
 /// Whether `folder` belongs to this user and other users may not enter it. Does not follow a
 /// symbolic link, because the link's owner would then choose the folder.
-pub(super) fn is_private(folder: &Path) -> io::Result<bool> {
+pub(crate) fn is_private(folder: &Path) -> io::Result<bool> {
     is_open_folder_private(&open_folder(folder)?)
 }
 
@@ -125,7 +128,7 @@ fn is_open_folder_private(folder: &OwnedFd) -> io::Result<bool> {
 }
 
 /// The sockets in `folder`, with and without a server.
-pub(super) fn sockets_in(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sockets: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_ours(path)).collect();
     sockets.sort();
@@ -142,7 +145,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// A bound socket.
-pub(super) struct Place {
+pub(crate) struct Place {
     path: PathBuf,
     /// The name, in an open folder. `None` if an inherited socket's folder is gone.
     name: Option<output::Place>,
@@ -155,7 +158,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Binds a socket in the default folder, and removes the sockets of ended processes.
-    pub(super) fn default_for_this_process() -> Result<Self, PlaceError> {
+    pub(crate) fn default_for_this_process() -> Result<Self, PlaceError> {
         let folder = default_folder();
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -180,7 +183,7 @@ impl Place {
     }
 
     /// Binds a socket at `path`.
-    pub(super) fn bind(path: &Path) -> Result<Self, PlaceError> {
+    pub(crate) fn bind(path: &Path) -> Result<Self, PlaceError> {
         Self::bind_at(output::Place::find(path).map_err(PlaceError::io(path))?)
     }
 
@@ -206,45 +209,45 @@ impl Place {
     }
 
     /// A socket that another process has bound at `path`. That process still owns the name.
-    pub(super) fn inherited(path: &Path, listener: UnixListener) -> Self {
+    pub(crate) fn inherited(path: &Path, listener: UnixListener) -> Self {
         let name = output::Place::find(path).ok();
         Self { path: path.to_owned(), name, listener, has_name: false, remover: None }
     }
 
     /// From now on this process owns the name.
-    pub(super) fn take_name(&mut self) {
+    pub(crate) fn take_name(&mut self) {
         self.has_name = true;
     }
 
     /// From now on another process owns the name.
-    pub(super) fn leave_name(&mut self) {
+    pub(crate) fn leave_name(&mut self) {
         self.has_name = false;
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn listener(&self) -> &UnixListener {
+    pub(crate) fn listener(&self) -> &UnixListener {
         &self.listener
     }
 }
 
 impl Place {
     /// Removes the name. Fails without harm if the process has changed its user.
-    pub(super) fn remove_name(&self) {
+    pub(crate) fn remove_name(&self) {
         if let Some(name) = &self.name {
             let _ = name.remove();
         }
     }
 
     /// The descriptors that a process needs to remove the name.
-    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.name.iter().map(output::Place::folder).collect()
     }
 
     /// From now on another process removes the name.
-    pub(super) fn remove_by(&mut self, remover: Remover) {
+    pub(crate) fn remove_by(&mut self, remover: Remover) {
         self.remover = Some(remover);
     }
 }
@@ -260,6 +263,6 @@ impl Drop for Place {
 }
 
 /// Whether a process listens at `path`.
-pub(super) fn is_answered(path: &Path) -> bool {
+pub(crate) fn is_answered(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }

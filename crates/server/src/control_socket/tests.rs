@@ -1,6 +1,5 @@
 //! Tests of places and their owners. Requests and answers are tested through the binary.
 
-use super::place::{Place, is_private};
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

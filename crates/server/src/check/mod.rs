@@ -5,10 +5,13 @@
 //! may create folders that the server needs, so the result of `vermeil check` describes the machine
 //! as it is.
 
-use super::plan::folder_trouble;
+mod plan;
+
+pub use plan::Plan;
+
 use crate::{
     ListenAddr, UnixAddr, cgi,
-    control::ControlTarget,
+    control_socket::ControlTarget,
     gateway::{Parent, Spools, Workspace, has_programs, send_roots},
     listen::unix,
     log::LogTarget,
@@ -17,6 +20,7 @@ use crate::{
     privileges::{self, When},
     settings::gateway::SendRoot,
 };
+use plan::folder_trouble;
 use rustix::{
     fs::{Access, access},
     io::Errno,
@@ -26,7 +30,7 @@ use std::{collections::BTreeSet, io, path::Path};
 use vermeil_io::output::Place;
 
 /// The reasons why a server with `options` would not start, a line each.
-pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
+fn refusals(options: &ServeOptions) -> Vec<String> {
     let hosts = &options.hosts;
     let default = hosts.host(hosts.default_host()).root.map(Path::to_owned);
     let with_programs = cgi::profiles(&options.cgi, hosts).map(|profile| profile.root);

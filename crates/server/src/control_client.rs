@@ -2,7 +2,7 @@
 //!
 //! The client trusts only a socket in a private folder of this user, or at a path given explicitly.
 
-use super::place::{default_folder, is_answered, is_private, sockets_in};
+use crate::control_socket::{default_folder, is_answered, is_private, sockets_in};
 use std::{
     io::{self, Read as _, Write as _},
     os::{
@@ -15,8 +15,8 @@ use std::{
 use vermeil_spawn::socket;
 
 /// The first line of the answer to an accepted reload.
-pub(super) const RELOADED: &str = "reloaded";
-pub(super) const REFUSED: &str = "refused";
+pub(crate) const RELOADED: &str = "reloaded";
+pub(crate) const REFUSED: &str = "refused";
 
 /// How long a server may take to answer. Guess: a server reads a hundred thousand hosts in one
 /// second.

@@ -9,7 +9,7 @@ use vermeil_topology::Instance;
 
 /// Binds the calling thread, and all that it starts, to the place of the instance. Returns a
 /// description of the memory.
-pub(super) fn take_place(instance: &Instance) -> String {
+pub(crate) fn take_place(instance: &Instance) -> String {
     let cpus: Vec<usize> = instance.cpus.iter().map(|cpu| cpu.0 as usize).collect();
     // For threads without a core, because each core pins itself and reports a failure.
     let _ = allow_current_thread(&cpus);

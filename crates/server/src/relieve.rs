@@ -7,13 +7,18 @@
 //! to be told. One case remains: a core whose driver was waiting and whose thread then did not run.
 //! So every core also looks around now and then. Before the core drops a watch, the core takes the
 //! connections that wait, as closing a listener does, because the last holder of a socket resets
-//! the waiting connections. When to take: `verdict.rs`.
+//! the waiting connections. When to take: `balance/verdict.rs`.
 
-use super::{
-    Accepted, Balancing, Shelf,
-    verdict::{Seen, Verdict, verdict},
+use crate::{
+    accept,
+    address::ListenAddr,
+    balance::{
+        Accepted, Balancing, Shelf,
+        verdict::{Seen, Verdict, verdict},
+    },
+    listening::Listening,
+    local,
 };
-use crate::{accept, address::ListenAddr, listen::Listening, local};
 use std::{
     cell::RefCell,
     io,

@@ -24,7 +24,7 @@ use crate::{
     address::{ListenAddr, UnixAddr},
     balance::Balancing,
     control::Bound,
-    listen::Listening,
+    listening::Listening,
     log::Opener,
     messages::Messages,
     options::ServeOptions,

@@ -21,7 +21,7 @@ use vermeil_topology::Instance;
 
 /// An order of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Serve. Descriptors: the text of the configuration, the board, the sockets by address and
     /// core.
     Start(Assignment),
@@ -46,29 +46,29 @@ pub(super) enum Order {
 
 /// Everything that an instance cannot find out alone.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Assignment {
+pub(crate) struct Assignment {
     /// Number of the instance.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// Cpus and nodes of the instance.
-    pub(super) instance: Instance,
+    pub(crate) instance: Instance,
     /// First core of the instance, among the cores of all instances.
-    pub(super) first_core: usize,
+    pub(crate) first_core: usize,
     /// Number of cores of all instances.
-    pub(super) cores: usize,
-    pub(super) neighbours: Neighbours,
+    pub(crate) cores: usize,
+    pub(crate) neighbours: Neighbours,
     /// Addresses as configured and as bound.
-    pub(super) listening: Vec<(ListenAddr, ListenAddr)>,
+    pub(crate) listening: Vec<(ListenAddr, ListenAddr)>,
     /// For each address, the number of sockets of this instance.
-    pub(super) sockets: Vec<usize>,
+    pub(crate) sockets: Vec<usize>,
     /// Whether the text of a configuration comes along.
-    pub(super) has_text: bool,
+    pub(crate) has_text: bool,
     /// Whether a board comes along.
-    pub(super) has_board: bool,
+    pub(crate) has_board: bool,
 }
 
 /// An answer of an instance.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// The instance serves.
     Started,
     /// Another configuration is prepared.
@@ -93,20 +93,20 @@ struct Numbered<B> {
 
 /// An end of the link.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     messages: Messages,
     /// Number of the last order, given or received.
     number: u64,
 }
 
 /// Both ends of a link.
-pub(super) fn pair() -> io::Result<(Link, OwnedFd)> {
+pub(crate) fn pair() -> io::Result<(Link, OwnedFd)> {
     let (messages, theirs) = Messages::pair()?;
     Ok((Link { messages, number: 0 }, theirs))
 }
 
 impl Link {
-    pub(super) fn new(socket: OwnedFd) -> Self {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
         Self { messages: Messages::new(socket), number: 0 }
     }
 
@@ -114,7 +114,7 @@ impl Link {
     ///
     /// # Errors
     /// The other end is closed, or does not answer in time.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         order: &Order,
         descriptors: &[BorrowedFd<'_>],
@@ -133,7 +133,7 @@ impl Link {
     }
 
     /// Waits for an order. `None` once the other end is closed.
-    pub(super) fn next_order(&mut self) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
+    pub(crate) fn next_order(&mut self) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
         let received = self.messages.receive::<Numbered<Order>>(None)?;
         Ok(received.map(|(Numbered { number, body }, descriptors)| {
             self.number = number;
@@ -142,13 +142,13 @@ impl Link {
     }
 
     /// Answers the last order received.
-    pub(super) fn answer(&mut self, answer: &Answer) -> io::Result<()> {
+    pub(crate) fn answer(&mut self, answer: &Answer) -> io::Result<()> {
         self.messages.send(&Numbered { number: self.number, body: answer }, &[])
     }
 }
 
 /// Writes a text of any length to a memory file.
-pub(super) fn text_to_descriptor(text: &str) -> io::Result<OwnedFd> {
+pub(crate) fn text_to_descriptor(text: &str) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("vermeil.toml", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
     Ok(file.into())
@@ -156,7 +156,7 @@ pub(super) fn text_to_descriptor(text: &str) -> io::Result<OwnedFd> {
 
 /// Reads the text of such a descriptor. Other processes may read the same file, so the offset stays
 /// unused.
-pub(super) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
+pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
     let file = File::from(descriptor);
     let mut text = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
     file.read_exact_at(&mut text, 0)?;
@@ -165,7 +165,7 @@ pub(super) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
 
 /// Whether the bytes are an answer.
 #[cfg(feature = "fuzz")]
-pub(super) fn is_answer(bytes: &[u8]) -> bool {
+pub(crate) fn is_answer(bytes: &[u8]) -> bool {
     crate::messages::read::<Numbered<Answer>>(bytes).is_ok()
 }
 

@@ -34,7 +34,7 @@ impl<'o> Plan<'o> {
 
     /// The reasons why the server would not start, checked without a start; one line each.
     pub fn refusals(&self) -> Vec<String> {
-        super::start::refusals(self.options)
+        super::refusals(self.options)
     }
 
     /// Further problems that do not prevent a start, one line each.

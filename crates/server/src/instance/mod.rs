@@ -5,19 +5,22 @@
 //! moment, because a thread with that affinity starts it (`place.rs`). Without a supervisor the
 //! instance drains and ends. Tested through the binary (`crates/cli/tests/e2e/instances.rs`).
 
-use super::link::{Answer, Assignment, Link, Order, text_of_descriptor};
-use super::place::take_place;
+pub(crate) mod link;
+pub(crate) mod place;
+
 use crate::{
     address::ListenAddr,
     balance::Balancing,
     config::{self, Given, Surroundings},
     control::Overseer as _,
-    listen::Listening,
+    listening::Listening,
     reload::{Prepared, Running},
     signals,
     status::cores_in_words,
     voice::{say, speak_as_instance},
 };
+use link::{Answer, Assignment, Link, Order, text_of_descriptor};
+use place::take_place;
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
     stdio::dup2_stdin,

@@ -1,0 +1,82 @@
+//! The shares of the limit of descriptors: files, connections, and connections accepted ahead.
+
+use crate::{options::ServeOptions, voice::say};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use vermeil::DriverOptions;
+
+/// Descriptors for everything except connections and cached files: rings, sockets, logs, current
+/// look-ups. Guess, generous.
+const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+
+/// Raises this process's limit of descriptors as far as the hard limit allows, because options
+/// bound connections and files. Call this function before defaults are derived from the limit.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // If the kernel refuses, the old limit stays, and `connections_that_fit` respects it.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+}
+
+/// The shares of a limit of descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Connections that each core may hold.
+    each: usize,
+    /// Connections that each core may accept ahead of those that it holds.
+    pub(crate) ahead: usize,
+}
+
+impl Shares {
+    /// Divides `limit` descriptors among `cores` cores. The cache and the folders of hosts hold
+    /// `files` of them. A small limit makes every share small, so that connections always have at
+    /// least about a third.
+    fn of(limit: u64, cores: usize, files: u64) -> Self {
+        let of_our_own = DESCRIPTORS_OF_OUR_OWN.min(limit / 4);
+        let cores = cores.max(1) as u64;
+        let ahead = (limit / 8 / cores).clamp(1, DriverOptions::default().accept_backlog_max as u64);
+        let left = limit.saturating_sub(files.min(limit / 4) + of_our_own + ahead * cores);
+        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Self { each: count(left / cores).max(1), ahead: count(ahead) }
+    }
+
+    /// The limit and the shares of this process. `None` if the process has no limit.
+    pub(crate) fn here(options: &ServeOptions) -> Option<(u64, Self)> {
+        let limit = getrlimit(Resource::Nofile).current?;
+        // Each site has one descriptor, and after a reload the cores release the old site only once
+        // the new site has replaced it.
+        let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
+        Some((limit, Self::of(limit, options.cpus.len(), options.store.descriptors_max + sites)))
+    }
+}
+
+/// Connections that each core may hold: the configured number, or the number that the limit of
+/// descriptors leaves beside the files.
+pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
+    let Some((limit, Shares { each, .. })) = Shares::here(options) else { return options.connections_max };
+    let fit = options.connections_max.min(each);
+    if fit < options.connections_max {
+        say(format_args!(
+            "holding {fit} connections per core, not {}: the limit of open files is {limit}; raise the hard limit with LimitNOFILE= or ulimit -Hn",
+            options.connections_max
+        ));
+    }
+    fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_limits_leave_connections_their_share() {
+        for (limit, cores, least) in
+            [(16, 2, 1), (256, 2, 40), (1024, 11, 40), (1024, 2, 250), (20_000, 2, 7000)]
+        {
+            let shares = Shares::of(limit, cores, limit / 4 + 2);
+            assert!(shares.each >= least, "{limit} descriptors, {cores} cores: {shares:?}");
+            let all = limit / 4 + (cores * (shares.each + shares.ahead)) as u64;
+            assert!(all <= limit, "{limit} descriptors, {cores} cores: {shares:?}");
+        }
+    }
+}
