@@ -5,7 +5,8 @@
 //! line and back.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -34,10 +35,11 @@ struct Served {
 impl Served {
     fn start(root: &Path) -> Self {
         let root = root.to_str().expect("a path of text");
-        let mut child = vermeil(&["serve", "--listen", "127.0.0.1:0", "--log", "off", root])
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        Self::run(&["serve", "--listen", "127.0.0.1:0", "--log", "off", root])
+    }
+
+    fn run(words: &[&str]) -> Self {
+        let mut child = vermeil(words).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let (mut said, mut line) = (String::new(), String::new());
         let url = loop {
@@ -55,6 +57,13 @@ impl Served {
 }
 
 impl Served {
+    /// Ends the server in good order, so that its log is whole.
+    fn stop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("the server runs");
+        assert!(self.child.wait().expect("a status").success());
+    }
+
     /// Address and port.
     fn addr(&self) -> String {
         self.url.trim_start_matches("http://").trim_end_matches('/').to_owned()
@@ -173,4 +182,60 @@ fn an_interrupt_ends_a_run_with_its_results() {
     let run = child.wait_with_output().unwrap();
     assert_eq!(run.status.code(), Some(5), "{run:?}");
     assert!(stdout(&run).contains("ended early"), "{}", stdout(&run));
+}
+
+/// The log is written by the server itself, so a change of either side's format fails here.
+#[test]
+fn server_log_replays_as_the_requests_sent() {
+    let requests: [(&str, &[u8], bool); 8] = [
+        ("GET", b"/plain?x=1&y", false),
+        ("HEAD", b"/plain", false),
+        ("GET", b"/old", true),
+        ("HEAD", b"/old", true),
+        ("POST", b"/form", false),
+        ("GET", b"/%22quoted%22", false),
+        ("GET", b"/double\"quote", false),
+        ("GET", b"/back\\slash\\x41", false),
+    ];
+    for format in ["combined", "vhost_combined"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("www")).unwrap();
+        fs::write(
+            path("vermeil.toml"),
+            format!(
+                "listen = \"127.0.0.1:0\"\ncores = 1\nlog = \"access.log\"\nlog_format = \"{format}\"\n\
+                 [[host]]\nroot = \"www\"\n"
+            ),
+        )
+        .unwrap();
+        let mut served = Served::run(&["serve", "--config", path("vermeil.toml").to_str().unwrap()]);
+        for (method, target, is_old) in requests {
+            let mut stream = TcpStream::connect(served.addr()).expect("the server listens");
+            let version = if is_old { "1.0" } else { "1.1" };
+            let host = "Host: [::1]:8080\r\nUser-Agent: a \"quoted\" [agent] \\\r\n";
+            let head = [
+                format!("{method} ").as_bytes(),
+                target,
+                format!(" HTTP/{version}\r\n{host}Content-Length: 0\r\nConnection: close\r\n\r\n").as_bytes(),
+            ]
+            .concat();
+            stream.write_all(&head).expect("the server reads");
+            assert!(stream.read_to_end(&mut Vec::new()).expect("the server answers and closes") > 0);
+        }
+        served.stop();
+        let log = fs::read(path("access.log")).unwrap();
+        let replay = vermeil_load::replay(&log, 1.0).unwrap();
+        let text = String::from_utf8_lossy(&log);
+        assert_eq!((replay.order.len(), replay.skipped), (requests.len(), 0), "{format}: {text}");
+        let mut read: Vec<_> = replay
+            .requests
+            .iter()
+            .map(|request| (request.method.as_str(), request.target.as_slice(), request.is_old))
+            .collect();
+        let mut sent = requests.to_vec();
+        read.sort_unstable();
+        sent.sort_unstable();
+        assert_eq!(read, sent, "{format}: {text}");
+    }
 }

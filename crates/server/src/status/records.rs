@@ -9,7 +9,8 @@ const INTRODUCTION: &str = "\
 
 `vermeil status` asks a running server for its state, over a control socket that only the socket's owner can open. `vermeil status --json`
 prints the fields below as one JSON object. Later versions may add fields; the present fields keep their meaning. Counts are since the start
-of the counting process (`uptime_s` of its instance), times are seconds, sizes are bytes. This page is generated from the definitions.
+of the counting process (`uptime_s` of its instance). So a count begins at 0 again when an instance is started again (`restarts`), and
+a monitor must expect that a count, or a sum of counts, falls. Times are seconds, sizes are bytes. This page is generated from the definitions.
 ";
 
 /// A record on the reference page.
