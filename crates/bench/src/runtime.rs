@@ -81,7 +81,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 
 /// The variants of the smoke size: each way of stealing and of placing once, and every peer.
 pub fn smoke_variants() -> Vec<Variant> {
-    let dropped = ["placed:cache-aware", "placed:intermediate-1", "placed:intermediate-2", "ncopy"];
+    let dropped = ["placed:cache-aware", "placed:intermediate-1", "placed:intermediate-2", "per-node"];
     let is_kept = |variant: &Variant| !dropped.contains(&variant.name());
     Variant::ALL.into_iter().filter(is_kept).collect()
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use vermeil::{Handle, Pinning, Policy, Runtime};
 
-const POLICIES: [&str; 10] = [
+const POLICIES: [&str; 11] = [
     "none",
     "libasync",
     "mely",
@@ -17,6 +17,7 @@ const POLICIES: [&str; 10] = [
     "placed:intermediate-2",
     "trial",
     "ncopy",
+    "per-node",
     "adaptive",
 ];
 

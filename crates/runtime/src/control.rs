@@ -113,7 +113,9 @@ impl Control {
     ) -> Result<Option<Self>, StartError> {
         let mut kept = None;
         let controller: Box<dyn Controller> = match policy {
-            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy => return Ok(None),
+            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy | Policy::PerNode => {
+                return Ok(None);
+            }
             Policy::Placed(name) => {
                 kept = Some(match name {
                     PlanName::File(path) => Kept::File(read_plan(path, layout.cores())?),

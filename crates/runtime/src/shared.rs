@@ -301,9 +301,9 @@ impl Shared {
         self.stealing != Stealing::Anything && !self.keeps_apart(from, to)
     }
 
-    /// Whether the policy forbids moves between these cores, because their nodes differ.
+    /// Whether the policy forbids moves between these cores.
     pub(crate) fn keeps_apart(&self, from: CoreIndex, to: CoreIndex) -> bool {
-        self.policy.keeps_nodes_apart() && self.layout.node(from) != self.layout.node(to)
+        self.policy.keeps_apart(&self.layout, from, to)
     }
 
     /// The worth of `color` to a thief; `None` if the color must stay.

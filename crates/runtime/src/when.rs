@@ -56,7 +56,7 @@ impl Handle {
     ///
     /// `body` runs on a core where each color may live, whatever the policy. A socket is used on
     /// the core that made it. A socket that `body` makes moves the colors to that core, unless
-    /// policy `libasync`, or `ncopy` between nodes, forbids the move. If the colors already have
+    /// policy `libasync` or `ncopy`, or `per-node` between nodes, forbids the move. If the colors already have
     /// sockets on several cores, `body` can use the sockets of a single core. A
     /// [free](Handle::free_color) color never delays a meeting.
     ///

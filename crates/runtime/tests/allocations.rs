@@ -108,7 +108,7 @@ fn windows(handle: &Handle) -> Vec<Window> {
 fn nothing_is_allocated_to_post_to_run_and_to_steal() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let allowed = vermeil_io::current_affinity();
-    for policy in [Policy::Mely, Policy::NCopy, Policy::Adaptive] {
+    for policy in [Policy::Mely, Policy::PerNode, Policy::Adaptive] {
         let cpus = (0..2).map(|core| allowed[core % allowed.len()]);
         let runtime = Runtime::builder()
             .cpus(cpus)

@@ -4,7 +4,7 @@
 //! A single type chooses among mechanisms in other files: stealing in `steal.rs`, plans in `plan/`,
 //! their use in `control/`. Tested below.
 
-use crate::{CoreIndex, Placement, Stealing};
+use crate::{CoreIndex, Layout, Placement, Stealing};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// How colors get their cores, and the mechanism that moves colors.
@@ -23,9 +23,12 @@ pub enum Policy {
     /// Adaptive placement: the named plans in turn, then the best plan seen, watched with
     /// hysteresis.
     Trial,
-    /// Nodes share nothing: a color stays on the node of its creation, and is stolen within the
-    /// node.
+    /// N-Copy, as in Mely's evaluation: one instance per core, and instances share nothing. A color
+    /// stays on the core of its creation; colors made outside of the cores are spread evenly.
     NCopy,
+    /// As [`Self::Adaptive`] without placement, within a node: a color stays on the node of its
+    /// creation, and is stolen within the node.
+    PerNode,
     /// Steals on learned costs and places handlers by search, within a bound on regret. The
     /// default.
     #[default]
@@ -50,8 +53,8 @@ pub enum PlanName {
 /// Text that names no policy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 #[error(
-    "there is no policy `{0}`: choose none, libasync, mely, placed:PLAN, trial, ncopy or adaptive, where PLAN is \
-    round-robin, cache-aware, intermediate-1, intermediate-2 or a file"
+    "there is no policy `{0}`: choose none, libasync, mely, placed:PLAN, trial, ncopy, per-node or adaptive, where \
+    PLAN is round-robin, cache-aware, intermediate-1, intermediate-2 or a file"
 )]
 pub struct UnknownPolicy(String);
 
@@ -59,16 +62,22 @@ impl Policy {
     /// The stealing rule of idle cores.
     pub fn stealing(&self) -> Stealing {
         match self {
-            Self::None | Self::Placed(_) | Self::Trial => Stealing::Never,
+            Self::None | Self::Placed(_) | Self::Trial | Self::NCopy => Stealing::Never,
             Self::Libasync => Stealing::Anything,
             Self::Mely => Stealing::TimeLeft,
-            Self::NCopy | Self::Adaptive => Stealing::Learned,
+            Self::PerNode | Self::Adaptive => Stealing::Learned,
         }
     }
 
-    /// Whether colors never leave their node.
-    pub fn keeps_nodes_apart(&self) -> bool {
-        *self == Self::NCopy
+    /// Whether colors never move between these cores.
+    pub fn keeps_apart(&self, layout: &Layout, from: CoreIndex, to: CoreIndex) -> bool {
+        match self {
+            Self::NCopy => from != to,
+            Self::PerNode => layout.node(from) != layout.node(to),
+            Self::None | Self::Libasync | Self::Mely | Self::Placed(_) | Self::Trial | Self::Adaptive => {
+                false
+            }
+        }
     }
 
     /// The core for a new color among `cores` (at least one). `number`: the color's sequence
@@ -104,7 +113,7 @@ impl Policy {
     }
 
     fn places_with_maker(&self) -> bool {
-        matches!(self, Self::NCopy | Self::Adaptive)
+        matches!(self, Self::NCopy | Self::PerNode | Self::Adaptive)
     }
 }
 
@@ -117,6 +126,7 @@ impl fmt::Display for Policy {
             Self::Placed(plan) => write!(f, "placed:{plan}"),
             Self::Trial => f.write_str("trial"),
             Self::NCopy => f.write_str("ncopy"),
+            Self::PerNode => f.write_str("per-node"),
             Self::Adaptive => f.write_str("adaptive"),
         }
     }
@@ -144,6 +154,7 @@ impl FromStr for Policy {
             "mely" => Self::Mely,
             "trial" => Self::Trial,
             "ncopy" => Self::NCopy,
+            "per-node" => Self::PerNode,
             "adaptive" => Self::Adaptive,
             _ => match text.strip_prefix("placed:") {
                 None | Some("") => return Err(UnknownPolicy(text.to_owned())),
@@ -160,6 +171,7 @@ impl FromStr for Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Distance;
     use std::sync::Arc;
 
     #[test]
@@ -181,8 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn instances_keep_colors_apart() {
+        let matrix = [
+            [Distance::Same, Distance::L2, Distance::Hops(1)],
+            [Distance::L2, Distance::Same, Distance::Hops(1)],
+            [Distance::Hops(1), Distance::Hops(1), Distance::Same],
+        ];
+        let layout = Layout::from_matrix(&matrix.map(Vec::from)).expect("a matrix");
+        let apart = |policy: Policy, to| policy.keeps_apart(&layout, CoreIndex(0), CoreIndex(to));
+        assert_eq!([0, 1, 2].map(|to| apart(Policy::NCopy, to)), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|to| apart(Policy::PerNode, to)), [false, false, true]);
+        assert_eq!([0, 1, 2].map(|to| apart(Policy::Adaptive, to)), [false; 3]);
+        assert!(!Policy::NCopy.stealing().is_on());
+    }
+
+    #[test]
     fn names_are_read_as_they_are_written() {
-        let names = "none libasync mely trial ncopy adaptive placed:round-robin placed:cache-aware \
+        let names = "none libasync mely trial ncopy per-node adaptive placed:round-robin placed:cache-aware \
             placed:intermediate-1 placed:intermediate-2 placed:my/plan.toml";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);

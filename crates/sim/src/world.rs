@@ -85,8 +85,6 @@ struct World<W> {
     program: Program,
     options: Options,
     stealing: Stealing,
-    /// The policy keeps colors on their nodes.
-    nodes_apart: bool,
     memory: Memory,
     clock: Clock,
     now_ns: u64,
@@ -175,7 +173,6 @@ impl<W: Watch> World<W> {
         let run_ns = options.run_ns.unwrap_or(program.run_ns);
         let mut world = Self {
             stealing,
-            nodes_apart: options.policy.keeps_nodes_apart(),
             clock: Clock::new(machine.cores()),
             now_ns: 0,
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },

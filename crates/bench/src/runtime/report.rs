@@ -43,7 +43,7 @@ Before each run the bench writes 128 MiB and frees them, because a host takes ba
 and the next run would wait for the memory.
 
 **What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other, \
-`ncopy` has a single node and steals within it, and few plans are possible. Servers and their clients share the cores. \
+`per-node` has a single node and steals within it, and few plans are possible. Servers and their clients share the cores. \
 Policies that differ by less than the spread do not differ on this machine; machines with more cores are simulated.";
 
 /// A larger share of the machine for other programs spoils a run: as for bench serve.

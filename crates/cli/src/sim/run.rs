@@ -26,7 +26,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// The policy that moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive
+    /// The policy that moves colors: none, libasync, mely, placed:PLAN, trial, ncopy, per-node or adaptive
     ///
     /// PLAN is round-robin, cache-aware, intermediate-1, intermediate-2 or a file with a `handler =
     /// core` per line.
@@ -34,7 +34,7 @@ pub(super) struct RunArgs {
     policy: Policy,
 
     /// Run under several policies, separated by commas, and show the results side by side; `all` is
-    /// none, libasync, mely, ncopy, trial and adaptive
+    /// every policy, with each named plan
     ///
     /// Default: the report of a single policy.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policies, conflicts_with_all = ["policy", "timeline", "trace"])]
@@ -101,12 +101,14 @@ pub(super) struct RunArgs {
 #[derive(Clone, Debug)]
 struct Policies(Vec<Policy>);
 
+/// What `--compare all` stands for.
+const ALL: &str = "none libasync mely ncopy per-node placed:round-robin placed:cache-aware placed:intermediate-1 \
+    placed:intermediate-2 trial adaptive";
+
 fn parse_policies(word: &str) -> Result<Policies, vermeil_sched::UnknownPolicy> {
-    let all = [Policy::None, Policy::Libasync, Policy::Mely, Policy::NCopy, Policy::Trial, Policy::Adaptive];
-    match word {
-        "all" => Ok(Policies(all.into())),
-        name => Ok(Policies(vec![name.parse()?])),
-    }
+    let names = if word == "all" { ALL } else { word };
+    let policies = names.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    Ok(Policies(policies))
 }
 
 impl RunArgs {

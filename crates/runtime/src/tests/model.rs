@@ -112,7 +112,7 @@ fn places_are_kept_whatever_the_policy() {
 /// An event of the leader posts during its run, so its followers run on the same core.
 #[test]
 fn who_follows_runs_where_its_leader_ran() {
-    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::NCopy] {
+    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::NCopy, Policy::PerNode] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
         let (ran, elsewhere) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

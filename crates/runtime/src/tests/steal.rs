@@ -20,7 +20,7 @@ fn runtime(policy: Policy) -> Runtime {
 }
 
 fn stealing() -> [Policy; 4] {
-    [Policy::Libasync, Policy::Mely, Policy::Adaptive, Policy::NCopy]
+    [Policy::Libasync, Policy::Mely, Policy::Adaptive, Policy::PerNode]
 }
 
 fn spin(time: Duration) {

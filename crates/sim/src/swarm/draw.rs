@@ -63,6 +63,7 @@ fn options(draw: &mut Stream, seed: u64) -> Options {
         Policy::Libasync,
         Policy::Mely,
         Policy::NCopy,
+        Policy::PerNode,
         Policy::Adaptive,
         Policy::Adaptive,
         Policy::Trial,

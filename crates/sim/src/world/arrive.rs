@@ -296,9 +296,8 @@ impl<W: Watch> World<W> {
     fn at_home(&mut self, color: u32, by: Option<CoreIndex>) {
         let Some(maker) = by else { return };
         let resting = self.colors.color(color);
-        let apart = self.options.policy.keeps_nodes_apart();
-        let layout = self.machine.layout();
-        if apart && resting.token == Token::Absent && layout.node(resting.core) != layout.node(maker) {
+        let apart = self.options.policy.keeps_apart(self.machine.layout(), resting.core, maker);
+        if apart && resting.token == Token::Absent {
             self.colors.color_mut(color).core = maker;
         }
     }

@@ -69,7 +69,7 @@ impl Control {
                 Box::new(Trial::new(Candidates::Named(layout.clone()), trial))
             }
             Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), Rules::new())),
-            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy => return None,
+            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy | Policy::PerNode => return None,
         };
         if handlers.is_empty() {
             return None;

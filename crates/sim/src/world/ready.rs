@@ -305,8 +305,7 @@ impl<W: Watch> World<W> {
     /// Whether a color may move to this core.
     pub(super) fn may_run(&self, color: u32, core: CoreIndex) -> bool {
         let color = self.colors.color(color);
-        let layout = self.machine.layout();
-        let apart = self.nodes_apart && layout.node(color.core) != layout.node(core);
+        let apart = self.options.policy.keeps_apart(self.machine.layout(), color.core, core);
         !apart && color.placement.allows(core)
     }
 

@@ -13,7 +13,7 @@ fn short(policy: &str) -> Options {
 #[test]
 fn one_seed_is_one_run() {
     let (machine, web) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
-    for policy in ["none", "libasync", "mely", "ncopy", "adaptive"] {
+    for policy in ["none", "libasync", "mely", "ncopy", "per-node", "adaptive"] {
         let run = |seed| simulate(&machine, &web, &Options { seed, ..short(policy) });
         let (first, second) = (run(7), run(7));
         assert_eq!((first.hash, first.answered), (second.hash, second.answered), "{policy}");
@@ -44,7 +44,7 @@ fn times_of_a_core_add_up() {
 #[test]
 fn checked_runs_break_no_rule() {
     let (machine, web) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
-    for policy in ["none", "libasync", "mely", "ncopy", "adaptive", "placed:round-robin"] {
+    for policy in ["none", "libasync", "mely", "ncopy", "per-node", "adaptive", "placed:round-robin"] {
         let options = Options { drain_ns: 1_000_000_000, audit_every: Some(50), ..short(policy) };
         let options = Options { run_ns: Some(5_000_000), ..options };
         let (results, checker) = simulate_watched(&machine, &web, &options, crate::Checker::default());
