@@ -57,6 +57,17 @@ impl RuntimeArgs {
     }
 }
 
+/// Reads a number above zero.
+///
+/// # Errors
+/// The text is no such number.
+pub fn above_zero(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
+        _ => Err("write a number above 0".to_owned()),
+    }
+}
+
 /// The runtime of a command line, and the destination of the recording.
 pub struct Running {
     runtime: Runtime,

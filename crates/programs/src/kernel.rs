@@ -39,6 +39,10 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// About the speed of processors of the last years. With a fixed pace the rounds of a program
+    /// are fixed, so its checksum is the same in every run and on every machine.
+    pub const FIXED: Self = Self { rounds_per_us: 250.0 };
+
     /// Measures for some ten milliseconds; the fastest of several tries, because other processes
     /// can only slow down a try.
     pub fn measure() -> Self {

@@ -20,13 +20,17 @@ struct Args {
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
     size: mixed_jobs::Size,
+    /// Rounds of mixing that stand for a microsecond. The checksum depends on the number, and
+    /// neither on the machine nor on the policy.
+    #[arg(long, default_value_t = Pace::FIXED.rounds_per_us, value_parser = cli::above_zero)]
+    rounds_per_us: f64,
 }
 
 fn main() -> Result<(), cli::Failure> {
     let args = Args::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
-    let (outcome, delays) = mixed_jobs::run(&handle, args.size, Pace::measure());
+    let (outcome, delays) = mixed_jobs::run(&handle, args.size, Pace { rounds_per_us: args.rounds_per_us });
     running.end(&outcome)?;
     let us = |quantile| delays.value_at_quantile(quantile) as f64 / 1e3;
     println!(

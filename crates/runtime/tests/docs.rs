@@ -64,6 +64,23 @@ fn the_commands_of_the_page_run() {
     }
 }
 
+/// Regression: the work was scaled by a clock, so each run had another checksum.
+#[test]
+fn no_policy_changes_the_checksum() {
+    for (name, small) in SMALL.into_iter().filter(|(name, _)| *name != "axum") {
+        let checksum = |policy: &str| {
+            let output = run(name, &["--policy", policy], small)?;
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+            said.lines().find(|line| line.starts_with("checksum ")).map(str::to_owned)
+        };
+        let first = checksum("none");
+        for policy in ["none", "libasync", "ncopy", "adaptive"] {
+            assert_eq!(checksum(policy), first, "{name} under {policy}");
+        }
+    }
+}
+
 #[test]
 fn an_example_leaves_a_recording_and_tells_what_each_handler_did() {
     let folder = tempfile::tempdir().expect("a folder");
