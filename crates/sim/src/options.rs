@@ -18,8 +18,8 @@ pub struct Options {
     /// first served, with warm caches and no overheads.
     pub ideal: bool,
     /// Maximum number of events of a color in a row. Default: the scheduler's
-    /// ([`vermeil_sched::TurnLimits`]), or 1 under `placed`, `trial` and `libasync`, as in the
-    /// source documents.
+    /// ([`vermeil_sched::TurnLimits`]), or 1 under policies that place handlers, as in the source
+    /// documents. `libasync` always runs 1, because its queues hold events and not colors.
     pub batch_events: Option<usize>,
     /// How long a core without work spins before the core sleeps, in nanoseconds.
     pub spin_ns: u64,

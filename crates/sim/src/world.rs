@@ -154,10 +154,7 @@ struct World<W> {
 impl<W: Watch> World<W> {
     fn new(machine: &Machine, program: &Program, options: &Options, watch: W) -> Self {
         let stealing = if options.ideal { Stealing::Never } else { options.policy.stealing() };
-        let limits = TurnLimits {
-            batch_events: options.batch_events.unwrap_or_else(|| usual_batch(options)),
-            ..TurnLimits::default()
-        };
+        let limits = TurnLimits { batch_events: batch_events(options), ..TurnLimits::default() };
         let core = |index: CoreIndex| {
             let speed = machine.cores[index.0 as usize].speed_percent;
             let ready = Ready::divided(stealing.order(), &program.classes);
@@ -388,11 +385,13 @@ fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior>
     program.handlers.iter().enumerate().map(prior).collect()
 }
 
-/// Events in a row: 1 under policies that place handlers, and where every event has a queue entry.
-fn usual_batch(options: &Options) -> usize {
+/// Events of one color in a row. Where every event has a queue entry of its own, the number is 1.
+/// Where handlers are placed, the number is 1 unless the options give another.
+fn batch_events(options: &Options) -> usize {
     match options.policy {
-        Policy::Placed(_) | Policy::Trial | Policy::Libasync => 1,
-        _ => TurnLimits::default().batch_events,
+        Policy::Libasync => 1,
+        Policy::Placed(_) | Policy::Trial => options.batch_events.unwrap_or(1),
+        _ => options.batch_events.unwrap_or(TurnLimits::default().batch_events),
     }
 }
 
