@@ -45,6 +45,7 @@ impl Kind {
             }
             Self::Table => "table".to_owned(),
             Self::List(of) if **of == Self::Table => "tables".to_owned(),
+            Self::List(of) if **of == Self::Address => "list of addresses".to_owned(),
             Self::List(of) => format!("list of {}s", of.name()),
         }
     }
