@@ -24,7 +24,8 @@ pub use report::{cores, handlers, placements, report};
 /// The runtime of a program, and the records of the run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RuntimeArgs {
-    /// How colors find their cores: none, libasync, mely, placed:PLAN, trial, ncopy, per-node or adaptive.
+    /// How colors find their cores: none, libasync, mely, placed:PLAN, trial, ncopy, per-node or
+    /// adaptive.
     #[arg(long, default_value_t)]
     pub policy: Policy,
     /// Which cpus to run on: all, a number, or a list such as 0-3,^1.

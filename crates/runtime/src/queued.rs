@@ -3,9 +3,9 @@
 //!
 //! An event counts on the core of its color at the time of posting, until the event begins to run
 //! or is dropped, on any core. A task counts on the core that spawned it, and its end on the core
-//! where it ended. So only the sum over all cores has a meaning. The queue's `tally.rs` does the
-//! counting. Waiters for room count too: `room.rs`. Tested in `tests/handler.rs`, and by everything
-//! that drains.
+//! where it ended. So only the sum over all cores has a meaning. The queue's `in_flight.rs` does
+//! the counting. Waiters for room count too: `room.rs`. Tested in `tests/handler.rs`, and by
+//! everything that drains.
 
 use crate::{core::current_of, shared::Shared};
 use vermeil_queue::InFlight;

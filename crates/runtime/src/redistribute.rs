@@ -7,7 +7,7 @@
 //! activation ends, like a color that another thread has moved meanwhile, because the color stores
 //! the request. The module of `Redistribution` has the reasons and the model check of this
 //! delivery. Leaves out the decision (`control.rs`) and the tokens' path (the queue's
-//! `handover.rs`). Tested in `tests/control.rs`.
+//! `migration.rs`). Tested in `tests/control.rs`.
 
 use crate::{Color, color::Token, shared::Shared};
 use std::collections::BTreeMap;

@@ -9,8 +9,8 @@
 //!   events without the waiters leave room.
 //! - The waiter sets the flag, then checks whether it is let in. A thread that removes an event, or
 //!   takes back an event that found no room, lets waiters in if it sees the flag. At least one of
-//!   the two sees the other (the queue's `tally.md` has the argument). The core itself checks the
-//!   flag after each activation, and for the last time after it has announced its sleep.
+//!   the two sees the other (the queue's `in_flight.md` has the argument). The core itself checks
+//!   the flag after each activation, and for the last time after it has announced its sleep.
 //!
 //! Wakers are woken and dropped outside of the locks, because a waker's code may call this module.
 //! At the runtime's end all remaining waiters get an error (`Ends`). Tested in `tests/room.rs`.

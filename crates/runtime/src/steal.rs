@@ -3,7 +3,7 @@
 //!
 //! The conditions are `vermeil_sched::Stealing`'s; this file carries them out. A thief never waits
 //! for a lock: the thief skips a victim whose queue is in use. Leaves out running the stolen
-//! colors. The hand-over of tokens is the queue's `handover.rs`. Tested in `tests/steal.rs`.
+//! colors. The hand-over of tokens is the queue's `migration.rs`. Tested in `tests/steal.rs`.
 
 use crate::{
     color::{About, Head, Token, kin},

@@ -2,8 +2,8 @@
 //! the colors runs meanwhile.
 //!
 //! Each color gets an event that holds the color. The last of these events runs the code and then
-//! releases all colors. The queue's `meeting.rs` argues that no meeting waits for ever; this file
-//! chooses the core. Tested in `tests/meeting.rs`.
+//! releases all colors. The queue's `multi_acquire.rs` argues that no meeting waits for ever; this
+//! file chooses the core. Tested in `tests/meeting.rs`.
 
 use crate::{
     Color, Task,
@@ -56,8 +56,8 @@ impl Handle {
     ///
     /// `body` runs on a core where each color may live, whatever the policy. A socket is used on
     /// the core that made it. A socket that `body` makes moves the colors to that core, unless
-    /// policy `libasync` or `ncopy`, or `per-node` between nodes, forbids the move. If the colors already have
-    /// sockets on several cores, `body` can use the sockets of a single core. A
+    /// policy `libasync` or `ncopy`, or `per-node` between nodes, forbids the move. If the colors
+    /// already have sockets on several cores, `body` can use the sockets of a single core. A
     /// [free](Handle::free_color) color never delays a meeting.
     ///
     /// # Panics

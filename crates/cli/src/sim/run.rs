@@ -26,7 +26,8 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// The policy that moves colors: none, libasync, mely, placed:PLAN, trial, ncopy, per-node or adaptive
+    /// The policy that moves colors: none, libasync, mely, placed:PLAN, trial, ncopy, per-node or
+    /// adaptive
     ///
     /// PLAN is round-robin, cache-aware, intermediate-1, intermediate-2 or a file with a `handler =
     /// core` per line.

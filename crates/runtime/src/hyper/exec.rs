@@ -28,8 +28,8 @@ impl ColorExec {
     /// Each future gets a new color, which the policy places, so requests of a connection run in
     /// parallel. A future that owns a socket, for example the connection of a client, moves to the
     /// core of the socket with its first read or write, and stays there. Policies `libasync`,
-    /// `ncopy` and `per-node` (between nodes) move no such color: use [`on`](Self::on) there, with a
-    /// color of the connecting core.
+    /// `ncopy` and `per-node` (between nodes) move no such color: use [`on`](Self::on) there, with
+    /// a color of the connecting core.
     pub fn children(handle: &Handle) -> Self {
         Self { handle: handle.clone(), target: Target::Children }
     }

@@ -1,8 +1,8 @@
 //! The control socket, by which the owner of a running server asks for its status and tells it to
 //! reload.
 //!
-//! A UNIX socket with a name, mode 0600, in a folder that only its owner may enter (`control_socket.rs`). A
-//! client sends one line, and the end of the connection ends the answer:
+//! A UNIX socket with a name, mode 0600, in a folder that only its owner may enter
+//! (`control_socket.rs`). A client sends one line, and the end of the connection ends the answer:
 //!
 //! | line | answer |
 //! | --- | --- |

@@ -7,8 +7,8 @@
 //! only job and the service manager restarts as well.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,
-//! reloading), `member` (a process), `sum` (the weight for balancers), `backoff`, `overdue`. Orders and
-//! answers, and the other side, are in `instance/`. Tested through the binary
+//! reloading), `member` (a process), `sum` (the weight for balancers), `backoff`, `overdue`. Orders
+//! and answers, and the other side, are in `instance/`. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 mod backoff;
