@@ -8,12 +8,13 @@
 //! listener. `overload.rs` watches how long connections wait to be accepted.
 
 use crate::{
+    admission,
     balance::Accepted,
     clients::Visit,
-    connection,
     local::{self, Place},
     log::NoticeKind,
-    overload::{self, Admission},
+    overload::Admission,
+    request_loop,
     settings::BusyPoll,
 };
 use std::{
@@ -63,10 +64,10 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
 /// # Errors
 /// The driver refuses the descriptor.
 pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Accepted) -> io::Result<()> {
-    let admission = overload::admit(&socket);
+    let admission = admission::admit(&socket);
     let left = match admission {
         Admission::Serve => Some(socket),
-        Admission::Refuse => overload::refuse(socket),
+        Admission::Refuse => admission::refuse(socket),
         Admission::Drop => None,
     };
     let Some(socket) = left else {
@@ -74,7 +75,7 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
         return Ok(());
     };
     let Ok(visit) = visit(&socket) else {
-        overload::refuse_client(socket);
+        admission::refuse_client(socket);
         local::with(|local| local.server.balancing.count(core.0 as usize, how));
         return Ok(());
     };
@@ -122,7 +123,8 @@ fn serve(
 ) {
     let place = Place::take(visit);
     let number = place.number();
-    let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place, admission, requests));
+    let task =
+        handle.spawn_on(&handle.color_on(core), request_loop::serve(stream, place, admission, requests));
     local::with(|local| local.connections.set_task(number, task));
 }
 

@@ -6,14 +6,15 @@
 //! through the binary.
 
 use crate::{
-    connection::Head,
     control_client::StatusForm,
-    files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
-    gateway::{self, Call},
+    exchange::{COPY_BYTES_MAX, Head, Sent},
+    files::{Content, FileEntry, Handle, Job, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
+    gateway,
     hosts::{Action, Found, Host, HostId, OpenJob, Path, Route, RunBy, Template},
     local::{self, Local},
     log::NoticeKind,
-    slow::{self, Piece, What},
+    pages::{RETRY_AFTER, finish, page},
+    programs::{self, Call},
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -23,13 +24,8 @@ use vermeil_http::{
     negotiate::{self, Choice},
     path::{self, PathError},
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
-    response::{Content as Sends, ErrorPage, HeadWriter},
+    response::{Content as Sends, HeadWriter},
 };
-
-/// Largest body that is copied behind its head, in bytes, so that both leave as one piece of
-/// memory. The kernel gathers larger bodies. Default from bench `serve`: at 1 KB copying wins
-/// clearly, at 20 KB copying does not win.
-pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
 
 /// Bytes of a request line that a notice quotes, before the reason.
 pub(crate) const SAID_BYTES_MAX: usize = 300;
@@ -50,12 +46,42 @@ pub(crate) enum Answer {
     Slow(What),
 }
 
-/// The part of an answer that the log records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    /// The status code.
-    pub(crate) status: u16,
-    pub(crate) body_bytes: u64,
+/// The event that an answer waits for.
+pub(crate) enum What {
+    /// The folder of the host must be opened where waiting is allowed.
+    Open(Open),
+    /// The path must be resolved where waiting is allowed.
+    Resolve(Job),
+    /// The status must be collected.
+    Status(StatusForm),
+    /// The request may be for a program.
+    Program(Call),
+    /// The folder must be read.
+    List(List),
+    /// The head is in the output, and these pieces follow it.
+    Send {
+        /// Keeps the file open.
+        handle: Handle,
+        /// The representation to send.
+        coding: Choice,
+        pieces: Vec<Piece>,
+        sent: Sent,
+    },
+}
+
+/// A piece of a body.
+pub(crate) enum Piece {
+    Bytes(Vec<u8>),
+    /// A range of the file's content.
+    Range(ByteRange),
+}
+
+/// A request whose answer waits.
+pub(crate) struct Slow {
+    pub(crate) what: What,
+    /// The request's head as received, kept because its buffer is reused.
+    pub(crate) request: Vec<u8>,
+    pub(crate) head: Head,
 }
 
 /// Answers `request`.
@@ -316,7 +342,7 @@ pub(crate) fn not_served(local: &mut Local, failure: &SiteError, head: Head, out
     let status = match failure.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Status::NotFound,
         ErrorKind::PermissionDenied => Status::Forbidden,
-        _ => return error(local, Status::ServiceUnavailable, slow::RETRY_AFTER, head, out),
+        _ => return error(local, Status::ServiceUnavailable, RETRY_AFTER, head, out),
     };
     error(local, status, b"", head, out)
 }
@@ -352,7 +378,7 @@ pub(crate) fn resolved(
     head: Head,
     out: &mut Vec<u8>,
 ) -> Answer {
-    if local.programs.is_some() {
+    if local.has_programs {
         gateway::note_file();
     }
     match handle.outcome() {
@@ -371,7 +397,7 @@ pub(crate) fn resolved(
             Some(_) => error(local, Status::NotFound, b"", head, out),
             None => error(local, Status::NotFound, b"", head, out),
         },
-        Outcome::Unavailable(status) => error(local, *status, slow::RETRY_AFTER, head, out),
+        Outcome::Unavailable(status) => error(local, *status, RETRY_AFTER, head, out),
     }
 }
 
@@ -415,25 +441,13 @@ pub(crate) fn error(
     Answer::Ready(page(local, status, lines, head, out))
 }
 
-/// Writes the page of `status`, with more field lines.
-pub(crate) fn page(local: &mut Local, status: Status, lines: &[u8], head: Head, out: &mut Vec<u8>) -> Sent {
-    detailed_page(local, status, "", lines, head, out)
-}
-
-/// Refuses input that is no request.
-pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
-    detailed_page(local, rejection.status(), rejection.reason(), b"", Head::UNKNOWN, out)
-}
-
 /// Logs which limit a request has reached, and the setting that changes the limit. `received` is
 /// the request, or the part of it that has come.
 pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]) {
     let limits = &local.server.limits;
     // Programs may be allowed larger content, and that bound then applies to all requests.
-    let is_of_programs = local
-        .programs
-        .as_ref()
-        .is_some_and(|programs| programs.answering.options.content_bytes >= limits.body_bytes);
+    let is_of_programs = programs::with(|programs| programs.answering.options.content_bytes)
+        .is_some_and(|content_bytes| content_bytes >= limits.body_bytes);
     let (what, most, cure) = match rejection {
         Rejection::RequestLineTooLong => {
             let cure = "--request-line-bytes, or request_line_bytes in [limits]";
@@ -464,38 +478,6 @@ pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]
         "{line}: the {what} of the request has more than {most}; that limit is changed by {cure} ({status})"
     );
     local.server.notices.say(NoticeKind::LimitReached, notice);
-}
-
-fn detailed_page(
-    local: &mut Local,
-    status: Status,
-    detail: &str,
-    lines: &[u8],
-    head: Head,
-    out: &mut Vec<u8>,
-) -> Sent {
-    let now = local.clock.date(now_ms());
-    let page = ErrorPage {
-        status,
-        detail,
-        version: head.version,
-        persistence: head.persistence,
-        content: head.content,
-        now,
-        lines: &[SERVER, &local.load_line, lines].concat(),
-    };
-    Sent { status: status.code(), body_bytes: page.write(out) }
-}
-
-/// Ends a head that was begun elsewhere.
-#[inline]
-pub(crate) fn finish(local: &mut Local, head: Head, out: &mut Vec<u8>) {
-    let date = local.clock.date(now_ms());
-    HeadWriter::resume(out)
-        .lines(&local.load_line)
-        .date(date)
-        .connection(head.version, head.persistence)
-        .finish();
 }
 
 /// The answer to one request for a file.

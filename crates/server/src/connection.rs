@@ -1,15 +1,8 @@
-//! One connection: receive, answer every received request, send, repeat.
+//! One connection: receiving, sending, and the time that the client may take.
 //!
-//! ```text
-//! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
-//!                                       │  slow: a file to send, a miss that must block (`slow.rs`)
-//!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
-//! ```
-//!
-//! The hot path from a request's bytes to its answer's bytes is the one synchronous function
-//! `consume`, which waits nowhere. An idle connection keeps no buffer, and a connection that waits
-//! for long is visible to other cores (`rest.rs`). Tested through the binary on both drivers
-//! (`crates/cli/tests`).
+//! An idle connection keeps no buffer, and a connection that waits for long is visible to other
+//! cores (`rest.rs`). Leaves out the loop over requests (`request_loop.rs`). Tested through the
+//! binary on both drivers (`crates/cli/tests`).
 
 mod half_closed;
 mod rest;
@@ -17,15 +10,14 @@ mod taken;
 mod under_way;
 
 use crate::{
-    address::{Client, ListenAddr, UnixAddr},
-    answer::{self, Answer},
-    close,
+    address::{Client, UnixAddr},
     connections::Idle,
+    exchange::{Head, Lost, Visitor},
     files::OpenFile,
     local::{self, Local, Place},
     overload::Admission,
+    pages::page,
     settings::gateway::CONTENT_RATE_MIN,
-    slow::{self, Slow, What},
 };
 use bytes::Bytes;
 use half_closed::HalfClosed;
@@ -42,14 +34,10 @@ use taken::while_taken;
 use under_way::UnderWay;
 use vermeil::{More, Sleep, TcpStream, now_ms};
 use vermeil_http::{
-    Conversation, Event, Limits, Method, Rejection, Request, Status, Version,
+    Conversation, Event, Rejection, Status,
     gateway::{Link, Scheme},
-    response::{Content, Persistence},
+    response::Persistence,
 };
-
-/// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
-/// first window.
-const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
 
 /// Bytes that a client may send ahead while a program answers. Beyond this bound the server no
 /// longer watches the client. Guess: a few requests.
@@ -59,13 +47,13 @@ const WATCHED_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) place: Place,
-    admission: Admission,
+    pub(crate) admission: Admission,
     /// The client in the log. `None` when the log is off.
     pub(crate) peer: Option<Client>,
-    conversation: Conversation,
+    pub(crate) conversation: Conversation,
     /// Received bytes. The bytes before `consumed` are processed.
-    input: Vec<u8>,
-    consumed: usize,
+    pub(crate) input: Vec<u8>,
+    pub(crate) consumed: usize,
     /// Answers not yet handed to the driver.
     pub(crate) output: Vec<u8>,
     /// Whether the driver still holds an answer of this connection.
@@ -73,13 +61,13 @@ pub(crate) struct Connection {
     limit: Sleep,
     waiting_for: WaitingFor,
     /// Since when the client has made no progress with a part of a request, on the core's clock.
-    quiet_since_ms: Option<u64>,
+    pub(crate) quiet_since_ms: Option<u64>,
     /// Bytes of content that have come since then.
     quiet_bytes: u64,
     /// How the connection is closed if nothing else happens.
-    farewell: Farewell,
+    pub(crate) farewell: Farewell,
     /// Set once an answer may have depended on it.
-    visitor: Option<Box<Visitor>>,
+    pub(crate) visitor: Option<Box<Visitor>>,
     /// Both ends of the connection, set once a program was told of them, because they cost two
     /// system calls. Shared with the request that is being answered.
     link: Option<Arc<Link>>,
@@ -106,67 +94,6 @@ enum Received {
     GivesWay,
 }
 
-/// The parts of the request that decide the head of an answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub(crate) version: Version,
-    pub(crate) persistence: Persistence,
-    pub(crate) content: Content,
-    pub(crate) visitor: Visitor,
-}
-
-/// Where a connection came to and from, as far as an answer may depend on that.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Visitor {
-    /// The address of the listener, as configured.
-    pub(crate) at: Option<ListenAddr>,
-    /// The client.
-    pub(crate) peer: Option<Client>,
-}
-
-impl Visitor {
-    const UNKNOWN: Self = Self { at: None, peer: None };
-
-    fn of(stream: &TcpStream, local: &Local) -> Self {
-        let of_socket = stream
-            .with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
-        // A client that has gone gets no access.
-        let Ok(Ok((own, peer))) = of_socket else { return Self::UNKNOWN };
-        Self { at: local.listener_of(&own), peer: Some(Client::of(peer)) }
-    }
-}
-
-impl Head {
-    /// For an answer to input that was no request.
-    pub(crate) const UNKNOWN: Self = Self {
-        version: Version::Http11,
-        persistence: Persistence::Close,
-        content: Content::Sent,
-        visitor: Visitor::UNKNOWN,
-    };
-
-    fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
-        // A client that waits for 100 gets the answer instead, and may or may not send its content
-        // then.
-        let goes_on = request.keep_alive && !request.expect_continue && !last;
-        Self {
-            version: request.version,
-            persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
-            content: if request.method == Method::Head { Content::Omitted } else { Content::Sent },
-            visitor,
-        }
-    }
-}
-
-impl Head {
-    /// The same for the answer of a program, which waits for the content and asks for it if need
-    /// be.
-    fn of_program(self, request: &Request<'_>, draining: bool) -> Self {
-        let goes_on = request.keep_alive && !draining;
-        Self { persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close }, ..self }
-    }
-}
-
 /// The result of receiving content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentStep {
@@ -180,18 +107,6 @@ pub(crate) enum ContentStep {
     Late,
 }
 
-/// The next step after `consume`.
-enum Next {
-    /// All received requests are answered: send the answers, then receive.
-    Receive,
-    /// Send the ready answers, with this body behind them, then continue.
-    Send(Bytes),
-    /// An answer that has to wait.
-    Slow(Box<Slow>),
-    /// Send the ready answers and close.
-    Close(Farewell),
-}
-
 /// How a connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Farewell {
@@ -202,36 +117,13 @@ pub(crate) enum Farewell {
     Ours,
 }
 
-/// Why a connection ended early.
-#[derive(Debug)]
-pub(crate) enum Lost {
-    /// The client has gone, or the network.
-    Peer,
-    /// The client took too long.
-    Late,
-    /// Another core continues with the connection.
-    Moved,
-    /// An answer cannot be completed, because its file has changed.
-    Cut,
-}
-
-impl From<io::Error> for Lost {
-    fn from(_: io::Error) -> Self {
-        Self::Peer
-    }
-}
-
-/// Serves one connection, which has had `requests` requests, to its end.
-pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission, requests: u32) {
-    let mut connection = Connection::new(stream, place, admission, requests);
-    let ended = connection.run().await;
-    connection.place.end();
-    match ended {
-        Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late | Lost::Moved) => {}
-        Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
-        // The client counts the bytes and sees that some are missing.
-        Err(Lost::Cut) => {}
-    }
+/// Where the connection came to and from.
+pub(crate) fn visitor_of(stream: &TcpStream, local: &Local) -> Visitor {
+    let of_socket =
+        stream.with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
+    // A client that has gone gets no access.
+    let Ok(Ok((own, peer))) = of_socket else { return Visitor::UNKNOWN };
+    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)) }
 }
 
 impl Connection {
@@ -240,7 +132,7 @@ impl Connection {
         (self.stream, self.place)
     }
 
-    fn new(stream: TcpStream, place: Place, admission: Admission, requests: u32) -> Self {
+    pub(crate) fn new(stream: TcpStream, place: Place, admission: Admission, requests: u32) -> Self {
         let logs = local::with(|local| local.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
@@ -265,123 +157,6 @@ impl Connection {
             link: None,
             under_way: None,
             half_closed: None,
-        }
-    }
-
-    async fn run(&mut self) -> Result<Farewell, Lost> {
-        loop {
-            match self.consume() {
-                Next::Receive => {
-                    self.flush(Bytes::new(), More::No).await?;
-                    if let Some(farewell) = self.receive().await? {
-                        self.flush(Bytes::new(), More::No).await?;
-                        self.sent().await?;
-                        return Ok(farewell);
-                    }
-                    // As a rule the answer is sent already, and `sent` returns a buffer for the
-                    // next answer.
-                    self.sent().await?;
-                }
-                Next::Send(body) => self.flush(body, More::No).await?,
-                Next::Slow(slow) => Box::pin(slow::answer(self, *slow)).await?,
-                Next::Close(farewell) => {
-                    self.flush(Bytes::new(), More::No).await?;
-                    self.sent().await?;
-                    return Ok(farewell);
-                }
-            }
-        }
-    }
-
-    /// Answers the received requests, until an answer has to wait.
-    fn consume(&mut self) -> Next {
-        local::with(|local| {
-            // A copy of a few words, because a reference count of the shared server would write to
-            // a cache line of all cores.
-            let limits = local.server.limits.clone();
-            loop {
-                if self.output.len() >= OUTPUT_FLUSH_BYTES {
-                    return Next::Send(Bytes::new());
-                }
-                if let Some(next) = self.consume_one(local, &limits) {
-                    return next;
-                }
-            }
-        })
-    }
-
-    /// Takes the next event of the input. Returns `None` if `consume` should simply take another
-    /// event.
-    #[inline]
-    fn consume_one(&mut self, local: &mut Local, limits: &Limits) -> Option<Next> {
-        let unread = &self.input[self.consumed..];
-        let answered = self.conversation.is_amid_body();
-        match self.conversation.next(unread, limits) {
-            Event::NeedMore => Some(Next::Receive),
-            Event::Body { consumed, .. } => {
-                self.consumed += consumed;
-                None
-            }
-            Event::Request { request, consumed } => {
-                self.quiet_since_ms = None;
-                local.server.count_request();
-                let refused = self.admission != Admission::Serve;
-                if !refused && self.conversation.requests() == 1 {
-                    local.door.on_begun();
-                }
-                let visitor = match local.hosts.hosts().ask_for_visitor() {
-                    true => **self.visitor.get_or_insert_with(|| Box::new(Visitor::of(&self.stream, local))),
-                    false => Visitor::default(),
-                };
-                let head = Head::of(&request, visitor, refused || local.server.is_draining());
-                let bytes = &unread[..consumed];
-                let answered = match self.admission {
-                    Admission::Serve => answer::answer(local, &request, head, &mut self.output),
-                    _ => Answer::Ready(slow::busy(local, head, &mut self.output)),
-                };
-                let next = match answered {
-                    Answer::Ready(sent) => {
-                        local.log_answer(self.peer, bytes, Some(&request), sent);
-                        None
-                    }
-                    Answer::Body(sent, body) => {
-                        local.log_answer(self.peer, bytes, Some(&request), sent);
-                        Some(Next::Send(body))
-                    }
-                    Answer::Slow(what @ What::Program(_)) => {
-                        // The content is still to be read. `settle` closes the connection, if need
-                        // be.
-                        let head = head.of_program(&request, local.server.is_draining());
-                        let slow = Slow { what, request: bytes.to_vec(), head };
-                        self.consumed += consumed;
-                        return Some(Next::Slow(Box::new(slow)));
-                    }
-                    Answer::Slow(what) => {
-                        Some(Next::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })))
-                    }
-                };
-                let last = self.conversation.requests() >= limits.requests_per_connection;
-                if head.persistence == Persistence::Close && (request.keep_alive || last) {
-                    // The server ends the connection, although the client would continue.
-                    self.conversation.close();
-                    self.farewell = Farewell::Ours;
-                }
-                self.consumed += consumed;
-                next
-            }
-            // The client would take a second answer for the answer to a request that it has not
-            // sent yet.
-            Event::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
-            Event::Reject(rejection) => {
-                // The rejected request counts, because it gets an answer and a line in the log.
-                local.server.count_request();
-                answer::say_limit(local, rejection, unread);
-                let sent = answer::refuse(local, rejection, &mut self.output);
-                local.log_answer(self.peer, unread, None, sent);
-                Some(Next::Close(Farewell::Ours))
-            }
-            Event::Closed if self.consumed == self.input.len() => Some(Next::Close(self.farewell)),
-            Event::Closed => Some(Next::Close(Farewell::Ours)),
         }
     }
 
@@ -423,7 +198,7 @@ impl Connection {
     }
 
     /// Waits for bytes. Returns a farewell if the connection is over.
-    async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
+    pub(crate) async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
         self.drop_consumed();
         let waiting_for = self.next_wait();
         if self.half_closed.is_some() {
@@ -482,7 +257,7 @@ impl Connection {
                 let (output, unread) = (&mut self.output, &self.input[..]);
                 local::with(|local| {
                     local.server.count_request();
-                    let sent = answer::page(local, Status::RequestTimeout, b"", Head::UNKNOWN, output);
+                    let sent = page(local, Status::RequestTimeout, b"", Head::UNKNOWN, output);
                     local.log_answer(self.peer, unread, None, sent);
                 });
                 // Nothing remains unread of a head that gives way, and its place is wanted at once.
@@ -654,21 +429,5 @@ impl Connection {
         };
         self.limit.set(allowed);
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all
-    /// together. The future holds the record of a request that began, because a request must reach
-    /// the log however it ends.
-    #[test]
-    fn a_waiting_connection_is_small() {
-        fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission, u32) -> F) -> usize {
-            size_of::<F>()
-        }
-        assert!(size(serve) <= 896, "{} bytes", size(serve));
     }
 }

@@ -8,15 +8,15 @@
 use crate::{
     accept::accept,
     address::ListenAddr,
-    busy_poll, cgi,
+    admission, busy_poll, cgi,
     files::CoreCache,
-    gateway::{Answering, Programs, Shared},
     hosts::{CoreHosts, Hosts},
     listening::Listening,
     local::{self, Listener, Local},
     log::{CoreLog, Log, Notices},
-    overload::{self, QUEUE_MAX},
+    overload::QUEUE_MAX,
     php,
+    programs::{self, Answering, Shared},
     relieve::{self, Watched},
     server::Server,
     whereabouts::Whereabouts,
@@ -123,20 +123,36 @@ pub(crate) fn open(
         let changes = changes.map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
         let hosts = CoreHosts::new(hosts.clone(), server.sites.clone());
         let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
-        let programs =
-            programs.map(|shared| Box::new(Programs::new(shared.clone(), channels.next(), notices.clone())));
+        let programs = programs.map(|shared| {
+            let (channel, notices) = (channels.next(), notices.clone());
+            CorePrograms { shared: shared.clone(), channel, notices }
+        });
         // The state is installed before the core can accept any connection that uses it.
         let opened = handle.spawn_on(&handle.color_on(core), async move {
             let cache = CoreCache::new(server.sites.store().clone());
-            local::install(server, hosts, cache, programs, log);
-            open_core(&spawner, core, sockets, changes)
+            local::install(server, hosts, cache, log);
+            open_core(&spawner, core, programs, sockets, changes)
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
     }
     relieve::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
 }
 
-fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option<OwnedFd>) -> io::Result<()> {
+/// The parts from which a core gets its programs.
+struct CorePrograms {
+    shared: Arc<Shared>,
+    /// The core's own channel to the spawner, if there is CGI.
+    channel: Option<Channel>,
+    notices: Arc<Notices>,
+}
+
+fn open_core(
+    handle: &Handle,
+    core: CoreIndex,
+    programs: Option<CorePrograms>,
+    sockets: Sockets,
+    changes: Option<OwnedFd>,
+) -> io::Result<()> {
     let mut background: Vec<Task<()>> = Vec::new();
     if let Some(shelf) = local::with(|local| local.server.balancing.shelf(core.0 as usize)) {
         background.push(handle.spawn_on(&handle.color_on(core), relieve::keep(shelf.clone())?));
@@ -148,14 +164,13 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     background.push(handle.spawn_on(&handle.color_on(core), tick(core, handle.cpu(core))));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
     background.push(handle.spawn_on(&handle.color_on(core), judge(core)));
-    if let Some(readiness) = local::with(|local| {
-        let spawning = local.programs.as_ref().and_then(|programs| programs.spawning.as_ref());
-        spawning.map(|spawning| spawning.channel().readiness())
-    }) {
-        let watch = cgi::watch(Source::new(readiness?)?);
-        background.push(handle.spawn_on(&handle.color_on(core), watch));
-    }
-    if local::with(|local| local.programs.is_some()) {
+    if let Some(CorePrograms { shared, channel, notices }) = programs {
+        if let Some(channel) = channel {
+            let watch = cgi::watch(Source::new(cgi::install(channel, notices)?)?);
+            background.push(handle.spawn_on(&handle.color_on(core), watch));
+        }
+        programs::install(shared);
+        local::with(|local| local.has_programs = true);
         background.push(handle.spawn_on(&handle.color_on(core), php::watch(core.0 as usize)));
     }
     local::with(|local| local.background = background);
@@ -199,12 +214,12 @@ async fn tick(core: CoreIndex, cpu: usize) {
 async fn judge(core: CoreIndex) {
     let mut before_ms = now_ms();
     loop {
-        sleep(overload::moment()).await;
+        sleep(admission::moment()).await;
         let now_ms = now_ms();
         let elapsed = Duration::from_millis((now_ms - before_ms).max(1));
         before_ms = now_ms;
         local::with(|local| {
-            overload::judge(local, elapsed);
+            admission::judge(local, elapsed);
             let Local { server, polling, .. } = local;
             let requests = server.requests_of(core.0 as usize);
             busy_poll::judge(core, polling, server.busy_poll, elapsed, requests, &server.notices);
@@ -217,8 +232,10 @@ async fn judge(core: CoreIndex) {
 /// predict nothing about the next request.
 fn show_programs(core: CoreIndex, local: &Local) {
     let Some(board) = local.server.balancing.board() else { return };
-    let pool = local.programs.as_ref().and_then(|programs| programs.answering.php.as_ref());
-    board.core(core.0 as usize).show_programs(pool.map_or(0, |php| php.snapshot().waiting_ns()));
+    let waiting_ns = programs::with(|programs| {
+        programs.answering.php.as_ref().map_or(0, |php| php.snapshot().waiting_ns())
+    });
+    board.core(core.0 as usize).show_programs(waiting_ns.unwrap_or_default());
 }
 
 async fn flush_log() {
@@ -297,13 +314,13 @@ fn change_core(
     log: Option<CoreLog>,
 ) {
     relieve::stop_some(removed);
+    if let Some(answering) = answering {
+        programs::set_answering(answering);
+    }
     local::with(|local| {
         local.door.set_wait_max(server.wait_max);
         local.server = server;
         local.hosts.set_hosts(hosts);
-        if let (Some(programs), Some(answering)) = (&mut local.programs, answering) {
-            programs.answering = answering;
-        }
         if let Some(log) = log {
             local.log = log;
         }

@@ -1,18 +1,24 @@
 //! The web server: files and their metadata cache, connections, logs.
 //!
-//! Start with [`serve()`]. The path of a request is `accept` → `connection` (receive, answer, send)
-//! → `answer` (representation, conditions, ranges) → [`files`] (resolves the path) → back. An
-//! answer that has to wait goes through `slow`. The state of a core is in `local`, the state that
-//! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
-//! job.
+//! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
+//! (representation, conditions, ranges) → [`files`] (resolves the path) → back. `connection`
+//! receives and sends. An answer that has to wait goes through `slow`, and a request for a program
+//! through `calls`. The state of a core is in `local`, the state that cores share in `server`. This
+//! crate must never schedule, because scheduling is the runtime's job.
+//!
+//! The modules form layers, and no two modules import each other: [`settings`] and [`hosts`] know
+//! no part of the server; `gateway`, `php` and `cgi` know no start and no answer; `serve` and
+//! [`supervise`] know all.
 
 mod accept;
 mod address;
+mod admission;
 mod answer;
 mod balance;
 mod balancers;
 mod broker;
 mod busy_poll;
+mod calls;
 mod cgi;
 pub mod check;
 mod clients;
@@ -25,6 +31,7 @@ pub mod control_client;
 mod control_socket;
 mod cores;
 mod descriptors;
+mod exchange;
 pub mod files;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -42,12 +49,15 @@ mod messages;
 mod notify;
 mod options;
 mod overload;
+mod pages;
 mod paths;
 mod php;
 mod privileges;
+mod programs;
 mod relieve;
 mod reload;
 mod removal;
+mod request_loop;
 mod sandbox;
 mod serve;
 mod server;

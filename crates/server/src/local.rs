@@ -6,13 +6,12 @@
 
 use crate::{
     address::{Client, ListenAddr},
-    answer::Sent,
     balance::Shelf,
     busy_poll::Polling,
     clients::Visit,
     connections::{Connections, Idle},
+    exchange::Sent,
     files::CoreCache,
-    gateway::Programs,
     hosts::CoreHosts,
     log::{CoreLog, Record},
     overload::Door,
@@ -40,8 +39,8 @@ pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: CoreHosts,
     pub(crate) cache: CoreCache,
-    /// `None` if the server serves files only.
-    pub(crate) programs: Option<Box<Programs>>,
+    /// Whether programs may answer requests (`programs/`).
+    pub(crate) has_programs: bool,
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
@@ -73,13 +72,7 @@ pub(crate) struct Listener {
 }
 
 /// Makes this thread a core of `server`.
-pub(crate) fn install(
-    server: Arc<Server>,
-    hosts: CoreHosts,
-    cache: CoreCache,
-    programs: Option<Box<Programs>>,
-    log: CoreLog,
-) {
+pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
     let local = Local {
         door: Door::new(server.wait_max),
         polling: Polling::default(),
@@ -87,7 +80,7 @@ pub(crate) fn install(
         server,
         hosts,
         cache,
-        programs,
+        has_programs: false,
         log,
         clock: Clock::default(),
         connections: Connections::default(),

@@ -9,24 +9,17 @@
 //! tries again.
 //!
 //! A connection that has already waited twice the bound is dropped if its client has left.
-//! Otherwise the core refuses it with 503 (`refusal.rs`), if refusing has proved to cost much less
+//! Otherwise the core refuses it with 503 (`admission.rs`), if refusing has proved to cost much less
 //! than serving (`cost.rs`). So the core finishes each request that it begins, and soon. When the
 //! wait shrinks, the queues grow again step by step. The criterion is the shortest wait of a
 //! moment, not the mean, as in CoDel (RFC 8289), because a burst is no overload. Leaves out
 //! programs, which have queues of their own. Tested below, and by `cargo xtask bench overload`.
 
 mod cost;
-mod refusal;
 
-use crate::local::{self, Local};
 use cost::Costs;
-use rustix::time::{ClockId, clock_gettime};
-use std::{
-    io,
-    os::fd::{AsFd as _, OwnedFd},
-    time::Duration,
-};
-use vermeil_io::{Newcomer, limit_queue, newcomer};
+use std::{io, time::Duration};
+use vermeil_io::Newcomer;
 
 /// Connections that a listener queues in normal operation. Bench `overload`: of 4096, two thousand
 /// came in before the first look at a core that serves 1,600 a second, and their clients had left
@@ -173,7 +166,7 @@ impl Door {
     }
 
     /// Records a refusal that took so long.
-    fn on_refused(&mut self, took: Duration) {
+    pub(crate) fn on_refused(&mut self, took: Duration) {
         self.moment.refusing += took;
         self.costs.on_refused(took);
     }
@@ -184,14 +177,14 @@ impl Door {
     }
 
     /// How long the moment lasts that begins now.
-    fn moment(&self) -> Duration {
+    pub(crate) fn moment(&self) -> Duration {
         let may_be_crowded = self.state == State::Open && self.before >= QUEUE_MIN as usize;
         if may_be_crowded { LOOK_AGAIN } else { MOMENT }
     }
 
     /// Ends a moment that lasted `elapsed`. At its end `waiting` connections wait, and the core's
     /// thread has `ran` so much cpu time. Returns the length of the queues if it changes.
-    fn judge(&mut self, elapsed: Duration, ran: Duration, waiting: usize) -> Option<u32> {
+    pub(crate) fn judge(&mut self, elapsed: Duration, ran: Duration, waiting: usize) -> Option<u32> {
         let moment = std::mem::take(&mut self.moment);
         let before = std::mem::replace(&mut self.before, waiting);
         let ran = ran.saturating_sub(std::mem::replace(&mut self.ran, ran));
@@ -232,50 +225,6 @@ impl Door {
             self.state = State::Open;
             self.pace = None;
         }
-    }
-}
-
-/// Answers 503 and closes. Returns the connection if that is not possible at once.
-pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
-    let began = ran();
-    let left = refusal::refuse(socket);
-    if left.is_none() {
-        let took = ran().saturating_sub(began);
-        local::with(|local| local.door.on_refused(took));
-    }
-    left
-}
-
-/// Refuses a connection of a client that holds its maximum: 503, also before its request has come.
-pub(crate) fn refuse_client(socket: OwnedFd) {
-    if let Some(socket) = refusal::refuse(socket) {
-        refusal::refuse_silent(socket);
-    }
-}
-
-/// Decides about a connection that was just accepted on this core.
-pub(crate) fn admit(socket: &OwnedFd) -> Admission {
-    local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
-}
-
-/// How long this core's moment lasts that begins now.
-pub(crate) fn moment() -> Duration {
-    local::with(|local| local.door.moment())
-}
-
-/// The cpu time of this thread.
-fn ran() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
-/// Ends a moment of `elapsed` on this core.
-pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
-    let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
-    let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
-    // All cores and instances share a unix socket, so no core alone decides about its queue.
-    for listener in local.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
-        // A listener that is being closed has no queue any more.
-        let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
     }
 }
 

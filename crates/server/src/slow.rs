@@ -8,13 +8,15 @@
 //! (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, List, Open, Sent},
-    connection::{Connection, Head, Lost},
-    control_client::StatusForm,
-    files::{self, Content, Handle, Job, LargeFiles, OpenFile, Variant},
-    gateway::{self, Call, Ended, Outcome},
+    answer::{self, Answer, Piece, Slow, What},
+    calls::{self, Outcome},
+    connection::Connection,
+    exchange::{Head, Lost, Sent},
+    files::{self, Content, Handle, LargeFiles, OpenFile, Variant},
+    gateway::{self, Ended},
     local,
     log::NoticeKind,
+    pages::busy,
 };
 use bytes::Bytes;
 use std::{borrow::Cow, io::ErrorKind, mem};
@@ -32,47 +34,6 @@ const PART_BYTES: u64 = 1 << 20;
 /// Bytes of a file per read and send. A slow client of a large file holds a buffer of this size.
 /// Guess: few enough calls, and the buffer stays in the second-level cache.
 const COPIED_BYTES: u64 = 256 * 1024;
-
-/// The field line of a 503.
-pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
-
-/// The event that an answer waits for.
-pub(crate) enum What {
-    /// The folder of the host must be opened where waiting is allowed.
-    Open(Open),
-    /// The path must be resolved where waiting is allowed.
-    Resolve(Job),
-    /// The status must be collected.
-    Status(StatusForm),
-    /// The request may be for a program.
-    Program(Call),
-    /// The folder must be read.
-    List(List),
-    /// The head is in the output, and these pieces follow it.
-    Send {
-        /// Keeps the file open.
-        handle: Handle,
-        /// The representation to send.
-        coding: Choice,
-        pieces: Vec<Piece>,
-        sent: Sent,
-    },
-}
-
-/// A piece of a body.
-pub(crate) enum Piece {
-    Bytes(Vec<u8>),
-    /// A range of the file's content.
-    Range(ByteRange),
-}
-
-/// A request whose answer waits.
-pub(crate) struct Slow {
-    pub(crate) what: What,
-    /// The request's head as received, kept because its buffer is reused.
-    pub(crate) request: Vec<u8>,
-    pub(crate) head: Head,
-}
 
 /// Gives the answer to its end, or to the point where it continues like any other answer.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
@@ -142,11 +103,11 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
             }
             What::Program(call) => {
                 let limits = local::with(|local| local.server.limits.clone());
-                let answered = gateway::answer(connection, &parsed(&acting, &limits), head, &call).await;
+                let answered = calls::answer(connection, &parsed(&acting, &limits), head, &call).await;
                 match answered {
                     Ok(Outcome::Answer(answer)) => answer,
                     Ok(Outcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
-                        gateway::say_too_many_redirects(&parsed(&acting, &limits), head, &call);
+                        calls::say_too_many_redirects(&parsed(&acting, &limits), head, &call);
                         let out = &mut connection.output;
                         local::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
                     }
@@ -192,11 +153,6 @@ fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
         Parsed::Complete { request, .. } => request,
         _ => unreachable!("a head that was parsed parses again"),
     }
-}
-
-/// Answers 503, because the server is busy.
-pub(crate) fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Sent {
-    answer::page(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
 /// Sends the pieces of a body. Counts in `sent` the bytes that the kernel has taken, also at an

@@ -13,8 +13,8 @@ use super::{
     weight::Weight,
 };
 use crate::{
-    gateway::Shared,
     load_board::{Load, LoadBoard},
+    programs::Shared,
     server::Server,
     status::core_times,
 };

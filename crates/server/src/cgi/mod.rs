@@ -19,15 +19,15 @@ mod spawning;
 mod start;
 mod turns;
 
-pub(crate) use spawning::{Spawning, watch};
+pub(crate) use spawning::{install, watch};
 pub(crate) use start::CgiError;
 pub(crate) use start::{PreparedCgi, Sites, is_wanted, prepare, profiles};
 
 use crate::{
-    connection::{Connection, Head, Lost},
-    gateway::{Broken, Call, Relayed, Shared},
+    connection::Connection,
+    exchange::{Head, Lost},
+    gateway::{Asking, Broken, Relayed},
     hosts::{Action, Rules},
-    local,
     settings::cgi::{CgiOptions, HostPrograms, Nph},
 };
 use bytes::Bytes;
@@ -117,9 +117,11 @@ pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
     head: Head,
-    call: &Call,
+    asking: &Asking<'_>,
+    cgi: Option<&Arc<Cgi>>,
+    script: Option<&[u8]>,
 ) -> Result<Answered, Lost> {
-    let asked = match Asked::of(request, call) {
+    let asked = match Asked::of(request, asking, cgi, script) {
         Ok(asked) => asked,
         Err(status) => return Ok(Answered::No(status, None)),
     };
@@ -166,16 +168,15 @@ pub(crate) async fn answer(
     if matches!(request.method, Method::Trace | Method::Connect) {
         return Ok(Answered::No(Status::MethodNotAllowed, None));
     }
-    let run = Run { cgi: &asked.cgi, shared: &asked.shared, site, request, call, program: &program, head };
+    let run = Run { cgi: asked.cgi, site, request, asking, program: &program, head };
     let result = run.run(connection).await;
     asked.cgi.count(&result);
     Ok(Answered::Yes(result))
 }
 
 /// The parts of a request that are known before any lookup.
-struct Asked {
-    cgi: Arc<Cgi>,
-    shared: Arc<Shared>,
+struct Asked<'a> {
+    cgi: &'a Arc<Cgi>,
     site: SiteKey,
     /// The first candidate that names a program counts.
     candidates: Vec<Candidate>,
@@ -209,25 +210,26 @@ impl Candidate {
     }
 }
 
-impl Asked {
-    fn of(request: &Request<'_>, call: &Call) -> Result<Self, Status> {
+impl<'a> Asked<'a> {
+    fn of(
+        request: &Request<'_>,
+        asking: &Asking<'_>,
+        cgi: Option<&'a Arc<Cgi>>,
+        script: Option<&[u8]>,
+    ) -> Result<Self, Status> {
         let mut decoded = Vec::new();
         let path =
             path::decode_for_program(request.target.path, &mut decoded).map_err(|error| error.status())?;
-        let (path, names_max) = match call.script.as_deref() {
+        let (path, names_max) = match script {
             Some(script) => (script, script.len()),
             None => (path.bytes, path.names_max()),
         };
-        local::with(|local| {
-            let programs = local.programs.as_ref().ok_or(Status::NotFound)?;
-            let cgi = programs.shared.cgi().cloned().ok_or(Status::NotFound)?;
-            let host = call.host.host();
-            Ok(Self {
-                cgi,
-                shared: programs.shared.clone(),
-                site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
-                candidates: Candidate::all(path, names_max, host.rules),
-            })
+        let cgi = cgi.ok_or(Status::NotFound)?;
+        let host = asking.host.host();
+        Ok(Self {
+            cgi,
+            site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
+            candidates: Candidate::all(path, names_max, host.rules),
         })
     }
 }

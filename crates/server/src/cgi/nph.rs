@@ -7,8 +7,8 @@
 
 use super::pipes::Output;
 use crate::{
-    answer::Sent,
-    connection::{Connection, Lost},
+    connection::Connection,
+    exchange::{Lost, Sent},
     gateway::{Broken, ErrorLines, Failure, Relayed, Trouble},
 };
 use bytes::Bytes;

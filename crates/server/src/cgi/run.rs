@@ -12,10 +12,11 @@ use super::{
     turns::Turn,
 };
 use crate::{
-    connection::{Connection, Head, Lost},
+    connection::Connection,
+    exchange::{Head, Lost},
     gateway::{
-        Broken, Call, Content, ErrorLines, Exchange, Failure, Program, Read, Reader, Relayed, Shared,
-        Trouble, Written, collect, relay,
+        Asking, Broken, Content, ErrorLines, Exchange, Failure, Program, Read, Reader, Relayed, Trouble,
+        Written, collect, relay,
     },
 };
 use std::{
@@ -39,10 +40,9 @@ const END_PATIENCE: Duration = Duration::from_millis(100);
 /// The context of a request.
 pub(crate) struct Run<'a> {
     pub(crate) cgi: &'a Arc<Cgi>,
-    pub(crate) shared: &'a Arc<Shared>,
     pub(crate) site: &'a CgiSite,
     pub(crate) request: &'a Request<'a>,
-    pub(crate) call: &'a Call,
+    pub(crate) asking: &'a Asking<'a>,
     pub(crate) program: &'a Program,
     pub(crate) head: Head,
 }
@@ -50,8 +50,8 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Runs the program and answers the request.
     pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
-        let options = &self.call.answering.options;
-        let content = collect(connection, self.call.content, options, &self.shared.spools).await?;
+        let options = self.asking.options;
+        let content = collect(connection, self.asking.content, options, self.asking.spools).await?;
         let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
         let turn = self.turn(connection, options.timeouts.queue).await?;
         let (process, mut output) = self.start(&content, &link, turn)?;
@@ -61,7 +61,7 @@ impl Run<'_> {
             // possible, so wait for the start first.
             started(connection, &process, options.timeouts.connect).await?;
         }
-        let mut errors = ErrorLines::new(self.shared.errors.clone(), "cgi", self.call.name);
+        let mut errors = ErrorLines::new(self.asking.errors.clone(), "cgi", self.asking.name);
         let result = self.exchange(connection, &process, &mut output, &mut errors).await;
         // Logs the rest of the error output before any later output of the program.
         drop(errors);
@@ -122,7 +122,7 @@ impl Run<'_> {
         for (name, value) in &programs.environment {
             request.variable(name.as_bytes(), value.as_bytes());
         }
-        request.variable(b"UNIQUE_ID", &self.call.name.digits());
+        request.variable(b"UNIQUE_ID", &self.asking.name.digits());
         let invocation = Invocation {
             request: self.request,
             script: Script {
@@ -154,7 +154,7 @@ impl Run<'_> {
         output: &mut Output,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
-        let options = &self.call.answering.options;
+        let options = self.asking.options;
         if self.is_nph() {
             return nph::relay(connection, output, errors, options.timeouts.answer).await;
         }

@@ -6,21 +6,25 @@
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::turns::Turn;
-use crate::{
-    local,
-    log::{NoticeKind, Notices},
-};
+use crate::log::{NoticeKind, Notices};
 use std::{
+    cell::RefCell,
     collections::HashMap,
     future::poll_fn,
+    io,
+    os::fd::OwnedFd,
     sync::Arc,
     task::{Poll, Waker},
 };
 use vermeil::Source;
 use vermeil_spawn::{Channel, Event, Exit, JobId, Request, SpawnError, Stdio};
 
+thread_local! {
+    static SPAWNING: RefCell<Option<Spawning>> = const { RefCell::new(None) };
+}
+
 /// A core's connection to the spawner.
-pub(crate) struct Spawning {
+struct Spawning {
     channel: Channel,
     slots: HashMap<JobId, Slot>,
     notices: Arc<Notices>,
@@ -44,15 +48,6 @@ enum State {
 }
 
 impl Spawning {
-    pub(crate) fn new(channel: Channel, notices: Arc<Notices>) -> Self {
-        Self { channel, slots: HashMap::new(), notices }
-    }
-
-    /// The channel on which [`watch`] waits.
-    pub(crate) fn channel(&self) -> &Channel {
-        &self.channel
-    }
-
     /// Requests a program.
     fn ask(&mut self, request: Request, stdio: Stdio, turn: Turn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
@@ -128,6 +123,17 @@ enum Fate {
     LetGo,
 }
 
+/// Makes CGI available on this core, by the core's own channel to the spawner. Returns the
+/// readiness of the channel, for [`watch`].
+///
+/// # Errors
+/// Out of descriptors.
+pub(crate) fn install(channel: Channel, notices: Arc<Notices>) -> io::Result<OwnedFd> {
+    let readiness = channel.readiness()?;
+    SPAWNING.set(Some(Spawning { channel, slots: HashMap::new(), notices }));
+    Ok(readiness)
+}
+
 /// Handles the spawner's events on this core until the spawner is gone.
 pub(crate) async fn watch(readiness: Source) {
     while readiness.readable().await.is_ok() {
@@ -142,10 +148,7 @@ pub(crate) async fn watch(readiness: Source) {
 }
 
 fn with<R>(f: impl FnOnce(&mut Spawning) -> R) -> R {
-    local::with(|local| {
-        let spawning = local.programs.as_mut().and_then(|programs| programs.spawning.as_mut());
-        f(spawning.expect("there are programs"))
-    })
+    SPAWNING.with_borrow_mut(|spawning| f(spawning.as_mut().expect("there are programs")))
 }
 
 /// A requested program. Dropping this value kills the program and its process group.
@@ -218,8 +221,11 @@ fn why(error: &mut Option<SpawnError>) -> SpawnError {
 impl Drop for Program {
     fn drop(&mut self) {
         let (job, fate) = (self.job, self.fate);
-        local::try_with(|local| {
-            if let Some(spawning) = local.programs.as_mut().and_then(|programs| programs.spawning.as_mut()) {
+        // The core may have gone.
+        let _ = SPAWNING.try_with(|cell| {
+            if let Ok(mut spawning) = cell.try_borrow_mut()
+                && let Some(spawning) = spawning.as_mut()
+            {
                 spawning.leave(job, fate);
             }
         });

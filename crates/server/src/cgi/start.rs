@@ -1,10 +1,10 @@
 //! Prepares the spawner's profiles: the folders with programs, and the users of the programs.
 //!
 //! Each folder with programs gets a profile before the server listens. On a reload the keeper reads
-//! the configuration itself (`gateway/revise.rs`), and the server looks up the profiles in the
+//! the configuration itself (`programs/revise.rs`), and the server looks up the profiles in the
 //! keeper's list, because the server must not decide which programs may be started. A site is added
 //! before hosts use the site, and removed after the last host is gone. Leaves out starting the
-//! spawner (`gateway/setup.rs`). Tested through the binary (`crates/cli/tests/e2e/host_cgi.rs`).
+//! spawner (`programs/setup.rs`). Tested through the binary (`crates/cli/tests/e2e/host_cgi.rs`).
 
 use super::{
     Cgi, CgiOptions, CgiSite, SiteKey,

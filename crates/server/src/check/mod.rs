@@ -12,12 +12,13 @@ pub use plan::Plan;
 use crate::{
     ListenAddr, UnixAddr, cgi,
     control_socket::ControlTarget,
-    gateway::{Parent, Spools, Workspace, has_programs, send_roots},
+    gateway::{Parent, Spools, Workspace, send_roots},
     listen::unix,
     log::LogTarget,
     options::ServeOptions,
     php,
     privileges::{self, When},
+    programs::has_programs,
     settings::gateway::SendRoot,
 };
 use plan::folder_trouble;

@@ -9,8 +9,8 @@
 //! limit meanwhile, and ends when it finds the socket gone. Tested through the binary
 //! (`crates/cli/tests/e2e/rest.rs`).
 
-use super::{Connection, Lost};
-use crate::local;
+use super::Connection;
+use crate::{exchange::Lost, local};
 use std::{
     future::poll_fn,
     task::{Poll, Waker},

@@ -4,9 +4,10 @@
 //! Leaves out sending itself and the limits of other waits. The rule is tested below, the
 //! disconnect through the binary (`crates/cli/tests/e2e/bounds.rs`).
 
-use super::{Lost, WaitingFor};
+use super::WaitingFor;
 use crate::{
     connections::Idle,
+    exchange::Lost,
     local::{self, Place},
     settings::gateway::CONTENT_RATE_MIN,
 };

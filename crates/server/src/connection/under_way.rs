@@ -4,8 +4,11 @@
 //! or with its core. Dropping is an end too, because a drain drops the tasks of connections at its
 //! end. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
 
-use super::Lost;
-use crate::{address::Client, answer::Sent, local};
+use crate::{
+    address::Client,
+    exchange::{Lost, Sent},
+    local,
+};
 use bytes::Bytes;
 use vermeil_http::{Parsed, gateway::Oddity};
 

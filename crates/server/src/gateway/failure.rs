@@ -1,7 +1,7 @@
 //! The ways in which relaying can fail, the party at fault, and the resulting answer.
 
 use super::program::Trouble;
-use crate::{answer::Sent, connection::Lost};
+use crate::exchange::{Lost, Sent};
 use std::time::Duration;
 use thiserror::Error;
 use vermeil_http::{Rejection, Status, gateway::BadHead};
@@ -9,14 +9,14 @@ use vermeil_spawn::{End, SpawnError};
 
 /// The kind of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Cgi,
     Php,
 }
 
 /// Where bounds are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// By options of a command line.
     Option,
     /// By keys of a configuration.
@@ -122,7 +122,7 @@ impl Failure {
     }
 
     /// The option or key of the limit that was reached, if the limit is configurable.
-    pub(super) fn limit_key(&self, kind: Kind, said: Said) -> Option<&'static str> {
+    pub(crate) fn limit_key(&self, kind: Kind, said: Said) -> Option<&'static str> {
         Some(match (self, kind, said) {
             (Self::QueueLate(_), Kind::Php, Said::Option) => "--php-queue-timeout, or more --php-children",
             (Self::QueueLate(_), Kind::Php, Said::Key) => "queue_timeout in [php], or more children",

@@ -11,6 +11,15 @@ use vermeil_fastcgi::{Fault, ProtocolStatus};
 
 use super::{ErrorLines, Written};
 
+/// A program that was found. The paths are relative to the root, and decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// The path of the program's file. Starts with a slash.
+    pub(crate) script: Vec<u8>,
+    /// The rest of the request's path. Empty, or starts with a slash.
+    pub(crate) path_info: Vec<u8>,
+}
+
 /// The stream to a program.
 pub(crate) trait Writer {
     /// Writes a piece of content, once the program's side has taken the previous piece. With `last`

@@ -15,8 +15,8 @@ use super::{
     Writer, Written, patience::Patience,
 };
 use crate::{
-    answer::Sent,
-    connection::{Connection, Head, Lost},
+    connection::Connection,
+    exchange::{Head, Lost, Sent},
     files::SERVER,
     local,
 };

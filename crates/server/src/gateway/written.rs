@@ -4,7 +4,7 @@
 //! the bytes before the output. A parsed head is skipped, not removed. Short output is set aside,
 //! so that long output after it need not be appended to it. Tested below.
 
-use crate::answer::COPY_BYTES_MAX;
+use crate::exchange::COPY_BYTES_MAX;
 use bytes::Bytes;
 use std::mem;
 

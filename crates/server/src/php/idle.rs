@@ -4,8 +4,8 @@
 //! connection used last is reused first, so that surplus connections grow old and are closed.
 
 use super::{Php, stream::Connection};
-use crate::local;
 use std::{
+    cell::RefCell,
     collections::{HashMap, VecDeque},
     future::poll_fn,
     mem,
@@ -18,9 +18,13 @@ use vermeil::{now_ms, sleep};
 /// Interval of checks while no connection is kept: practically never.
 const NEVER: Duration = Duration::from_secs(3600);
 
+thread_local! {
+    static IDLE: RefCell<Idle> = RefCell::default();
+}
+
 /// The idle connections of a core.
 #[derive(Default)]
-pub(crate) struct Idle {
+pub(super) struct Idle {
     /// By pool number; only pools with idle connections.
     pools: HashMap<usize, OfPool>,
     janitor: Option<Waker>,
@@ -116,5 +120,5 @@ pub(crate) async fn watch(core: usize) {
 }
 
 pub(super) fn with_idle<R>(f: impl FnOnce(&mut Idle) -> R) -> R {
-    local::with(|local| f(&mut local.programs.as_mut().expect("PHP is what is kept").idle))
+    IDLE.with_borrow_mut(f)
 }

@@ -14,7 +14,7 @@ mod snapshot;
 mod stream;
 mod unframe;
 
-pub(crate) use idle::{Idle, watch};
+pub(crate) use idle::watch;
 pub(crate) use own::PhpError;
 pub(crate) use own::{
     Pools, Prepared, Revised, Supervisor, Wanted, look_for, prepare, profiles, wanted_by_hosts,

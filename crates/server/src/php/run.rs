@@ -15,12 +15,11 @@ use super::{
     stream::Connection as PhpConnection,
 };
 use crate::{
-    connection::{Connection, Head, Lost},
+    connection::Connection,
+    exchange::{Head, Lost},
     gateway::{
-        Broken, Call, Content, ErrorLines, Exchange, Failure, Program, Relayed, Trouble, collect, relay,
+        Asking, Broken, Content, ErrorLines, Exchange, Failure, Program, Relayed, Trouble, collect, relay,
     },
-    local,
-    settings::gateway::GatewayOptions,
 };
 use std::{
     future::poll_fn,
@@ -42,9 +41,8 @@ const RESTART_PAUSE: Duration = Duration::from_millis(20);
 /// A request and the destination.
 struct Run<'a> {
     php: &'a Arc<Php>,
-    options: &'a GatewayOptions,
     request: &'a Request<'a>,
-    call: &'a Call,
+    asking: &'a Asking<'a>,
     program: &'a Program,
     head: Head,
     link: Arc<Link>,
@@ -56,15 +54,14 @@ pub(crate) async fn run(
     connection: &mut Connection,
     request: &Request<'_>,
     head: Head,
-    call: &Call,
+    asking: &Asking<'_>,
+    php: Option<&Arc<Php>>,
     program: &Program,
 ) -> Result<Relayed, Broken> {
-    let shared = local::with(|local| local.programs.as_ref().expect("a program was found").shared.clone());
-    let options = &call.answering.options;
-    let php = call.answering.php_of(&call.host.host().rules.php);
+    let options = asking.options;
     let php = php.ok_or(Failure::NoPool)?;
     let core = core_index().expect("connections live on cores").0 as usize;
-    let content = collect(connection, call.content, options, &shared.spools).await?;
+    let content = collect(connection, asking.content, options, asking.spools).await?;
     let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
     let asked = Instant::now();
     let lease = turn(connection, php, core, options.timeouts.queue).await;
@@ -75,8 +72,8 @@ pub(crate) async fn run(
     })?;
     php.pool.count(|counters| counters.waited(nanoseconds(asked.elapsed())));
     let began = Instant::now();
-    let run = Run { php, options, request, call, program, head, link, content };
-    let mut errors = ErrorLines::new(shared.errors.clone(), "php", call.name);
+    let run = Run { php, request, asking, program, head, link, content };
+    let mut errors = ErrorLines::new(asking.errors.clone(), "php", asking.name);
     let result = run.exchange(connection, lease, &mut errors).await;
     let failed = matches!(&result, Err(broken) if broken.failure.concerns_operator());
     php.pool.count(|counters| {
@@ -148,7 +145,7 @@ impl Run<'_> {
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         let (mut writer, mut reader) = php.begin(self.php.persistence, |params| {
-            params.pair(b"UNIQUE_ID", &self.call.name.digits());
+            params.pair(b"UNIQUE_ID", &self.asking.name.digits());
             // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the
             // program. Our own pool has another setting; the setting of an external pool is
             // unknown.
@@ -164,14 +161,14 @@ impl Run<'_> {
         let exchange = Exchange {
             head: self.head,
             content: &self.content,
-            head_limits: self.options.head,
-            timeouts: self.options.timeouts,
+            head_limits: self.asking.options.head,
+            timeouts: self.asking.options.timeouts,
         };
         relay(connection, &exchange, &mut writer, &mut reader, errors).await
     }
 
     fn invocation(&self, with: impl FnOnce(Invocation<'_>)) {
-        let document_root = self.call.host.host().document_root().unwrap_or_default();
+        let document_root = self.asking.host.host().document_root().unwrap_or_default();
         let filename = [document_root, &*self.program.script].concat();
         with(Invocation {
             request: self.request,
@@ -199,7 +196,7 @@ impl Run<'_> {
 
     async fn connect(&self) -> Result<PhpConnection, Failure> {
         let mut limit = Sleep::unset();
-        limit.set(self.options.timeouts.connect);
+        limit.set(self.asking.options.timeouts.connect);
         let connecting = async {
             loop {
                 match PhpConnection::open(&self.php.address).await {
@@ -209,7 +206,7 @@ impl Run<'_> {
             }
         };
         let connected = limit.limit(connecting).await;
-        let late = || Failure::ConnectLate(self.options.timeouts.connect);
+        let late = || Failure::ConnectLate(self.asking.options.timeouts.connect);
         connected.map_err(|_| late())?.map_err(Failure::Connect)
     }
 }

@@ -7,7 +7,7 @@
 
 use super::unframe::{make_room, unframe};
 use crate::{
-    answer::COPY_BYTES_MAX,
+    exchange::COPY_BYTES_MAX,
     gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer, Written},
 };
 use bytes::Bytes;

@@ -1,20 +1,13 @@
-//! Files that programs have sent: by `X-Sendfile` with a path in the file system, and by
-//! `X-Accel-Redirect` with a path below a configured prefix.
+//! The folders from which programs may have files sent: by `X-Sendfile` with a path in the file
+//! system, and by `X-Accel-Redirect` with a path below a configured prefix.
 //!
-//! The files come from allowed folders through the file cache, with ranges and conditions as for
-//! any file. The program's own fields are added, except for fields that describe the file. Tested
-//! below and through the binary.
+//! Leaves out sending (`calls/sendfile.rs`). Tested below.
 
-use super::{
-    GatewayOptions, HostSends, SendRoot, Sends,
-    route::{encoded, look_up},
-};
 use crate::{
-    answer::{self, Answer},
-    connection::{Connection, Head, Lost},
-    files::{Given, Listing, Outcome, Part, Programs, Site, SiteError, SiteOptions, Store},
+    files::{Given, Listing, Part, Programs, Site, SiteError, SiteOptions, Store},
     hosts::{Action, Hosts},
-    local, paths, slow,
+    paths,
+    settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -23,11 +16,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
-use vermeil_http::{
-    Framing, Method, Request, Status,
-    gateway::ResponseHead,
-    path::{self, PathError},
-};
+use vermeil_http::path::{self, PathError};
 use vermeil_io::CacheOnly;
 
 /// The open folders from which programs may have files sent. A folder that a reload keeps stays
@@ -58,7 +47,7 @@ impl SendSites {
         opened.collect::<Result<_, _>>().map(|sites| Self(Arc::new(sites)))
     }
 
-    fn of<'s>(&'s self, roots: &'s [SendRoot]) -> impl Iterator<Item = &'s SendSite> {
+    pub(crate) fn of<'s>(&'s self, roots: &'s [SendRoot]) -> impl Iterator<Item = &'s SendSite> {
         roots.iter().filter_map(|root| self.0.get(root).map(Arc::as_ref))
     }
 }
@@ -83,6 +72,11 @@ pub(crate) struct SendSite {
 }
 
 impl SendSite {
+    /// The folder, opened.
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        &self.site
+    }
+
     /// Opens the folder of `root` in the cache of all files.
     pub(crate) fn open(root: &SendRoot, programs: Programs, store: &Arc<Store>) -> Result<Self, SiteError> {
         let options = SiteOptions {
@@ -141,7 +135,7 @@ pub(crate) enum Named<'a> {
 
 impl Named<'_> {
     /// The folder of the file among `roots`, and the encoded path within.
-    fn find<'s>(
+    pub(crate) fn find<'s>(
         self,
         mut roots: impl Iterator<Item = &'s SendSite>,
     ) -> Result<(&'s SendSite, Vec<u8>), Refusal> {
@@ -195,160 +189,21 @@ impl Refusal {
     }
 }
 
-/// The answer that sends a file.
-pub(crate) struct Sending {
-    pub(crate) answer: Answer,
-    pub(crate) status: Status,
-    /// Why the answer is not the file.
-    pub(crate) why: Option<&'static str>,
-}
-
 /// The part of `path` after `start`, in whole segments. Starts with a slash.
 fn below<'p>(start: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     path.strip_prefix(start).filter(|rest| rest.starts_with(b"/"))
 }
 
-/// Makes the answer that sends a file. Returns the refusal if nothing is sent.
-pub(crate) async fn send(
-    connection: &mut Connection,
-    request: &Request<'_>,
-    head: Head,
-    response: &ResponseHead,
-    named: Named<'_>,
-    (sites, roots): (&SendSites, &[SendRoot]),
-) -> Result<Result<Sending, Refusal>, Lost> {
-    let (root, raw_path) = match named.find(sites.of(roots)) {
-        Ok(found) => found,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let handle = look_up(connection, &root.site, &raw_path).await?;
-    let mut file_answer = Vec::new();
-    let sending = local::with(|local| match handle {
-        Ok(handle) if matches!(handle.outcome(), Outcome::File(_)) => {
-            // The program has handled the method, so this is a request for the file.
-            let method = if request.method == Method::Head { Method::Head } else { Method::Get };
-            let asked = Request { method, body: Framing::None, ..request.clone() };
-            let answer = answer::resolved(local, &asked, &handle, head, &mut file_answer);
-            Sending { answer, status: Status::Ok, why: None }
-        }
-        Err(status @ Status::ServiceUnavailable) => {
-            let answer = answer::error(local, status, slow::RETRY_AFTER, head, &mut file_answer);
-            Sending { answer, status, why: Some("nothing had time to look for that file") }
-        }
-        Ok(handle) if matches!(handle.outcome(), Outcome::Forbidden) => {
-            let answer = answer::error(local, Status::NotFound, b"", head, &mut file_answer);
-            Sending { answer, status: Status::NotFound, why: Some("that is a folder, or may not be read") }
-        }
-        _ => {
-            let answer = answer::error(local, Status::NotFound, b"", head, &mut file_answer);
-            Sending { answer, status: Status::NotFound, why: Some("there is no such file") }
-        }
-    });
-    merge(&file_answer, &response.lines, &mut connection.output);
-    Ok(Ok(sending))
-}
-
-/// Fields that describe the file itself, or this server. The program's values are left out.
-const OF_FILE: [&[u8]; 7] = [
-    b"accept-ranges",
-    b"content-encoding",
-    b"content-range",
-    b"content-type",
-    b"etag",
-    b"last-modified",
-    b"location",
-];
-
-/// Appends `answer` (a file's head and the bytes after it) with a program's `lines` added to its
-/// fields.
-fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 2);
-    let (head, rest) = answer.split_at(end);
-    let is_error = head.get(9).is_some_and(|&digit| digit >= b'4');
-    if is_error {
-        out.extend_from_slice(head);
-        let is_for_client = |line: &&[u8]| !is_of_file(line) && !is_of_content(name(line));
-        each(lines).filter(is_for_client).for_each(|line| out.extend_from_slice(line));
-        return out.extend_from_slice(rest);
-    }
-    // With several ranges the type is that of the multipart body. A 304 answer has no type.
-    let names_type = |line: &&[u8]| name(line).eq_ignore_ascii_case(b"content-type");
-    let is_framed =
-        each(head).any(|line| line.to_ascii_lowercase().starts_with(b"content-type: multipart/byteranges"));
-    let program_type =
-        each(lines).find(names_type).filter(|_| !is_framed && each(head).any(|l| names_type(&l)));
-    for line in each(head) {
-        out.extend_from_slice(program_type.filter(|_| names_type(&line)).unwrap_or(line));
-    }
-    for line in each(lines) {
-        if !is_of_file(line) {
-            out.extend_from_slice(line);
-        }
-    }
-    out.extend_from_slice(rest);
-}
-
-fn is_of_file(line: &[u8]) -> bool {
-    OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field))
-}
-
-/// Whether a field describes the program's content or its cache lifetime. An error answer has
-/// different content.
-fn is_of_content(name: &[u8]) -> bool {
-    let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
-    let kept: [&[u8]; 4] = [b"age", b"cache-control", b"expires", b"pragma"];
-    starts || kept.into_iter().any(|field| name.eq_ignore_ascii_case(field))
-}
-
-/// The lines, with their line ends.
-fn each(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
-    lines.split_inclusive(|&byte| byte == b'\n')
-}
-
-fn name(line: &[u8]) -> &[u8] {
-    line.split(|&byte| byte == b':').next().unwrap_or_default()
+/// Encodes a path as in a request.
+pub(crate) fn encoded(path: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(path.len());
+    path::percent_encode_path(path, &mut encoded);
+    encoded
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn merged(answer: &str, lines: &str) -> String {
-        let mut out = Vec::new();
-        merge(answer.as_bytes(), lines.as_bytes(), &mut out);
-        String::from_utf8(out).expect("text")
-    }
-
-    #[test]
-    fn a_programs_fields_go_with_the_file() {
-        let file = "HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nETag: \"f\"\r\nContent-Length: 4\r\n\r\nbody";
-        let lines =
-            "Content-Type: a/b\r\nContent-Disposition: attachment\r\nETag: \"p\"\r\nSet-Cookie: a=b\r\n";
-        assert_eq!(
-            merged(file, lines),
-            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nETag: \"f\"\r\nContent-Length: 4\r\n\
-             Content-Disposition: attachment\r\nSet-Cookie: a=b\r\n\r\nbody"
-        );
-        assert_eq!(merged(file, ""), file);
-    }
-
-    #[test]
-    fn the_type_of_ranges_of_nothing_and_of_errors_is_their_own() {
-        let lines = "Content-Type: a/b\r\nX: y\r\n";
-        let parts = "HTTP/1.1 206 Partial Content\r\nContent-Type: multipart/byteranges; boundary=b\r\n\r\n";
-        assert_eq!(
-            merged(parts, lines),
-            "HTTP/1.1 206 Partial Content\r\nContent-Type: multipart/byteranges; boundary=b\r\nX: y\r\n\r\n"
-        );
-        let unmodified = "HTTP/1.1 304 Not Modified\r\nETag: \"f\"\r\n\r\n";
-        assert_eq!(merged(unmodified, lines), "HTTP/1.1 304 Not Modified\r\nETag: \"f\"\r\nX: y\r\n\r\n");
-        let missing = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\npage";
-        assert_eq!(
-            merged(missing, "Content-Type: a/b\r\nCache-Control: max-age=9\r\nSet-Cookie: a=b\r\n"),
-            "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\npage",
-            "a cookie is for the client, whatever became of the file"
-        );
-    }
 
     #[test]
     fn files_are_found_in_whole_segments_of_allowed_folders_only() {

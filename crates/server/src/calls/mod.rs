@@ -1,226 +1,36 @@
-//! A request that may be for a program, from its route to its answer.
+//! Requests for programs, from the route to the answer.
 //!
-//! This file asks which programs exist; the modules `php` and `cgi` run them. All programs have the
-//! same kinds of results (a redirect, a file, a failure), and this file turns each result into an
-//! answer.
+//! The modules `php` and `cgi` run the programs. All programs have the same kinds of results (a
+//! redirect, a file, a failure), and this module turns each result into an answer.
 
-use super::{
-    Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName, SendRoot,
-    collect::Collected,
-    failure::{Kind, Said},
-    route::{self, Reason, Route},
-    sendfile::{self, Named, SendSites},
-    spool::Spools,
-};
+mod route;
+mod sendfile;
+
 use crate::{
-    answer::{self, Answer},
-    cgi::{self, Cgi, Spawning},
-    connection::{Connection, Head, Lost},
-    files::Store,
-    hosts::{Action, HostId, HostPhp, Met},
-    local::{self, Local},
-    log::{NoticeKind, Notices},
-    php::{self, Idle, Php, Pools, Supervisor},
-    settings::php::PoolOptions,
-    slow,
+    answer::{self, Answer, What},
+    cgi,
+    connection::Connection,
+    exchange::{Head, Lost},
+    gateway::{Asking, Broken, Collected, Ended, Failure, Kind, Named, Relayed, Said},
+    hosts::HostPhp,
+    local,
+    log::NoticeKind,
+    pages::RETRY_AFTER,
+    php,
+    programs::{self, Call, Reason, Shared},
+    settings::gateway::SendRoot,
 };
-use std::{
-    collections::HashMap,
-    fmt::Display,
-    path::PathBuf,
-    sync::{Arc, Mutex, OnceLock},
-};
+use route::Route;
+use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
-    Framing, Rejection, Request, Status,
+    Rejection, Request, Status,
     gateway::{BadHead, redirect},
     response::Persistence,
 };
-use vermeil_spawn::{Channel, Revisions};
 
 /// The methods that programs may be asked by name: all except TRACE and CONNECT, because the server
 /// would have to echo or to relay (RFC 9110 §9.3.8, §9.3.6).
 const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
-
-/// The state of programs that all cores share.
-pub(crate) struct Shared {
-    pub(crate) spools: Arc<Spools>,
-    pub(crate) errors: Arc<ErrorSink>,
-    /// The present configuration of programs. Each core has a copy, which a reload replaces
-    /// together with the core's hosts.
-    answering: Mutex<Answering>,
-    /// The pools that this server starts itself.
-    pub(crate) pools: Pools,
-    /// The supervisor of the server's first pool, while that pool is in force.
-    pub(crate) supervisor: Mutex<Option<Supervisor>>,
-    /// Set at the start, or by the reload that brings the first program.
-    cgi: OnceLock<Arc<Cgi>>,
-    /// The line to the keeper, if the keeper can read the list of allowed programs again.
-    pub(crate) revisions: Option<Mutex<Revisions>>,
-    /// The cache of all files.
-    pub(crate) store: Arc<Store>,
-}
-
-impl Shared {
-    /// Programs of a server whose `store` caches its files.
-    pub(crate) fn new(
-        spool_folder: PathBuf,
-        store: &Arc<Store>,
-        notices: Arc<Notices>,
-        answering: Answering,
-        running: RunsPrograms,
-    ) -> Arc<Self> {
-        let RunsPrograms { pools, supervisor, cgi, revisions } = running;
-        Arc::new(Self {
-            spools: Spools::new(spool_folder, answering.options.spool_bytes),
-            errors: ErrorSink::new(notices),
-            store: store.clone(),
-            answering: Mutex::new(answering),
-            pools,
-            supervisor: Mutex::new(supervisor),
-            cgi: cgi.map(OnceLock::from).unwrap_or_default(),
-            revisions,
-        })
-    }
-}
-
-/// The parts that run programs, from the server's start to the server's end.
-pub(crate) struct RunsPrograms {
-    pub(crate) pools: Pools,
-    pub(crate) supervisor: Option<Supervisor>,
-    pub(crate) cgi: Option<Arc<Cgi>>,
-    pub(crate) revisions: Option<Mutex<Revisions>>,
-}
-
-/// The programs that one configuration asks for.
-#[derive(Clone)]
-pub(crate) struct Answering {
-    pub(crate) options: GatewayOptions,
-    /// The server's PHP.
-    pub(crate) php: Option<Arc<Php>>,
-    /// The PHP pools of hosts.
-    pub(crate) pools: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
-    pub(crate) send_sites: SendSites,
-}
-
-impl Answering {
-    /// The PHP that serves a host with this setting.
-    pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
-        match host {
-            HostPhp::Off => None,
-            HostPhp::Shared => self.php.as_ref(),
-            HostPhp::Own(pool) => self.pools.get(pool),
-        }
-    }
-}
-
-impl Shared {
-    /// CGI, if any host has or had programs.
-    pub(crate) fn cgi(&self) -> Option<&Arc<Cgi>> {
-        self.cgi.get()
-    }
-
-    /// Sets CGI, if there was none.
-    pub(crate) fn begin_cgi(&self, cgi: &Arc<Cgi>) {
-        self.cgi.get_or_init(|| cgi.clone());
-    }
-
-    /// The present configuration of programs.
-    pub(crate) fn answering(&self) -> Answering {
-        self.answering.lock().expect("nothing panics under this lock").clone()
-    }
-
-    /// Replaces the configuration of programs. Returns the old configuration.
-    pub(crate) fn set_answering(&self, answering: Answering) -> Answering {
-        std::mem::replace(&mut self.answering.lock().expect("nothing panics under this lock"), answering)
-    }
-}
-
-/// The state of programs on one core.
-pub(crate) struct Programs {
-    pub(crate) shared: Arc<Shared>,
-    /// The configuration of programs that belongs to the core's hosts.
-    pub(crate) answering: Arc<Answering>,
-    /// Idle connections to PHP.
-    pub(crate) idle: Idle,
-    /// `None` if there can be no CGI.
-    pub(crate) spawning: Option<Spawning>,
-}
-
-impl Programs {
-    /// `channel` is this core's own channel to the spawner, if there is CGI.
-    pub(crate) fn new(shared: Arc<Shared>, channel: Option<Channel>, notices: Arc<Notices>) -> Self {
-        Self {
-            answering: Arc::new(shared.answering()),
-            shared,
-            idle: Idle::default(),
-            spawning: channel.map(|channel| Spawning::new(channel, notices)),
-        }
-    }
-}
-
-/// A request that may be for a program.
-///
-/// A call may outlast its configuration, for example during a slow upload or while the request
-/// waits for its turn. So the call holds the parts of the configuration that concern it.
-#[derive(Clone)]
-pub(crate) struct Call {
-    pub(crate) host: Met,
-    pub(crate) answering: Arc<Answering>,
-    pub(super) reason: Reason,
-    /// The program to run, decoded. Set for an index page, because the request's path does not name
-    /// the program.
-    pub(crate) script: Option<Arc<[u8]>>,
-    pub(crate) content: Collected,
-    pub(crate) name: RequestName,
-}
-
-impl Call {
-    /// Returns `None` if no program can be concerned.
-    #[inline]
-    pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
-        local.programs.as_ref()?;
-        let rules = local.hosts.hosts().host(host).rules;
-        let has_php = rules.php.is_on();
-        if !has_php && !rules.routes.iter().any(|route| route.action == Action::Cgi) {
-            return None;
-        }
-        let reason = route::may_concern(request).filter(|&reason| has_php || reason == Reason::Folder)?;
-        Self::new(local, host, request, reason)
-    }
-
-    /// The call for a path that a route assigns to CGI.
-    pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
-        Self::new(local, host, request, Reason::Cgi)
-    }
-
-    /// The call for a folder whose index page is the PHP program `script`.
-    pub(crate) fn of_index(
-        local: &mut Local,
-        host: HostId,
-        request: &Request<'_>,
-        script: &[u8],
-    ) -> Option<Self> {
-        Some(Self { script: Some(script.into()), ..Self::new(local, host, request, Reason::Index)? })
-    }
-
-    /// The same call for the CGI program `script`, an index page.
-    pub(crate) fn for_cgi(&self, script: Arc<[u8]>) -> Self {
-        Self { reason: Reason::Cgi, script: Some(script), ..self.clone() }
-    }
-
-    /// Returns `None` if there are no programs.
-    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Option<Self> {
-        let answering = local.programs.as_ref()?.answering.clone();
-        let content = match request.body {
-            Framing::None => Collected::Nothing,
-            _ if request.expect_continue => Collected::Awaits,
-            _ => Collected::Follows,
-        };
-        let host = local.hosts.met(host);
-        let name = RequestName(local.boundary());
-        Some(Self { host, answering, reason, script: None, content, name })
-    }
-}
 
 /// The result of a call.
 pub(crate) enum Outcome {
@@ -244,7 +54,10 @@ pub(crate) async fn answer(
         Collected::Nothing | Collected::Follows => head,
     };
     if call.reason == Reason::Cgi {
-        return match cgi::answer(connection, request, head, call).await? {
+        let shared = shared();
+        let asking = asking(call, &shared);
+        let script = call.script.as_deref();
+        return match cgi::answer(connection, request, head, &asking, shared.cgi(), script).await? {
             cgi::Answered::Yes(result) => {
                 OfProgram { kind: Kind::Cgi, request, head, call }.outcome(connection, result).await
             }
@@ -261,15 +74,33 @@ pub(crate) async fn answer(
     let program = match route::find(connection, request, file_head, call).await? {
         Route::Program(program) => program,
         // The content is not read yet.
-        Route::File(answer @ Answer::Slow(slow::What::Program(_))) => return Ok(Outcome::Answer(answer)),
+        Route::File(answer @ Answer::Slow(What::Program(_))) => return Ok(Outcome::Answer(answer)),
         Route::File(answer) => {
             connection.settle(file_head.persistence);
             return Ok(Outcome::Answer(answer));
         }
     };
-    let result = php::run(connection, request, head, call, &program).await;
+    let shared = shared();
+    let php = call.answering.php_of(&call.host.host().rules.php);
+    let result = php::run(connection, request, head, &asking(call, &shared), php, &program).await;
     let of_program = OfProgram { kind: Kind::Php, request, head, call };
     of_program.outcome(connection, result).await
+}
+
+/// The state of programs that all cores share.
+fn shared() -> Arc<Shared> {
+    programs::with(|programs| programs.shared.clone()).expect("a call is only for programs")
+}
+
+fn asking<'a>(call: &'a Call, shared: &'a Shared) -> Asking<'a> {
+    Asking {
+        host: &call.host,
+        options: &call.answering.options,
+        content: call.content,
+        name: call.name,
+        spools: &shared.spools,
+        errors: &shared.errors,
+    }
 }
 
 /// Turns the result of a program's request into an answer.
@@ -390,7 +221,7 @@ impl OfProgram<'_> {
 
     fn page(&self, connection: &mut Connection, status: Status, head: Head) -> Outcome {
         let lines: &[u8] = match status {
-            Status::ServiceUnavailable => slow::RETRY_AFTER,
+            Status::ServiceUnavailable => RETRY_AFTER,
             Status::MethodNotAllowed => ALLOW,
             _ => b"",
         };
@@ -432,10 +263,8 @@ impl OfProgram<'_> {
 /// Whether this server's bounds are set by options or by keys. Only a server with a configuration
 /// file has revisions.
 fn said() -> Said {
-    let is_configured = local::with(|local| {
-        local.programs.as_ref().is_some_and(|programs| programs.shared.revisions.is_some())
-    });
-    if is_configured { Said::Key } else { Said::Option }
+    let is_configured = programs::with(|programs| programs.shared.revisions.is_some());
+    if is_configured.unwrap_or_default() { Said::Key } else { Said::Option }
 }
 
 /// Logs that programs redirect in a circle. `request` is the last of the redirected requests.

@@ -1,80 +1,35 @@
-//! Decides which requests are for programs, and finds the program's file.
+//! Finds the program's file for a request that may be for a program.
 //!
-//! [`may_concern`] looks only at the path's bytes, because it runs for every request on hosts with
-//! programs. [`find`] then asks the file cache as for a file to be sent. The program must be a
-//! regular file below the root, reached by allowed links, and no dotfile. The server never sends
-//! the text of a program (`files/programs.rs`).
+//! [`find`] asks the file cache as for a file to be sent. The program must be a regular file below
+//! the root, reached by allowed links, and no dotfile. The server never sends the text of a program
+//! (`files/programs.rs`). Leaves out which requests may be for programs (`programs/call.rs`).
 
-use super::Call;
 use crate::{
-    answer::{self, Answer},
-    connection::{Connection, Head, Lost},
+    answer::{self, Answer, What},
+    connection::Connection,
+    exchange::{Head, Lost},
     files::{Handle, Job, Lookup, Outcome, Site, SiteError},
+    gateway::{Program, encoded},
     hosts::{Found, Met, RunBy},
     local::{self, Local},
+    pages::RETRY_AFTER,
+    programs::{Call, Reason},
     settings::php::{EXTENSION, INDEX},
-    slow::{self, What},
 };
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::{
-    Method, Request, Status,
+    Request, Status,
     gateway::split,
     path::{self, ProgramPath},
 };
-
-/// Why a request may be for a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// A segment of the path is named like a program.
-    Name,
-    /// A route assigns the path to CGI.
-    Cgi,
-    /// The request's method on a folder needs a program.
-    Folder,
-    /// The index page of its folder is a PHP program.
-    Index,
-}
-
-/// A program that was found. The paths are relative to the root, and decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Program {
-    /// The path of the program's file. Starts with a slash.
-    pub(crate) script: Vec<u8>,
-    /// The rest of the request's path. Empty, or starts with a slash.
-    pub(crate) path_info: Vec<u8>,
-}
 
 /// The target of a request.
 pub(crate) enum Route {
     Program(Program),
     /// The answer of a file, or an error.
     File(Answer),
-}
-
-/// Whether `request` may be for a program, by its path and method.
-pub(crate) fn may_concern(request: &Request<'_>) -> Option<Reason> {
-    let path = request.target.path;
-    let is_plain = matches!(request.method, Method::Get | Method::Head | Method::Options);
-    match request.method {
-        Method::Trace | Method::Connect => None,
-        _ if names_program(path) || (path.contains(&b'%') && names_program_encoded(path)) => {
-            Some(Reason::Name)
-        }
-        _ if !is_plain && path.ends_with(b"/") => Some(Reason::Folder),
-        _ => None,
-    }
-}
-
-fn names_program(path: &[u8]) -> bool {
-    split::candidates(path, EXTENSION).next().is_some()
-}
-
-/// A client may encode any part of the name.
-#[cold]
-fn names_program_encoded(path: &[u8]) -> bool {
-    path::decode_for_program(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
 }
 
 /// Finds the target of `request`.
@@ -117,7 +72,7 @@ pub(crate) async fn find(
 }
 
 fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
-    let lines: &[u8] = if status == Status::ServiceUnavailable { slow::RETRY_AFTER } else { b"" };
+    let lines: &[u8] = if status == Status::ServiceUnavailable { RETRY_AFTER } else { b"" };
     Route::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
 }
 
@@ -221,13 +176,6 @@ fn is_program(handle: &Result<Handle, Status>) -> bool {
     matches!(handle, Ok(handle) if matches!(handle.outcome(), Outcome::Program { .. }))
 }
 
-/// Encodes a path as in a request.
-pub(super) fn encoded(path: &[u8]) -> Vec<u8> {
-    let mut encoded = Vec::with_capacity(path.len());
-    path::percent_encode_path(path, &mut encoded);
-    encoded
-}
-
 /// Looks up an encoded path of `site`. Returns a status if the path names nothing, or if the
 /// blocking threads are overloaded.
 pub(super) async fn look_up(
@@ -256,44 +204,5 @@ fn look_up_now(local: &mut Local, site: &Arc<Site>, raw_path: &[u8]) -> Result<R
             Ok(loaded) => Ok(Ok(local.cache.insert(loaded))),
             Err(_) => Err(job),
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use vermeil_http::{Limits, Parsed};
-
-    #[test]
-    fn which_requests_may_be_for_programs() {
-        for (line, expected) in [
-            ("GET /x.php", Some(Reason::Name)),
-            ("GET /x.php?y", Some(Reason::Name)),
-            ("GET /x.PHP/y", Some(Reason::Name)),
-            ("GET /x%2Ephp", Some(Reason::Name)),
-            ("GET /x.%70hp", Some(Reason::Name)),
-            ("GET /x.%70hp/a%2Fb", Some(Reason::Name)),
-            ("GET /x.php/a%2Fb", Some(Reason::Name)),
-            ("POST /x.php", Some(Reason::Name)),
-            ("OPTIONS /x.php", Some(Reason::Name)),
-            ("TRACE /x.php", None),
-            ("GET /x%20y.css", None),
-            ("GET /x%2.php", Some(Reason::Name)),
-            ("GET /x.css", None),
-            ("GET /", None),
-            ("GET /a/", None),
-            ("OPTIONS /", None),
-            ("POST /a/", Some(Reason::Folder)),
-            ("PROPFIND /a/", Some(Reason::Folder)),
-            ("POST /a", None),
-            ("OPTIONS *", None),
-        ] {
-            let head = format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n");
-            let Parsed::Complete { request, .. } = vermeil_http::parse(head.as_bytes(), &Limits::default())
-            else {
-                panic!("{line} is a request")
-            };
-            assert_eq!(may_concern(&request), expected, "{line}");
-        }
     }
 }

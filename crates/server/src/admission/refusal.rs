@@ -3,10 +3,16 @@
 //! Nearly always its whole request is there. The core reads the request, answers 503 and closes in
 //! a few system calls, without a task and without the driver. Closing loses no answer, because
 //! nothing is unread and nothing will come. Any other connection is served like all connections,
-//! which waits for the rest (`connection.rs`, `close.rs`). Tested below, and by `cargo xtask bench
+//! which waits for the rest (`request_loop.rs`, `close.rs`). Tested below, and by `cargo xtask bench
 //! overload`.
 
-use crate::{address::Client, answer, connection::Head, files::SERVER, local, slow};
+use crate::{
+    address::Client,
+    exchange::Head,
+    files::SERVER,
+    local,
+    pages::{RETRY_AFTER, busy, finish},
+};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_http::{
@@ -39,9 +45,9 @@ pub(super) fn refuse_silent(socket: OwnedFd) {
         // Without content, because the request may be HEAD.
         let _ = HeadWriter::new(&mut answer, Status::ServiceUnavailable)
             .lines(SERVER)
-            .lines(slow::RETRY_AFTER)
+            .lines(RETRY_AFTER)
             .content_length(0);
-        answer::finish(local, Head::UNKNOWN, &mut answer);
+        finish(local, Head::UNKNOWN, &mut answer);
         answer
     });
     let mut buffer = [0; REQUEST_BYTES_MAX];
@@ -70,7 +76,7 @@ fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
         let head = Head { version: request.version, content, ..Head::UNKNOWN };
         let mut answer = Vec::new();
         local.server.count_request();
-        let sent = slow::busy(local, head, &mut answer);
+        let sent = busy(local, head, &mut answer);
         if local.log.is_on()
             && let Ok(peer) = vermeil_io::peer_addr(socket.as_fd())
         {

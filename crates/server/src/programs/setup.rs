@@ -1,13 +1,11 @@
 //! The life of programs: prepared while the process has one thread and all its privileges, started
 //! after the process has dropped privileges, and stopped with the server.
 
-use super::{
-    Answering, Grounds, RunsPrograms, Shared, Workspace, revise::reviser, sendfile::SendSites, spool::Spools,
-    workspace::Parent,
-};
+use super::{Answering, RunsPrograms, Shared, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
     files::{SiteError, Store},
+    gateway::{Grounds, Parent, SendSites, Spools, Workspace},
     log::Notices,
     options::ServeOptions,
     php::{self, Php, PhpError, Pools, Prepared, Supervisor, Wanted},

@@ -6,14 +6,16 @@
 //! and swapping the rest (`reload.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
-use super::{Answering, GatewayOptions, Grounds, Shared, sendfile::SendSites};
+use super::{Answering, Shared};
 use crate::{
     cgi::{self, Cgi, CgiError},
     config::{self, Given, Surroundings},
     files::SiteError,
+    gateway::{Grounds, SendSites},
     options::ServeOptions,
     php::{self, PhpError, Revised},
     privileges,
+    settings::gateway::GatewayOptions,
 };
 use std::sync::Arc;
 use vermeil_spawn::Reviser;

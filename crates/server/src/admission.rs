@@ -1,0 +1,61 @@
+//! Admission control on a core: asks the core's door about each new connection, and carries out
+//! the door's decisions.
+//!
+//! Leaves out the decisions (`overload.rs`).
+
+mod refusal;
+
+use crate::{
+    local::{self, Local},
+    overload::Admission,
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::{
+    os::fd::{AsFd as _, OwnedFd},
+    time::Duration,
+};
+use vermeil_io::{limit_queue, newcomer};
+
+/// Answers 503 and closes. Returns the connection if that is not possible at once.
+pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
+    let began = ran();
+    let left = refusal::refuse(socket);
+    if left.is_none() {
+        let took = ran().saturating_sub(began);
+        local::with(|local| local.door.on_refused(took));
+    }
+    left
+}
+
+/// Refuses a connection of a client that holds its maximum: 503, also before its request has come.
+pub(crate) fn refuse_client(socket: OwnedFd) {
+    if let Some(socket) = refusal::refuse(socket) {
+        refusal::refuse_silent(socket);
+    }
+}
+
+/// Decides about a connection that was just accepted on this core.
+pub(crate) fn admit(socket: &OwnedFd) -> Admission {
+    local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
+}
+
+/// How long this core's moment lasts that begins now.
+pub(crate) fn moment() -> Duration {
+    local::with(|local| local.door.moment())
+}
+
+/// The cpu time of this thread.
+fn ran() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// Ends a moment of `elapsed` on this core.
+pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
+    let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
+    let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
+    // All cores and instances share a unix socket, so no core alone decides about its queue.
+    for listener in local.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
+        // A listener that is being closed has no queue any more.
+        let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
+    }
+}

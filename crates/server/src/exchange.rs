@@ -1,0 +1,95 @@
+//! The terms of one request and its answer, which all layers of the request path share.
+//!
+//! Leaves out the connection (`connection.rs`) and the choice of the answer (`answer.rs`).
+
+use crate::address::{Client, ListenAddr};
+use std::io;
+use vermeil_http::{
+    Method, Request, Version,
+    response::{Content, Persistence},
+};
+
+/// Largest body that is copied behind its head, in bytes, so that both leave as one piece of
+/// memory. The kernel gathers larger bodies. Default from bench `serve`: at 1 KB copying wins
+/// clearly, at 20 KB copying does not win.
+pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
+
+/// The parts of the request that decide the head of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) version: Version,
+    pub(crate) persistence: Persistence,
+    pub(crate) content: Content,
+    pub(crate) visitor: Visitor,
+}
+
+/// Where a connection came to and from, as far as an answer may depend on that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Visitor {
+    /// The address of the listener, as configured.
+    pub(crate) at: Option<ListenAddr>,
+    /// The client.
+    pub(crate) peer: Option<Client>,
+}
+
+impl Visitor {
+    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None };
+}
+
+impl Head {
+    /// For an answer to input that was no request.
+    pub(crate) const UNKNOWN: Self = Self {
+        version: Version::Http11,
+        persistence: Persistence::Close,
+        content: Content::Sent,
+        visitor: Visitor::UNKNOWN,
+    };
+
+    pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
+        // A client that waits for 100 gets the answer instead, and may or may not send its content
+        // then.
+        let goes_on = request.keep_alive && !request.expect_continue && !last;
+        Self {
+            version: request.version,
+            persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
+            content: if request.method == Method::Head { Content::Omitted } else { Content::Sent },
+            visitor,
+        }
+    }
+}
+
+impl Head {
+    /// The same for the answer of a program, which waits for the content and asks for it if need
+    /// be.
+    pub(crate) fn of_program(self, request: &Request<'_>, draining: bool) -> Self {
+        let goes_on = request.keep_alive && !draining;
+        Self { persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close }, ..self }
+    }
+}
+
+/// The part of an answer that the log records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The status code.
+    pub(crate) status: u16,
+    pub(crate) body_bytes: u64,
+}
+
+/// Why a connection ended early.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// The client has gone, or the network.
+    Peer,
+    /// The client took too long.
+    Late,
+    /// Another core continues with the connection.
+    Moved,
+    /// An answer cannot be completed, because its file has changed.
+    Cut,
+}
+
+impl From<io::Error> for Lost {
+    fn from(_: io::Error) -> Self {
+        Self::Peer
+    }
+}

@@ -1,0 +1,18 @@
+//! The parts of a request that every kind of program needs.
+
+use super::{Collected, ErrorSink, GatewayOptions, RequestName, Spools};
+use crate::hosts::Met;
+use std::sync::Arc;
+
+/// A request to a program, besides its head.
+#[derive(Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) host: &'a Met,
+    pub(crate) options: &'a GatewayOptions,
+    pub(crate) content: Collected,
+    pub(crate) name: RequestName,
+    /// The memory and the files for contents.
+    pub(crate) spools: &'a Arc<Spools>,
+    /// The target of the program's error output.
+    pub(crate) errors: &'a Arc<ErrorSink>,
+}

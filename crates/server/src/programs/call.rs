@@ -1,0 +1,156 @@
+//! A request that may be for a program.
+//!
+//! [`may_concern`] looks only at the path's bytes, because it runs for every request on hosts with
+//! programs. Leaves out finding the program (`calls/route.rs`). Tested below.
+
+use super::Answering;
+use crate::{
+    gateway::{Collected, RequestName},
+    hosts::{Action, HostId, Met},
+    local::Local,
+    settings::php::EXTENSION,
+};
+use std::sync::Arc;
+use vermeil_http::{Framing, Method, Request, gateway::split, path};
+
+/// A request that may be for a program.
+///
+/// A call may outlast its configuration, for example during a slow upload or while the request
+/// waits for its turn. So the call holds the parts of the configuration that concern it.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) host: Met,
+    pub(crate) answering: Arc<Answering>,
+    pub(crate) reason: Reason,
+    /// The program to run, decoded. Set for an index page, because the request's path does not name
+    /// the program.
+    pub(crate) script: Option<Arc<[u8]>>,
+    pub(crate) content: Collected,
+    pub(crate) name: RequestName,
+}
+
+impl Call {
+    /// Returns `None` if no program can be concerned.
+    #[inline]
+    pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
+        if !local.has_programs {
+            return None;
+        }
+        let rules = local.hosts.hosts().host(host).rules;
+        let has_php = rules.php.is_on();
+        if !has_php && !rules.routes.iter().any(|route| route.action == Action::Cgi) {
+            return None;
+        }
+        let reason = may_concern(request).filter(|&reason| has_php || reason == Reason::Folder)?;
+        Self::new(local, host, request, reason)
+    }
+
+    /// The call for a path that a route assigns to CGI.
+    pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
+        Self::new(local, host, request, Reason::Cgi)
+    }
+
+    /// The call for a folder whose index page is the PHP program `script`.
+    pub(crate) fn of_index(
+        local: &mut Local,
+        host: HostId,
+        request: &Request<'_>,
+        script: &[u8],
+    ) -> Option<Self> {
+        Some(Self { script: Some(script.into()), ..Self::new(local, host, request, Reason::Index)? })
+    }
+
+    /// The same call for the CGI program `script`, an index page.
+    pub(crate) fn for_cgi(&self, script: Arc<[u8]>) -> Self {
+        Self { reason: Reason::Cgi, script: Some(script), ..self.clone() }
+    }
+
+    /// Returns `None` if there are no programs.
+    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Option<Self> {
+        let answering = super::with(|programs| programs.answering.clone())?;
+        let content = match request.body {
+            Framing::None => Collected::Nothing,
+            _ if request.expect_continue => Collected::Awaits,
+            _ => Collected::Follows,
+        };
+        let host = local.hosts.met(host);
+        let name = RequestName(local.boundary());
+        Some(Self { host, answering, reason, script: None, content, name })
+    }
+}
+
+/// Why a request may be for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A segment of the path is named like a program.
+    Name,
+    /// A route assigns the path to CGI.
+    Cgi,
+    /// The request's method on a folder needs a program.
+    Folder,
+    /// The index page of its folder is a PHP program.
+    Index,
+}
+
+/// Whether `request` may be for a program, by its path and method.
+fn may_concern(request: &Request<'_>) -> Option<Reason> {
+    let path = request.target.path;
+    let is_plain = matches!(request.method, Method::Get | Method::Head | Method::Options);
+    match request.method {
+        Method::Trace | Method::Connect => None,
+        _ if names_program(path) || (path.contains(&b'%') && names_program_encoded(path)) => {
+            Some(Reason::Name)
+        }
+        _ if !is_plain && path.ends_with(b"/") => Some(Reason::Folder),
+        _ => None,
+    }
+}
+
+fn names_program(path: &[u8]) -> bool {
+    split::candidates(path, EXTENSION).next().is_some()
+}
+
+/// A client may encode any part of the name.
+#[cold]
+fn names_program_encoded(path: &[u8]) -> bool {
+    path::decode_for_program(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vermeil_http::{Limits, Parsed};
+
+    #[test]
+    fn which_requests_may_be_for_programs() {
+        for (line, expected) in [
+            ("GET /x.php", Some(Reason::Name)),
+            ("GET /x.php?y", Some(Reason::Name)),
+            ("GET /x.PHP/y", Some(Reason::Name)),
+            ("GET /x%2Ephp", Some(Reason::Name)),
+            ("GET /x.%70hp", Some(Reason::Name)),
+            ("GET /x.%70hp/a%2Fb", Some(Reason::Name)),
+            ("GET /x.php/a%2Fb", Some(Reason::Name)),
+            ("POST /x.php", Some(Reason::Name)),
+            ("OPTIONS /x.php", Some(Reason::Name)),
+            ("TRACE /x.php", None),
+            ("GET /x%20y.css", None),
+            ("GET /x%2.php", Some(Reason::Name)),
+            ("GET /x.css", None),
+            ("GET /", None),
+            ("GET /a/", None),
+            ("OPTIONS /", None),
+            ("POST /a/", Some(Reason::Folder)),
+            ("PROPFIND /a/", Some(Reason::Folder)),
+            ("POST /a", None),
+            ("OPTIONS *", None),
+        ] {
+            let head = format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n");
+            let Parsed::Complete { request, .. } = vermeil_http::parse(head.as_bytes(), &Limits::default())
+            else {
+                panic!("{line} is a request")
+            };
+            assert_eq!(may_concern(&request), expected, "{line}");
+        }
+    }
+}

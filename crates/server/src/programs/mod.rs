@@ -1,0 +1,155 @@
+//! The programs of a server: their configuration, their state and their life.
+//!
+//! Reading order: [`Shared`] (the state of all cores), [`Call`] (a request that may be for a
+//! program), `setup` (from start to end), `revise` (a new configuration). The modules `php` and
+//! `cgi` run the programs, and `calls` turns their results into answers.
+
+mod call;
+mod revise;
+mod setup;
+
+pub(crate) use call::{Call, Reason};
+pub(crate) use revise::{ReviseError, Revision};
+pub(crate) use setup::{Setup, SetupError, has_programs};
+
+use crate::{
+    cgi::Cgi,
+    files::Store,
+    gateway::{ErrorSink, SendSites, Spools},
+    hosts::HostPhp,
+    log::Notices,
+    php::{Php, Pools, Supervisor},
+    settings::{gateway::GatewayOptions, php::PoolOptions},
+};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock},
+};
+use vermeil_spawn::Revisions;
+
+thread_local! {
+    static PROGRAMS: RefCell<Option<Programs>> = const { RefCell::new(None) };
+}
+
+/// The state of programs that all cores share.
+pub(crate) struct Shared {
+    pub(crate) spools: Arc<Spools>,
+    pub(crate) errors: Arc<ErrorSink>,
+    /// The present configuration of programs. Each core has a copy, which a reload replaces
+    /// together with the core's hosts.
+    answering: Mutex<Answering>,
+    /// The pools that this server starts itself.
+    pub(crate) pools: Pools,
+    /// The supervisor of the server's first pool, while that pool is in force.
+    pub(crate) supervisor: Mutex<Option<Supervisor>>,
+    /// Set at the start, or by the reload that brings the first program.
+    cgi: OnceLock<Arc<Cgi>>,
+    /// The line to the keeper, if the keeper can read the list of allowed programs again.
+    pub(crate) revisions: Option<Mutex<Revisions>>,
+    /// The cache of all files.
+    pub(crate) store: Arc<Store>,
+}
+
+impl Shared {
+    /// Programs of a server whose `store` caches its files.
+    pub(crate) fn new(
+        spool_folder: PathBuf,
+        store: &Arc<Store>,
+        notices: Arc<Notices>,
+        answering: Answering,
+        running: RunsPrograms,
+    ) -> Arc<Self> {
+        let RunsPrograms { pools, supervisor, cgi, revisions } = running;
+        Arc::new(Self {
+            spools: Spools::new(spool_folder, answering.options.spool_bytes),
+            errors: ErrorSink::new(notices),
+            store: store.clone(),
+            answering: Mutex::new(answering),
+            pools,
+            supervisor: Mutex::new(supervisor),
+            cgi: cgi.map(OnceLock::from).unwrap_or_default(),
+            revisions,
+        })
+    }
+}
+
+/// The parts that run programs, from the server's start to the server's end.
+pub(crate) struct RunsPrograms {
+    pub(crate) pools: Pools,
+    pub(crate) supervisor: Option<Supervisor>,
+    pub(crate) cgi: Option<Arc<Cgi>>,
+    pub(crate) revisions: Option<Mutex<Revisions>>,
+}
+
+/// The programs that one configuration asks for.
+#[derive(Clone)]
+pub(crate) struct Answering {
+    pub(crate) options: GatewayOptions,
+    /// The server's PHP.
+    pub(crate) php: Option<Arc<Php>>,
+    /// The PHP pools of hosts.
+    pub(crate) pools: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
+    pub(crate) send_sites: SendSites,
+}
+
+impl Answering {
+    /// The PHP that serves a host with this setting.
+    pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
+        match host {
+            HostPhp::Off => None,
+            HostPhp::Shared => self.php.as_ref(),
+            HostPhp::Own(pool) => self.pools.get(pool),
+        }
+    }
+}
+
+impl Shared {
+    /// CGI, if any host has or had programs.
+    pub(crate) fn cgi(&self) -> Option<&Arc<Cgi>> {
+        self.cgi.get()
+    }
+
+    /// Sets CGI, if there was none.
+    pub(crate) fn begin_cgi(&self, cgi: &Arc<Cgi>) {
+        self.cgi.get_or_init(|| cgi.clone());
+    }
+
+    /// The present configuration of programs.
+    pub(crate) fn answering(&self) -> Answering {
+        self.answering.lock().expect("nothing panics under this lock").clone()
+    }
+
+    /// Replaces the configuration of programs. Returns the old configuration.
+    pub(crate) fn set_answering(&self, answering: Answering) -> Answering {
+        std::mem::replace(&mut self.answering.lock().expect("nothing panics under this lock"), answering)
+    }
+}
+
+/// The state of programs on one core.
+pub(crate) struct Programs {
+    pub(crate) shared: Arc<Shared>,
+    /// The configuration of programs that belongs to the core's hosts.
+    pub(crate) answering: Arc<Answering>,
+}
+
+/// Makes programs available on this core.
+pub(crate) fn install(shared: Arc<Shared>) {
+    let answering = Arc::new(shared.answering());
+    PROGRAMS.set(Some(Programs { shared, answering }));
+}
+
+/// Runs a closure on the programs of this core. `None` if the server serves files only.
+pub(crate) fn with<R>(f: impl FnOnce(&Programs) -> R) -> Option<R> {
+    PROGRAMS.with_borrow(|programs| programs.as_ref().map(f))
+}
+
+/// Replaces the configuration of programs on this core, if there are programs.
+pub(crate) fn set_answering(answering: Arc<Answering>) {
+    PROGRAMS.with_borrow_mut(|programs| {
+        if let Some(programs) = programs {
+            programs.answering = answering;
+        }
+    });
+}

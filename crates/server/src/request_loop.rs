@@ -1,0 +1,191 @@
+//! The loop of one connection: receive, answer every received request, send, repeat.
+//!
+//! ```text
+//! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
+//!                                       │  slow: a file to send, a miss that must block (`slow.rs`)
+//!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
+//! ```
+//!
+//! The hot path from a request's bytes to its answer's bytes is the one synchronous function
+//! `consume`, which waits nowhere. Leaves out receiving and sending (`connection.rs`). Tested
+//! through the binary on both drivers (`crates/cli/tests`).
+
+use crate::{
+    answer::{self, Answer, Slow, What},
+    close,
+    connection::{Connection, Farewell, visitor_of},
+    exchange::{Head, Lost, Visitor},
+    local::{self, Local, Place},
+    overload::Admission,
+    pages::{busy, refuse},
+    slow,
+};
+use bytes::Bytes;
+use vermeil::{More, TcpStream};
+use vermeil_http::{Event, Limits, response::Persistence};
+
+/// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
+/// first window.
+const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
+
+/// The next step after `consume`.
+enum Next {
+    /// All received requests are answered: send the answers, then receive.
+    Receive,
+    /// Send the ready answers, with this body behind them, then continue.
+    Send(Bytes),
+    /// An answer that has to wait.
+    Slow(Box<Slow>),
+    /// Send the ready answers and close.
+    Close(Farewell),
+}
+
+/// Serves one connection, which has had `requests` requests, to its end.
+pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission, requests: u32) {
+    let mut connection = Connection::new(stream, place, admission, requests);
+    let ended = run(&mut connection).await;
+    connection.place.end();
+    match ended {
+        Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late | Lost::Moved) => {}
+        Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
+        // The client counts the bytes and sees that some are missing.
+        Err(Lost::Cut) => {}
+    }
+}
+
+async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
+    loop {
+        match consume(connection) {
+            Next::Receive => {
+                connection.flush(Bytes::new(), More::No).await?;
+                if let Some(farewell) = connection.receive().await? {
+                    connection.flush(Bytes::new(), More::No).await?;
+                    connection.sent().await?;
+                    return Ok(farewell);
+                }
+                // As a rule the answer is sent already, and `sent` returns a buffer for the
+                // next answer.
+                connection.sent().await?;
+            }
+            Next::Send(body) => connection.flush(body, More::No).await?,
+            Next::Slow(slow) => Box::pin(slow::answer(connection, *slow)).await?,
+            Next::Close(farewell) => {
+                connection.flush(Bytes::new(), More::No).await?;
+                connection.sent().await?;
+                return Ok(farewell);
+            }
+        }
+    }
+}
+
+/// Answers the received requests, until an answer has to wait.
+fn consume(connection: &mut Connection) -> Next {
+    local::with(|local| {
+        // A copy of a few words, because a reference count of the shared server would write to
+        // a cache line of all cores.
+        let limits = local.server.limits.clone();
+        loop {
+            if connection.output.len() >= OUTPUT_FLUSH_BYTES {
+                return Next::Send(Bytes::new());
+            }
+            if let Some(next) = consume_one(connection, local, &limits) {
+                return next;
+            }
+        }
+    })
+}
+
+/// Takes the next event of the input. Returns `None` if `consume` should simply take another
+/// event.
+#[inline]
+fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Limits) -> Option<Next> {
+    let unread = &connection.input[connection.consumed..];
+    let answered = connection.conversation.is_amid_body();
+    match connection.conversation.next(unread, limits) {
+        Event::NeedMore => Some(Next::Receive),
+        Event::Body { consumed, .. } => {
+            connection.consumed += consumed;
+            None
+        }
+        Event::Request { request, consumed } => {
+            connection.quiet_since_ms = None;
+            local.server.count_request();
+            let refused = connection.admission != Admission::Serve;
+            if !refused && connection.conversation.requests() == 1 {
+                local.door.on_begun();
+            }
+            let visitor = match local.hosts.hosts().ask_for_visitor() {
+                true => **connection
+                    .visitor
+                    .get_or_insert_with(|| Box::new(visitor_of(&connection.stream, local))),
+                false => Visitor::default(),
+            };
+            let head = Head::of(&request, visitor, refused || local.server.is_draining());
+            let bytes = &unread[..consumed];
+            let answered = match connection.admission {
+                Admission::Serve => answer::answer(local, &request, head, &mut connection.output),
+                _ => Answer::Ready(busy(local, head, &mut connection.output)),
+            };
+            let next = match answered {
+                Answer::Ready(sent) => {
+                    local.log_answer(connection.peer, bytes, Some(&request), sent);
+                    None
+                }
+                Answer::Body(sent, body) => {
+                    local.log_answer(connection.peer, bytes, Some(&request), sent);
+                    Some(Next::Send(body))
+                }
+                Answer::Slow(what @ What::Program(_)) => {
+                    // The content is still to be read. `settle` closes the connection, if need
+                    // be.
+                    let head = head.of_program(&request, local.server.is_draining());
+                    let slow = Slow { what, request: bytes.to_vec(), head };
+                    connection.consumed += consumed;
+                    return Some(Next::Slow(Box::new(slow)));
+                }
+                Answer::Slow(what) => {
+                    Some(Next::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })))
+                }
+            };
+            let last = connection.conversation.requests() >= limits.requests_per_connection;
+            if head.persistence == Persistence::Close && (request.keep_alive || last) {
+                // The server ends the connection, although the client would continue.
+                connection.conversation.close();
+                connection.farewell = Farewell::Ours;
+            }
+            connection.consumed += consumed;
+            next
+        }
+        // The client would take a second answer for the answer to a request that it has not
+        // sent yet.
+        Event::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
+        Event::Reject(rejection) => {
+            // The rejected request counts, because it gets an answer and a line in the log.
+            local.server.count_request();
+            answer::say_limit(local, rejection, unread);
+            let sent = refuse(local, rejection, &mut connection.output);
+            local.log_answer(connection.peer, unread, None, sent);
+            Some(Next::Close(Farewell::Ours))
+        }
+        Event::Closed if connection.consumed == connection.input.len() => {
+            Some(Next::Close(connection.farewell))
+        }
+        Event::Closed => Some(Next::Close(Farewell::Ours)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all
+    /// together. The future holds the record of a request that began, because a request must reach
+    /// the log however it ends.
+    #[test]
+    fn a_waiting_connection_is_small() {
+        fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission, u32) -> F) -> usize {
+            size_of::<F>()
+        }
+        assert!(size(serve) <= 896, "{} bytes", size(serve));
+    }
+}
