@@ -1,6 +1,6 @@
 //! Protocol errors of a peer.
 
-use crate::records::{Kind, RequestId};
+use crate::ids::{Kind, RequestId};
 use thiserror::Error;
 
 /// The reason why a connection must end: the peer's bytes are not FastCGI, or not of this request.

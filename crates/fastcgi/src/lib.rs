@@ -14,6 +14,7 @@
 //! Must never do I/O.
 
 mod error;
+mod ids;
 pub mod limits;
 pub mod pairs;
 pub mod records;
@@ -22,7 +23,7 @@ pub mod responder;
 mod response;
 
 pub use error::Fault;
-pub use records::{Kind, RequestId};
+pub use ids::{Kind, RequestId};
 pub use response::{Event, ProtocolStatus, Response, Step};
 
 /// The same cases in every run, so that only a change of the code causes a failure.

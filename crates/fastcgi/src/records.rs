@@ -5,93 +5,18 @@
 //! kinds is skipped. The reader holds no bytes: the caller keeps unconsumed bytes and passes them
 //! again with more bytes behind. Tested through both roles.
 
-use crate::{Fault, limits::WHOLE_BYTES_MAX};
-use std::{fmt, num::NonZero, ops::Range};
+use crate::{
+    Fault,
+    ids::{Kind, RequestId},
+    limits::WHOLE_BYTES_MAX,
+};
+use std::ops::Range;
 
 /// The only version.
 const VERSION: u8 = 1;
 
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 8;
-
-/// The number of a request on its connection (§3.3); never zero, because zero stands for the
-/// connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestId(NonZero<u16>);
-
-impl RequestId {
-    /// The first request of a connection.
-    pub const FIRST: Self = Self(NonZero::<u16>::MIN);
-
-    /// The next number; the first number again after the last.
-    #[must_use]
-    pub fn next(self) -> Self {
-        self.0.checked_add(1).map_or(Self::FIRST, Self)
-    }
-
-    pub(crate) fn new(number: u16) -> Option<Self> {
-        NonZero::new(number).map(Self)
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// The kind of a record (§8).
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Kind {
-            $($(#[$doc])* $name,)*
-            /// A number outside of the specification.
-            Unknown(u8),
-        }
-
-        impl Kind {
-            const fn of(number: u8) -> Self {
-                match number {
-                    $($number => Self::$name,)*
-                    number => Self::Unknown(number),
-                }
-            }
-
-            const fn number(self) -> u8 {
-                match self {
-                    $(Self::$name => $number,)*
-                    Self::Unknown(number) => number,
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// `FCGI_BEGIN_REQUEST`, to the application.
-    BeginRequest = 1,
-    /// `FCGI_ABORT_REQUEST`, to the application.
-    AbortRequest = 2,
-    /// `FCGI_END_REQUEST`, from the application.
-    EndRequest = 3,
-    /// `FCGI_PARAMS`, a stream to the application.
-    Params = 4,
-    /// `FCGI_STDIN`, a stream to the application.
-    Stdin = 5,
-    /// `FCGI_STDOUT`, a stream from the application.
-    Stdout = 6,
-    /// `FCGI_STDERR`, a stream from the application.
-    Stderr = 7,
-    /// `FCGI_DATA`, a stream to an application in the filter role, which no application uses.
-    Data = 8,
-    /// `FCGI_GET_VALUES`, to the application.
-    GetValues = 9,
-    /// `FCGI_GET_VALUES_RESULT`, from the application.
-    GetValuesResult = 10,
-    /// `FCGI_UNKNOWN_TYPE`, from the application.
-    UnknownType = 11,
-}
 
 /// The treatment of a record's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,13 +26,11 @@ enum Manner {
     Skipped,
 }
 
-impl Kind {
-    fn manner(self) -> Manner {
-        match self {
-            Self::Params | Self::Stdin | Self::Stdout | Self::Stderr | Self::Data => Manner::InPieces,
-            Self::Unknown(_) => Manner::Skipped,
-            _ => Manner::Whole,
-        }
+fn manner(kind: Kind) -> Manner {
+    match kind {
+        Kind::Params | Kind::Stdin | Kind::Stdout | Kind::Stderr | Kind::Data => Manner::InPieces,
+        Kind::Unknown(_) => Manner::Skipped,
+        _ => Manner::Whole,
     }
 }
 
@@ -121,7 +44,7 @@ pub(crate) fn put_header(out: &mut Vec<u8>, kind: Kind, id: Option<RequestId>, c
 
 /// A record's header.
 pub(crate) fn header(kind: Kind, id: Option<RequestId>, content_bytes: usize) -> [u8; HEADER_BYTES] {
-    let [id_high, id_low] = id.map_or(0, |id| id.0.get()).to_be_bytes();
+    let [id_high, id_low] = id.map_or(0, RequestId::number).to_be_bytes();
     let content_bytes = u16::try_from(content_bytes).expect("content fits into one record");
     let [length_high, length_low] = content_bytes.to_be_bytes();
     [VERSION, kind.number(), id_high, id_low, length_high, length_low, 0, 0]
@@ -190,7 +113,7 @@ impl Reader {
                     0 => after_content(padding),
                     left => Phase::Content { kind, id, left, padding },
                 };
-                Ok(match kind.manner() {
+                Ok(match manner(kind) {
                     Manner::Skipped => Read::Skip(count),
                     _ => Read::Record { consumed: count, kind, id, data: 0..count },
                 })
@@ -220,10 +143,10 @@ impl Reader {
         let id = u16::from_be_bytes([id_high, id_low]);
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
         let padding = usize::from(padding);
-        if kind.manner() == Manner::Whole && length > WHOLE_BYTES_MAX {
+        if manner(kind) == Manner::Whole && length > WHOLE_BYTES_MAX {
             return Err(Fault::Length { kind, bytes: length });
         }
-        let is_piecemeal = kind.manner() != Manner::Whole && length > 0;
+        let is_piecemeal = manner(kind) != Manner::Whole && length > 0;
         if is_piecemeal {
             self.phase = Phase::Content { kind, id, left: length, padding };
             return Ok(Read::Skip(HEADER_BYTES));
@@ -233,7 +156,7 @@ impl Reader {
             return Ok(Read::NeedMore);
         }
         self.phase = after_content(padding);
-        Ok(match kind.manner() {
+        Ok(match manner(kind) {
             Manner::Skipped => Read::Skip(end),
             _ => Read::Record { consumed: end, kind, id, data: HEADER_BYTES..end },
         })

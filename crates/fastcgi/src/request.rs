@@ -5,9 +5,10 @@
 //! before the content. Read back by the other role in `responder/tests.rs`.
 
 use crate::{
+    ids::{Kind, RequestId},
     limits::CONTENT_BYTES_MAX,
     pairs,
-    records::{HEADER_BYTES, Kind, RequestId, header, put_header},
+    records::{HEADER_BYTES, header, put_header},
 };
 
 /// The role of an application that answers requests (§6.2), the only one in use.

@@ -6,8 +6,9 @@
 
 use crate::{
     Fault,
+    ids::{Kind, RequestId},
     limits::{CONTENT_BYTES_MAX, PARAMS_BYTES_MAX},
-    records::{Kind, Read, Reader, RequestId, put_header},
+    records::{Read, Reader, put_header},
     request::{FLAG_KEEP, Persistence, ROLE_RESPONDER},
 };
 use std::ops::Range;

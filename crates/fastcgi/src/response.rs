@@ -7,7 +7,8 @@
 
 use crate::{
     Fault,
-    records::{Kind, Read, Reader, RequestId},
+    ids::{Kind, RequestId},
+    records::{Read, Reader},
 };
 use std::ops::Range;
 
