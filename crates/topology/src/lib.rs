@@ -20,6 +20,7 @@
 
 mod cpuset;
 mod error;
+mod ids;
 mod machine;
 
 mod draft;
@@ -36,11 +37,9 @@ pub mod render;
 pub use cgroup::{Allowed, CpuQuota, allowed, cores_for};
 pub use cpuset::{CPUS_MAX, CpuSet};
 pub use error::Error;
+pub use ids::{CoreId, CpuId, NodeId, PackageId};
 pub use instances::{INSTANCES_MAX, Instance, InstanceSelection};
-pub use machine::{
-    CAPACITY_MAX, Cache, CacheKind, Core, CoreClass, CoreId, CpuId, Distance, Machine, Node, NodeId, Package,
-    PackageId, Pu,
-};
+pub use machine::{CAPACITY_MAX, Cache, CacheKind, Core, CoreClass, Distance, Machine, Node, Package, Pu};
 pub use selection::CoreSelection;
 
 #[cfg(test)]

@@ -4,41 +4,12 @@
 //! `synthetic`) and the filling of gaps (`draft`, which also keeps the invariants stated on
 //! [`Machine`]). Tested in `machine/tests.rs`.
 
-use std::fmt;
+use serde::Serialize;
 
-use serde::{Deserialize, Serialize};
-
-use crate::CpuSet;
+use crate::{CoreId, CpuId, CpuSet, NodeId, PackageId};
 
 #[cfg(test)]
 mod tests;
-
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(pub u32);
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    )*};
-}
-
-ids! {
-    /// The operating system's number of a cpu (a hardware thread), as in `sched_setaffinity`.
-    CpuId;
-    /// The operating system's number of a memory node, as in `set_mempolicy`. Numbers may have
-    /// gaps.
-    NodeId;
-    /// The number of a package (socket), as the machine reports it.
-    PackageId;
-    /// A physical core: its index in [`Machine::cores`].
-    CoreId;
-}
 
 /// A memory node. Nodes share no cpu. A node without cpus is memory only. A node may also have cpus
 /// and no memory.
