@@ -2,7 +2,7 @@
 //! (`fuzz/targets`).
 
 use crate::{
-    keeper::Verdict,
+    keeper_messages::Verdict,
     profile::Profile,
     reply::Reply,
     request::{Content, Message, arguments, variables},

@@ -41,6 +41,7 @@ mod error;
 pub mod fuzz;
 mod jobs;
 mod keeper;
+mod keeper_messages;
 mod look;
 mod process;
 mod profile;

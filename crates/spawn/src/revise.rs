@@ -10,7 +10,7 @@
 
 use crate::{
     error::DefineError,
-    keeper::{FIND, REVISE, Verdict},
+    keeper_messages::{FIND, REVISE, Verdict},
     process::{self, Forked},
     profile::{Profile, ProfileId},
     request::REQUEST_BYTES_MAX,

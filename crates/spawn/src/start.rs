@@ -6,7 +6,8 @@
 use crate::{
     channel::Channel,
     error::{DefineError, StartError},
-    keeper::{self, CHANNEL, DEFINE, SERVE, Verdict},
+    keeper,
+    keeper_messages::{CHANNEL, DEFINE, SERVE, Verdict},
     process::{self, Forked},
     profile::{Profile, ProfileId},
     request::REQUEST_BYTES_MAX,
