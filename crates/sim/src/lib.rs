@@ -32,11 +32,11 @@ pub use machine::{
 };
 pub use memory::Traffic;
 pub use options::{Fault, Options};
-pub use results::{HandlerCounts, Results};
+pub use results::{CoreCounts, HandlerCounts, Results};
 pub use swarm::{Case, Outcome};
 pub use watch::{Note, Watch};
 pub use workload::{
     Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program,
     ShiftSpec, SourceKind, SourceSpec, TouchSpec, Trace, WorkloadSpec, workload, workload_text, workloads,
 };
-pub use world::{CoreCounts, simulate, simulate_watched};
+pub use world::{simulate, simulate_watched};

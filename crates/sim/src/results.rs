@@ -12,7 +12,40 @@ use crate::memory::{Memory, Traffic};
 use crate::options::Options;
 use crate::random;
 use crate::workload::Program;
-use crate::world::CoreCounts;
+
+/// Counts of a core since counting began. Times in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct CoreCounts {
+    /// Events run.
+    pub events: u64,
+    /// Time in handlers.
+    pub busy_ns: u64,
+    /// The part of `busy_ns` that is base cycles, without waits for memory.
+    pub base_ns: u64,
+    /// Time in searches, successful or not.
+    pub search_ns: u64,
+    /// Time spent waiting for locks.
+    pub lock_ns: u64,
+    /// Time asleep, and in the wake-up after a sleep.
+    pub idle_ns: u64,
+    /// Colors taken from other cores.
+    pub steals: u64,
+    /// Time of the successful visits, including the locks; a part of `search_ns`.
+    pub steal_ns: u64,
+    /// Run time of the events that were queued when their color was stolen.
+    pub stolen_work_ns: u64,
+    /// Searches that found no work.
+    pub vain_searches: u64,
+    /// Number of times the core went to sleep.
+    pub parks: u64,
+    /// Number of times the core woke another core.
+    pub wakes: u64,
+    /// Events that ran on another core than the color's last event.
+    pub cold_runs: u64,
+    /// Cache lines of queues, locks and colors that came from outside the core's caches, in
+    /// thousandths.
+    pub runtime_lines_milli: u64,
+}
 
 /// The results of one handler.
 #[derive(Clone, Debug, Default)]

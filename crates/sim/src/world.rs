@@ -39,7 +39,7 @@ use crate::machine::{Machine, PS_PER_NS};
 use crate::memory::{Memory, ObjectId};
 use crate::options::Options;
 use crate::random::{Purpose, Stream};
-use crate::results::Results;
+use crate::results::{CoreCounts, Results};
 use crate::watch::Watch;
 use crate::workload::{Life, Program};
 use accept::Accepting;
@@ -52,8 +52,6 @@ use lookout::Lookout;
 use requests::{Client, Queue, Requests};
 use sets::CoreSet;
 use victims::Victims;
-
-pub use core::CoreCounts;
 
 /// Runs a program on a machine.
 pub fn simulate(machine: &Machine, program: &Program, options: &Options) -> Results {
