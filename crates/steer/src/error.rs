@@ -69,7 +69,7 @@ pub enum Error {
         found: String,
     },
     /// A change failed, and all changes are undone.
-    #[error("{cause}; everything is as it was{}", crate::render::but_for(gone))]
+    #[error("{cause}; everything is as it was{}", crate::setting::but_for(gone))]
     RolledBack {
         /// The failure.
         cause: Box<Error>,

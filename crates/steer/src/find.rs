@@ -1,41 +1,14 @@
 //! Locates a saved setting: the card may have another name by now, and the interrupt another
 //! number.
 //!
-//! Records the owner of an interrupt ([`Owner`]). A number does not identify an interrupt: after a
-//! driver has released the number, the kernel gives the number to the next driver, perhaps a
-//! disk's. So an interrupt is identified by card, device and name, and a card by its index. A
-//! setting that is not found is gone, and nothing is written in its place. Leaves out reading and
-//! writing (`setting.rs`). Tested here and in `apply/tests/found.rs`.
+//! An interrupt is located by its [`Owner`]. A setting that is not found is gone, and nothing is
+//! written in its place. Leaves out reading and writing (`setting.rs`). Tested here and in
+//! `apply/tests/found.rs`.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::interrupts::Line;
-use crate::{Network, Saved, Setting, Settings};
-
-/// The owner of an interrupt, beside the interrupt's name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// The card.
-    pub nic: String,
-    /// The card's index, which does not change with the name.
-    pub index: u32,
-    /// The device that lists the interrupt, below the root; `None` without such a device.
-    pub device: Option<String>,
-}
-
-impl Owner {
-    /// The owner, for an interrupt's setting.
-    pub(crate) fn of(setting: &Setting, network: &Network) -> Option<Owner> {
-        let Setting::Interrupt { irq: number, .. } = setting else { return None };
-        network.nics.iter().find_map(|nic| {
-            let irqs = nic.rx.iter().map(|rx| &rx.irq).chain(nic.tx.iter().map(|tx| &tx.irq));
-            let irq = irqs.flatten().find(|irq| irq.number == *number)?;
-            Some(Owner { nic: nic.name.clone(), index: nic.index, device: irq.device.clone() })
-        })
-    }
-}
+use crate::{Owner, Saved, Setting, Settings};
 
 impl Saved {
     /// The setting with its present names; `None` if the setting is gone. `cards` are the indices

@@ -5,6 +5,8 @@
 //! `gve-ntfy-blk3@pci:…`. If the kernel reports the interrupt of a polling instance (netlink), that
 //! report takes precedence. Other names (`virtio2-config`) belong to no queue.
 
+use std::path::Path;
+
 /// The purpose of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -63,6 +65,11 @@ pub(crate) fn role(name: &str) -> Option<(Role, u32)> {
     } else {
         None
     }
+}
+
+/// Whether the device lists the interrupt.
+pub(crate) fn lists(device: &Path, number: u32) -> bool {
+    device.join("msi_irqs").join(number.to_string()).exists()
 }
 
 #[cfg(test)]

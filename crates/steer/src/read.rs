@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use vermeil_topology::{CpuSet, NodeId};
 
-use crate::interrupts::{self, Line, Role};
+use crate::interrupts::{self, Line, Role, lists};
 use crate::{Error, Irq, Kernel, Kind, Network, Nic, Polling, RxQueue, TxQueue, mask};
 
 #[cfg(test)]
@@ -155,11 +155,6 @@ fn device_folders(nic: &Path) -> Vec<PathBuf> {
     let Ok(device) = fs::canonicalize(nic.join("device")) else { return Vec::new() };
     let parent = device.parent().map(Path::to_owned);
     [Some(device), parent].into_iter().flatten().collect()
-}
-
-/// Whether the device lists the interrupt.
-pub(crate) fn lists(device: &Path, number: u32) -> bool {
-    device.join("msi_irqs").join(number.to_string()).exists()
 }
 
 /// Whether the device supports adaptation as the driver does: a virtio device has a feature bit,

@@ -2,14 +2,15 @@
 //!
 //! Tested through the command.
 
+pub use crate::setting::but_for;
+
 use std::fmt::Write as _;
 
 use vermeil_topology::CpuId;
 
 use crate::setting::switch_text;
 use crate::{
-    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Polling, Restored, Setting,
-    Verified, Way,
+    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Polling, Restored, Verified, Way,
 };
 
 /// A plan: per card the destinations of packets, then the changes and the reasons.
@@ -104,17 +105,6 @@ pub fn restored(restored: &Restored) -> String {
         );
     }
     text
-}
-
-/// The settings that no longer exist and so were not restored, as the end of a sentence; empty if
-/// there is none.
-pub fn but_for(gone: &[Setting]) -> String {
-    let names: Vec<String> = gone.iter().map(Setting::to_string).collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!(", but for what is not there any more: {}", names.join("; "))
-    }
 }
 
 /// The results of both ways to spread packets, and a recommendation.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use vermeil_topology::CpuSet;
 
 use crate::interrupts::{self, Line};
-use crate::{Channels, Kernel, mask, read};
+use crate::{Channels, Kernel, mask};
 
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -271,7 +271,7 @@ impl Settings for System<'_> {
     }
 
     fn lists_interrupt(&self, device: &str, number: u32) -> bool {
-        read::lists(&self.root.join(device), number)
+        interrupts::lists(&self.root.join(device), number)
     }
 
     fn is_unused(&self, number: u32) -> bool {
@@ -293,6 +293,17 @@ impl System<'_> {
             return Ok(());
         }
         self.kernel.set_rss(nic, &table)
+    }
+}
+
+/// The settings that no longer exist and so were not restored, as the end of a sentence; empty if
+/// there is none.
+pub fn but_for(gone: &[Setting]) -> String {
+    let names: Vec<String> = gone.iter().map(Setting::to_string).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", but for what is not there any more: {}", names.join("; "))
     }
 }
 
