@@ -11,8 +11,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::request::List;
-use crate::response::HttpDate;
+use crate::date::HttpDate;
+use crate::list::List;
 use crate::scan;
 
 #[cfg(test)]

@@ -18,8 +18,11 @@
 pub mod body;
 pub mod conditions;
 pub mod conversation;
+mod date;
+mod field_lines;
 pub mod gateway;
 pub mod limits;
+mod list;
 pub mod negotiate;
 pub mod path;
 pub mod ranges;
@@ -27,14 +30,20 @@ pub mod rejection;
 pub mod request;
 pub mod response;
 mod scan;
+mod status;
+mod version;
 
 pub use body::BodyReader;
 pub use conditions::{Preconditions, Validators, Verdict};
 pub use conversation::{Conversation, Event};
+pub use date::HttpDate;
+pub use field_lines::FieldLines;
 pub use limits::Limits;
+pub use list::List;
 pub use rejection::Rejection;
-pub use request::{Framing, Method, Parsed, Request, Target, TargetForm, Version, parse};
-pub use response::{HttpDate, Status};
+pub use request::{Framing, Method, Parsed, Request, Target, TargetForm, parse};
+pub use status::Status;
+pub use version::Version;
 
 /// The same cases in every run: a failure is the change's fault, not the day's.
 #[cfg(test)]

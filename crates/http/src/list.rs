@@ -1,10 +1,10 @@
 //! Fields that are lists: several lines of a list form a single list (RFC 9110 §5.3).
 //!
 //! A list usually has one line, and then the request keeps only that line. Of a list with several
-//! lines, the request keeps the position of the first line. Tested in `tests.rs`, and with the
-//! meaning of the lists in `conditions/tests.rs` and `negotiate/tests.rs`.
+//! lines, the request keeps the position of the first line. Tested in `request/tests.rs`, and with
+//! the meaning of the lists in `conditions/tests.rs` and `negotiate/tests.rs`.
 
-use super::FieldLines;
+use crate::field_lines::FieldLines;
 
 /// The value of a field that is a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl<'a> List<'a> {
 
 /// Takes `value` if it is the first line; sets `several` for a further line.
 #[inline]
-pub(super) fn take<'a>(list: &mut Option<List<'a>>, several: &mut bool, value: &'a [u8]) {
+pub(crate) fn take<'a>(list: &mut Option<List<'a>>, several: &mut bool, value: &'a [u8]) {
     match list {
         None => *list = Some(List::Line(value)),
         Some(_) => *several = true,
@@ -39,7 +39,7 @@ pub(super) fn take<'a>(list: &mut Option<List<'a>>, several: &mut bool, value: &
 }
 
 /// Makes the list `name` cover all of its lines among `fields`.
-pub(super) fn join<'a>(list: &mut Option<List<'a>>, name: &[u8], fields: FieldLines<'a>) {
+pub(crate) fn join<'a>(list: &mut Option<List<'a>>, name: &[u8], fields: FieldLines<'a>) {
     let mut behind = fields;
     let mut starts = std::iter::from_fn(|| {
         let start = behind;

@@ -4,7 +4,7 @@
 //! order of the sizes that sidecar files have. No answer is ever refused for its coding: without an
 //! acceptable one, the identity is sent, as §12.5.3 allows. Cases: `negotiate/tests.rs`.
 
-use crate::request::List;
+use crate::list::List;
 use crate::scan;
 
 #[cfg(test)]

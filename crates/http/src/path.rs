@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, percent_encode_byte};
 
-use crate::response::Status;
+use crate::status::Status;
 
 #[cfg(test)]
 mod tests;

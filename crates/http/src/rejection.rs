@@ -4,7 +4,7 @@
 //! the framing, the start of the next request is unknown. Each kind has a status code and a
 //! sentence for the error page and the counters. `tests/corpus/` has the table of inputs and kinds.
 
-use crate::response::Status;
+use crate::status::Status;
 
 /// The error in a request. The connection must be closed after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,3 +130,16 @@ impl std::fmt::Display for Rejection {
 }
 
 impl std::error::Error for Rejection {}
+
+/// Why a pass over the bytes ended before the end of the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    More,
+    Reject(Rejection),
+}
+
+impl From<Rejection> for Stop {
+    fn from(rejection: Rejection) -> Self {
+        Self::Reject(rejection)
+    }
+}

@@ -1,28 +1,27 @@
 //! A request's head: the parsed form, and the single function that parses the head.
 //!
 //! This file owns the types. `request/head.rs` has the pass over the bytes, `request/line.rs` the
-//! request line, and `request/fields.rs` the fields with a meaning here. `request/list.rs` has the
-//! fields that are lists, `request/host.rs` the syntax of hosts. These files decide whether a head
-//! is valid, from left to right. The first offending byte decides, so a prefix never gives another
-//! verdict than the whole. Bodies are in `body.rs`.
+//! request line, and `request/fields.rs` the fields with a meaning here. `list.rs` has the fields
+//! that are lists, `field_lines.rs` the lines, `request/host.rs` the syntax of hosts. These files
+//! decide whether a head is valid, from left to right. The first offending byte decides, so a
+//! prefix never gives another verdict than the whole. Bodies are in `body.rs`.
 //!
 //! Invariants (no cut changes a verdict, httparse accepts every accepted head) are tested in
 //! `tests/corpus/`, each rule in `request/tests.rs`.
 
 use crate::conditions::Preconditions;
+use crate::field_lines::FieldLines;
 use crate::limits::Limits;
-use crate::rejection::Rejection;
+use crate::list::List;
+use crate::rejection::{Rejection, Stop};
+use crate::version::Version;
 
 mod fields;
 mod head;
 mod host;
 mod line;
-mod list;
 #[cfg(test)]
 mod tests;
-
-pub use head::FieldLines;
-pub use list::List;
 
 /// Empty lines tolerated before a request line. RFC 9112 §2.2 asks for at least one, because some
 /// clients end a body with an extra line end.
@@ -127,25 +126,6 @@ impl<'a> Method<'a> {
     }
 }
 
-/// The protocol version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1, or a later minor version, which is answered as 1.1 (RFC 9110 §2.5).
-    Http11,
-}
-
-impl Version {
-    /// The version, as in the status line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http10 => "HTTP/1.0",
-            Self::Http11 => "HTTP/1.1",
-        }
-    }
-}
-
 /// The request target, cut into its parts but not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
@@ -200,18 +180,5 @@ pub fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Parsed<'a> {
         Ok((request, consumed)) => Parsed::Complete { request, consumed },
         Err(Stop::More) => Parsed::Incomplete,
         Err(Stop::Reject(rejection)) => Parsed::Rejected(rejection),
-    }
-}
-
-/// Why a pass over the bytes ended before the end of the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    More,
-    Reject(Rejection),
-}
-
-impl From<Rejection> for Stop {
-    fn from(rejection: Rejection) -> Self {
-        Self::Reject(rejection)
     }
 }

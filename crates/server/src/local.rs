@@ -29,7 +29,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil::{Sleep, Task, TcpListener, now_ms, yield_now};
-use vermeil_http::{HttpDate, Request, request::FieldLines};
+use vermeil_http::{FieldLines, HttpDate, Request};
 
 thread_local! {
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };

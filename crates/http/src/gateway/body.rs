@@ -7,7 +7,7 @@
 //! `gateway/tests/bodies.rs`.
 
 use super::ResponseHead;
-use crate::request::Version;
+use crate::version::Version;
 use crate::response::{Content, HeadWriter};
 use std::io::Write as _;
 

@@ -9,7 +9,7 @@
 //! are reported ([`Oddity`]); the rest is refused. Tested in `gateway/tests/heads.rs`.
 
 use super::{BadHead, Oddity};
-use crate::response::Status;
+use crate::status::Status;
 use crate::scan;
 
 /// Longest head, in bytes. PHP programs with many cookies have heads beyond 8 KiB, the buffer at

@@ -1,7 +1,8 @@
 //! Local redirects: the request that a program's `Location: /path` stands for (RFC 3875 §6.2.2).
 
 use super::BadHead;
-use crate::request::{Method, Request, Version};
+use crate::request::{Method, Request};
+use crate::version::Version;
 use percent_encoding::percent_encode_byte;
 
 /// Local redirects followed in a row. Apache's `LimitInternalRecursion` is 10.

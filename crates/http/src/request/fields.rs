@@ -6,10 +6,13 @@
 //! Framing follows RFC 9112 §6; every "ought to" and "may" about request smuggling is applied in
 //! the strict way.
 
-use super::{FieldLines, Framing, List, Version, host, list};
+use super::{Framing, host};
 use crate::conditions::Preconditions;
+use crate::field_lines::FieldLines;
+use crate::list::{self, List};
 use crate::rejection::Rejection;
 use crate::scan;
+use crate::version::Version;
 
 /// The combined result of the field lines read so far.
 #[derive(Default)]

@@ -1,9 +1,10 @@
 //! The request line (RFC 9112 §3): method, target, version, separated by single spaces, with CRLF
 //! at the end.
 
-use super::{METHOD_BYTES_MAX, Method, Stop, Target, TargetForm, Version, host};
-use crate::rejection::Rejection;
+use super::{METHOD_BYTES_MAX, Method, Target, TargetForm, host};
+use crate::rejection::{Rejection, Stop};
 use crate::scan;
+use crate::version::Version;
 
 /// A request line and the host in its target.
 pub(super) struct RequestLine<'a> {

@@ -1,7 +1,9 @@
 //! The small error page, and the escaping that every page needs.
 
-use super::{HeadWriter, HttpDate, Persistence, Status};
-use crate::request::Version;
+use super::{HeadWriter, Persistence};
+use crate::date::HttpDate;
+use crate::status::Status;
+use crate::version::Version;
 
 /// Whether the content is sent, or only its head, as the answer to `HEAD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::*;
 use vermeil_http::{
+    List,
     negotiate::{EncodingSet, choose},
-    request::List,
 };
 
 fn codings(world: &mut World, path: &str) -> Vec<Choice> {
