@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustls::{AlertDescription, ClientConnection, StreamOwned};
 
 use crate::error::LoadError;
-use crate::plan::Protocol;
+use crate::protocol::Protocol;
 use crate::trust::{Tls, is_of_tls};
 use crate::wire::quoted;
 

@@ -8,8 +8,32 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Part, Tally};
-use crate::report::QualityResult;
 use crate::search::lower_bound;
+
+/// Whether the run held the requested quality.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QualityResult {
+    /// The requested quality in words.
+    pub asked: String,
+    /// Whether the quality was held.
+    pub held: bool,
+    /// Each broken clause in words.
+    pub broken: Vec<String>,
+    /// Share of good answers.
+    pub good_share: f64,
+    /// Share of tolerable answers.
+    pub tolerable_share: f64,
+    /// Share of failures.
+    pub failed_share: f64,
+    /// Pages that at the end were under way for longer than the limit of good, and of tolerable
+    /// pages. Such a page is not good (not tolerable), whatever its later result.
+    #[serde(default)]
+    pub overdue: [u64; 2],
+    /// The shares by set: good, tolerable, failed.
+    pub sets: Vec<[f64; 3]>,
+    /// The shares by page: good, tolerable, failed.
+    pub pages: Vec<[f64; 3]>,
+}
 
 /// The required quality.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

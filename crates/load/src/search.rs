@@ -6,7 +6,48 @@
 //! binomial bound of the confirming runs (Clopper and Pearson, Biometrika 1934). Pure: a trial is a
 //! function. Tested here on knees with planted noise.
 
-use crate::report::{SearchResult, TrialResult};
+use serde::{Deserialize, Serialize};
+
+use crate::old_records::unless_zero;
+
+/// The result of a search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// The largest number of users that held the quality.
+    pub users: usize,
+    /// The largest number of users that held, and the smallest number that did not, with the
+    /// confidence below.
+    pub bracket: (usize, usize),
+    /// The confidence in words.
+    pub confidence: String,
+    /// Every trial, in order.
+    pub trials: Vec<TrialResult>,
+}
+
+/// One trial of a search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Number of users.
+    pub users: usize,
+    /// Whether the quality was held.
+    pub held: bool,
+    /// Whether the run is valid.
+    pub valid: bool,
+    /// The reasons against the run.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+    /// Good answers per second.
+    pub rate: f64,
+    /// Share of good answers.
+    pub good_share: f64,
+    /// Share of tolerable answers.
+    pub tolerable_share: f64,
+    /// Share of failures.
+    pub failed_share: f64,
+    /// 99th percentile of response times, if enough answers support the percentile.
+    #[serde(deserialize_with = "unless_zero")]
+    pub p99_ns: Option<u64>,
+}
 
 /// Options of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]

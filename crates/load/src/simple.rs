@@ -16,7 +16,6 @@ use crate::error::LoadError;
 use crate::fault::{Failure, Fault, Stopped};
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
-use crate::plan::{Logged, Loop, Protocol, SimplePlan};
 use crate::quality::Quality;
 use crate::random::Random;
 use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check, until};
@@ -24,6 +23,10 @@ use crate::stream::Dial;
 use crate::trust::Tls;
 use crate::url::Url;
 use crate::wire::{Asked, Repeats, Request, Reuse};
+use crate::{
+    plan::{Logged, Loop, SimplePlan},
+    protocol::Protocol,
+};
 
 /// First and longest pause after a failed connection; the pause grows with consecutive failures.
 /// Guess: a user asks a refusing server a hundred times a second at first.

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStor
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::plan::Protocol;
+use crate::protocol::Protocol;
 use crate::url::{Scheme, Url};
 
 /// The trusted certificates.

@@ -7,8 +7,8 @@
 //! `gateway/tests/bodies.rs`.
 
 use super::ResponseHead;
-use crate::version::Version;
 use crate::response::{Content, HeadWriter};
+use crate::version::Version;
 use std::io::Write as _;
 
 /// The framing of one answer.

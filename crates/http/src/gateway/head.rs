@@ -9,8 +9,8 @@
 //! are reported ([`Oddity`]); the rest is refused. Tested in `gateway/tests/heads.rs`.
 
 use super::{BadHead, Oddity};
-use crate::status::Status;
 use crate::scan;
+use crate::status::Status;
 
 /// Longest head, in bytes. PHP programs with many cookies have heads beyond 8 KiB, the buffer at
 /// which other servers stop.

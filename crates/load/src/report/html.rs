@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::plot::{Line, Plot, Scale, escape};
-use super::record::{Course, Record, Subject, TrialResult};
+use super::record::{Course, Record, Subject};
 use super::text::{bytes, grouped, malformed, meaning, percentile, rate, said, statuses, time};
 use crate::run::Phase;
+use crate::search::TrialResult;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto}\
@@ -321,8 +322,8 @@ fn search(page: &mut String, run: &str, record: &Record) {
 #[cfg(test)]
 mod tests {
     use super::super::record::tests::sample;
-    use super::super::record::{SearchResult, TrialResult};
     use super::*;
+    use crate::search::{SearchResult, TrialResult};
 
     #[test]
     fn runs_stand_side_by_side() {

@@ -9,11 +9,13 @@ mod record;
 mod tables;
 mod text;
 
+pub use crate::{
+    quality::QualityResult,
+    search::{SearchResult, TrialResult},
+};
 pub use html::html;
 #[cfg(test)]
 pub(crate) use record::tests::sample;
-pub use record::{
-    Course, Injector, Judged, Part, QualityResult, Quantiles, Record, SearchResult, Subject, TrialResult,
-};
+pub use record::{Course, Injector, Judged, Part, Quantiles, Record, Subject};
 pub use tables::{csv, open_metrics};
 pub use text::summary;

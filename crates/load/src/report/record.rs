@@ -5,11 +5,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::measure::{self, Tally, Times, supports};
+use crate::old_records::unless_zero;
+use crate::quality::QualityResult;
 use crate::run::{Interval, Outcome};
+use crate::search::SearchResult;
 use crate::verdict::{Doubt, is_valid};
 
 /// The value of a record's first field.
@@ -201,31 +204,6 @@ pub struct Course {
     pub max_ns: Option<u64>,
 }
 
-/// Whether the run held the requested quality.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct QualityResult {
-    /// The requested quality in words.
-    pub asked: String,
-    /// Whether the quality was held.
-    pub held: bool,
-    /// Each broken clause in words.
-    pub broken: Vec<String>,
-    /// Share of good answers.
-    pub good_share: f64,
-    /// Share of tolerable answers.
-    pub tolerable_share: f64,
-    /// Share of failures.
-    pub failed_share: f64,
-    /// Pages that at the end were under way for longer than the limit of good, and of tolerable
-    /// pages. Such a page is not good (not tolerable), whatever its later result.
-    #[serde(default)]
-    pub overdue: [u64; 2],
-    /// The shares by set: good, tolerable, failed.
-    pub sets: Vec<[f64; 3]>,
-    /// The shares by page: good, tolerable, failed.
-    pub pages: Vec<[f64; 3]>,
-}
-
 /// The result of a threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
@@ -235,45 +213,6 @@ pub struct Judged {
     pub is_passed: bool,
     /// The value of the run in words.
     pub said: String,
-}
-
-/// The result of a search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SearchResult {
-    /// The largest number of users that held the quality.
-    pub users: usize,
-    /// The largest number of users that held, and the smallest number that did not, with the
-    /// confidence below.
-    pub bracket: (usize, usize),
-    /// The confidence in words.
-    pub confidence: String,
-    /// Every trial, in order.
-    pub trials: Vec<TrialResult>,
-}
-
-/// One trial of a search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TrialResult {
-    /// Number of users.
-    pub users: usize,
-    /// Whether the quality was held.
-    pub held: bool,
-    /// Whether the run is valid.
-    pub valid: bool,
-    /// The reasons against the run.
-    #[serde(default)]
-    pub doubts: Vec<String>,
-    /// Good answers per second.
-    pub rate: f64,
-    /// Share of good answers.
-    pub good_share: f64,
-    /// Share of tolerable answers.
-    pub tolerable_share: f64,
-    /// Share of failures.
-    pub failed_share: f64,
-    /// 99th percentile of response times, if enough answers support the percentile.
-    #[serde(deserialize_with = "unless_zero")]
-    pub p99_ns: Option<u64>,
 }
 
 /// The resources and delays of the injector.
@@ -299,30 +238,6 @@ pub struct Injector {
     pub io: String,
     /// The agents of the run, if there were several.
     pub agents: Vec<String>,
-}
-
-/// An optional time. Old records have zero in place of a missing time.
-fn unless_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Zero>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    Ok(Option::<T>::deserialize(deserializer)?.filter(|times| !times.is_zero()))
-}
-
-/// A value that means a missing value in old records.
-trait Zero {
-    fn is_zero(&self) -> bool;
-}
-
-impl Zero for u64 {
-    fn is_zero(&self) -> bool {
-        *self == 0
-    }
-}
-
-impl Zero for [Option<u64>; 5] {
-    fn is_zero(&self) -> bool {
-        self.iter().all(|time| time.is_none_or(|time| time == 0))
-    }
 }
 
 impl Quantiles {
@@ -526,6 +441,7 @@ impl Injector {
 pub(crate) mod tests {
     use super::*;
     use crate::run::Phase;
+    use crate::search::TrialResult;
 
     /// A record with a value in every field, of this number of good answers.
     pub(crate) fn sample(title: &str, good: u64) -> Record {

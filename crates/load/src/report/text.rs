@@ -5,8 +5,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::record::{Part, Quantiles, Record, TrialResult};
+use super::record::{Part, Quantiles, Record};
 use crate::fault::Fault;
+use crate::search::TrialResult;
 
 /// Rows of the histogram, and columns of its longest bar.
 const ROWS: usize = 16;

@@ -19,9 +19,12 @@ use crate::before::try_server;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
-use crate::plan::{Ground, Phases, Protocol, Share};
 use crate::sets::{Set, Sets};
 use crate::stream::{Dial, RECV_BUFFER_BYTES};
+use crate::{
+    plan::{Ground, Phases, Share},
+    protocol::Protocol,
+};
 
 /// A watcher of a run. The engine calls the watcher about once per interval; the watcher may end
 /// the run.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use crate::before::{connect, of_tls};
 use crate::error::LoadError;
 use crate::files::{MANIFEST, Manifest};
-use crate::plan::Protocol;
+use crate::protocol::Protocol;
 use crate::trust::{Tls, Trust};
 use crate::url::Url;
 use crate::wire::{Head, Malformed, Request, ResponseReader, Reuse, Seen, Sink};

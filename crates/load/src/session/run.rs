@@ -13,13 +13,13 @@ use super::model::{Check, Judge, KeepAlive, Model, Source};
 use super::user::User;
 use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
-use crate::plan::{Ground, Protocol};
 use crate::quality::Quality;
 use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check};
 use crate::stream::Dial;
 use crate::trust::Tls;
 use crate::url::Url;
 use crate::wire::{Request, Reuse};
+use crate::{plan::Ground, protocol::Protocol};
 
 /// The arrival of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
