@@ -27,7 +27,8 @@ impl SendOp {
         self.parts = [head, body]
             .map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
         self.message.msg_iov = self.parts.as_mut_ptr();
-        self.message.msg_iovlen = self.parts.len();
+        // `usize` in glibc, `c_int` in musl.
+        self.message.msg_iovlen = self.parts.len() as _;
         &raw const self.message
     }
 }
