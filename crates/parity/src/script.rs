@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vermeil::Handle;
 use vermeil_programs::kernel::{Pace, square_roots, zipf::Zipf};
 use vermeil_programs::{Outcome, keyed_stream, mixed_jobs, sqrt_pipeline};
-use vermeil_sched::recording::{Header, Recorded, Recording, VERSION};
+use vermeil_sched::recording::{RecordedEvent, Recording, RecordingHeader, VERSION};
 use vermeil_sim::{Error, Machine, Program};
 
 use crate::finding::Better;
@@ -198,9 +198,9 @@ fn stream(size: keyed_stream::Size) -> Recording {
 }
 
 /// Adds an event; returns the position.
-fn event(events: &mut Vec<Recorded>, handler: &str, color: u64, run_ns: u64, by: Option<u32>) -> u32 {
+fn event(events: &mut Vec<RecordedEvent>, handler: &str, color: u64, run_ns: u64, by: Option<u32>) -> u32 {
     let handler = handler.to_owned();
-    events.push(Recorded {
+    events.push(RecordedEvent {
         handler,
         color,
         core: 0,
@@ -213,8 +213,8 @@ fn event(events: &mut Vec<Recorded>, handler: &str, color: u64, run_ns: u64, by:
     events.len() as u32 - 1
 }
 
-fn recording(events: Vec<Recorded>) -> Recording {
-    let header = Header { recording: VERSION, policy: "none".to_owned(), cpus: vec![0], lost: 0 };
+fn recording(events: Vec<RecordedEvent>) -> Recording {
+    let header = RecordingHeader { recording: VERSION, policy: "none".to_owned(), cpus: vec![0], lost: 0 };
     Recording { header, events }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::{color::Token, core::current, shared::Shared};
 use std::sync::atomic::Ordering;
-use vermeil_sched::{CALLS_TO_COME, CoreIndex, Stealing};
+use vermeil_sched::{CoreIndex, REMOTE_WAKE_STREAK, Stealing};
 
 /// Why a color may move to its poster.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ impl Shared {
         }
         let reason = if self.core(home.0).parking.is_asleep() {
             Some(Reason::Asleep)
-        } else if calls >= CALLS_TO_COME {
+        } else if calls >= REMOTE_WAKE_STREAK {
             Some(Reason::Calls)
         } else {
             otherwise
@@ -68,10 +68,10 @@ impl Shared {
         let hint = self.hint(here);
         let candidate = self.candidate(color, &hint, distance, now_ns);
         let comes = match reason {
-            Reason::Asleep => self.stealing.comes_to_poster(&candidate, self.moves.wake_ns()),
+            Reason::Asleep => self.stealing.moves_to_poster(&candidate, self.moves.wake_ns()),
             Reason::Calls => {
                 let wait_at_home_ns = self.hint(home).wait_ns(now_ns);
-                self.stealing.comes_to_caller(&candidate, wait_at_home_ns, self.moves.steal_ns(distance))
+                self.stealing.moves_to_waker(&candidate, wait_at_home_ns, self.moves.steal_ns(distance))
             }
             Reason::Turn => {
                 let sooner_ns = self.hint(home).backlog_ns().saturating_sub(hint.backlog_ns());
@@ -79,7 +79,7 @@ impl Shared {
                 // counts.
                 let steal_ns = current(|core| core.learner.borrow().steal_ns(distance))
                     .unwrap_or_else(|| self.moves.steal_ns(distance));
-                self.stealing.comes_to_its_turn(&candidate, sooner_ns, steal_ns)
+                self.stealing.moves_to_its_turn(&candidate, sooner_ns, steal_ns)
             }
         };
         if comes {

@@ -11,7 +11,7 @@ use std::{
     },
 };
 use vermeil_queue::{ColorId, ColorQueue, Event, PushOutcome};
-use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Kin, Leader, Placement};
+use vermeil_sched::{CoreIndex, HandlerIndex, Leader, Placement, RemoteWakeStreak, StealClass};
 
 /// A color's queue, shared by the cores.
 pub(crate) type Queue = ColorQueue<About>;
@@ -54,8 +54,8 @@ pub(crate) struct About {
     pub(crate) moved_ns: AtomicU64,
     /// Slot in the core's ready queue, written under that queue's lock.
     pub(crate) slot: AtomicU32,
-    /// The calling core and the number of its calls in a row, packed as in [`Calls`]. Written by
-    /// the maker of the token.
+    /// The calling core and the number of its calls in a row, packed as in [`RemoteWakeStreak`].
+    /// Written by the maker of the token.
     calls: AtomicU32,
     /// Handler of the last event, written by posters: gives the expected cost of a move.
     handler: AtomicU16,
@@ -105,7 +105,7 @@ impl About {
             seat,
             moved_ns: AtomicU64::new(0),
             slot: AtomicU32::new(u32::MAX),
-            calls: AtomicU32::new(Calls::default().0),
+            calls: AtomicU32::new(RemoteWakeStreak::default().0),
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             gathering: AtomicBool::new(false),
@@ -185,7 +185,7 @@ impl About {
     /// calls in a row.
     #[inline]
     pub(crate) fn called(&self, caller: CoreIndex, home: CoreIndex) -> u32 {
-        let before = Calls(self.calls.load(Ordering::Relaxed));
+        let before = RemoteWakeStreak(self.calls.load(Ordering::Relaxed));
         let calls = before.and(caller, home);
         if calls != before {
             self.calls.store(calls.0, Ordering::Relaxed);
@@ -227,11 +227,11 @@ impl About {
 /// The group of colors that a thief weighs alike: a color that may live anywhere, was never moved
 /// and has one event is like every such color with the same expected handler.
 #[inline]
-pub(crate) fn kin(color: &Head) -> Option<Kin> {
+pub(crate) fn kin(color: &Head) -> Option<StealClass> {
     let about = &color.about;
     let lives_anywhere = matches!(about.seat, Seat::Lives(Placement::Any));
     let is_alike = lives_anywhere && about.moved_ns.load(Ordering::Relaxed) == 0 && color.len() == 1;
-    is_alike.then(|| Kin(about.handler.load(Ordering::Relaxed)))
+    is_alike.then(|| StealClass(about.handler.load(Ordering::Relaxed)))
 }
 
 /// A serial queue of events: events on a color never overlap and run in order, unless the color is

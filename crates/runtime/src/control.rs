@@ -30,12 +30,12 @@ use std::{
 };
 use vermeil_queue::Cores;
 use vermeil_sched::{
-    CoreIndex, Distance, HandlerIndex, Layout, Placement, PlanName, Policy, Sample,
+    CoreIndex, Distance, HandlerIndex, Layout, Placement, PlanName, Policy, RunSample,
     control::{
-        Adaptive, Answer, Candidates, Controller, Envelope, Fixed, Message, Monitor, Redistribution, Trial,
-        TrialOptions, Window,
+        Adaptive, AnswerWindow, Candidates, Controller, Envelope, Fixed, Monitor, MonitorAnswer, MoveMessage,
+        Redistribution, Trial, TrialOptions,
     },
-    plan::{Move, Plan, PlanFile, Rules},
+    plan::{Move, Plan, PlanFile, PlanRules},
 };
 
 /// No round is due.
@@ -83,7 +83,7 @@ struct State {
     plan: Plan,
     /// By number.
     units: Vec<Unit>,
-    rules: Rules,
+    rules: PlanRules,
     /// The plan to keep, if the plan must be computed again for each number of units.
     kept: Option<Kept>,
     layout: Layout,
@@ -124,14 +124,14 @@ impl Control {
                 Box::new(Fixed::default())
             }
             Policy::Trial => Box::new(Trial::new(Candidates::Named(layout.clone()), trial)),
-            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), Rules::new())),
+            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
         };
         let state = State {
             monitor: Monitor::new(layout.cores()),
             controller,
             plan: Plan::default(),
             units: Vec::new(),
-            rules: Rules::new(),
+            rules: PlanRules::new(),
             kept,
             layout: layout.clone(),
             moves: 0,
@@ -198,7 +198,7 @@ impl Control {
         }
     }
 
-    fn take_answer(&self, shared: &Shared, core: CoreIndex, round: u64, answer: Answer, now_ns: u64) {
+    fn take_answer(&self, shared: &Shared, core: CoreIndex, round: u64, answer: MonitorAnswer, now_ns: u64) {
         let mut state = self.state.lock().expect("nothing panics under this lock");
         state.note_bound();
         let State { monitor, plan, .. } = &mut *state;
@@ -263,7 +263,7 @@ impl State {
         unit
     }
 
-    fn rule(&mut self, change: impl FnOnce(Rules) -> Rules) {
+    fn rule(&mut self, change: impl FnOnce(PlanRules) -> PlanRules) {
         self.rules = change(std::mem::take(&mut self.rules));
         self.controller.set_rules(self.rules.clone());
     }
@@ -345,7 +345,7 @@ impl State {
         for Envelope { to: donor, message } in
             Redistribution::Mixed.messages(&standing, &due, self.layout.cores())
         {
-            let Message::Give(given) = message else { unreachable!("every color is on some core") };
+            let MoveMessage::Give(given) = message else { unreachable!("every color is on some core") };
             self.moves += given.len() as u64;
             let colors = given.iter().map(|(unit, _)| &self.units[unit.0 as usize].color);
             let taken = shared.give(donor, colors);
@@ -364,7 +364,7 @@ fn read_plan(path: &std::path::Path, cores: usize) -> Result<PlanFile, StartErro
 /// The counts of a core since its last answer, and the unit that posts there now.
 #[derive(Default)]
 pub(crate) struct Counting {
-    pub(crate) window: Window,
+    pub(crate) window: AnswerWindow,
     /// The running unit.
     pub(crate) running: Option<HandlerIndex>,
 }
@@ -405,7 +405,7 @@ impl Core {
 
     /// An event of a handler has run.
     #[inline]
-    pub(crate) fn count_run(&self, handler: HandlerIndex, sample: Option<Sample>) {
+    pub(crate) fn count_run(&self, handler: HandlerIndex, sample: Option<RunSample>) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
             self.counting.borrow_mut().window.ran(unit, sample);

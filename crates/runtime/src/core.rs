@@ -29,7 +29,9 @@ use std::{
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
 use vermeil_queue::{ColorId, ScopedTls, StealBatch};
-use vermeil_sched::{After, CoreIndex, HAUL_MAX, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
+use vermeil_sched::{
+    CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, STEAL_BATCH_MAX, TURN_NS, Turn, TurnStep, TurnView,
+};
 
 /// The state that only a core's thread accesses.
 pub(crate) struct Core {
@@ -67,7 +69,7 @@ pub(crate) struct Core {
     pub(crate) looked_in_vain: Cell<u32>,
     pub(crate) haul: RefCell<StealBatch<About>>,
     /// The colors that the running activation has woken here and that may run next.
-    pub(crate) succession: Cell<Succession>,
+    pub(crate) succession: Cell<LifoSlotRule>,
     /// The last reading of the measuring clock.
     measured_ns: Cell<u64>,
     /// Duration of the last activation, if each activation is measured.
@@ -77,7 +79,7 @@ pub(crate) struct Core {
     held_back: Cell<(u64, bool)>,
     /// The color that ran last, and whether the next event follows an event of the same color.
     ran_last: Cell<Option<ColorId>>,
-    after: Cell<After>,
+    after: Cell<RunAfter>,
     /// Whether the events of the last activation were timed, and whether the events of the next
     /// must be.
     timed: Cell<bool>,
@@ -161,7 +163,7 @@ impl Core {
             took_ns: Cell::new(0),
             held_back: Cell::default(),
             ran_last: Cell::default(),
-            after: Cell::new(After::Others),
+            after: Cell::new(RunAfter::Others),
             timed: Cell::default(),
             times_next: Cell::default(),
             spent_ns: Cell::new(0),
@@ -174,7 +176,7 @@ impl Core {
             called: Cell::new(false),
             slept: Cell::new(false),
             looked_in_vain: Cell::new(0),
-            haul: RefCell::new(StealBatch::new(index.0, HAUL_MAX)),
+            haul: RefCell::new(StealBatch::new(index.0, STEAL_BATCH_MAX)),
             succession: Cell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),
@@ -250,8 +252,8 @@ impl Core {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.attend_control();
             self.attend_gathering(stopping);
-            match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
-                Step::Run { batch, left } => {
+            match turn.next(TurnView { ready: self.mine().ready.len(), stopping }) {
+                TurnStep::Run { batch, left } => {
                     if self.called.take() {
                         // The core may have been woken as a thief and does not search now, so other
                         // cores may search.
@@ -263,19 +265,19 @@ impl Core {
                         turn.expire();
                     }
                 }
-                Step::Poll => {
+                TurnStep::Poll => {
                     self.look();
                     turn.polled();
                 }
-                Step::Search => {
+                TurnStep::Search => {
                     self.search();
                     turn.searched();
                 }
-                Step::Park => {
+                TurnStep::Park => {
                     self.park();
                     turn.polled();
                 }
-                Step::Stop => {
+                TurnStep::Stop => {
                     self.mine().tasks.cancel_all(|| self.shows_life());
                     if self.mine().tasks.len() == 0
                         && self.shared.cores.iter().all(CoreShared::has_ended_tasks)

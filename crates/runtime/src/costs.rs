@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
-    After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, HandlerIndex, Prior, Sample, Sampler,
-    StayCost, StealCost, Stealing, cost::CostTable,
+    CoreIndex, CostHint, Distance, Exploration, HandlerCost, HandlerIndex, RunAfter, RunSample, Sampler,
+    StealCandidate, StealCost, Stealing, WarmBatch, cost::CostTable,
 };
 
 /// Timed runs of a handler between two publications by the same core. The first few are published
@@ -36,12 +36,12 @@ impl Published {
             known_penalty_ns: Default::default(),
             stay_ns: AtomicU32::new(0),
         };
-        published.start(Prior::default(), Stealing::Never);
+        published.start(CostHint::default(), Stealing::Never);
         published
     }
 
     /// Stores the assumptions from before the first timed run.
-    pub(crate) fn start(&self, prior: Prior, stealing: Stealing) {
+    pub(crate) fn start(&self, prior: CostHint, stealing: Stealing) {
         let cost = HandlerCost::new(prior);
         self.worth_ns.store(worth(&cost, prior, stealing), Ordering::Relaxed);
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Published {
     fn meet(&self, handler: HandlerIndex, costs: &CostTable, known: &Known, stealing: Stealing) {
         let cost = costs.handler(handler);
         meet(&self.worth_ns, worth(cost, known.prior, stealing));
-        if let Some(stay_ns) = known.stay.stay_ns() {
+        if let Some(stay_ns) = known.stay.extension_ns() {
             meet(&self.stay_ns, clamp(stay_ns));
         }
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
@@ -133,10 +133,10 @@ fn meet(published: &AtomicU32, mine: u32) {
 
 /// The worth that an event adds to its color, at least 1 if colors are stolen. Mely uses the
 /// annotated time.
-fn worth(cost: &HandlerCost, prior: Prior, stealing: Stealing) -> u32 {
+fn worth(cost: &HandlerCost, prior: CostHint, stealing: Stealing) -> u32 {
     let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
     let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
-    clamp(stealing.worth_ns(cost_ns, prior.penalty).max(1))
+    clamp(stealing.queued_ns(cost_ns, prior.penalty).max(1))
 }
 
 fn clamp(ns: u64) -> u32 {
@@ -155,8 +155,8 @@ pub(crate) struct Learner {
 }
 
 struct Known {
-    stay: StayCost,
-    prior: Prior,
+    stay: WarmBatch,
+    prior: CostHint,
     timed: u32,
 }
 
@@ -174,7 +174,7 @@ impl Learner {
 
     /// Whether to take a color over `distance` although learned costs forbid the steal, in order to
     /// learn.
-    pub(crate) fn explores(&mut self, color: &Candidate, distance: Distance, steal_ns: u64) -> bool {
+    pub(crate) fn explores(&mut self, color: &StealCandidate, distance: Distance, steal_ns: u64) -> bool {
         self.exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
     }
 
@@ -207,7 +207,7 @@ impl Learner {
 
     /// Whether a color with a timed last run and a next event of `handler` stays for a measurement.
     pub(crate) fn tries_to_stay(&mut self, handler: HandlerIndex) -> bool {
-        self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.stay.tries())
+        self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.stay.tries_extension())
     }
 
     /// Expected duration of a warm run of a handler, in nanoseconds; 0 if no run was timed here.
@@ -216,7 +216,7 @@ impl Learner {
         if known { self.costs.estimate_ns(handler) } else { 0 }
     }
 
-    /// Records that an observed run has missed `lines` cache lines; `cold` as in [`Sample`].
+    /// Records that an observed run has missed `lines` cache lines; `cold` as in [`RunSample`].
     pub(crate) fn observe_misses(&mut self, handler: HandlerIndex, cold: Option<Distance>, lines: u64) {
         self.costs.observe_misses(handler, cold, lines);
     }
@@ -226,15 +226,15 @@ impl Learner {
     pub(crate) fn observe(
         &mut self,
         handler: HandlerIndex,
-        sample: Sample,
-        after: After,
+        sample: RunSample,
+        after: RunAfter,
         published: &Published,
-        prior: impl Fn(HandlerIndex) -> Prior,
+        prior: impl Fn(HandlerIndex) -> CostHint,
     ) {
         while self.handlers.len() <= handler.0 as usize {
             let prior = prior(HandlerIndex(self.handlers.len() as u32));
             self.costs.register(prior);
-            self.handlers.push(Known { stay: StayCost::default(), prior, timed: 0 });
+            self.handlers.push(Known { stay: WarmBatch::default(), prior, timed: 0 });
         }
         self.costs.observe(handler, sample);
         let known = &mut self.handlers[handler.0 as usize];

@@ -1,8 +1,8 @@
 //! Colors that gather events before they run: where their tokens wait meanwhile, and how the wait
 //! ends.
 //!
-//! The handler sets the number of events and the longest wait (`vermeil_sched::Gather`). Tested in
-//! `tests/handler.rs`.
+//! The handler sets the number of events and the longest wait (`vermeil_sched::BatchWait`). Tested
+//! in `tests/handler.rs`.
 
 use crate::{
     color::{Head, Token},
@@ -10,12 +10,12 @@ use crate::{
     shared::Shared,
 };
 use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::Gather;
+use vermeil_sched::BatchWait;
 
 impl Shared {
     /// Keeps the token of a previously empty color until its events have gathered.
     #[cold]
-    pub(crate) fn gather(&self, token: Token, gather: Gather) {
+    pub(crate) fn gather(&self, token: Token, gather: BatchWait) {
         let color = token.color().clone();
         // The color cannot move, because this is its token.
         let index = color.core();
@@ -27,7 +27,7 @@ impl Shared {
             }
             color.about.gathering.store(true, Ordering::Relaxed);
             ready.post(name, 1);
-            ready.gather(name, token, due_ns);
+            ready.wait_for_batch(name, token, due_ns);
             None
         });
         if let Some(token) = late {
@@ -43,7 +43,7 @@ impl Shared {
 
     pub(crate) fn end_gathering(&self, color: &Head) {
         let name = color.id().0.get();
-        let gathered = self.core(color.core()).ready.with(|ready| ready.take_gathering(name));
+        let gathered = self.core(color.core()).ready.with(|ready| ready.take_batch_wait(name));
         if let Some(token) = gathered {
             self.gathered(token);
         }
@@ -68,14 +68,14 @@ impl Core {
     #[cold]
     fn queue_gathered(&self, stopping: bool) {
         let now_ns = if stopping { u64::MAX } else { self.shared.clock.now_ns() };
-        while let Some(token) = self.mine().ready.with(|ready| ready.take_gathered(now_ns)) {
+        while let Some(token) = self.mine().ready.with(|ready| ready.take_batched(now_ns)) {
             self.shared.gathered(token);
         }
     }
 
     pub(crate) fn until_gathered(&self) -> Option<Duration> {
         let any = self.shared.handlers.any_gathers();
-        let due_ns = any.then(|| self.mine().ready.with(|ready| ready.next_gathered_ns())).flatten()?;
+        let due_ns = any.then(|| self.mine().ready.with(|ready| ready.next_batched_ns())).flatten()?;
         Some(Duration::from_nanos(due_ns.saturating_sub(self.shared.clock.now_ns())))
     }
 }

@@ -27,7 +27,7 @@ use std::{
     },
 };
 use vermeil_queue::{ColorId, Event, Run};
-use vermeil_sched::{Class, ClassIndex, CoreIndex, Gather, HandlerIndex, Prior, Stealing};
+use vermeil_sched::{BatchWait, Class, ClassIndex, CoreIndex, CostHint, HandlerIndex, Stealing};
 
 /// A handler's counters on a core, written by that core; or the counters of all threads that are no
 /// cores.
@@ -48,7 +48,7 @@ pub(crate) struct Handlers {
     /// Number of handlers that a program has registered; at most `bound`.
     registered: AtomicUsize,
     bound: usize,
-    priors: Mutex<Vec<Prior>>,
+    priors: Mutex<Vec<CostHint>>,
     classes: Vec<Class>,
     any_gathers: AtomicBool,
     rules: Box<[Rules]>,
@@ -68,7 +68,7 @@ struct Rules {
     lead: AtomicU32,
     class: AtomicU8,
     /// How its colors gather events, if they gather.
-    gather: OnceLock<Gather>,
+    gather: OnceLock<BatchWait>,
     /// The slots of a handler with bounded parallelism. Such a handler is watched.
     slots: OnceLock<Slots>,
     /// The target of the handler's events, unless the events go to the colors that they are posted
@@ -144,7 +144,7 @@ impl Handlers {
         &self.published[handler.0 as usize]
     }
 
-    pub(crate) fn prior(&self, handler: HandlerIndex) -> Prior {
+    pub(crate) fn prior(&self, handler: HandlerIndex) -> CostHint {
         self.priors.lock().expect("nothing panics under this lock")[handler.0 as usize]
     }
 
@@ -182,7 +182,7 @@ impl Handlers {
 
     /// How a color gathers events if an event of `handler` is the first.
     #[inline]
-    pub(crate) fn gather(&self, handler: HandlerIndex) -> Option<Gather> {
+    pub(crate) fn gather(&self, handler: HandlerIndex) -> Option<BatchWait> {
         self.rules(handler).gather.get().copied()
     }
 

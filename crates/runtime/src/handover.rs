@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::atomic::Ordering;
 use vermeil_queue::{Cores, ReadyQueue};
-use vermeil_sched::{CoreIndex, Ready, Slot, Stolen};
+use vermeil_sched::{CoreIndex, Ready, ReadySlot, Stolen};
 
 impl Cores for Shared {
     type About = About;
@@ -50,13 +50,13 @@ impl Cores for Shared {
         let slot = ready.push_in(name, token, class, of, now_ns);
         debug_assert_eq!(slot, noted, "nothing was queued meanwhile");
         if let Some(kin) = kin {
-            ready.set_kin(slot, kin);
+            ready.set_steal_class(slot, kin);
         }
     }
 
     fn remove(&self, ready: &mut Ready<Token>, color: &Head) -> Option<(Token, usize)> {
         // Read under the lock that protects the word. A stale slot names a color that is not there.
-        let slot = Slot(color.about.slot.load(Ordering::Relaxed));
+        let slot = ReadySlot(color.about.slot.load(Ordering::Relaxed));
         let Stolen { token, entries, .. } = ready.remove(slot, color.id().0.get())?;
         Some((token, entries))
     }

@@ -1,12 +1,12 @@
 //! The state that a core publishes for thieves, and for threads that queue tokens on the core.
 //!
 //! Each core has a line. Only the core writes the line, except the kept token, with relaxed stores.
-//! A reader may see words of two moments. The use of the hints: `vermeil_sched::Hint`.
+//! A reader may see words of two moments. The use of the hints: `vermeil_sched::CoreLoad`.
 
 use crate::color::About;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_queue::LifoSlot;
-use vermeil_sched::{Hint, Ready};
+use vermeil_sched::{CoreLoad, Ready};
 
 /// `running_since_ns` of a core that runs nothing.
 const IDLE: u64 = 0;
@@ -43,9 +43,9 @@ impl Hints {
     }
 
     /// The core's hint, given the gauge of its ready queue.
-    pub(crate) fn hint(&self, gauge: Gauge) -> Hint {
+    pub(crate) fn hint(&self, gauge: Gauge) -> CoreLoad {
         let since_ns = self.running_since_ns.load(Ordering::Relaxed);
-        Hint {
+        CoreLoad {
             running_since_ns: (since_ns != IDLE).then_some(since_ns),
             expected_ns: self.expected_ns.load(Ordering::Relaxed),
             activation_ns: self.activation_ns.load(Ordering::Relaxed),

@@ -16,8 +16,8 @@ use std::cell::{Cell, RefCell};
 use vermeil_io::{Clock, Counted};
 use vermeil_queue::{ColorId, Label, TraceRing, current_color};
 use vermeil_sched::{
-    CoreIndex, HandlerIndex, Observe, Sample, Stamps,
-    recording::{EventName, Header, Recorded, Recording, VERSION},
+    CoreIndex, HandlerIndex, Observe, RunSample, Stamps,
+    recording::{EventName, RecordedEvent, Recording, RecordingHeader, VERSION},
 };
 
 /// The observation settings of a runtime.
@@ -153,7 +153,7 @@ impl Core {
         color: ColorId,
         label: Label,
         start_ns: u64,
-        sample: Sample,
+        sample: RunSample,
         from: Option<CoreIndex>,
     ) {
         if let Some(times) = self.times(HandlerIndex(label.handler().into())) {
@@ -217,8 +217,8 @@ impl Record {
         (cause != 0).then(|| (from.into(), cause.wrapping_sub(1)))
     }
 
-    fn recorded(&self, core: u32, names: &[String]) -> Recorded {
-        Recorded {
+    fn recorded(&self, core: u32, names: &[String]) -> RecordedEvent {
+        RecordedEvent {
             handler: names.get(usize::from(self.label.handler())).cloned().unwrap_or_default(),
             color: self.color,
             core,
@@ -248,7 +248,7 @@ impl Handle {
             }));
         }
         let cpus = shared.cores.iter().map(|core| core.cpu as u32).collect();
-        let header = Header { recording: VERSION, policy: shared.policy.to_string(), cpus, lost };
+        let header = RecordingHeader { recording: VERSION, policy: shared.policy.to_string(), cpus, lost };
         Some(Recording::assemble(header, events))
     }
 }

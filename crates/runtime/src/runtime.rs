@@ -269,7 +269,7 @@ fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     for (index, core) in (0..).zip(&shared.cores) {
         let line = core.line.lock().expect("nothing panics under this lock").len();
         events_dropped += core.queued.len().saturating_sub(line);
-        shared.clear(index, |ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)));
+        shared.clear(index, |ready| ready.pop().or_else(|| ready.take_batched(u64::MAX)));
         core.tasks.clear();
     }
     shared.handlers.discard_waiting();

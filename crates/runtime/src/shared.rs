@@ -30,8 +30,8 @@ use vermeil_queue::{
     AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, RunFlag, TraceRing,
 };
 use vermeil_sched::{
-    Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing,
-    TurnLimits, WorthClass,
+    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, Layout, Placement, Policy, QueuedClass, Ready,
+    ReadySlot, Stealing, TurnLimits,
 };
 
 pub(crate) struct Shared {
@@ -287,8 +287,8 @@ impl Shared {
             Stealing::Anything => self.post_entry(color),
             _ => {
                 let worth_ns = color.worth_ns();
-                let class = WorthClass::of(worth_ns);
-                if class != WorthClass::of(worth_ns.saturating_sub(added_ns.into())) {
+                let class = QueuedClass::of(worth_ns);
+                if class != QueuedClass::of(worth_ns.saturating_sub(added_ns.into())) {
                     self.reclass(color, class);
                 }
             }
@@ -307,14 +307,14 @@ impl Shared {
     }
 
     /// The worth of `color` to a thief; `None` if the color must stay.
-    pub(crate) fn class(&self, color: &Head) -> Option<WorthClass> {
+    pub(crate) fn class(&self, color: &Head) -> Option<QueuedClass> {
         if !self.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
-        let class = WorthClass::of(color.worth_ns());
+        let class = QueuedClass::of(color.worth_ns());
         // Mely leaves colors of too little worth. The other policies may still take such a color,
         // for its wait or without a reason.
-        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
+        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
     }
 
     /// Whether a thief may take the color at all. The first such color sets `something_moves`.
@@ -327,14 +327,14 @@ impl Shared {
     }
 
     #[cold]
-    fn reclass(&self, color: &Head, class: Option<WorthClass>) {
+    fn reclass(&self, color: &Head, class: Option<QueuedClass>) {
         let index = color.core();
         if class.is_some() && color.about.may_move() {
             let name = color.id().0.get();
             self.core(index).ready.with(|ready| {
                 // Read under the lock, under which the slot is written. A stale slot names a color
                 // that is not there.
-                ready.reclass(Slot(color.about.slot.load(Ordering::Relaxed)), name, class);
+                ready.reclass(ReadySlot(color.about.slot.load(Ordering::Relaxed)), name, class);
             });
             self.consider_thief(color, index);
         }
@@ -349,7 +349,7 @@ impl Shared {
         elsewhere.then(|| self.layout.distance(from, here))
     }
 
-    pub(crate) fn hint(&self, core: CoreIndex) -> Hint {
+    pub(crate) fn hint(&self, core: CoreIndex) -> CoreLoad {
         let core = self.core(core.0);
         core.hints.hint(Gauge(core.ready.len()))
     }

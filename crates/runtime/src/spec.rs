@@ -15,20 +15,20 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil_sched::{CoreSet, Gather, HandlerIndex, Leader, Placement, Prior};
+use vermeil_sched::{BatchWait, CoreSet, CostHint, HandlerIndex, Leader, Placement};
 
 /// A handler, or a kind of tasks, before the registration. A `&str` converts to a spec with a name
 /// only.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub(crate) name: String,
-    pub(crate) prior: Prior,
+    pub(crate) prior: CostHint,
     pub(crate) exclusion: Exclusion,
     pub(crate) most_runs: Option<NonZeroUsize>,
     pub(crate) place: Place,
     pub(crate) batch_events: Option<NonZeroUsize>,
     pub(crate) batch_ns: Option<NonZeroU64>,
-    pub(crate) gather: Option<Gather>,
+    pub(crate) gather: Option<BatchWait>,
     pub(crate) class: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Spec {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            prior: Prior::default(),
+            prior: CostHint::default(),
             exclusion: Exclusion::default(),
             most_runs: None,
             place: Place::default(),
@@ -151,7 +151,7 @@ impl Spec {
     /// as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) allow. Default: no wait.
     pub fn gather(mut self, events: usize, time: Duration) -> Self {
         let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.gather = (events > 1).then_some(Gather { events, within_ns });
+        self.gather = (events > 1).then_some(BatchWait { events, within_ns });
         self
     }
 

@@ -14,7 +14,8 @@ use crate::{
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 use vermeil_queue::StealBatchFill;
 use vermeil_sched::{
-    CoreIndex, Distance, HAUL_MAX, HandlerIndex, Hint, LINGER_NS, Like, Ready, Stealing, Stolen, WATCH_NS,
+    CoreIndex, CoreLoad, Distance, HandlerIndex, Ready, SPIN_NS, STEAL_BATCH_MAX, StealKey, Stealing, Stolen,
+    WATCH_NS,
 };
 
 /// Pause instructions between two looks of a spinning core: some hundred nanoseconds, during which
@@ -51,11 +52,11 @@ impl Core {
     /// this core.
     fn linger(&self) -> bool {
         let (shared, mine) = (&self.shared, self.mine());
-        if !shared.stealing.lingers(self.looked_in_vain.get()) {
+        if !shared.stealing.spins(self.looked_in_vain.get()) {
             return false;
         }
         mine.hints.idle();
-        let until_ns = shared.clock.now_ns() + LINGER_NS;
+        let until_ns = shared.clock.now_ns() + SPIN_NS;
         while shared.clock.now_ns() < until_ns && !shared.stopping.load(Ordering::Relaxed) {
             for _ in 0..LINGER_PAUSES {
                 std::hint::spin_loop();
@@ -141,7 +142,7 @@ impl Core {
     fn take(
         &self,
         victim: CoreIndex,
-        hint: &Hint,
+        hint: &CoreLoad,
         (distance, steal_ns): (Distance, u64),
         now_ns: u64,
     ) -> (u64, u64) {
@@ -161,18 +162,19 @@ impl Core {
             let mut add = |token, entries, each_ns| {
                 taking.add(token, entries);
                 worth_ns += each_ns;
-                taking.len() >= HAUL_MAX || worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), worth_ns)
+                taking.len() >= STEAL_BATCH_MAX
+                    || worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), worth_ns)
             };
-            while let Some(Stolen { token, entries, like }) = ready.steal(&mut pays) {
+            while let Some(Stolen { token, entries, key: like }) = ready.steal(&mut pays) {
                 // Posts since the queueing may have changed the color.
                 let color = token.color();
-                let is_typical = !explores.get() && like.map(Like::kin) == kin(color);
+                let is_typical = !explores.get() && like.map(StealKey::steal_class) == kin(color);
                 let (like, each_ns) = (like.filter(|_| is_typical), color.worth_ns());
                 let mut is_enough = add(token, entries, each_ns);
                 if let Some(like) = like
                     && !is_enough
                 {
-                    ready.steal_alike(like, |token| {
+                    ready.steal_class(like, |token| {
                         is_enough = add(token, 0, each_ns);
                         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     });

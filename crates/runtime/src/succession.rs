@@ -1,7 +1,7 @@
 //! A color that an activation has woken on its own core is kept out of the queue and runs next. If
 //! the activation takes too long, the color is queued after all.
 //!
-//! The rule is `vermeil_sched::Succession`'s, the storage `vermeil_queue::Kept`. Tested in
+//! The rule is `vermeil_sched::LifoSlotRule`'s, the storage `vermeil_queue::Kept`. Tested in
 //! `tests/succession.rs`, and for delayed colors in `tests/steal.rs`.
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     core::{Core, current},
     shared::{CoreShared, Shared},
 };
-use vermeil_sched::{CoreIndex, Succession, Woken};
+use vermeil_sched::{CoreIndex, LifoSlotRule, WakeDestination};
 
 impl Shared {
     /// Core `poster`, or another thread if `None`, has made this token: queues the token, or keeps
@@ -34,9 +34,9 @@ impl Core {
         let woken = succession.woken();
         self.succession.set(succession);
         match woken {
-            Woken::Keep => token.take().into_iter().for_each(|token| self.keep(token)),
-            Woken::Queue => {}
-            Woken::QueueBoth => self.queue_kept(),
+            WakeDestination::LifoSlot => token.take().into_iter().for_each(|token| self.keep(token)),
+            WakeDestination::Queue => {}
+            WakeDestination::QueueWithLifoSlot => self.queue_kept(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Core {
     /// Queues colors that other cores keep behind an activation that takes too long.
     pub(crate) fn free_caught(&self) {
         for (core, victim) in self.keepers() {
-            if Succession::is_caught(&self.shared.hint(victim), self.shared.clock.now_ns())
+            if LifoSlotRule::is_caught(&self.shared.hint(victim), self.shared.clock.now_ns())
                 && let Some(caught) = core.hints.kept.take()
             {
                 self.shared.schedule(caught, 1);

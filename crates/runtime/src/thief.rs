@@ -6,7 +6,7 @@
 
 use crate::{color::Head, shared::Shared};
 use std::sync::atomic::Ordering;
-use vermeil_sched::{Candidate, CoreIndex, Distance, HandlerIndex, Hint, Stealing, WATCH_NS};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 
 impl Shared {
     /// Wakes a sleeping core to search for work: `thief`, or if `thief` has woken by itself
@@ -92,7 +92,7 @@ impl Shared {
     /// Whether `watcher` must be woken to watch `owner`: a color that is not yet worth a steal
     /// waits behind a running event, and no core would notice a long wait. At most one call per
     /// watch and node, while the called core has the duty to watch.
-    fn needs_sentinel(&self, (owner, hint): (CoreIndex, &Hint), watcher: CoreIndex, now_ns: u64) -> bool {
+    fn needs_sentinel(&self, (owner, hint): (CoreIndex, &CoreLoad), watcher: CoreIndex, now_ns: u64) -> bool {
         self.stealing == Stealing::Learned
             && hint.running_since_ns.is_some()
             && !self.is_watched(owner, watcher)
@@ -111,11 +111,17 @@ impl Shared {
     }
 
     /// The view of `color` for a thief over `distance`, when the color's core has the hint `owner`.
-    pub(crate) fn candidate(&self, color: &Head, owner: &Hint, distance: Distance, now_ns: u64) -> Candidate {
+    pub(crate) fn candidate(
+        &self,
+        color: &Head,
+        owner: &CoreLoad,
+        distance: Distance,
+        now_ns: u64,
+    ) -> StealCandidate {
         let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
         let published = self.handlers.published(color.about.handler());
-        Candidate {
-            worth_ns: color.worth_ns(),
+        StealCandidate {
+            queued_ns: color.worth_ns(),
             wait_ns: owner.wait_ns(now_ns),
             penalty_ns: published.penalty_ns(distance),
             known_penalty_ns: published.known_penalty_ns(distance),

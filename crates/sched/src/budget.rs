@@ -4,7 +4,7 @@
 //! Leaves out the purpose of the spending. The resulting bound (spent ≤ start + share × earned) is
 //! tested below.
 
-use crate::{Candidate, Stealing};
+use crate::{StealCandidate, Stealing};
 
 /// An account of nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,10 +125,10 @@ impl Exploration {
 
     /// Whether to steal a color that the policy would steal if the move had no penalty and cost
     /// `unseen_ns`, the initial estimate, in place of `steal_ns` if that is more.
-    pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64, unseen_ns: u64) -> bool {
+    pub fn due(&mut self, stealing: Stealing, color: &StealCandidate, steal_ns: u64, unseen_ns: u64) -> bool {
         let cheap_ns = steal_ns.min(unseen_ns);
         let more_ns = steal_ns - cheap_ns;
-        let free = Candidate { penalty_ns: 0, known_penalty_ns: 0, ..*color };
+        let free = StealCandidate { penalty_ns: 0, known_penalty_ns: 0, ..*color };
         match stealing {
             Stealing::Never | Stealing::Anything => false,
             Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.0.spend(more_ns),
@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn only_what_its_penalty_keeps_is_explored_and_only_for_so_long() {
-        let kept = Candidate {
-            worth_ns: 30_000,
+        let kept = StealCandidate {
+            queued_ns: 30_000,
             wait_ns: 40_000,
             penalty_ns: 60_000,
             known_penalty_ns: 60_000,
@@ -195,7 +195,7 @@ mod tests {
         };
         let mut exploration = Exploration::default();
         assert!(!exploration.due(Stealing::Anything, &kept, 1_000, 300));
-        assert!(!exploration.due(Stealing::Learned, &Candidate { wait_ns: 200, ..kept }, 1_000, 300));
+        assert!(!exploration.due(Stealing::Learned, &StealCandidate { wait_ns: 200, ..kept }, 1_000, 300));
         assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
         assert!(!exploration.due(Stealing::Learned, &kept, 1_000, 300), "the rest does not pay for another");
         exploration.earn(5_000_000);
@@ -207,8 +207,8 @@ mod tests {
     /// on stole nothing short.
     #[test]
     fn what_the_first_steals_took_is_doubted() {
-        let short = Candidate {
-            worth_ns: 2_000,
+        let short = StealCandidate {
+            queued_ns: 2_000,
             wait_ns: 0,
             penalty_ns: 0,
             known_penalty_ns: 0,
@@ -217,15 +217,20 @@ mod tests {
         let mut exploration = Exploration::default();
         assert!(!Stealing::TimeLeft.pays(&short, 20_000));
         assert!(exploration.due(Stealing::TimeLeft, &short, 20_000, 300));
-        assert!(!exploration.due(Stealing::TimeLeft, &Candidate { worth_ns: 200, ..short }, 20_000, 300));
+        assert!(!exploration.due(
+            Stealing::TimeLeft,
+            &StealCandidate { queued_ns: 200, ..short },
+            20_000,
+            300
+        ));
     }
 
     /// Regression: an account of 100 us could never pay for a long handler, so its penalty stayed
     /// unknown for ever.
     #[test]
     fn unknown_penalty_of_a_long_handler_is_explored() {
-        let long = Candidate {
-            worth_ns: 300_000,
+        let long = StealCandidate {
+            queued_ns: 300_000,
             wait_ns: 400_000,
             penalty_ns: 3_000_000,
             known_penalty_ns: 0,
@@ -237,7 +242,7 @@ mod tests {
             !exploration.due(Stealing::Learned, &long, 1_000, 300),
             "one such loss until time has earned more"
         );
-        let waits = Candidate { wait_ns: 4_000_000, ..long };
+        let waits = StealCandidate { wait_ns: 4_000_000, ..long };
         assert!(
             exploration.due(Stealing::Learned, &waits, 1_000, 300),
             "a wait beyond the bound loses nothing"

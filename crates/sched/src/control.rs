@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::cost::CostTable;
 use crate::flow::FlowCounts;
-use crate::plan::{Move, Plan, Rules};
+use crate::plan::{Move, Plan, PlanRules};
 use crate::{CoreIndex, HandlerIndex};
 
 mod adaptive;
@@ -23,11 +23,11 @@ mod trial;
 mod window;
 
 pub use adaptive::Adaptive;
-pub use log::{DECISIONS_MAX, Decision, DecisionLog, Event, Why};
-pub use monitor::{Answer, Monitor};
-pub use redistribute::{Custody, Effect, Envelope, Message, Order, Redistribution};
+pub use log::{ControlEvent, DECISIONS_MAX, Decision, DecisionLog, Why};
+pub use monitor::{Monitor, MonitorAnswer};
+pub use redistribute::{CoreHoldings, Effect, Envelope, HandlerMove, MoveMessage, Redistribution};
 pub use trial::{Candidates, Trial, TrialOptions};
-pub use window::Window;
+pub use window::AnswerWindow;
 
 /// The activity of a core in a window, or of all cores together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub trait Controller: Send + fmt::Debug {
 
     /// Sets the rules for placements, at each change: no plan may break a rule. A controller with a
     /// given plan, such as [`Fixed`], leaves this to the author of the plan.
-    fn set_rules(&mut self, _rules: Rules) {}
+    fn set_rules(&mut self, _rules: PlanRules) {}
 
     /// The core of a newly registered handler; `None` leaves the choice to the policy.
     fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex>;
@@ -160,7 +160,7 @@ impl Controller for Fixed {
     fn round(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
         let moves = seen.placed.moves_to(&self.plan);
         if !moves.is_empty() {
-            self.log.push(now_ns, Event::Applied, &moves);
+            self.log.push(now_ns, ControlEvent::Applied, &moves);
         }
         moves
     }

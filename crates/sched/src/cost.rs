@@ -10,22 +10,22 @@
 //! means, because the means cap outliers. Tested in `cost/tests.rs`.
 
 use crate::Distance;
-use change::Change;
+use change::ChangeDetector;
 
 mod change;
 mod ewma;
 mod interruption;
+mod miss_cost;
 mod steal;
 mod table;
 #[cfg(test)]
 mod tests;
-mod witness;
 
 pub use ewma::Ewma;
 pub use interruption::Interruptions;
+pub use miss_cost::MissCost;
 pub use steal::StealCost;
 pub use table::CostTable;
-pub use witness::MissCost;
 
 /// Cold runs at a distance after which the mean replaces the upper bound. With a spread as large as
 /// the mean, eight samples leave an error of a third. That suffices to choose between moving and
@@ -38,7 +38,7 @@ pub const COST_SURE: u32 = 8;
 
 /// Warm runs after which an annotated cost is forgotten. Guess: an annotation is about as good as
 /// four measurements.
-const PRIOR_SAMPLES: u32 = 4;
+const COST_HINT_SAMPLES: u32 = 4;
 
 /// The multiple of the mean that a run may count. A thread that loses the cpu for a time slice (a
 /// millisecond or more) would otherwise move the mean of a microsecond's handler by thirty times. A
@@ -65,7 +65,7 @@ const UNKNOWN_COSTS: [f32; Distance::CLASSES] = [0.0, 0.5, 1.0, 2.0, 4.0, 6.0, 8
 
 /// One timed run of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct RunSample {
     /// Run time in nanoseconds.
     pub run_ns: u64,
     /// The distance of the color's move since the color's last run; `None` if the color last ran
@@ -78,7 +78,7 @@ pub struct Sample {
 
 /// The author's annotations of a handler, as in Mely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prior {
+pub struct CostHint {
     /// Expected time of a warm run in nanoseconds; 0 if not annotated.
     pub cost_ns: u32,
     /// The factor by which a move may lengthen a run: 1 for a handler that touches no data of its
@@ -91,8 +91,8 @@ pub struct Prior {
 #[repr(align(64))]
 pub struct HandlerCost {
     warm: Ewma<32>,
-    change: Change,
-    prior: Prior,
+    change: ChangeDetector,
+    cost_hint: CostHint,
     /// Number of phases seen, less one.
     changes: u16,
     /// Consecutive interrupted runs that were ignored.
@@ -109,12 +109,12 @@ const _: () = assert!(size_of::<HandlerCost>() <= 128);
 
 impl HandlerCost {
     /// A handler that has not run.
-    pub fn new(prior: Prior) -> Self {
-        Self { prior, ..Self::default() }
+    pub fn new(cost_hint: CostHint) -> Self {
+        Self { cost_hint, ..Self::default() }
     }
 
     /// Adds a timed run.
-    pub fn observe(&mut self, sample: Sample) {
+    pub fn observe(&mut self, sample: RunSample) {
         if sample.interrupted && self.interrupted < INTERRUPTED_MOST {
             self.interrupted += 1;
             return;
@@ -155,13 +155,13 @@ impl HandlerCost {
     pub fn estimate_ns(&self) -> u64 {
         let samples = self.warm.samples();
         let mean = self.warm.mean();
-        let prior = self.prior.cost_ns as f32;
+        let cost_hint = self.cost_hint.cost_ns as f32;
         let estimate = match samples {
-            0 if self.prior.cost_ns == 0 => return COST_UNKNOWN_NS,
-            0 => prior,
-            1..PRIOR_SAMPLES if self.prior.cost_ns > 0 => {
-                let share = samples as f32 / PRIOR_SAMPLES as f32;
-                share * mean + (1.0 - share) * prior
+            0 if self.cost_hint.cost_ns == 0 => return COST_UNKNOWN_NS,
+            0 => cost_hint,
+            1..COST_HINT_SAMPLES if self.cost_hint.cost_ns > 0 => {
+                let share = samples as f32 / COST_HINT_SAMPLES as f32;
+                share * mean + (1.0 - share) * cost_hint
             }
             _ => mean,
         };
@@ -183,7 +183,7 @@ impl HandlerCost {
         if self.is_sure(distance) {
             return self.mean_penalty_ns(distance);
         }
-        let seen_ns = match (self.beyond[index].samples(), self.prior.penalty) {
+        let seen_ns = match (self.beyond[index].samples(), self.cost_hint.penalty) {
             (0, 0) => 0,
             (0, penalty) => u64::from(penalty - 1) * self.estimate_ns(),
             _ => self.mean_penalty_ns(distance),
@@ -215,7 +215,7 @@ impl HandlerCost {
     /// The expected penalty at an untried distance: a multiple of the cost, but at least the
     /// penalty learned nearer and at most the penalty learned farther.
     fn unknown_ns(&self, class: usize) -> f32 {
-        let times = match self.prior.penalty {
+        let times = match self.cost_hint.penalty {
             0 => UNKNOWN_COSTS[class],
             penalty => (penalty - 1) as f32,
         };
@@ -274,8 +274,8 @@ impl HandlerCost {
         }
         self.changes = self.changes.max(other.changes);
         self.fresh = self.fresh.saturating_add(other.fresh);
-        if self.prior == Prior::default() {
-            self.prior = other.prior;
+        if self.cost_hint == CostHint::default() {
+            self.cost_hint = other.cost_hint;
         }
     }
 }

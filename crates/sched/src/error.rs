@@ -8,7 +8,7 @@ use vermeil_topology::CpuId;
 /// An invalid layout, plan, trial or recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SchedError {
     /// A layout without cores.
     #[error("layout: no cores; name at least one cpu")]
     NoCores,

@@ -28,7 +28,7 @@ pub struct Flow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-struct Cell<N> {
+struct FlowCell<N> {
     to: u32,
     posts: N,
     bytes: N,
@@ -38,7 +38,7 @@ struct Cell<N> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowCounts {
     /// By poster: first external posts, then the handlers by index.
-    rows: Vec<Vec<Cell<u64>>>,
+    rows: Vec<Vec<FlowCell<u64>>>,
 }
 
 impl FlowCounts {
@@ -50,7 +50,7 @@ impl FlowCounts {
     /// Counts a posted event; `bytes` is 0 if unknown. Searches the few handlers that `from` posts
     /// to.
     pub fn record(&mut self, from: Option<HandlerIndex>, to: HandlerIndex, bytes: u64) {
-        self.add(row_of(from), Cell { to: to.0, posts: 1, bytes });
+        self.add(row_of(from), FlowCell { to: to.0, posts: 1, bytes });
     }
 
     /// Merges another core's counts.
@@ -76,7 +76,7 @@ impl FlowCounts {
         })
     }
 
-    fn add(&mut self, row: usize, cell: Cell<u64>) {
+    fn add(&mut self, row: usize, cell: FlowCell<u64>) {
         let cells = row_mut(&mut self.rows, row);
         let found = cell_mut(cells, cell.to);
         found.posts += cell.posts;
@@ -87,7 +87,7 @@ impl FlowCounts {
 /// Rates of all flows, in posts and bytes per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowGraph {
-    rows: Vec<Vec<Cell<f64>>>,
+    rows: Vec<Vec<FlowCell<f64>>>,
     absorbed: bool,
 }
 
@@ -142,7 +142,7 @@ impl FlowGraph {
     /// to its heaviest targets. Depth-first from the entry points; the heaviest branch comes next.
     pub fn order(&self, handlers: usize) -> Vec<HandlerIndex> {
         let mut walk =
-            Walk { graph: self, visited: vec![false; handlers], finished: Vec::with_capacity(handlers) };
+            FlowWalk { graph: self, visited: vec![false; handlers], finished: Vec::with_capacity(handlers) };
         let fed = self.fed_from_inside(handlers);
         let enters = |handler: &usize| !fed[*handler] || self.rate(None, HandlerIndex(*handler as u32)) > 0.0;
         (0..handlers).rev().filter(enters).for_each(|handler| walk.visit(handler));
@@ -169,13 +169,13 @@ impl FlowGraph {
     }
 }
 
-struct Walk<'a> {
+struct FlowWalk<'a> {
     graph: &'a FlowGraph,
     visited: Vec<bool>,
     finished: Vec<HandlerIndex>,
 }
 
-impl Walk<'_> {
+impl FlowWalk<'_> {
     /// Without recursion, because a pipeline may be longer than a stack is deep.
     fn visit(&mut self, root: usize) {
         if std::mem::replace(&mut self.visited[root], true) {
@@ -207,16 +207,16 @@ fn poster_of(row: usize) -> Option<HandlerIndex> {
     row.checked_sub(1).map(|handler| HandlerIndex(handler as u32))
 }
 
-fn row_mut<N>(rows: &mut Vec<Vec<Cell<N>>>, row: usize) -> &mut Vec<Cell<N>> {
+fn row_mut<N>(rows: &mut Vec<Vec<FlowCell<N>>>, row: usize) -> &mut Vec<FlowCell<N>> {
     if rows.len() <= row {
         rows.resize_with(row + 1, Vec::new);
     }
     &mut rows[row]
 }
 
-fn cell_mut<N: Default>(cells: &mut Vec<Cell<N>>, to: u32) -> &mut Cell<N> {
+fn cell_mut<N: Default>(cells: &mut Vec<FlowCell<N>>, to: u32) -> &mut FlowCell<N> {
     let at = cells.iter().position(|cell| cell.to == to).unwrap_or_else(|| {
-        cells.push(Cell { to, posts: N::default(), bytes: N::default() });
+        cells.push(FlowCell { to, posts: N::default(), bytes: N::default() });
         cells.len() - 1
     });
     &mut cells[at]

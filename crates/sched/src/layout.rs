@@ -9,7 +9,7 @@ use std::fmt;
 
 use vermeil_topology::{self as topology, CAPACITY_MAX, CpuId, Machine};
 
-use crate::{CoreIndex, Error};
+use crate::{CoreIndex, SchedError};
 
 mod symmetry;
 #[cfg(test)]
@@ -109,9 +109,9 @@ impl Layout {
     ///
     /// # Errors
     /// When there is no cpu, there are too many, or a cpu is not online.
-    pub fn from_machine(machine: &Machine, cpus: &[CpuId]) -> Result<Self, Error> {
+    pub fn from_machine(machine: &Machine, cpus: &[CpuId]) -> Result<Self, SchedError> {
         if cpus.len() > CORES_MAX {
-            return Err(Error::TooManyCores { cores: cpus.len(), max: CORES_MAX });
+            return Err(SchedError::TooManyCores { cores: cpus.len(), max: CORES_MAX });
         }
         let ranks = hop_ranks(machine);
         let row = |&from: &CpuId| cpus.iter().map(|&to| measure(machine, &ranks, from, to)).collect();
@@ -127,7 +127,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the matrix is empty, not square, not symmetric, or contains `Same` for two cores.
-    pub fn from_matrix(matrix: &[Vec<Distance>]) -> Result<Self, Error> {
+    pub fn from_matrix(matrix: &[Vec<Distance>]) -> Result<Self, SchedError> {
         let cores = matrix.len();
         check(matrix)?;
         let mut layout = Self {
@@ -247,21 +247,21 @@ impl Layout {
     }
 }
 
-fn check(matrix: &[Vec<Distance>]) -> Result<(), Error> {
+fn check(matrix: &[Vec<Distance>]) -> Result<(), SchedError> {
     let expected = matrix.len();
     if expected == 0 {
-        return Err(Error::NoCores);
+        return Err(SchedError::NoCores);
     }
     if expected > CORES_MAX {
-        return Err(Error::TooManyCores { cores: expected, max: CORES_MAX });
+        return Err(SchedError::TooManyCores { cores: expected, max: CORES_MAX });
     }
     if let Some((row, found)) = matrix.iter().map(Vec::len).enumerate().find(|&(_, len)| len != expected) {
-        return Err(Error::NotSquare { row, found, expected });
+        return Err(SchedError::NotSquare { row, found, expected });
     }
     for (a, row) in matrix.iter().enumerate() {
         for (b, &distance) in row.iter().enumerate() {
             if distance != matrix[b][a] || (distance == Distance::Same) != (a == b) {
-                return Err(Error::Contradiction { a, b });
+                return Err(SchedError::Contradiction { a, b });
             }
         }
     }
@@ -282,8 +282,8 @@ fn hop_ranks(machine: &Machine) -> Vec<u32> {
 
 /// The distance of two cpus, the longer of both directions, because a firmware's table need not be
 /// symmetric.
-fn measure(machine: &Machine, ranks: &[u32], from: CpuId, to: CpuId) -> Result<Distance, Error> {
-    let known = |cpu| if machine.pu(cpu).is_some() { Ok(()) } else { Err(Error::UnknownCpu(cpu)) };
+fn measure(machine: &Machine, ranks: &[u32], from: CpuId, to: CpuId) -> Result<Distance, SchedError> {
+    let known = |cpu| if machine.pu(cpu).is_some() { Ok(()) } else { Err(SchedError::UnknownCpu(cpu)) };
     known(from)?;
     known(to)?;
     let there = machine.distance(from, to).expect("both cpus are known");

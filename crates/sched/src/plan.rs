@@ -16,9 +16,9 @@ mod search;
 mod tests;
 
 pub use file::PlanFile;
-pub use model::{Forecast, HandlerLoad, Model, Objective, Trust};
-pub use rules::Rules;
-pub use search::{CANDIDATES_MAX, CUTS_MAX, Found, Scored, SearchLimits, search};
+pub use model::{Forecast, HandlerLoad, Objective, PenaltyTrust, PlanModel};
+pub use rules::PlanRules;
+pub use search::{CANDIDATES_MAX, CUTS_MAX, PlanSearchResult, Scored, SearchLimits, search};
 
 /// The placement of each handler: on a core, on a set of cores, or free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,30 +1,30 @@
 //! The ready queue of a core: colors in order of arrival, and among them the colors worth stealing,
 //! best first.
 //!
-//! Two orders behind one interface. [`Order::Colors`] is Mely's: a core-queue links the colors, and
-//! a stealing-queue links the worthy colors by worth class. Every step is O(1). If handlers have
-//! classes ([`crate::Class`]), each class has a core-queue, and [`Shares`] selects the next.
-//! [`Order::Events`] is Libasync-SMP's: one entry per event in a single queue, and a thief scans
-//! the queue from the front. Pure data: a queue that threads share needs a lock. A token is any
-//! value that represents the right to run a color; a queue holds at most one token of a color.
-//! Tested in `ready/tests.rs` against a plain model.
+//! Two orders behind one interface. [`ReadyOrder::Colors`] is Mely's: a core-queue links the
+//! colors, and a stealing-queue links the worthy colors by worth class. Every step is O(1). If
+//! handlers have classes ([`crate::Class`]), each class has a core-queue, and [`ClassShares`]
+//! selects the next. [`ReadyOrder::Events`] is Libasync-SMP's: one entry per event in a single
+//! queue, and a thief scans the queue from the front. Pure data: a queue that threads share needs a
+//! lock. A token is any value that represents the right to run a color; a queue holds at most one
+//! token of a color. Tested in `ready/tests.rs` against a plain model.
 
+mod batch_wait;
 mod colors;
 mod events;
-mod gather;
 #[cfg(test)]
 mod tests;
 
-use crate::{Class, ClassIndex, Shares};
-use colors::Colors;
-use events::Events;
-pub use gather::Gather;
-use gather::Gathering;
+use crate::{Class, ClassIndex, ClassShares};
+pub use batch_wait::BatchWait;
+use batch_wait::BatchWaits;
+use colors::ReadyColors;
+use events::ReadyEvents;
 use std::ops::ControlFlow;
 
 /// The contents of a core's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Order {
+pub enum ReadyOrder {
     /// One entry per color: the cost of exclusion, moves and steals does not depend on the queued
     /// events.
     #[default]
@@ -35,9 +35,9 @@ pub enum Order {
 
 /// The worth of a color to a thief: a logarithmic class of the queued time. Higher is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WorthClass(u8);
+pub struct QueuedClass(u8);
 
-impl WorthClass {
+impl QueuedClass {
     /// The number of classes.
     pub const COUNT: usize = 8;
 
@@ -62,25 +62,25 @@ impl WorthClass {
 
 /// The slot of a color in a [`Ready`] queue; stale as soon as the color leaves the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot(pub u32);
+pub struct ReadySlot(pub u32);
 
-/// The steal class of a color. Colors of equal kin and equal worth class are equivalent for a
-/// thief, so one check serves all. The thread that queues a color sets the kin
-/// ([`Ready::set_kin`]); later posts to a color change only that color.
+/// The steal class of a color. Colors of equal steal class and equal class of queued time are
+/// equivalent for a thief, so one check serves all. The thread that queues a color sets the steal
+/// class ([`Ready::set_steal_class`]); later posts to a color change only that color.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kin(pub u16);
+pub struct StealClass(pub u16);
 
-/// The common properties of colors that a thief steals together: [`Ready::steal_alike`].
+/// The common properties of colors that a thief steals together: [`Ready::steal_class`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Like {
-    class: WorthClass,
-    kin: Kin,
+pub struct StealKey {
+    class: QueuedClass,
+    steal_class: StealClass,
 }
 
-impl Like {
-    /// The kin.
-    pub fn kin(self) -> Kin {
-        self.kin
+impl StealKey {
+    /// The steal class.
+    pub fn steal_class(self) -> StealClass {
+        self.steal_class
     }
 }
 
@@ -89,55 +89,57 @@ impl Like {
 pub struct Stolen<T> {
     /// The token.
     pub token: T,
-    /// Entries of the victim's queue that move with the token; zero in order [`Order::Colors`],
-    /// where events never move.
+    /// Entries of the victim's queue that move with the token; zero in order
+    /// [`ReadyOrder::Colors`], where events never move.
     pub entries: usize,
-    /// The properties of equally good colors, if the color has a kin.
-    pub like: Option<Like>,
+    /// The properties of equally good colors, if the color has a steal class.
+    pub key: Option<StealKey>,
 }
 
 /// The colors that wait for a core.
 #[derive(Debug)]
 pub struct Ready<T> {
-    queue: Queue<T>,
-    gathering: Gathering<T>,
+    queue: ReadyKind<T>,
+    batch_waits: BatchWaits<T>,
 }
 
 #[derive(Debug)]
-enum Queue<T> {
-    Colors(Colors<T>),
-    Events(Events<T>),
+enum ReadyKind<T> {
+    Colors(ReadyColors<T>),
+    Events(ReadyEvents<T>),
 }
 
 impl<T> Ready<T> {
     /// An empty queue of this order.
-    pub fn new(order: Order) -> Self {
+    pub fn new(order: ReadyOrder) -> Self {
         Self::divided(order, &[])
     }
 
     /// An empty queue of this order whose core divides its time between the default class and
-    /// `classes`. [`Order::Events`] ignores classes and runs events in the order of posting.
-    pub fn divided(order: Order, classes: &[Class]) -> Self {
+    /// `classes`. [`ReadyOrder::Events`] ignores classes and runs events in the order of posting.
+    pub fn divided(order: ReadyOrder, classes: &[Class]) -> Self {
         let queue = match order {
-            Order::Colors => Queue::Colors(Colors::new((!classes.is_empty()).then(|| Shares::new(classes)))),
-            Order::Events => Queue::Events(Events::default()),
+            ReadyOrder::Colors => {
+                ReadyKind::Colors(ReadyColors::new((!classes.is_empty()).then(|| ClassShares::new(classes))))
+            }
+            ReadyOrder::Events => ReadyKind::Events(ReadyEvents::default()),
         };
-        Self { queue, gathering: Gathering::default() }
+        Self { queue, batch_waits: BatchWaits::default() }
     }
 
     /// The slot of the next color, until that color is queued. The caller can store the slot with
     /// the color before giving the token away, because afterwards the caller would have to read the
     /// color again.
-    pub fn next_slot(&mut self) -> Slot {
+    pub fn next_slot(&mut self) -> ReadySlot {
         match &mut self.queue {
-            Queue::Colors(colors) => colors.next_slot(),
-            Queue::Events(_) => Slot(u32::MAX),
+            ReadyKind::Colors(colors) => colors.next_slot(),
+            ReadyKind::Events(_) => ReadySlot(u32::MAX),
         }
     }
 
     /// Puts the token of color `color` at the tail. `class`: the worth class for thieves, `None` if
     /// the color must stay. Returns the color's slot.
-    pub fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
+    pub fn push(&mut self, color: u64, token: T, class: Option<QueuedClass>) -> ReadySlot {
         self.push_in(color, token, class, ClassIndex::default(), 0)
     }
 
@@ -146,38 +148,38 @@ impl<T> Ready<T> {
         &mut self,
         color: u64,
         token: T,
-        class: Option<WorthClass>,
+        class: Option<QueuedClass>,
         of: ClassIndex,
         now_ns: u64,
-    ) -> Slot {
+    ) -> ReadySlot {
         match &mut self.queue {
-            Queue::Colors(colors) => colors.push(color, token, class, of, now_ns),
-            Queue::Events(events) => {
+            ReadyKind::Colors(colors) => colors.push(color, token, class, of, now_ns),
+            ReadyKind::Events(events) => {
                 events.arrive(color, token, class.is_some());
-                Slot(u32::MAX)
+                ReadySlot(u32::MAX)
             }
         }
     }
 
     /// Adds entries for events of `color` posted here; the token may be here, on the way or
-    /// running. Only for [`Order::Events`]; no effect otherwise.
+    /// running. Only for [`ReadyOrder::Events`]; no effect otherwise.
     pub fn post(&mut self, color: u64, entries: usize) {
-        if let Queue::Events(events) = &mut self.queue {
+        if let ReadyKind::Events(events) = &mut self.queue {
             events.post(color, entries);
         }
     }
 
     /// Changes the worth class of the color in `slot`. Ignored if the color has left.
-    pub fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
-        if let Queue::Colors(colors) = &mut self.queue {
+    pub fn reclass(&mut self, slot: ReadySlot, color: u64, class: Option<QueuedClass>) {
+        if let ReadyKind::Colors(colors) = &mut self.queue {
             colors.reclass(slot, color, class);
         }
     }
 
-    /// Sets the kin of the color in `slot`, which was just queued.
-    pub fn set_kin(&mut self, slot: Slot, kin: Kin) {
-        if let Queue::Colors(colors) = &mut self.queue {
-            colors.set_kin(slot, kin);
+    /// Sets the steal class of the color in `slot`, which was just queued.
+    pub fn set_steal_class(&mut self, slot: ReadySlot, steal_class: StealClass) {
+        if let ReadyKind::Colors(colors) = &mut self.queue {
+            colors.set_steal_class(slot, steal_class);
         }
     }
 
@@ -190,14 +192,14 @@ impl<T> Ready<T> {
     /// Takes the owner's next color: the oldest of the class that is due.
     pub fn pop_at(&mut self, now_ns: u64) -> Option<T> {
         match &mut self.queue {
-            Queue::Colors(colors) => colors.pop(now_ns),
-            Queue::Events(events) => events.pop(),
+            ReadyKind::Colors(colors) => colors.pop(now_ns),
+            ReadyKind::Events(events) => events.pop(),
         }
     }
 
     /// Charges `ns` of run time for the color that the owner took last.
     pub fn charge(&mut self, ns: u64) {
-        if let Queue::Colors(colors) = &mut self.queue {
+        if let ReadyKind::Colors(colors) = &mut self.queue {
             colors.charge(ns);
         }
     }
@@ -205,67 +207,67 @@ impl<T> Ready<T> {
     /// I12: a class that has delayed others beyond its share, if there is one.
     pub fn overdrawn(&self) -> Option<ClassIndex> {
         match &self.queue {
-            Queue::Colors(colors) => colors.overdrawn(),
-            Queue::Events(_) => None,
+            ReadyKind::Colors(colors) => colors.overdrawn(),
+            ReadyKind::Events(_) => None,
         }
     }
 
     /// Keeps the token of `color` until the token is taken by name or is due: the color gathers
     /// events.
-    pub fn gather(&mut self, color: u64, token: T, due_ns: u64) {
-        self.gathering.push(color, token, due_ns);
+    pub fn wait_for_batch(&mut self, color: u64, token: T, due_ns: u64) {
+        self.batch_waits.push(color, token, due_ns);
     }
 
     /// Takes the token of `color` if the color gathers events here.
-    pub fn take_gathering(&mut self, color: u64) -> Option<T> {
-        self.gathering.take(color)
+    pub fn take_batch_wait(&mut self, color: u64) -> Option<T> {
+        self.batch_waits.take(color)
     }
 
     /// Takes a token whose color has gathered events for the maximum time.
-    pub fn take_gathered(&mut self, now_ns: u64) -> Option<T> {
-        self.gathering.take_due(now_ns)
+    pub fn take_batched(&mut self, now_ns: u64) -> Option<T> {
+        self.batch_waits.take_due(now_ns)
     }
 
     /// The time at which the next such token is due.
-    pub fn next_gathered_ns(&self) -> Option<u64> {
-        self.gathering.next_ns()
+    pub fn next_batched_ns(&self) -> Option<u64> {
+        self.batch_waits.next_ns()
     }
 
     /// Takes the best color that `fits`: the highest class first, the oldest first within a class.
-    /// Examines a bounded number of candidates in order [`Order::Colors`], and all entries in order
-    /// [`Order::Events`].
+    /// Examines a bounded number of candidates in order [`ReadyOrder::Colors`], and all entries in
+    /// order [`ReadyOrder::Events`].
     pub fn steal(&mut self, fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
         match &mut self.queue {
-            Queue::Colors(colors) => colors.steal(fits),
-            Queue::Events(events) => events.steal(fits),
+            ReadyKind::Colors(colors) => colors.steal(fits),
+            ReadyKind::Events(events) => events.steal(fits),
         }
     }
 
     /// Takes the next colors that are equivalent to a stolen color and passes each to `take`, until
     /// `take` breaks. The colors are not examined, because each would cost another line from the
     /// victim's cache, under the victim's lock.
-    pub fn steal_alike(&mut self, like: Like, take: impl FnMut(T) -> ControlFlow<()>) {
-        if let Queue::Colors(colors) = &mut self.queue {
-            colors.steal_alike(like, take);
+    pub fn steal_class(&mut self, like: StealKey, take: impl FnMut(T) -> ControlFlow<()>) {
+        if let ReadyKind::Colors(colors) = &mut self.queue {
+            colors.steal_class(like, take);
         }
     }
 
     /// Takes the token in `slot` if the token belongs to `color`, regardless of worth, for a
     /// migration.
-    pub fn remove(&mut self, slot: Slot, color: u64) -> Option<Stolen<T>> {
+    pub fn remove(&mut self, slot: ReadySlot, color: u64) -> Option<Stolen<T>> {
         match &mut self.queue {
-            Queue::Colors(colors) => {
-                colors.remove(slot, color).map(|token| Stolen { token, entries: 0, like: None })
+            ReadyKind::Colors(colors) => {
+                colors.remove(slot, color).map(|token| Stolen { token, entries: 0, key: None })
             }
-            Queue::Events(events) => events.remove(color),
+            ReadyKind::Events(events) => events.remove(color),
         }
     }
 
     /// The number of tokens.
     pub fn len(&self) -> usize {
         match &self.queue {
-            Queue::Colors(colors) => colors.len(),
-            Queue::Events(events) => events.len(),
+            ReadyKind::Colors(colors) => colors.len(),
+            ReadyKind::Events(events) => events.len(),
         }
     }
 
@@ -277,8 +279,8 @@ impl<T> Ready<T> {
     /// Whether the owner may find work: an entry whose token is on the way does not count.
     pub fn has_work(&self) -> bool {
         match &self.queue {
-            Queue::Colors(colors) => colors.len() > 0,
-            Queue::Events(events) => events.has_work(),
+            ReadyKind::Colors(colors) => colors.len() > 0,
+            ReadyKind::Events(events) => events.has_work(),
         }
     }
 
@@ -286,24 +288,24 @@ impl<T> Ready<T> {
     /// ends.
     pub fn leave(&mut self) -> Vec<u64> {
         match &mut self.queue {
-            Queue::Colors(_) => Vec::new(),
-            Queue::Events(events) => events.leave(),
+            ReadyKind::Colors(_) => Vec::new(),
+            ReadyKind::Events(events) => events.leave(),
         }
     }
 
     /// The number of tokens that a thief may take.
     pub fn stealable(&self) -> usize {
         match &self.queue {
-            Queue::Colors(colors) => colors.stealable(),
-            Queue::Events(events) => events.stealable(),
+            ReadyKind::Colors(colors) => colors.stealable(),
+            ReadyKind::Events(events) => events.stealable(),
         }
     }
 
     /// The best class in the queue.
-    pub fn best(&self) -> Option<WorthClass> {
+    pub fn best(&self) -> Option<QueuedClass> {
         match &self.queue {
-            Queue::Colors(colors) => colors.best(),
-            Queue::Events(events) => (events.stealable() > 0).then_some(WorthClass(0)),
+            ReadyKind::Colors(colors) => colors.best(),
+            ReadyKind::Events(events) => (events.stealable() > 0).then_some(QueuedClass(0)),
         }
     }
 }

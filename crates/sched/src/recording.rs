@@ -10,7 +10,7 @@ use std::{collections::HashMap, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::SchedError;
 
 #[cfg(test)]
 mod tests;
@@ -22,15 +22,15 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     /// The origin of the recording.
-    pub header: Header,
+    pub header: RecordingHeader,
     /// In the order of start times.
-    pub events: Vec<Recorded>,
+    pub events: Vec<RecordedEvent>,
 }
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header {
+pub struct RecordingHeader {
     /// The version of the form, [`VERSION`].
     pub recording: u32,
     /// The policy that moved colors, by name.
@@ -44,7 +44,7 @@ pub struct Header {
 /// An event that ran: a line of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recorded {
+pub struct RecordedEvent {
     /// The handler's name; polls of tasks are `task` and the function that the task's future comes
     /// from.
     pub handler: String,
@@ -74,15 +74,18 @@ pub type EventName = (u32, u32);
 
 impl Recording {
     /// Assembles a recording from the name of each event, the name of its poster and its data, in
-    /// any order: sorts by start, and resolves [`Recorded::by`]. A poster that is missing, or did
-    /// not start earlier, becomes none.
-    pub fn assemble(header: Header, mut events: Vec<(EventName, Option<EventName>, Recorded)>) -> Self {
+    /// any order: sorts by start, and resolves [`RecordedEvent::by`]. A poster that is missing, or
+    /// did not start earlier, becomes none.
+    pub fn assemble(
+        header: RecordingHeader,
+        mut events: Vec<(EventName, Option<EventName>, RecordedEvent)>,
+    ) -> Self {
         events.sort_by_key(|(name, _, event)| (event.start_ns, *name));
         let names = events.iter().enumerate().map(|(at, (name, ..))| (*name, at as u32));
         let places: HashMap<EventName, u32> = names.collect();
         let placed = events.into_iter().enumerate().map(|(at, (_, poster, event))| {
             let by = poster.and_then(|poster| places.get(&poster).copied());
-            Recorded { by: by.filter(|by| (*by as usize) < at), ..event }
+            RecordedEvent { by: by.filter(|by| (*by as usize) < at), ..event }
         });
         Self { header, events: placed.collect() }
     }
@@ -100,21 +103,22 @@ impl Recording {
     /// Reads the output of [`to_text`](Self::to_text). Empty lines are skipped.
     ///
     /// # Errors
-    /// [`Error::Recording`] when a line is malformed, an event starts before the previous event, or
-    /// a poster is not above its event.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    /// [`SchedError::Recording`] when a line is malformed, an event starts before the previous
+    /// event, or a poster is not above its event.
+    pub fn parse(text: &str) -> Result<Self, SchedError> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let wrong = |line: usize, problem: String| Error::Recording { line: line + 1, problem };
+        let wrong = |line: usize, problem: String| SchedError::Recording { line: line + 1, problem };
         let (first, header) = lines.next().ok_or_else(|| wrong(0, "there is no header".to_owned()))?;
-        let header: Header =
+        let header: RecordingHeader =
             serde_json::from_str(header).map_err(|error| wrong(first, format!("the header: {error}")))?;
         if header.recording != VERSION {
             let problem = format!("version {} is not known, only {VERSION}", header.recording);
             return Err(wrong(first, problem));
         }
-        let mut events: Vec<Recorded> = Vec::new();
+        let mut events: Vec<RecordedEvent> = Vec::new();
         for (at, line) in lines {
-            let event: Recorded = serde_json::from_str(line).map_err(|error| wrong(at, error.to_string()))?;
+            let event: RecordedEvent =
+                serde_json::from_str(line).map_err(|error| wrong(at, error.to_string()))?;
             event.check(&header, &events).map_err(|problem| wrong(at, problem.to_owned()))?;
             events.push(event);
         }
@@ -122,9 +126,9 @@ impl Recording {
     }
 }
 
-impl Recorded {
+impl RecordedEvent {
     /// Whether the event may follow the events `above`.
-    fn check(&self, header: &Header, above: &[Self]) -> Result<(), &'static str> {
+    fn check(&self, header: &RecordingHeader, above: &[Self]) -> Result<(), &'static str> {
         let is_core = |core: u32| (core as usize) < header.cpus.len();
         if !is_core(self.core) || !self.moved_from.is_none_or(is_core) {
             return Err("there is no such core in the header");

@@ -63,8 +63,8 @@ impl Class {
 
 /// The division of a core's time so far.
 #[derive(Clone, Debug)]
-pub struct Shares {
-    classes: [Account; CLASSES_MAX],
+pub struct ClassShares {
+    classes: [ClassAccount; CLASSES_MAX],
     count: usize,
     /// Time per share of the class with the least time at the last choice: a newly waiting class
     /// starts here.
@@ -74,7 +74,7 @@ pub struct Shares {
 
 /// The time that a class has had.
 #[derive(Clone, Copy, Debug, Default)]
-struct Account {
+struct ClassAccount {
     shares: u32,
     /// Half of the target delay.
     late_ns: Option<u64>,
@@ -82,14 +82,14 @@ struct Account {
     had: u128,
 }
 
-impl Account {
+impl ClassAccount {
     /// `ns` of time, divided by the shares.
     fn for_share(&self, ns: u64) -> u128 {
         u128::from(ns) * FINENESS / u128::from(self.shares.max(1))
     }
 }
 
-impl Shares {
+impl ClassShares {
     /// The default class and `classes`, none of which has run.
     ///
     /// # Panics
@@ -99,11 +99,12 @@ impl Shares {
             classes.len() < CLASSES_MAX,
             "a runtime has at most {CLASSES_MAX} classes, the default one included"
         );
-        let mut accounts = [Account { shares: Class::SHARES.get(), ..Account::default() }; CLASSES_MAX];
+        let mut accounts =
+            [ClassAccount { shares: Class::SHARES.get(), ..ClassAccount::default() }; CLASSES_MAX];
         for (account, class) in accounts.iter_mut().skip(1).zip(classes) {
             let late_ns = |target: Duration| u64::try_from(target.as_nanos() / 2).unwrap_or(u64::MAX);
             *account =
-                Account { shares: class.shares.get(), late_ns: class.target_delay.map(late_ns), had: 0 };
+                ClassAccount { shares: class.shares.get(), late_ns: class.target_delay.map(late_ns), had: 0 };
         }
         Self { classes: accounts, count: classes.len() + 1, least: 0, longest_ns: 0 }
     }
@@ -153,7 +154,7 @@ impl Shares {
         (0..self.count as u8).map(ClassIndex).find(over)
     }
 
-    fn account(&self, class: ClassIndex) -> &Account {
+    fn account(&self, class: ClassIndex) -> &ClassAccount {
         &self.classes[usize::from(class.0)]
     }
 }
@@ -172,7 +173,7 @@ mod tests {
     }
 
     /// Time of each class if all classes always wait.
-    fn divide(shares: &mut Shares, classes: usize, runs_ns: &[u64], until_ns: u64) -> Vec<u64> {
+    fn divide(shares: &mut ClassShares, classes: usize, runs_ns: &[u64], until_ns: u64) -> Vec<u64> {
         let (mut now_ns, mut had) = (0, vec![0; classes]);
         (0..classes as u8).for_each(|at| shares.arrives(ClassIndex(at)));
         while now_ns < until_ns {
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn time_is_divided_by_shares_whatever_a_run_takes() {
-        let mut shares = Shares::new(&[class(300, None), class(600, None)]);
+        let mut shares = ClassShares::new(&[class(300, None), class(600, None)]);
         let had = divide(&mut shares, 3, &[1_000, 70_000, 3_000], 1_000_000_000);
         for (had, part) in had.iter().zip([100, 300, 600]) {
             assert!(had.abs_diff(part * 1_000_000) < 200_000, "{had} of {part} million");
@@ -196,9 +197,9 @@ mod tests {
 
     #[test]
     fn who_is_late_goes_first_and_for_so_long() {
-        let mut shares = Shares::new(&[class(100, Some(200))]);
+        let mut shares = ClassShares::new(&[class(100, Some(200))]);
         (0..2).for_each(|at| shares.arrives(ClassIndex(at)));
-        let choose = |shares: &mut Shares, waited_ns: u64| {
+        let choose = |shares: &mut ClassShares, waited_ns: u64| {
             shares.choose(10_000_000, |at| Some(10_000_000 - if at.0 == 1 { waited_ns } else { 0 }))
         };
         shares.charge(ClassIndex(1), 1_000_000);
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn nothing_is_saved_up() {
-        let mut shares = Shares::new(&[class(100, None)]);
+        let mut shares = ClassShares::new(&[class(100, None)]);
         let only_default = |at: ClassIndex| (at.0 == 0).then_some(0);
         for _ in 0..1_000 {
             assert_eq!(shares.choose(0, only_default), Some(ClassIndex(0)));
@@ -235,7 +236,7 @@ mod tests {
             runs in prop::collection::vec((0..CLASSES_MAX, 1u64..3_000_000, prop::bool::weighted(0.3)), 1..400),
         ) {
             let classes: Vec<Class> = parts.iter().map(|(shares, target)| class(*shares, *target)).collect();
-            let mut shares = Shares::new(&classes);
+            let mut shares = ClassShares::new(&classes);
             let of = |at: usize| if at == 0 { 100 } else { u64::from(parts[at - 1].0) };
             let sum: u64 = (0..=parts.len()).map(of).sum();
             // Class 0 always waits, the others come and go.

@@ -7,7 +7,7 @@
 //! event does not wake a core in vain. A color behind a long event fails the second question, and a
 //! third rule frees the color: patience. Tested below on invented numbers.
 
-use crate::{Hint, Order};
+use crate::{CoreLoad, ReadyOrder};
 
 /// The rule for thieves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,9 +25,9 @@ pub enum Stealing {
 
 /// A color from the view of a thief.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Candidate {
-    /// Expected time of the queued events, as counted by [`Stealing::worth_ns`].
-    pub worth_ns: u64,
+pub struct StealCandidate {
+    /// Expected time of the queued events, as counted by [`Stealing::queued_ns`].
+    pub queued_ns: u64,
     /// Expected wait in the current place.
     pub wait_ns: u64,
     /// Extra time of the next run after a move over this distance: an upper bound until it was
@@ -41,7 +41,7 @@ pub struct Candidate {
 
 /// Maximum number of colors in a steal batch, because the thief holds the victim's lock meanwhile.
 /// Guess.
-pub const HAUL_MAX: usize = 32;
+pub const STEAL_BATCH_MAX: usize = 32;
 
 /// The multiple of a move's cost that the queued time must reach. From Mely: 1; no bench has shown
 /// a better value.
@@ -56,7 +56,7 @@ pub(crate) const PATIENCE: u64 = 16;
 /// must not bounce. Guess.
 const COOLDOWN: u64 = 4;
 
-impl Candidate {
+impl StealCandidate {
     /// Whether measurements or an annotation explain at least seven eighths of the penalty. Both
     /// numbers are published by several cores, each with rounding, so they need not be equal.
     pub(crate) fn knows_penalty(&self) -> bool {
@@ -71,10 +71,10 @@ impl Candidate {
 
 impl Stealing {
     /// The order of the ready queues.
-    pub fn order(self) -> Order {
+    pub fn order(self) -> ReadyOrder {
         match self {
-            Self::Anything => Order::Events,
-            Self::Never | Self::TimeLeft | Self::Learned => Order::Colors,
+            Self::Anything => ReadyOrder::Events,
+            Self::Never | Self::TimeLeft | Self::Learned => ReadyOrder::Colors,
         }
     }
 
@@ -91,25 +91,25 @@ impl Stealing {
     /// The worth that an event adds to its color, in nanoseconds: the expected time, which Mely
     /// divides by the handler's annotated penalty (at least 1), so that penalized colors are stolen
     /// last.
-    pub fn worth_ns(self, cost_ns: u64, penalty_divisor: u32) -> u64 {
+    pub fn queued_ns(self, cost_ns: u64, penalty_divisor: u32) -> u64 {
         match self {
             Self::TimeLeft => cost_ns / u64::from(penalty_divisor.max(1)),
             Self::Never | Self::Anything | Self::Learned => cost_ns,
         }
     }
 
-    /// Whether any color on a core with hint `owner` may pay. If not, the thief need not lock the
+    /// Whether any color on a core with load `owner` may pay. If not, the thief need not lock the
     /// core's queue.
-    pub fn may_pay(self, owner: &Hint, now_ns: u64, steal_ns: u64) -> bool {
+    pub fn may_pay(self, owner: &CoreLoad, now_ns: u64, steal_ns: u64) -> bool {
         owner.stealable > 0 && (self != Self::Learned || owner.wait_ns(now_ns) > steal_ns)
     }
 
     /// Whether to take this color, when a steal over the distance costs `steal_ns`.
-    pub fn pays(self, color: &Candidate, steal_ns: u64) -> bool {
+    pub fn pays(self, color: &StealCandidate, steal_ns: u64) -> bool {
         match self {
             Self::Never => false,
             Self::Anything => true,
-            Self::TimeLeft => color.worth_ns > steal_ns,
+            Self::TimeLeft => color.queued_ns > steal_ns,
             // The color must finish earlier on the thief, even if its move costs as much as it may.
             // The time of the thief is lost to nothing else, so only the part of the cost that is
             // known must be repaid: a core that demanded more would stay idle beside work whose
@@ -118,7 +118,7 @@ impl Stealing {
                 let move_ns = steal_ns.saturating_add(color.penalty_ns);
                 let known_ns = steal_ns.saturating_add(color.known_penalty_ns);
                 color.wait_ns > move_ns
-                    && (color.worth_ns > REPAID.saturating_mul(known_ns)
+                    && (color.queued_ns > REPAID.saturating_mul(known_ns)
                         || color.wait_ns > PATIENCE.saturating_mul(move_ns))
                     && color.has_rested(steal_ns)
             }
@@ -127,7 +127,7 @@ impl Stealing {
 
     /// Whether to wake a sleeping core that would steal `color`, just queued on a core with hint
     /// `owner`. The woken core would be `wake_ns` late, and would take further colors too.
-    pub fn wakes(self, color: &Candidate, owner: &Hint, steal_ns: u64, wake_ns: u64) -> bool {
+    pub fn wakes(self, color: &StealCandidate, owner: &CoreLoad, steal_ns: u64, wake_ns: u64) -> bool {
         match self {
             Self::Never => false,
             Self::Anything => owner.running_since_ns.is_some() || owner.waiting > 1,
@@ -135,21 +135,21 @@ impl Stealing {
                 self.pays(color, steal_ns) && (owner.running_since_ns.is_some() || owner.waiting > 1)
             }
             Self::Learned => {
-                let haul_ns = color.worth_ns.max(self.amount_ns(owner.backlog_ns(), 0));
+                let haul_ns = color.queued_ns.max(self.amount_ns(owner.backlog_ns(), 0));
                 // The cooldown counts the color's next move only, not the cost of the wake-up.
-                let haul = Candidate { worth_ns: haul_ns, since_move_ns: u64::MAX, ..*color };
-                self.pays(color, steal_ns) && self.pays(&haul, steal_ns.saturating_add(wake_ns))
+                let batch = StealCandidate { queued_ns: haul_ns, since_move_ns: u64::MAX, ..*color };
+                self.pays(color, steal_ns) && self.pays(&batch, steal_ns.saturating_add(wake_ns))
             }
         }
     }
 
     /// Whether `color`, to which an event was just posted and whose core sleeps, runs on the
-    /// poster's core instead, with a wait there of [`Candidate::wait_ns`]. The answer is yes if the
-    /// run there, including the penalty, takes less than waking the color's core, and the wait is
-    /// short. Two communicating colors thus come together.
-    pub fn comes_to_poster(self, color: &Candidate, wake_ns: u64) -> bool {
+    /// poster's core instead, with a wait there of [`StealCandidate::wait_ns`]. The answer is yes
+    /// if the run there, including the penalty, takes less than waking the color's core, and the
+    /// wait is short. Two communicating colors thus come together.
+    pub fn moves_to_poster(self, color: &StealCandidate, wake_ns: u64) -> bool {
         self == Self::Learned
-            && color.worth_ns.saturating_add(color.penalty_ns) < wake_ns
+            && color.queued_ns.saturating_add(color.penalty_ns) < wake_ns
             && color.wait_ns < PATIENCE.saturating_mul(wake_ns)
     }
 
@@ -163,10 +163,10 @@ impl Stealing {
         }
     }
 
-    /// Whether a core that found no work spins for [`LINGER_NS`] before it parks; `looked` is the
+    /// Whether a core that found no work spins for [`SPIN_NS`] before it parks; `looked` is the
     /// number of failed searches since the last success. Only after a steal, because more stealable
     /// work is likely to follow. At most one failed spin for each wake-up.
-    pub fn lingers(self, looked: u32) -> bool {
+    pub fn spins(self, looked: u32) -> bool {
         self == Self::Learned && looked == 0
     }
 
@@ -174,7 +174,7 @@ impl Stealing {
     /// `looked`: failed looks since the last success. `None` if the other core runs nothing,
     /// because a core that runs an event calls a watcher again when a color starts to wait behind
     /// the event.
-    pub fn look_again_ns(self, other: &Hint, now_ns: u64, steal_ns: u64, looked: u32) -> Option<u64> {
+    pub fn look_again_ns(self, other: &CoreLoad, now_ns: u64, steal_ns: u64, looked: u32) -> Option<u64> {
         if self != Self::Learned || other.running_since_ns.is_none() {
             return None;
         }
@@ -194,7 +194,7 @@ pub const WATCH_NS: u64 = 1_000_000;
 
 /// Time that a core spins before it parks, in nanoseconds: about the cost of sleeping and waking on
 /// both sides, so that the core never loses more than twice the optimum.
-pub const LINGER_NS: u64 = 10_000;
+pub const SPIN_NS: u64 = 10_000;
 
 /// Most work that a steal takes, in nanoseconds. Guess: a turn.
 const AMOUNT_NS_MAX: u64 = 1_000_000;
@@ -204,16 +204,16 @@ mod tests {
     use super::*;
 
     const STEAL_NS: u64 = 1_000;
-    const COLOR: Candidate = Candidate {
-        worth_ns: 10_000,
+    const COLOR: StealCandidate = StealCandidate {
+        queued_ns: 10_000,
         wait_ns: 10_000,
         penalty_ns: 500,
         known_penalty_ns: 500,
         since_move_ns: u64::MAX,
     };
 
-    fn busy(waiting: u32) -> Hint {
-        Hint {
+    fn busy(waiting: u32) -> CoreLoad {
+        CoreLoad {
             running_since_ns: Some(0),
             expected_ns: 1_000,
             activation_ns: 1_000,
@@ -239,54 +239,59 @@ mod tests {
         assert!(Stealing::TimeLeft.may_pay(&owner, 500, STEAL_NS));
         assert!(!Stealing::TimeLeft.may_pay(&busy(0), 500, STEAL_NS));
         assert_eq!(late.wait_ns(500), 2_500);
-        let here = Candidate { wait_ns: owner.wait_ns(500), penalty_ns: 0, ..COLOR };
+        let here = StealCandidate { wait_ns: owner.wait_ns(500), penalty_ns: 0, ..COLOR };
         assert!(!Stealing::Learned.pays(&here, STEAL_NS), "the rule that the queue would be asked by");
     }
 
     #[test]
     fn a_color_that_would_finish_where_it_is_stays() {
-        assert!(!Stealing::Learned.pays(&Candidate { wait_ns: 1_200, ..COLOR }, STEAL_NS));
+        assert!(!Stealing::Learned.pays(&StealCandidate { wait_ns: 1_200, ..COLOR }, STEAL_NS));
     }
 
     #[test]
     fn a_short_color_stays_until_its_patience_ends() {
-        let short = Candidate { worth_ns: 1_000, ..COLOR };
+        let short = StealCandidate { queued_ns: 1_000, ..COLOR };
         assert!(!Stealing::Learned.pays(&short, STEAL_NS));
         assert!(!Stealing::TimeLeft.pays(&short, STEAL_NS));
-        assert!(Stealing::Learned.pays(&Candidate { wait_ns: 20_000_000, ..short }, STEAL_NS));
+        assert!(Stealing::Learned.pays(&StealCandidate { wait_ns: 20_000_000, ..short }, STEAL_NS));
     }
 
     #[test]
     fn a_heavy_penalty_keeps_a_color_at_home() {
-        assert!(!Stealing::Learned.pays(&Candidate { penalty_ns: 50_000, ..COLOR }, STEAL_NS));
-        assert_eq!(Stealing::TimeLeft.worth_ns(8_000, 10), 800);
-        assert_eq!(Stealing::Learned.worth_ns(8_000, 10), 8_000);
+        assert!(!Stealing::Learned.pays(&StealCandidate { penalty_ns: 50_000, ..COLOR }, STEAL_NS));
+        assert_eq!(Stealing::TimeLeft.queued_ns(8_000, 10), 800);
+        assert_eq!(Stealing::Learned.queued_ns(8_000, 10), 8_000);
     }
 
     /// Regression: an event never repaid its first move while the penalty was only a bound, so an
     /// idle core stayed idle.
     #[test]
     fn unknown_penalty_is_not_demanded_back() {
-        let unknown = Candidate { penalty_ns: 12_000, known_penalty_ns: 0, wait_ns: 40_000, ..COLOR };
+        let unknown = StealCandidate { penalty_ns: 12_000, known_penalty_ns: 0, wait_ns: 40_000, ..COLOR };
         assert!(Stealing::Learned.pays(&unknown, STEAL_NS), "the color finishes earlier even at the bound");
-        assert!(!Stealing::Learned.pays(&Candidate { known_penalty_ns: 12_000, ..unknown }, STEAL_NS));
-        assert!(!Stealing::Learned.pays(&Candidate { wait_ns: 12_500, ..unknown }, STEAL_NS));
+        assert!(!Stealing::Learned.pays(&StealCandidate { known_penalty_ns: 12_000, ..unknown }, STEAL_NS));
+        assert!(!Stealing::Learned.pays(&StealCandidate { wait_ns: 12_500, ..unknown }, STEAL_NS));
     }
 
     #[test]
     fn a_color_does_not_bounce() {
-        assert!(!Stealing::Learned.pays(&Candidate { since_move_ns: 5_000, ..COLOR }, STEAL_NS));
+        assert!(!Stealing::Learned.pays(&StealCandidate { since_move_ns: 5_000, ..COLOR }, STEAL_NS));
     }
 
     #[test]
     fn short_events_wake_nobody() {
-        let short = Candidate { worth_ns: 2_000, wait_ns: 2_000, ..COLOR };
+        let short = StealCandidate { queued_ns: 2_000, wait_ns: 2_000, ..COLOR };
         assert!(!Stealing::Learned.wakes(&short, &busy(1), STEAL_NS, 5_000));
         assert!(Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 5_000));
         assert!(Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 8_000));
         assert!(!Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 9_000), "it has begun by then");
         assert!(Stealing::Anything.wakes(&short, &busy(1), STEAL_NS, 5_000));
-        assert!(!Stealing::TimeLeft.wakes(&COLOR, &Hint { waiting: 1, ..Hint::default() }, STEAL_NS, 5_000));
+        assert!(!Stealing::TimeLeft.wakes(
+            &COLOR,
+            &CoreLoad { waiting: 1, ..CoreLoad::default() },
+            STEAL_NS,
+            5_000
+        ));
     }
 
     /// Regression: no single event of a thousand short events repaid a slow wake-up.
@@ -294,8 +299,8 @@ mod tests {
     fn many_short_events_repay_a_wake_together() {
         let (steal_ns, wake_ns) = (200, 30_000);
         let one = |waiting: u32| {
-            let color = Candidate {
-                worth_ns: 1_000,
+            let color = StealCandidate {
+                queued_ns: 1_000,
                 penalty_ns: 100,
                 known_penalty_ns: 100,
                 wait_ns: busy(waiting).wait_ns(0),
@@ -309,21 +314,21 @@ mod tests {
 
     #[test]
     fn what_is_done_before_a_core_is_awake_runs_where_it_was_posted() {
-        let short = Candidate { worth_ns: 500, ..COLOR };
-        assert!(Stealing::Learned.comes_to_poster(&short, 3_000));
-        assert!(!Stealing::Learned.comes_to_poster(&Candidate { penalty_ns: 2_500, ..short }, 3_000));
-        assert!(!Stealing::Learned.comes_to_poster(&Candidate { wait_ns: 1_000_000, ..short }, 3_000));
-        assert!(!Stealing::Learned.comes_to_poster(&COLOR, 3_000));
-        assert!(!Stealing::TimeLeft.comes_to_poster(&short, 3_000));
+        let short = StealCandidate { queued_ns: 500, ..COLOR };
+        assert!(Stealing::Learned.moves_to_poster(&short, 3_000));
+        assert!(!Stealing::Learned.moves_to_poster(&StealCandidate { penalty_ns: 2_500, ..short }, 3_000));
+        assert!(!Stealing::Learned.moves_to_poster(&StealCandidate { wait_ns: 1_000_000, ..short }, 3_000));
+        assert!(!Stealing::Learned.moves_to_poster(&COLOR, 3_000));
+        assert!(!Stealing::TimeLeft.moves_to_poster(&short, 3_000));
     }
 
     /// Regression: a thief that emptied its victim slept at once, and was woken for each of the
     /// next few colors.
     #[test]
     fn only_who_has_just_stolen_lingers() {
-        assert!(Stealing::Learned.lingers(0));
-        assert!(!Stealing::Learned.lingers(1));
-        assert!(!Stealing::TimeLeft.lingers(0), "Mely's thieves are as the document has them");
+        assert!(Stealing::Learned.spins(0));
+        assert!(!Stealing::Learned.spins(1));
+        assert!(!Stealing::TimeLeft.spins(0), "Mely's thieves are as the document has them");
     }
 
     #[test]
@@ -333,7 +338,7 @@ mod tests {
         assert_eq!(learned.look_again_ns(&busy(3), 15_000, STEAL_NS, 2), Some(64_000));
         assert_eq!(learned.look_again_ns(&busy(3), 0, STEAL_NS, u32::MAX), Some(WATCH_NS));
         assert_eq!(learned.look_again_ns(&busy(0), 0, STEAL_NS, 0), Some(WATCH_NS));
-        assert_eq!(learned.look_again_ns(&Hint::default(), 0, STEAL_NS, 0), None);
+        assert_eq!(learned.look_again_ns(&CoreLoad::default(), 0, STEAL_NS, 0), None);
         assert_eq!(Stealing::TimeLeft.look_again_ns(&busy(3), 0, STEAL_NS, 0), None);
     }
 

@@ -29,7 +29,7 @@ impl Default for TurnLimits {
 
 /// A core's observation at the choice of the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct TurnView {
     /// Colors in the core's ready queue.
     pub ready: usize,
     /// Whether the runtime is stopping.
@@ -38,7 +38,7 @@ pub struct Seen {
 
 /// The next step of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TurnStep {
     /// Run the oldest ready color.
     Run {
         /// Maximum number of events in this activation, unless the handler has another limit.
@@ -75,15 +75,15 @@ impl Turn {
     }
 
     /// Decides the next step.
-    pub fn next(&self, seen: Seen) -> Step {
+    pub fn next(&self, seen: TurnView) -> TurnStep {
         let left = self.limits.turn_events.saturating_sub(self.ran);
         match seen {
-            Seen { ready: 0, stopping: true } => Step::Stop,
-            Seen { ready: 0, stopping: false } if self.steals && !self.searched => Step::Search,
-            Seen { ready: 0, stopping: false } => Step::Park,
-            Seen { stopping: true, .. } if left == 0 => Step::Stop,
-            _ if left == 0 => Step::Poll,
-            _ => Step::Run { batch: self.limits.batch_events.clamp(1, left), left },
+            TurnView { ready: 0, stopping: true } => TurnStep::Stop,
+            TurnView { ready: 0, stopping: false } if self.steals && !self.searched => TurnStep::Search,
+            TurnView { ready: 0, stopping: false } => TurnStep::Park,
+            TurnView { stopping: true, .. } if left == 0 => TurnStep::Stop,
+            _ if left == 0 => TurnStep::Poll,
+            _ => TurnStep::Run { batch: self.limits.batch_events.clamp(1, left), left },
         }
     }
 
@@ -120,14 +120,14 @@ mod tests {
     fn a_busy_core_still_looks_at_its_io() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);
         let mut ran = 0;
-        while let Step::Run { batch, .. } = turn.next(Seen { ready: 1, stopping: false }) {
+        while let TurnStep::Run { batch, .. } = turn.next(TurnView { ready: 1, stopping: false }) {
             turn.ran(batch);
             ran += batch;
         }
         assert_eq!(ran, LIMITS.turn_events);
-        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
+        assert_eq!(turn.next(TurnView { ready: 1, stopping: false }), TurnStep::Poll);
         turn.polled();
-        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 4, left: 10 });
+        assert_eq!(turn.next(TurnView { ready: 1, stopping: false }), TurnStep::Run { batch: 4, left: 10 });
     }
 
     /// Regression: a single color with long events kept its core from polling I/O for a whole turn
@@ -136,15 +136,15 @@ mod tests {
     fn an_expired_turn_looks_at_its_io() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);
         turn.expire();
-        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
+        assert_eq!(turn.next(TurnView { ready: 1, stopping: false }), TurnStep::Poll);
     }
 
     #[test]
     fn an_idle_core_parks_and_a_stopping_one_stops_when_it_is_empty() {
         let turn = Turn::new(LIMITS, Stealing::Never);
-        assert_eq!(turn.next(Seen { ready: 0, stopping: false }), Step::Park);
-        assert_eq!(turn.next(Seen { ready: 0, stopping: true }), Step::Stop);
-        assert!(matches!(turn.next(Seen { ready: 3, stopping: true }), Step::Run { .. }));
+        assert_eq!(turn.next(TurnView { ready: 0, stopping: false }), TurnStep::Park);
+        assert_eq!(turn.next(TurnView { ready: 0, stopping: true }), TurnStep::Stop);
+        assert!(matches!(turn.next(TurnView { ready: 3, stopping: true }), TurnStep::Run { .. }));
     }
 
     /// Regression: a color that requeues itself kept its core from ever stopping.
@@ -152,24 +152,24 @@ mod tests {
     fn a_stopping_core_runs_one_turn_of_what_is_queued() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);
         turn.ran(LIMITS.turn_events);
-        assert_eq!(turn.next(Seen { ready: 1, stopping: true }), Step::Stop);
+        assert_eq!(turn.next(TurnView { ready: 1, stopping: true }), TurnStep::Stop);
     }
 
     #[test]
     fn a_turn_runs_something_whatever_the_limits() {
         let turn = Turn::new(TurnLimits { batch_events: 0, turn_events: 0 }, Stealing::Never);
-        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 1, left: 1 });
+        assert_eq!(turn.next(TurnView { ready: 1, stopping: false }), TurnStep::Run { batch: 1, left: 1 });
     }
 
     #[test]
     fn an_idle_core_looks_around_once_before_it_parks() {
-        let idle = Seen { ready: 0, stopping: false };
+        let idle = TurnView { ready: 0, stopping: false };
         let mut turn = Turn::new(LIMITS, Stealing::Learned);
-        assert_eq!(turn.next(idle), Step::Search);
+        assert_eq!(turn.next(idle), TurnStep::Search);
         turn.searched();
-        assert_eq!(turn.next(idle), Step::Park);
+        assert_eq!(turn.next(idle), TurnStep::Park);
         turn.polled();
-        assert_eq!(turn.next(idle), Step::Search);
-        assert_eq!(turn.next(Seen { stopping: true, ..idle }), Step::Stop);
+        assert_eq!(turn.next(idle), TurnStep::Search);
+        assert_eq!(turn.next(TurnView { stopping: true, ..idle }), TurnStep::Stop);
     }
 }

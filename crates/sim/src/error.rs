@@ -28,7 +28,7 @@ pub enum Error {
     Topology(#[from] vermeil_topology::Error),
     /// An impossible layout.
     #[error(transparent)]
-    Layout(#[from] vermeil_sched::Error),
+    Layout(#[from] vermeil_sched::SchedError),
     /// A workload whose parts do not fit.
     #[error("workload {workload:?}: {problem}")]
     Workload {

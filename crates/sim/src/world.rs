@@ -33,7 +33,7 @@ mod victims;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use vermeil_sched::{CoreIndex, Hint, Policy, Prior, Ready, Stealing, Stolen, Turn, TurnLimits};
+use vermeil_sched::{CoreIndex, CoreLoad, CostHint, Policy, Ready, Stealing, Stolen, Turn, TurnLimits};
 
 use crate::machine::{Machine, PS_PER_NS};
 use crate::memory::{Memory, ObjectId};
@@ -90,7 +90,7 @@ struct World<W> {
     cores: Vec<Core>,
     /// By core, the core's published hint. Stored apart from the rest because every search reads
     /// the hint of every victim.
-    hints: Vec<Hint>,
+    hints: Vec<CoreLoad>,
     /// The lock of each core's queue, which thieves try.
     locks: Vec<Lock>,
     /// Cores with colors that a thief may take.
@@ -172,7 +172,7 @@ impl<W: Watch> World<W> {
             now_ns: 0,
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
             cores: machine.layout().indices().map(core).collect(),
-            hints: vec![Hint::default(); machine.cores()],
+            hints: vec![CoreLoad::default(); machine.cores()],
             locks: vec![Lock::default(); machine.cores()],
             giving: CoreSet::none(machine.cores()),
             asleep: CoreSet::all(machine.cores()),
@@ -370,7 +370,7 @@ fn active_nodes(machine: &Machine) -> Vec<u16> {
 }
 
 /// The authors' annotations of handlers, if the policy knows annotations.
-fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior> {
+fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<CostHint> {
     let known = options.annotated.unwrap_or(options.policy == Policy::Mely);
     let prior = |(index, handler): (usize, &crate::workload::Handler)| {
         let cost_ns = match &program.trace {
@@ -378,7 +378,7 @@ fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior>
             None => machine.cycles_ps(handler.annotated_cycles) / PS_PER_NS,
         };
         let cost_ns = cost_ns.clamp(1, u64::from(u32::MAX)) as u32;
-        if known { Prior { cost_ns, penalty: handler.annotated_penalty } } else { Prior::default() }
+        if known { CostHint { cost_ns, penalty: handler.annotated_penalty } } else { CostHint::default() }
     };
     program.handlers.iter().enumerate().map(prior).collect()
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_queue::{BatchCounts, BatchRun, Cores, Label};
-use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, Succession, TURN_NS};
+use vermeil_sched::{CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, RunSample, Stealing, TURN_NS};
 
 /// The measurement of an activation.
 #[derive(Clone, Copy)]
@@ -74,12 +74,12 @@ impl Core {
         let time_ns = self.shared.handlers.batch_ns(handler);
         let until_ns = time_ns.map(|time_ns| self.shared.clock.now_ns().saturating_add(time_ns));
         let color = Some(token.color().id());
-        self.after.set(if self.ran_last.replace(color) == color { After::Own } else { After::Others });
+        self.after.set(if self.ran_last.replace(color) == color { RunAfter::Own } else { RunAfter::Others });
         let (mut all, mut stays_since_ns) = (0, None);
         loop {
             self.yields.set(false);
             let (ran, next) = self.activate(token, batch - all, until_ns);
-            self.after.set(After::Own);
+            self.after.set(RunAfter::Own);
             self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
             if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS {
                 self.expired.set(true);
@@ -179,7 +179,7 @@ impl Core {
         let timing = self.timing(token.color(), came_from);
         self.timed.set(timing.events);
         if !shared.divides {
-            self.succession.set(Succession::begin(shared.stealing, timing.expected_ns));
+            self.succession.set(LifoSlotRule::begin(shared.stealing, timing.expected_ns));
         }
         if timing.events || shared.divides {
             self.measured_ns.set(shared.clock.now_ns());
@@ -265,8 +265,8 @@ impl Core {
         // Cold by the color's state or by the event's data, whichever came from farther away.
         let moved = coldness(&shared.layout, came_from, self.index);
         let cold = moved.max(shared.distance_from(label.from(), self.index));
-        let mut sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
-        let after = self.after.replace(After::Own);
+        let mut sample = RunSample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
+        let after = self.after.replace(RunAfter::Own);
         if self.learns() {
             let misses = self.witness.missed();
             let mut learner = self.learner.borrow_mut();

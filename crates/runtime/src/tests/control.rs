@@ -18,7 +18,7 @@ use vermeil_io::{ListenOptions, listen};
 use vermeil_sched::{
     HandlerIndex,
     control::{Controller, DecisionLog, Observation},
-    plan::{Move, Rules},
+    plan::{Move, PlanRules},
 };
 
 /// `stages` handlers, each with its own color, that pass a number on; the last handler counts the
@@ -259,7 +259,7 @@ fn a_group_goes_with_the_first_that_was_registered_and_a_file_that_parts_it_is_t
 #[derive(Debug, Default)]
 struct Restless {
     seen: Arc<Mutex<Vec<Observation>>>,
-    rules: Arc<Mutex<Rules>>,
+    rules: Arc<Mutex<PlanRules>>,
     log: DecisionLog,
 }
 
@@ -277,7 +277,7 @@ impl Controller for Restless {
         Some(1_000_000)
     }
 
-    fn set_rules(&mut self, rules: Rules) {
+    fn set_rules(&mut self, rules: PlanRules) {
         *self.rules.lock().unwrap() = rules;
     }
 
@@ -296,7 +296,7 @@ impl Controller for Restless {
 fn a_controller_moves_what_may_move_and_sees_all() {
     let runtime = four_cores(Policy::Trial);
     let handle = runtime.handle();
-    let (seen, rules) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Rules::new())));
+    let (seen, rules) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(PlanRules::new())));
     let restless = Restless { seen: seen.clone(), rules: rules.clone(), log: DecisionLog::default() };
     handle.shared.control.as_ref().expect("it places").set_controller(Box::new(restless));
     let spec = |name: &str| Spec::new(name).exclusion(Exclusion::Handler);
@@ -430,7 +430,7 @@ fn handlers_that_go_round_together_lose_nothing() {
 fn who_opens_a_socket_is_ruled_to_stay() {
     let runtime = four_cores(Policy::Trial);
     let handle = runtime.handle();
-    let rules = Arc::new(Mutex::new(Rules::new()));
+    let rules = Arc::new(Mutex::new(PlanRules::new()));
     let restless = Restless { rules: rules.clone(), ..Restless::default() };
     handle.shared.control.as_ref().expect("it places").set_controller(Box::new(restless));
     let opened = Mutex::new(None);

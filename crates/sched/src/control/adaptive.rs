@@ -2,24 +2,24 @@
 //! never loses more than the budget.
 //!
 //! After two short windows of learning, a search over the measured flow graph proposes a plan
-//! (`propose.rs`). If the promise is large enough, the current plan and the challenger alternate
-//! (`contest.rs`) and are compared in pairs (`paired.rs`); the winner stays. Time lost to
-//! challengers comes from a budget that earns two percent of the time and is never overdrawn: the
+//! (`propose.rs`). If the promise is large enough, the current plan and the candidate alternate
+//! (`plan_trial.rs`) and are compared in pairs (`paired.rs`); the winner stays. Time lost to
+//! candidates comes from a budget that earns two percent of the time and is never overdrawn: the
 //! bound on regret. The controller watches a steady load (`watch.rs`) and searches again at growing
 //! intervals. When the load changes, learning begins again. A steady load is settled in well under
 //! 200 ms. Tested in `control/tests.rs` and `control/adaptive/tests.rs`.
 
-use super::{Controller, DecisionLog, Event, Observation, Why};
-use crate::plan::{Move, Plan, Rules};
+use super::{ControlEvent, Controller, DecisionLog, Observation, Why};
+use crate::plan::{Move, Plan, PlanRules};
 use crate::{Budget, CoreIndex, HandlerIndex, Layout, Symmetry};
-use contest::{Contest, Next};
-use load::Load;
+use load::SmoothedLoad;
+use plan_trial::{PlanTrial, TrialNext};
 use propose::Wins;
-use watch::{Finding, Watch};
+use watch::{LoadWatch, WatchFinding};
 
-mod contest;
 mod load;
 mod paired;
+mod plan_trial;
 mod propose;
 #[cfg(test)]
 mod tests;
@@ -36,11 +36,11 @@ const LEARN_EVENTS: u64 = 100;
 /// between, because costs change slowly.
 const RETRY_NS: (u64, u64) = (1_000_000_000, 64_000_000_000);
 
-/// The budget of regret: two percent of the time, and 20 ms at once, or two turns of a challenger
+/// The budget of regret: two percent of the time, and 20 ms at once, or two turns of a candidate
 /// if two turns take longer.
 const REGRET: (u32, u64) = (20, 20_000_000);
 
-/// Turns of a challenger that the budget must be able to hold. Without this minimum no contest
+/// Turns of a candidate that the budget must be able to hold. Without this minimum no trial
 /// could start if events are so slow that two turns take longer than 20 ms.
 const TURNS_AT_ONCE: u64 = 2;
 
@@ -49,11 +49,11 @@ const TURNS_AT_ONCE: u64 = 2;
 pub struct Adaptive {
     layout: Layout,
     symmetry: Symmetry,
-    rules: Rules,
-    phase: Phase,
-    load: Load,
+    rules: PlanRules,
+    phase: AdaptivePhase,
+    load: SmoothedLoad,
     regret: Budget,
-    /// Plans that lost a contest under this load.
+    /// Plans that lost a trial under this load.
     refuted: Vec<Plan>,
     wins: Wins,
     last_round_ns: Option<u64>,
@@ -63,22 +63,22 @@ pub struct Adaptive {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum AdaptivePhase {
     /// The number of windows seen.
     Learning(u32),
-    Contesting(Box<Contest>),
-    Watching(Watch),
+    InTrial(Box<PlanTrial>),
+    Watching(LoadWatch),
 }
 
 impl Adaptive {
     /// A controller without knowledge.
-    pub fn new(layout: Layout, rules: Rules) -> Self {
+    pub fn new(layout: Layout, rules: PlanRules) -> Self {
         Self {
             symmetry: Symmetry::of(&layout),
             layout,
             rules,
-            phase: Phase::Learning(0),
-            load: Load::default(),
+            phase: AdaptivePhase::Learning(0),
+            load: SmoothedLoad::default(),
             regret: Budget::new(REGRET.0, REGRET.1),
             refuted: Vec::new(),
             wins: Wins::default(),
@@ -90,16 +90,16 @@ impl Adaptive {
 
     /// Whether the current plan has been kept and is only watched.
     pub fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Watching(_))
+        matches!(self.phase, AdaptivePhase::Watching(_))
     }
 
     fn learn(&mut self, windows: u32, now_ns: u64, seen: &Observation) -> Vec<Move> {
         if windows <= 1 {
             // A part of the first window belongs to the time before.
-            self.load = Load::default();
+            self.load = SmoothedLoad::default();
         }
         self.load.absorb(seen);
-        self.phase = Phase::Learning(windows + 1);
+        self.phase = AdaptivePhase::Learning(windows + 1);
         match () {
             () if windows == 0 || self.load.events() < LEARN_EVENTS && seen.events() > 0 => Vec::new(),
             () if self.load.events() < LEARN_EVENTS => self.rest(now_ns, seen),
@@ -107,78 +107,80 @@ impl Adaptive {
         }
     }
 
-    /// Searches, and begins a contest or rests.
+    /// Searches, and begins a trial or rests.
     fn decide(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
         let proposal = self.propose(now_ns, seen);
         let (candidates, predicted) = (proposal.candidates, proposal.promise);
-        let Some(contest) = proposal.contest else {
-            self.log.push(now_ns, Event::Nothing { candidates, predicted }, &[]);
+        let Some(trial) = proposal.trial else {
+            self.log.push(now_ns, ControlEvent::Nothing { candidates, predicted }, &[]);
             return self.rest(now_ns, seen);
         };
-        self.regret.widen(TURNS_AT_ONCE * contest.price_ns());
-        if self.regret.balance_ns() < contest.price_ns() {
-            self.log.push(now_ns, Event::Abandoned(Why::RegretSpent), &[]);
+        self.regret.widen(TURNS_AT_ONCE * trial.price_ns());
+        if self.regret.balance_ns() < trial.price_ns() {
+            self.log.push(now_ns, ControlEvent::Abandoned(Why::RegretSpent), &[]);
             return self.rest(now_ns, seen);
         }
-        self.log.push(now_ns, Event::Challenged { candidates, predicted }, &[]);
-        self.phase = Phase::Contesting(Box::new(contest));
+        self.log.push(now_ns, ControlEvent::Challenged { candidates, predicted }, &[]);
+        self.phase = AdaptivePhase::InTrial(Box::new(trial));
         Vec::new()
     }
 
-    fn contest(&mut self, mut contest: Box<Contest>, now_ns: u64, seen: &Observation) -> Vec<Move> {
-        let next = match self.rules.permits(&contest.challenger) {
-            true => contest.step(seen, &mut self.regret),
-            // A handler of the contest must now stay in place.
-            false => Next::Off(Why::PlacementChanged),
+    fn trial(&mut self, mut trial: Box<PlanTrial>, now_ns: u64, seen: &Observation) -> Vec<Move> {
+        let next = match self.rules.permits(&trial.candidate) {
+            true => trial.step(seen, &mut self.regret),
+            // A handler of the trial must now stay in place.
+            false => TrialNext::Off(Why::PlacementChanged),
         };
-        let predicted = contest.predicted;
-        let pairs = contest.pairs();
+        let predicted = trial.predicted;
+        let pairs = trial.pairs();
         let (event, target) = match next {
-            Next::On => {
-                let moves = seen.placed.moves_to(contest.standing());
-                self.phase = Phase::Contesting(contest);
+            TrialNext::On => {
+                let moves = seen.placed.moves_to(trial.standing());
+                self.phase = AdaptivePhase::InTrial(trial);
                 return moves;
             }
-            Next::Won(measured) => (Event::Committed { predicted, measured, pairs }, contest.challenger),
-            Next::Lost(measured) => {
-                self.refuted.push(contest.challenger);
-                (Event::Refuted { predicted, measured, pairs }, contest.incumbent)
+            TrialNext::Won(measured) => {
+                (ControlEvent::Committed { predicted, measured, pairs }, trial.candidate)
             }
-            Next::Off(Why::PlacementChanged) => {
-                (Event::Abandoned(Why::PlacementChanged), seen.placed.clone())
+            TrialNext::Lost(measured) => {
+                self.refuted.push(trial.candidate);
+                (ControlEvent::Refuted { predicted, measured, pairs }, trial.incumbent)
             }
-            Next::Off(why) => (Event::Abandoned(why), contest.incumbent),
+            TrialNext::Off(Why::PlacementChanged) => {
+                (ControlEvent::Abandoned(Why::PlacementChanged), seen.placed.clone())
+            }
+            TrialNext::Off(why) => (ControlEvent::Abandoned(why), trial.incumbent),
         };
-        if matches!(next, Next::Won(_)) {
+        if matches!(next, TrialNext::Won(_)) {
             self.wins.add(now_ns);
             self.backoff_ns = RETRY_NS.0;
         }
         let moves = seen.placed.moves_to(&target);
         self.log.push(now_ns, event, &moves);
-        self.phase = Phase::Learning(0);
+        self.phase = AdaptivePhase::Learning(0);
         moves
     }
 
     fn rest(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
         let retry_at_ns = now_ns.saturating_add(self.backoff_ns);
-        self.phase = Phase::Watching(Watch::new(&self.load, seen, retry_at_ns));
+        self.phase = AdaptivePhase::Watching(LoadWatch::new(&self.load, seen, retry_at_ns));
         self.backoff_ns = (2 * self.backoff_ns).min(RETRY_NS.1);
         Vec::new()
     }
 
-    fn watch(&mut self, mut watch: Watch, now_ns: u64, seen: &Observation) -> Vec<Move> {
+    fn watch(&mut self, mut watch: LoadWatch, now_ns: u64, seen: &Observation) -> Vec<Move> {
         self.load.absorb(seen);
         match watch.look(&self.load, now_ns, seen) {
-            Finding::Steady => self.phase = Phase::Watching(watch),
-            Finding::Due => {
+            WatchFinding::Steady => self.phase = AdaptivePhase::Watching(watch),
+            WatchFinding::Due => {
                 self.refuted.clear();
                 return self.decide(now_ns, seen);
             }
-            Finding::Shifted => {
-                self.log.push(now_ns, Event::Shifted, &[]);
+            WatchFinding::Shifted => {
+                self.log.push(now_ns, ControlEvent::Shifted, &[]);
                 self.refuted.clear();
                 self.backoff_ns = RETRY_NS.0;
-                self.phase = Phase::Learning(0);
+                self.phase = AdaptivePhase::Learning(0);
             }
         }
         Vec::new()
@@ -189,22 +191,22 @@ impl Controller for Adaptive {
     fn round(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
         let last_ns = self.last_round_ns.replace(now_ns).unwrap_or(now_ns);
         self.regret.earn(now_ns.saturating_sub(last_ns));
-        match std::mem::replace(&mut self.phase, Phase::Learning(0)) {
-            Phase::Learning(windows) => self.learn(windows, now_ns, seen),
-            Phase::Contesting(contest) => self.contest(contest, now_ns, seen),
-            Phase::Watching(watch) => self.watch(watch, now_ns, seen),
+        match std::mem::replace(&mut self.phase, AdaptivePhase::Learning(0)) {
+            AdaptivePhase::Learning(windows) => self.learn(windows, now_ns, seen),
+            AdaptivePhase::InTrial(trial) => self.trial(trial, now_ns, seen),
+            AdaptivePhase::Watching(watch) => self.watch(watch, now_ns, seen),
         }
     }
 
     fn next_round_ns(&self) -> Option<u64> {
         Some(match &self.phase {
-            Phase::Learning(_) => LEARN_NS,
-            Phase::Contesting(contest) => contest.next_round_ns(),
-            Phase::Watching(watch) => watch.next_round_ns(),
+            AdaptivePhase::Learning(_) => LEARN_NS,
+            AdaptivePhase::InTrial(trial) => trial.next_round_ns(),
+            AdaptivePhase::Watching(watch) => watch.next_round_ns(),
         })
     }
 
-    fn set_rules(&mut self, rules: Rules) {
+    fn set_rules(&mut self, rules: PlanRules) {
         self.rules = rules;
     }
 

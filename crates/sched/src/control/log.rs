@@ -14,7 +14,7 @@ pub const DECISIONS_MAX: usize = 256;
 
 /// A decision. Gains are shares: 0.2 is a fifth better.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
+pub enum ControlEvent {
     /// A fixed plan was put in force, without a reason.
     Applied,
     /// The candidate with this number is tried next.
@@ -36,14 +36,14 @@ pub enum Event {
         /// The best promised gain.
         predicted: f64,
     },
-    /// A contest with a challenger that promises more began.
+    /// A trial with a candidate that promises more began.
     Challenged {
         /// Number of plans examined.
         candidates: usize,
         /// The promised gain.
         predicted: f64,
     },
-    /// The challenger measured better and stays.
+    /// The candidate measured better and stays.
     Committed {
         /// The promised gain.
         predicted: f64,
@@ -52,7 +52,7 @@ pub enum Event {
         /// Number of paired comparisons.
         pairs: usize,
     },
-    /// The challenger was not better, or not by enough.
+    /// The candidate was not better, or not by enough.
     Refuted {
         /// The promised gain.
         predicted: f64,
@@ -61,13 +61,13 @@ pub enum Event {
         /// Number of paired comparisons.
         pairs: usize,
     },
-    /// A contest or a trial ended without a verdict.
+    /// A trial or a trial ended without a verdict.
     Abandoned(Why),
     /// The load differs from the load that the plan was chosen for.
     Shifted,
 }
 
-/// Why a contest ended without a verdict.
+/// Why a trial ended without a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The load changed meanwhile.
@@ -86,7 +86,7 @@ pub struct Decision {
     /// The time, on the controller's clock.
     pub at_ns: u64,
     /// The decision and the reason.
-    pub event: Event,
+    pub event: ControlEvent,
     /// The moves that carry out the decision.
     pub moves: Vec<Move>,
 }
@@ -99,7 +99,7 @@ pub struct DecisionLog {
 }
 
 impl DecisionLog {
-    pub(super) fn push(&mut self, at_ns: u64, event: Event, moves: &[Move]) {
+    pub(super) fn push(&mut self, at_ns: u64, event: ControlEvent, moves: &[Move]) {
         if self.kept.len() == DECISIONS_MAX {
             self.kept.pop_front();
         }
@@ -133,7 +133,7 @@ impl fmt::Display for Decision {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for ControlEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| share * 100.0;
         match *self {

@@ -20,7 +20,7 @@ mod tests;
 /// The answer of a core: the counters since the core's last answer. The core then resets the
 /// counters. The cost table continues, faded by [`CostTable::fade`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct MonitorAnswer {
     /// The core's own counters.
     pub core: CoreWindow,
     /// By handler, the events that ran on this core.
@@ -39,7 +39,7 @@ pub struct Monitor {
     /// Rounds begun.
     round: u64,
     /// By core; all `None` between rounds.
-    answers: Vec<Option<Answer>>,
+    answers: Vec<Option<MonitorAnswer>>,
     open: bool,
 }
 
@@ -77,7 +77,7 @@ impl Monitor {
         &mut self,
         core: CoreIndex,
         round: u64,
-        answer: Answer,
+        answer: MonitorAnswer,
         placed: &Plan,
     ) -> Option<Observation> {
         let slot = self.answers.get_mut(core.0 as usize)?;
@@ -99,7 +99,7 @@ impl Monitor {
 
 impl Observation {
     /// Adds the answer of the next core.
-    fn add(&mut self, answer: Answer) {
+    fn add(&mut self, answer: MonitorAnswer) {
         self.cores.push(answer.core);
         let handlers = self.handlers.len().max(answer.handlers.len());
         self.handlers.resize(handlers, HandlerWindow::default());

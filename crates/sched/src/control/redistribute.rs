@@ -53,9 +53,9 @@ pub enum Redistribution {
 
 /// A message between cores. Each handler is listed with the other core concerned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Message {
+pub enum MoveMessage {
     /// To every core: drop the leaving handlers and hold the arriving handlers.
-    Update(Vec<Order>),
+    Update(Vec<HandlerMove>),
     /// To a receiver: take these handlers from the cores that hold them.
     Pull(Vec<(HandlerIndex, CoreIndex)>),
     /// To a donor: give these handlers to the listed cores.
@@ -68,7 +68,7 @@ pub enum Message {
 
 /// A move with its origin; no core holds a handler without an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Order {
+pub struct HandlerMove {
     /// The handler that moves.
     pub handler: HandlerIndex,
     /// The origin.
@@ -83,7 +83,7 @@ pub struct Envelope {
     /// The recipient.
     pub to: CoreIndex,
     /// The message.
-    pub message: Message,
+    pub message: MoveMessage,
 }
 
 /// An action of a core after a message.
@@ -91,18 +91,18 @@ pub struct Envelope {
 pub enum Effect {
     /// Send this message.
     Send(Envelope),
-    /// Take these handlers from that core with [`Custody::strip`], and give the result to this core
-    /// with [`Custody::receive`] of a [`Message::Take`]. That needs a lock on both cores, and is
-    /// still unsafe.
-    Strip(CoreIndex, Vec<HandlerIndex>),
-    /// Give these handlers to that core with [`Custody::receive`] of a [`Message::Take`]. That
-    /// needs a lock on the core.
-    Impose(CoreIndex, Vec<HandlerIndex>),
+    /// Take these handlers from that core with [`CoreHoldings::pull`], and give the result to this
+    /// core with [`CoreHoldings::receive`] of a [`MoveMessage::Take`]. That needs a lock on both
+    /// cores, and is still unsafe.
+    Pull(CoreIndex, Vec<HandlerIndex>),
+    /// Give these handlers to that core with [`CoreHoldings::receive`] of a [`MoveMessage::Take`].
+    /// That needs a lock on the core.
+    Push(CoreIndex, Vec<HandlerIndex>),
 }
 
 /// The handlers that a core holds and may run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Custody {
+pub struct CoreHoldings {
     core: CoreIndex,
     held: BTreeSet<HandlerIndex>,
     /// Handlers to pass on as soon as they arrive, oldest first: the order to give has overtaken
@@ -114,22 +114,25 @@ impl Redistribution {
     /// The monitor's messages that turn `placed` into the placement that `moves` ask for: at most
     /// one message to each core.
     pub fn messages(self, placed: &Plan, moves: &[Move], cores: usize) -> Vec<Envelope> {
-        let order =
-            |step: &Move| Order { handler: step.handler, from: placed.core_of(step.handler), to: step.to };
+        let order = |step: &Move| HandlerMove {
+            handler: step.handler,
+            from: placed.core_of(step.handler),
+            to: step.to,
+        };
         let orders: Vec<_> = moves.iter().map(order).filter(|order| order.from != Some(order.to)).collect();
         match self {
             _ if orders.is_empty() => Vec::new(),
             Self::Broadcast => {
                 let update =
-                    |core| Envelope { to: CoreIndex(core), message: Message::Update(orders.clone()) };
+                    |core| Envelope { to: CoreIndex(core), message: MoveMessage::Update(orders.clone()) };
                 (0..cores as u32).map(update).collect()
             }
             Self::ReceiverPulls => {
-                let pull = |order: &Order| Some((order.to, (order.handler, order.from?)));
-                with_newcomers(&orders, grouped(orders.iter().filter_map(pull)), Message::Pull)
+                let pull = |order: &HandlerMove| Some((order.to, (order.handler, order.from?)));
+                with_newcomers(&orders, grouped(orders.iter().filter_map(pull)), MoveMessage::Pull)
             }
-            Self::DonorPushes => with_newcomers(&orders, given(&orders), Message::Push),
-            Self::Mixed => with_newcomers(&orders, given(&orders), Message::Give),
+            Self::DonorPushes => with_newcomers(&orders, given(&orders), MoveMessage::Push),
+            Self::Mixed => with_newcomers(&orders, given(&orders), MoveMessage::Give),
         }
     }
 }
@@ -143,21 +146,25 @@ fn grouped<T>(pairs: impl Iterator<Item = (CoreIndex, T)>) -> Grouped<T> {
 }
 
 /// By donor: the handlers to give, with their receivers.
-fn given(orders: &[Order]) -> Grouped<(HandlerIndex, CoreIndex)> {
+fn given(orders: &[HandlerMove]) -> Grouped<(HandlerIndex, CoreIndex)> {
     grouped(orders.iter().filter_map(|order| Some((order.from?, (order.handler, order.to)))))
 }
 
 /// These messages, and messages to the receivers of handlers that no core holds.
-fn with_newcomers<T>(orders: &[Order], groups: Grouped<T>, message: fn(Vec<T>) -> Message) -> Vec<Envelope> {
+fn with_newcomers<T>(
+    orders: &[HandlerMove],
+    groups: Grouped<T>,
+    message: fn(Vec<T>) -> MoveMessage,
+) -> Vec<Envelope> {
     let known = groups.into_iter().map(|(to, items)| Envelope { to, message: message(items) });
     let newcomers = orders.iter().filter(|order| order.from.is_none()).map(|order| (order.to, order.handler));
     let takes = grouped(newcomers)
         .into_iter()
-        .map(|(to, handlers)| Envelope { to, message: Message::Take(handlers) });
+        .map(|(to, handlers)| Envelope { to, message: MoveMessage::Take(handlers) });
     known.chain(takes).collect()
 }
 
-impl Custody {
+impl CoreHoldings {
     /// A core that holds no handler.
     pub fn new(core: CoreIndex) -> Self {
         Self { core, held: BTreeSet::new(), owed: Vec::new() }
@@ -174,27 +181,29 @@ impl Custody {
     }
 
     /// Serves a message, between two events.
-    pub fn receive(&mut self, message: Message) -> Vec<Effect> {
+    pub fn receive(&mut self, message: MoveMessage) -> Vec<Effect> {
         match message {
-            Message::Update(orders) => self.update(&orders),
-            Message::Pull(handlers) => grouped(handlers.into_iter().map(|(handler, from)| (from, handler)))
-                .into_iter()
-                .map(|(from, handlers)| Effect::Strip(from, handlers))
-                .collect(),
-            Message::Push(handlers) => {
-                self.let_go(handlers).into_iter().map(|(to, handlers)| Effect::Impose(to, handlers)).collect()
+            MoveMessage::Update(orders) => self.update(&orders),
+            MoveMessage::Pull(handlers) => {
+                grouped(handlers.into_iter().map(|(handler, from)| (from, handler)))
+                    .into_iter()
+                    .map(|(from, handlers)| Effect::Pull(from, handlers))
+                    .collect()
             }
-            Message::Give(handlers) => self.let_go(handlers).into_iter().map(hand_over).collect(),
-            Message::Take(handlers) => self.take(handlers).into_iter().map(hand_over).collect(),
+            MoveMessage::Push(handlers) => {
+                self.release(handlers).into_iter().map(|(to, handlers)| Effect::Push(to, handlers)).collect()
+            }
+            MoveMessage::Give(handlers) => self.release(handlers).into_iter().map(hand_over).collect(),
+            MoveMessage::Take(handlers) => self.take(handlers).into_iter().map(hand_over).collect(),
         }
     }
 
     /// Another core takes these handlers away, under a lock. Returns the handlers that were there.
-    pub fn strip(&mut self, handlers: &[HandlerIndex]) -> Vec<HandlerIndex> {
+    pub fn pull(&mut self, handlers: &[HandlerIndex]) -> Vec<HandlerIndex> {
         handlers.iter().copied().filter(|handler| self.held.remove(handler)).collect()
     }
 
-    fn update(&mut self, orders: &[Order]) -> Vec<Effect> {
+    fn update(&mut self, orders: &[HandlerMove]) -> Vec<Effect> {
         for order in orders {
             if order.to == self.core {
                 self.held.insert(order.handler);
@@ -206,7 +215,7 @@ impl Custody {
     }
 
     /// Releases the handlers that are there, and records the handlers still to come.
-    fn let_go(&mut self, handlers: Vec<(HandlerIndex, CoreIndex)>) -> Grouped<HandlerIndex> {
+    fn release(&mut self, handlers: Vec<(HandlerIndex, CoreIndex)>) -> Grouped<HandlerIndex> {
         let (here, coming): (Vec<_>, Vec<_>) =
             handlers.into_iter().partition(|(handler, _)| self.held.remove(handler));
         self.owed.extend(coming);
@@ -229,7 +238,7 @@ impl Custody {
 }
 
 fn hand_over((to, handlers): (CoreIndex, Vec<HandlerIndex>)) -> Effect {
-    Effect::Send(Envelope { to, message: Message::Take(handlers) })
+    Effect::Send(Envelope { to, message: MoveMessage::Take(handlers) })
 }
 
 impl fmt::Display for Redistribution {

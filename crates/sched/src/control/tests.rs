@@ -2,9 +2,9 @@
 //! and that they rest.
 
 use super::*;
-use crate::plan::Rules;
-use crate::{Distance, Layout, Placement, PlanName, Prior, Sample};
-use world::{Demand, Passed, World};
+use crate::plan::PlanRules;
+use crate::{CostHint, Distance, Layout, Placement, PlanName, RunSample};
+use world::{ControlWorld, LoadDemand, Passed};
 
 mod world;
 
@@ -28,34 +28,34 @@ fn named(name: PlanName) -> Plan {
 
 /// The pipeline of the first experiments: 16 handlers of 100 us. The penalty of an event grows by a
 /// fraction of that cost with each class of distance.
-fn pipeline(penalty: f64, begin: PlanName, seed: u64) -> World {
-    World::pipeline(two_by_two(), &[100_000.0; 16], penalty, named(begin), seed)
+fn pipeline(penalty: f64, begin: PlanName, seed: u64) -> ControlWorld {
+    ControlWorld::pipeline(two_by_two(), &[100_000.0; 16], penalty, named(begin), seed)
 }
 
 /// The image filters, bound by caches.
-fn images(begin: PlanName, seed: u64) -> World {
+fn images(begin: PlanName, seed: u64) -> ControlWorld {
     pipeline(0.1, begin, seed)
 }
 
 /// The square roots, bound only by the cores.
-fn roots(begin: PlanName, seed: u64) -> World {
+fn roots(begin: PlanName, seed: u64) -> ControlWorld {
     pipeline(0.0, begin, seed)
 }
 
-fn trial(world: &World) -> Trial {
+fn trial(world: &ControlWorld) -> Trial {
     Trial::new(Candidates::Named(world.layout.clone()), TrialOptions::default())
 }
 
-fn adaptive(world: &World) -> Adaptive {
-    Adaptive::new(world.layout.clone(), Rules::new())
+fn adaptive(world: &ControlWorld) -> Adaptive {
+    Adaptive::new(world.layout.clone(), PlanRules::new())
 }
 
-fn count(controller: &dyn Controller, wanted: fn(&Event) -> bool) -> usize {
+fn count(controller: &dyn Controller, wanted: fn(&ControlEvent) -> bool) -> usize {
     controller.decisions().iter().filter(|decision| wanted(&decision.event)).count()
 }
 
 fn commits(controller: &dyn Controller) -> usize {
-    count(controller, |event| matches!(event, Event::Committed { .. }))
+    count(controller, |event| matches!(event, ControlEvent::Committed { .. }))
 }
 
 /// Time of the whole machine that was lost against a steady `rate`, in nanoseconds.
@@ -81,7 +81,7 @@ fn a_fixed_plan_is_put_in_force_once() {
 #[test]
 fn the_log_is_bounded() {
     let mut log = DecisionLog::default();
-    (0..1_000).for_each(|at_ns| log.push(at_ns, Event::Shifted, &[]));
+    (0..1_000).for_each(|at_ns| log.push(at_ns, ControlEvent::Shifted, &[]));
     assert_eq!((log.iter().count(), log.total()), (DECISIONS_MAX, 1_000));
     assert_eq!(log.iter().next_back().map(|decision| decision.at_ns), Some(999));
 }
@@ -100,12 +100,12 @@ fn shares_of_busy_time() {
 fn the_trial_settles_on_the_best_of_its_plans() {
     for (seed, noise_percent, counts_misses) in [(1, 2, false), (2, 4, false), (3, 2, true), (4, 4, true)] {
         for begin in [PlanName::RoundRobin, PlanName::Intermediate2] {
-            let mut world = World { noise_percent, counts_misses, ..images(begin.clone(), seed) };
+            let mut world = ControlWorld { noise_percent, counts_misses, ..images(begin.clone(), seed) };
             let mut controller = trial(&world);
             world.run(&mut controller, 60 * S);
             assert_eq!(world.placed, named(PlanName::CacheAware), "caches cost too much");
             assert_eq!(controller.decisions().total(), 5, "four plans and a choice");
-            let mut world = World { noise_percent, counts_misses, ..roots(begin, seed) };
+            let mut world = ControlWorld { noise_percent, counts_misses, ..roots(begin, seed) };
             let mut controller = trial(&world);
             world.run(&mut controller, 60 * S);
             assert_eq!(world.placed, named(PlanName::RoundRobin), "caches cost nothing: the most parallel");
@@ -170,7 +170,7 @@ fn adaptive_settles_in_200_ms_on_no_worse_a_plan_than_the_trial() {
 #[test]
 fn adaptive_spreads_what_stands_on_one_core() {
     for (seed, load) in (1..=8).flat_map(|seed| [(seed, roots as fn(_, _) -> _), (seed, images)]) {
-        let mut world: World = load(PlanName::RoundRobin, seed);
+        let mut world: ControlWorld = load(PlanName::RoundRobin, seed);
         world.placed = Plan::on_cores([CoreIndex(2); 16]);
         let mut controller = adaptive(&world);
         world.run(&mut controller, 250 * MS);
@@ -185,14 +185,15 @@ fn adaptive_spreads_what_stands_on_one_core() {
 #[test]
 fn adaptive_settles_slow_events_too() {
     for seed in 1..=8 {
-        let mut world = World::pipeline(two_by_two(), &[1e6; 16], 0.1, named(PlanName::RoundRobin), seed);
+        let mut world =
+            ControlWorld::pipeline(two_by_two(), &[1e6; 16], 0.1, named(PlanName::RoundRobin), seed);
         let mut controller = adaptive(&world);
         world.run(&mut controller, 300 * MS);
         let lines: Vec<_> = controller.decisions().iter().map(|d| (d.at_ns / MS, d.event)).collect();
         let best = world.capacity(&named(PlanName::CacheAware));
         assert!(controller.is_settled() && world.capacity(&world.placed) > 0.99 * best, "{lines:?}");
     }
-    let mut world = World::pipeline(two_by_two(), &[20e6; 16], 0.1, named(PlanName::RoundRobin), 1);
+    let mut world = ControlWorld::pipeline(two_by_two(), &[20e6; 16], 0.1, named(PlanName::RoundRobin), 1);
     let mut controller = adaptive(&world);
     world.run(&mut controller, 5 * S);
     let best = world.capacity(&named(PlanName::CacheAware));
@@ -205,7 +206,7 @@ fn adaptive_settles_slow_events_too() {
 fn adaptive_places_graphs_with_branches_and_loops() {
     let costs_ns = [50_000.0, 200_000.0, 80_000.0, 120_000.0];
     let mut world =
-        World::pipeline(two_by_two(), &costs_ns, 0.2, Plan::on_cores([0, 1, 2, 3].map(CoreIndex)), 9);
+        ControlWorld::pipeline(two_by_two(), &costs_ns, 0.2, Plan::on_cores([0, 1, 2, 3].map(CoreIndex)), 9);
     world.flows = vec![(0, 1), (0, 2), (1, 3), (2, 3), (3, 1)];
     let before = world.capacity(&world.placed);
     let mut controller = adaptive(&world);
@@ -217,7 +218,7 @@ fn adaptive_places_graphs_with_branches_and_loops() {
 #[test]
 fn adaptive_keeps_exclusion_groups_together() {
     let mut world = images(PlanName::RoundRobin, 3);
-    let rules = Rules::new().together([0, 4, 9].map(HandlerIndex));
+    let rules = PlanRules::new().together([0, 4, 9].map(HandlerIndex));
     world.placed.apply(&[4, 9].map(|handler| Move { handler: HandlerIndex(handler), to: CoreIndex(0) }));
     let mut controller = Adaptive::new(world.layout.clone(), rules.clone());
     world.run(&mut controller, S);
@@ -230,7 +231,7 @@ fn adaptive_keeps_exclusion_groups_together() {
 fn controllers_keep_what_is_placed_and_move_the_others() {
     for trial_first in [false, true] {
         let mut world = images(PlanName::RoundRobin, 3);
-        let mut rules = Rules::new();
+        let mut rules = PlanRules::new();
         for handler in (0..16).step_by(3).map(HandlerIndex) {
             rules = rules.only(handler, world.placed.of(handler).clone());
             let pair = Placement::Cores(std::sync::Arc::new([0, 1].map(CoreIndex).into_iter().collect()));
@@ -255,19 +256,19 @@ fn controllers_keep_what_is_placed_and_move_the_others() {
     }
 }
 
-/// A handler opens a socket during a contest that would move the handler: the contest ends, and the
+/// A handler opens a socket during a trial that would move the handler: the trial ends, and the
 /// handler stays.
 #[test]
-fn a_rule_that_comes_during_a_contest_ends_it() {
+fn a_rule_that_comes_during_a_trial_ends_it() {
     let mut world = images(PlanName::RoundRobin, 3);
     let mut controller = adaptive(&world);
-    while count(&controller, |event| matches!(event, Event::Challenged { .. })) == 0 {
+    while count(&controller, |event| matches!(event, ControlEvent::Challenged { .. })) == 0 {
         let round_ns = controller.next_round_ns().expect("it goes on");
         world.run(&mut controller, round_ns);
     }
     let stay = (0..16)
         .map(HandlerIndex)
-        .fold(Rules::new(), |rules, handler| rules.only(handler, world.placed.of(handler).clone()));
+        .fold(PlanRules::new(), |rules, handler| rules.only(handler, world.placed.of(handler).clone()));
     controller.set_rules(stay.clone());
     world.run(&mut controller, S);
     assert!(stay.permits(&world.placed) && world.moves == 0 && commits(&controller) == 0);
@@ -278,11 +279,11 @@ fn a_rule_that_comes_during_a_contest_ends_it() {
 #[test]
 fn adaptive_does_not_flap() {
     for seed in 1..=5 {
-        let mut world = World { noise_percent: 5, ..roots(PlanName::Intermediate2, seed) };
+        let mut world = ControlWorld { noise_percent: 5, ..roots(PlanName::Intermediate2, seed) };
         let mut controller = adaptive(&world);
         world.run(&mut controller, 120 * S);
         assert_eq!((commits(&controller), world.moves), (0, 0));
-        let mut world = World { noise_percent: 5, ..images(PlanName::RoundRobin, seed) };
+        let mut world = ControlWorld { noise_percent: 5, ..images(PlanName::RoundRobin, seed) };
         let mut controller = adaptive(&world);
         world.run(&mut controller, S);
         let (settled, moves) = (world.placed.clone(), world.moves);
@@ -297,7 +298,7 @@ fn adaptive_does_not_flap() {
 #[test]
 fn regret_is_bounded_in_a_world_that_lies() {
     for (seed, hidden) in [(1, 0.3), (2, 0.7), (3, 0.72), (4, 0.01)] {
-        let mut world = World { noise_percent: 0, ..images(PlanName::RoundRobin, seed) };
+        let mut world = ControlWorld { noise_percent: 0, ..images(PlanName::RoundRobin, seed) };
         let (first, rate) = (world.placed.clone(), world.capacity(&world.placed));
         world.hidden = Some((first.clone(), hidden));
         let mut controller = adaptive(&world);
@@ -309,26 +310,26 @@ fn regret_is_bounded_in_a_world_that_lies() {
             let regret_ns = controller.regret_ns().expect("it is bounded");
             assert!(regret_ns as f64 <= account_ns);
             assert!(lost_ns <= 1.05 * account_ns, "lost {lost_ns} of {account_ns} after {second} s");
-            // Losses that end a contest at once are measured only as exactly as the disturbance by
+            // Losses that end a trial at once are measured only as exactly as the disturbance by
             // moves allows.
             assert!(lost_ns <= 1.5 * regret_ns as f64 + 2e6, "{lost_ns} {}", regret_ns);
         }
         assert_eq!((&world.placed, commits(&controller)), (&first, 0));
-        assert!(count(&controller, |event| matches!(event, Event::Refuted { .. })) > 0);
+        assert!(count(&controller, |event| matches!(event, ControlEvent::Refuted { .. })) > 0);
     }
 }
 
 #[test]
 fn a_contest_is_abandoned_when_the_load_shifts_and_learning_begins_again() {
-    let mut world = World { demand: Demand::Open(700.0), ..images(PlanName::RoundRobin, 4) };
+    let mut world = ControlWorld { demand: LoadDemand::Open(700.0), ..images(PlanName::RoundRobin, 4) };
     world.placed = Plan::on_cores([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1].map(CoreIndex));
     let mut controller = adaptive(&world);
     world.run(&mut controller, 20 * MS);
-    assert_eq!(count(&controller, |event| matches!(event, Event::Challenged { .. })), 1);
+    assert_eq!(count(&controller, |event| matches!(event, ControlEvent::Challenged { .. })), 1);
     world.run(&mut controller, 12 * MS);
-    world.demand = Demand::Open(1_150.0);
+    world.demand = LoadDemand::Open(1_150.0);
     world.run(&mut controller, 20 * MS);
-    let abandoned = |event: &Event| *event == Event::Abandoned(Why::LoadShifted);
+    let abandoned = |event: &ControlEvent| *event == ControlEvent::Abandoned(Why::LoadShifted);
     assert_eq!(count(&controller, abandoned), 1);
     world.run(&mut controller, 400 * MS);
     assert!(
@@ -349,7 +350,7 @@ fn another_graph_is_noticed_and_placed_anew() {
     world.flows = order.windows(2).map(|pair| (pair[0], pair[1])).collect();
     let before = world.capacity(&world.placed);
     world.run(&mut controller, 500 * MS);
-    assert_eq!(count(&controller, |event| *event == Event::Shifted), 1);
+    assert_eq!(count(&controller, |event| *event == ControlEvent::Shifted), 1);
     assert!(world.capacity(&world.placed) > 1.1 * before);
 }
 
@@ -363,8 +364,8 @@ fn what_stealing_divides_already_is_no_promise() {
         Layout::from_matrix(&[vec![Distance::Same, Distance::L3], vec![Distance::L3, Distance::Same]]);
     let mut costs = CostTable::new();
     for handler in 0..handlers {
-        costs.register(Prior::default());
-        costs.observe(HandlerIndex(handler), Sample { run_ns: 100_000, cold: None, interrupted: false });
+        costs.register(CostHint::default());
+        costs.observe(HandlerIndex(handler), RunSample { run_ns: 100_000, cold: None, interrupted: false });
     }
     let core =
         CoreWindow { window_ns, events: 94, run_ns: 94 * MS / 10, idle_ns: MS / 5, ..CoreWindow::default() };
@@ -377,22 +378,22 @@ fn what_stealing_divides_already_is_no_promise() {
         placed,
         ..Observation::default()
     };
-    let mut controller = Adaptive::new(layout.expect("a layout"), Rules::new());
+    let mut controller = Adaptive::new(layout.expect("a layout"), PlanRules::new());
     for round in 1..100 {
         assert_eq!(controller.round(round * window_ns, &seen), []);
     }
-    assert_eq!(count(&controller, |event| !matches!(event, Event::Nothing { .. })), 0);
+    assert_eq!(count(&controller, |event| !matches!(event, ControlEvent::Nothing { .. })), 0);
     assert_eq!(controller.regret_ns(), Some(0));
 }
 
 #[test]
 fn an_idle_world_is_left_alone() {
-    let mut world = World { demand: Demand::Open(0.0), ..images(PlanName::RoundRobin, 7) };
+    let mut world = ControlWorld { demand: LoadDemand::Open(0.0), ..images(PlanName::RoundRobin, 7) };
     let mut controller = adaptive(&world);
     let passed = world.run(&mut controller, 100 * S);
     assert!(passed.len() <= 110, "{} rounds", passed.len());
     assert_eq!((world.moves, controller.decisions().total()), (0, 0));
-    world.demand = Demand::Saturated;
+    world.demand = LoadDemand::Saturated;
     world.run(&mut controller, 2 * S);
     assert_eq!(commits(&controller), 1);
 }

@@ -9,9 +9,9 @@
 //! the plan's figures change. Faithful on purpose where [`super::Adaptive`] differs: no prediction,
 //! no pairing, no abort. Tested in `control/tests.rs`; the choice of the cost measure, below.
 
-use super::{Controller, DecisionLog, Event, Observation};
-use crate::plan::{Move, Plan, Rules};
-use crate::{CoreIndex, Error, HandlerIndex, Layout};
+use super::{ControlEvent, Controller, DecisionLog, Observation};
+use crate::plan::{Move, Plan, PlanRules};
+use crate::{CoreIndex, HandlerIndex, Layout, SchedError};
 
 /// Cost of a miss in the watched caches, in nanoseconds, to compare counted misses with timed cold
 /// runs: a line from another core's cache or from memory. 60 to 120 are usual; the lower end,
@@ -55,8 +55,8 @@ impl TrialOptions {
     ///
     /// # Errors
     /// With the invalid option.
-    pub fn check(&self) -> Result<(), Error> {
-        let refused = |option, problem| Err(Error::TrialOption { option, problem });
+    pub fn check(&self) -> Result<(), SchedError> {
+        let refused = |option, problem| Err(SchedError::TrialOption { option, problem });
         if self.dwell_ns < Self::DWELL_NS_MIN {
             return refused("dwell_ns", "a plan stands for 1,000,000 ns at least");
         }
@@ -90,16 +90,16 @@ pub enum Candidates {
 pub struct Trial {
     candidates: Candidates,
     options: TrialOptions,
-    rules: Rules,
+    rules: PlanRules,
     plans: Vec<Plan>,
-    phase: Phase,
+    phase: TrialPhase,
     /// Whether caches cost too much, with hysteresis.
     over: bool,
     log: DecisionLog,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum TrialPhase {
     /// The judged plans so far; the next plan is in force.
     Trying(Vec<Score>),
     /// This plan stays; the number is the consecutive rounds that doubted the plan.
@@ -131,9 +131,9 @@ impl Trial {
         Self {
             candidates,
             options,
-            rules: Rules::new(),
+            rules: PlanRules::new(),
             plans: Vec::new(),
-            phase: Phase::New,
+            phase: TrialPhase::New,
             over: false,
             log: DecisionLog::default(),
         }
@@ -142,8 +142,8 @@ impl Trial {
     /// The chosen plan, by its position among the candidates; `None` while plans are tried.
     pub fn chosen(&self) -> Option<usize> {
         match &self.phase {
-            Phase::Settled(score, _) => Some(score.candidate),
-            Phase::New | Phase::Trying(_) => None,
+            TrialPhase::Settled(score, _) => Some(score.candidate),
+            TrialPhase::New | TrialPhase::Trying(_) => None,
         }
     }
 
@@ -152,11 +152,11 @@ impl Trial {
             Candidates::Named(layout) => self.rules.all_named(seen.placed.len(), layout),
             Candidates::Given(plans) => plans.clone(),
         };
-        self.phase = Phase::Trying(Vec::new());
-        self.put(now_ns, seen, 0, Event::Tried { candidate: 0 })
+        self.phase = TrialPhase::Trying(Vec::new());
+        self.put(now_ns, seen, 0, ControlEvent::Tried { candidate: 0 })
     }
 
-    fn put(&mut self, now_ns: u64, seen: &Observation, candidate: usize, event: Event) -> Vec<Move> {
+    fn put(&mut self, now_ns: u64, seen: &Observation, candidate: usize, event: ControlEvent) -> Vec<Move> {
         let moves = seen.placed.moves_to(&self.plans[candidate]);
         self.log.push(now_ns, event, &moves);
         moves
@@ -167,8 +167,8 @@ impl Trial {
         let threshold = if self.over { self.options.activity_down } else { self.options.activity_up };
         self.over = worst > threshold;
         let best = if self.over { calmest(scores) } else { most_parallel(scores) };
-        self.phase = Phase::Settled(best, 0);
-        let event = Event::Chosen { candidate: best.candidate, activity: best.activity };
+        self.phase = TrialPhase::Settled(best, 0);
+        let event = ControlEvent::Chosen { candidate: best.candidate, activity: best.activity };
         self.put(now_ns, seen, best.candidate, event)
     }
 
@@ -178,10 +178,10 @@ impl Trial {
         let other_load = now.event_ns > DOUBT * then.event_ns || then.event_ns > DOUBT * now.event_ns;
         let doubts = if seen.events() > 0 && (too_much || other_load) { doubts + 1 } else { 0 };
         if doubts < DOUBTS {
-            self.phase = Phase::Settled(then, doubts);
+            self.phase = TrialPhase::Settled(then, doubts);
             return Vec::new();
         }
-        self.log.push(now_ns, Event::Shifted, &[]);
+        self.log.push(now_ns, ControlEvent::Shifted, &[]);
         self.start(now_ns, seen)
     }
 }
@@ -220,21 +220,21 @@ impl Score {
 
 impl Controller for Trial {
     fn round(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
-        match std::mem::replace(&mut self.phase, Phase::New) {
-            Phase::Trying(mut scores) if self.plans[0].len() >= seen.placed.len() => {
+        match std::mem::replace(&mut self.phase, TrialPhase::New) {
+            TrialPhase::Trying(mut scores) if self.plans[0].len() >= seen.placed.len() => {
                 scores.push(Score::of(scores.len(), seen));
                 let next = scores.len();
                 if next == self.plans.len() {
                     return self.choose(now_ns, seen, &scores);
                 }
-                self.phase = Phase::Trying(scores);
-                self.put(now_ns, seen, next, Event::Tried { candidate: next })
+                self.phase = TrialPhase::Trying(scores);
+                self.put(now_ns, seen, next, ControlEvent::Tried { candidate: next })
             }
-            Phase::Settled(score, doubts) if self.plans[0].len() >= seen.placed.len() => {
+            TrialPhase::Settled(score, doubts) if self.plans[0].len() >= seen.placed.len() => {
                 self.watch(now_ns, seen, score, doubts)
             }
             // No plan was tried, or handlers were registered since.
-            Phase::New | Phase::Trying(_) | Phase::Settled(..) => self.start(now_ns, seen),
+            TrialPhase::New | TrialPhase::Trying(_) | TrialPhase::Settled(..) => self.start(now_ns, seen),
         }
     }
 
@@ -242,7 +242,7 @@ impl Controller for Trial {
         Some(self.options.dwell_ns)
     }
 
-    fn set_rules(&mut self, rules: Rules) {
+    fn set_rules(&mut self, rules: PlanRules) {
         if let Candidates::Named(layout) = &self.candidates {
             self.plans.iter_mut().for_each(|plan| *plan = rules.fitted(plan, layout));
         }

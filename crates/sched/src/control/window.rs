@@ -4,14 +4,14 @@
 //! Contains the sums and the costs learned from them. Leaves out the time and the recipient of an
 //! answer (`control/monitor.rs`). Tested below.
 
-use super::{Answer, CoreWindow, HandlerWindow};
+use super::{CoreWindow, HandlerWindow, MonitorAnswer};
 use crate::cost::CostTable;
 use crate::flow::FlowCounts;
-use crate::{Distance, HandlerIndex, Prior, Sample};
+use crate::{CostHint, Distance, HandlerIndex, RunSample};
 
 /// The counters of a core since the core's last answer.
 #[derive(Debug, Default)]
-pub struct Window {
+pub struct AnswerWindow {
     answered: u64,
     since_ns: u64,
     core: CoreWindow,
@@ -20,12 +20,12 @@ pub struct Window {
     costs: CostTable,
 }
 
-impl Window {
+impl AnswerWindow {
     /// Counts an event of a unit that has run; `sample` if the run was timed.
-    pub fn ran(&mut self, unit: HandlerIndex, sample: Option<Sample>) {
+    pub fn ran(&mut self, unit: HandlerIndex, sample: Option<RunSample>) {
         let at = unit.0 as usize;
         while self.costs.len() <= at {
-            self.costs.register(Prior::default());
+            self.costs.register(CostHint::default());
             self.handlers.push(HandlerWindow::default());
         }
         let warm_ns = self.costs.estimate_ns(unit);
@@ -55,7 +55,8 @@ impl Window {
         self.core.idle_ns += ns;
     }
 
-    /// Counts the cache misses of a run that [`Window::ran`] has counted; `cold` as in [`Sample`].
+    /// Counts the cache misses of a run that [`AnswerWindow::ran`] has counted; `cold` as in
+    /// [`RunSample`].
     pub fn run_missed(&mut self, unit: HandlerIndex, cold: Option<Distance>, lines: u64) {
         self.costs.observe_misses(unit, cold, lines);
     }
@@ -72,10 +73,10 @@ impl Window {
 
     /// The answer to `round`: all counts since the last answer, with `queued` waiting events.
     /// Resets the counters.
-    pub fn answer(&mut self, round: u64, now_ns: u64, queued: u64) -> Answer {
+    pub fn answer(&mut self, round: u64, now_ns: u64, queued: u64) -> MonitorAnswer {
         self.answered = round;
         let window_ns = now_ns.saturating_sub(std::mem::replace(&mut self.since_ns, now_ns));
-        let answer = Answer {
+        let answer = MonitorAnswer {
             core: CoreWindow { window_ns, queued, ..std::mem::take(&mut self.core) },
             handlers: self.handlers.clone(),
             flows: self.flows.clone(),
@@ -94,13 +95,13 @@ mod tests {
 
     const UNIT: HandlerIndex = HandlerIndex(1);
 
-    fn sample(run_ns: u64, cold: Option<Distance>) -> Option<Sample> {
-        Some(Sample { run_ns, cold, interrupted: false })
+    fn sample(run_ns: u64, cold: Option<Distance>) -> Option<RunSample> {
+        Some(RunSample { run_ns, cold, interrupted: false })
     }
 
     #[test]
     fn what_is_not_timed_counts_as_its_estimate_and_what_is_cold_beyond_it() {
-        let mut window = Window::default();
+        let mut window = AnswerWindow::default();
         (0..20).for_each(|_| window.ran(UNIT, sample(1_000, None)));
         window.ran(UNIT, None);
         window.ran(UNIT, sample(1_600, Some(Distance::L3)));
@@ -115,10 +116,10 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_counts_as_its_estimate() {
-        let mut window = Window::default();
+        let mut window = AnswerWindow::default();
         (0..20).for_each(|_| window.ran(UNIT, sample(1_000, None)));
         for cold in [None, Some(Distance::L3)] {
-            window.ran(UNIT, Some(Sample { run_ns: 3_000_000, cold, interrupted: true }));
+            window.ran(UNIT, Some(RunSample { run_ns: 3_000_000, cold, interrupted: true }));
         }
         window.run_missed(UNIT, None, 12);
         let answer = window.answer(1, 50_000, 0);
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn an_answer_begins_the_next_window_and_keeps_what_was_learned() {
-        let mut window = Window::default();
+        let mut window = AnswerWindow::default();
         window.ran(UNIT, sample(1_000, None));
         window.posted(None, UNIT);
         let first = window.answer(1, 10_000, 0);

@@ -16,12 +16,12 @@ const MOST: f32 = 4.0;
 
 /// Accumulated deviation upwards and downwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct ChangeDetector {
     up: f32,
     down: f32,
 }
 
-impl Change {
+impl ChangeDetector {
     /// Adds a deviation from the mean, in standard deviations. Returns whether this is a change.
     pub(crate) fn alarms(&mut self, deviation: f32) -> bool {
         let deviation = deviation.clamp(-MOST, MOST);

@@ -3,7 +3,7 @@
 //! Contains the table by handler and the merge. A core writes only its own table; the monitor
 //! merges copies. Tested in `cost/tests.rs`.
 
-use super::{HandlerCost, MissCost, Prior, Sample};
+use super::{CostHint, HandlerCost, MissCost, RunSample};
 use crate::{Distance, HandlerIndex};
 
 /// Costs of all handlers.
@@ -21,8 +21,8 @@ impl CostTable {
     }
 
     /// Adds the next handler, with the author's annotations.
-    pub fn register(&mut self, prior: Prior) -> HandlerIndex {
-        self.handlers.push(HandlerCost::new(prior));
+    pub fn register(&mut self, cost_hint: CostHint) -> HandlerIndex {
+        self.handlers.push(HandlerCost::new(cost_hint));
         HandlerIndex(self.handlers.len() as u32 - 1)
     }
 
@@ -51,7 +51,7 @@ impl CostTable {
     }
 
     /// Adds a timed run.
-    pub fn observe(&mut self, handler: HandlerIndex, sample: Sample) {
+    pub fn observe(&mut self, handler: HandlerIndex, sample: RunSample) {
         self.handlers[handler.0 as usize].observe(sample);
     }
 

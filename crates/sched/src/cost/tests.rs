@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::HandlerIndex;
 
-fn warm(run_ns: u64) -> Sample {
-    Sample { run_ns, cold: None, interrupted: false }
+fn warm(run_ns: u64) -> RunSample {
+    RunSample { run_ns, cold: None, interrupted: false }
 }
 
-fn cold(run_ns: u64, distance: Distance) -> Sample {
-    Sample { run_ns, cold: Some(distance), interrupted: false }
+fn cold(run_ns: u64, distance: Distance) -> RunSample {
+    RunSample { run_ns, cold: Some(distance), interrupted: false }
 }
 
 /// Pseudo-random numbers below `bound`: a linear congruential generator's upper bits.
@@ -81,21 +81,21 @@ fn distances_bound_each_other() {
 
 #[test]
 fn annotations_are_forgotten() {
-    let mut cost = HandlerCost::new(Prior { cost_ns: 50_000, penalty: 3 });
+    let mut cost = HandlerCost::new(CostHint { cost_ns: 50_000, penalty: 3 });
     assert_eq!(cost.estimate_ns(), 50_000);
     assert_eq!(cost.penalty_ns(Distance::L3), 100_000);
     cost.observe(warm(1_000));
     assert!(cost.estimate_ns() < 50_000);
     (0..3).for_each(|_| cost.observe(warm(1_000)));
     assert_eq!(cost.estimate_ns(), 1_000);
-    assert_eq!(HandlerCost::new(Prior { cost_ns: 5_000, penalty: 1 }).penalty_ns(Distance::L3), 0);
+    assert_eq!(HandlerCost::new(CostHint { cost_ns: 5_000, penalty: 1 }).penalty_ns(Distance::L3), 0);
 }
 
 #[test]
 fn a_preempted_run_teaches_nothing() {
     let mut cost = HandlerCost::default();
     (0..100).for_each(|_| cost.observe(warm(2_000)));
-    cost.observe(Sample { run_ns: 4_000_000, cold: None, interrupted: true });
+    cost.observe(RunSample { run_ns: 4_000_000, cold: None, interrupted: true });
     assert_eq!(cost.estimate_ns(), 2_000);
     cost.observe(warm(4_000_000));
     assert!(cost.estimate_ns() < 2_500, "{}", cost.estimate_ns());
@@ -109,7 +109,7 @@ fn a_preempted_run_teaches_nothing() {
 #[test]
 fn what_is_interrupted_every_time_is_learned_all_the_same() {
     let mut cost = HandlerCost::default();
-    let interrupted = Sample { run_ns: 30_000_000, cold: None, interrupted: true };
+    let interrupted = RunSample { run_ns: 30_000_000, cold: None, interrupted: true };
     (0..3).for_each(|_| cost.observe(interrupted));
     assert_eq!(cost.estimate_ns(), COST_UNKNOWN_NS);
     cost.observe(interrupted);
@@ -167,8 +167,8 @@ fn fresh_knowledge_outweighs_stale_in_a_merge() {
 #[test]
 fn misses_shorten_the_doubt() {
     let mut table = CostTable::new();
-    let handler = table.register(Prior::default());
-    let run = |table: &mut CostTable, sample: Sample, misses: u64| {
+    let handler = table.register(CostHint::default());
+    let run = |table: &mut CostTable, sample: RunSample, misses: u64| {
         table.observe(handler, sample);
         table.observe_misses(handler, sample.cold, misses);
     };
@@ -187,7 +187,7 @@ fn misses_shorten_the_doubt() {
 #[test]
 fn misses_say_nothing_of_cores_that_share_the_cache() {
     let mut table = CostTable::new();
-    let handler = table.register(Prior::default());
+    let handler = table.register(CostHint::default());
     (0..20).for_each(|_| table.observe(handler, warm(10_000)));
     let before = table.penalty_ns(handler, Distance::L2);
     for _ in 0..8 {
@@ -220,7 +220,7 @@ fn steals_correct_the_guess() {
 #[test]
 fn observing_is_cheap() {
     let mut table = CostTable::new();
-    (0..64).for_each(|i| assert_eq!(table.register(Prior::default()), HandlerIndex(i)));
+    (0..64).for_each(|i| assert_eq!(table.register(CostHint::default()), HandlerIndex(i)));
     let begin = Instant::now();
     for run in 0..100_000_u32 {
         table.observe(HandlerIndex(run % 64), warm(u64::from(1_000 + run % 128)));

@@ -18,25 +18,25 @@ pub const PERMUTATIONS_MAX: usize = 1_024;
 /// The automorphisms of a layout: the permutations of cores that keep all distances and speeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Symmetry {
-    root: Tree,
+    root: CoreTree,
     /// All cores; equal and near cores are adjacent.
     slots: Vec<CoreIndex>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Tree {
-    kind: Kind,
+struct CoreTree {
+    kind: LeafKind,
     /// Equal signatures mean equal trees, leaf by leaf.
     signature: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum LeafKind {
     Leaf(CoreIndex),
     /// All children equally far apart, ordered by signature.
-    Even(Vec<Tree>),
+    Even(Vec<CoreTree>),
     /// Children at several distances, and the permutations that keep these distances.
-    Uneven(Vec<Tree>, Vec<Vec<usize>>),
+    Uneven(Vec<CoreTree>, Vec<Vec<usize>>),
 }
 
 /// A tree's cores in canonical order and their least label.
@@ -81,34 +81,36 @@ impl Symmetry {
     }
 }
 
-impl Tree {
+impl CoreTree {
     fn leaves(&self, into: &mut Vec<CoreIndex>) {
         match &self.kind {
-            Kind::Leaf(core) => into.push(*core),
-            Kind::Even(children) | Kind::Uneven(children, _) => {
+            LeafKind::Leaf(core) => into.push(*core),
+            LeafKind::Even(children) | LeafKind::Uneven(children, _) => {
                 children.iter().for_each(|child| child.leaves(into));
             }
         }
     }
 
     fn automorphisms(&self) -> Option<u128> {
-        let within = |children: &[Tree]| {
+        let within = |children: &[CoreTree]| {
             children.iter().try_fold(1_u128, |all, child| all.checked_mul(child.automorphisms()?))
         };
         match &self.kind {
-            Kind::Leaf(_) => Some(1),
-            Kind::Even(children) => children
+            LeafKind::Leaf(_) => Some(1),
+            LeafKind::Even(children) => children
                 .chunk_by(|a, b| a.signature == b.signature)
                 .flat_map(|alike| 1..=alike.len() as u128)
                 .try_fold(within(children)?, u128::checked_mul),
-            Kind::Uneven(children, permutations) => within(children)?.checked_mul(permutations.len() as u128),
+            LeafKind::Uneven(children, permutations) => {
+                within(children)?.checked_mul(permutations.len() as u128)
+            }
         }
     }
 
     fn ordered(&self, labels: &[u32]) -> Ordered {
         match &self.kind {
-            Kind::Leaf(core) => Ordered { cores: vec![*core], least: labels[core.0 as usize] },
-            Kind::Even(children) => {
+            LeafKind::Leaf(core) => Ordered { cores: vec![*core], least: labels[core.0 as usize] },
+            LeafKind::Even(children) => {
                 let mut parts: Vec<_> = children.iter().map(|child| child.ordered(labels)).collect();
                 let mut begin = 0;
                 for alike in children.chunk_by(|a, b| a.signature == b.signature) {
@@ -117,7 +119,7 @@ impl Tree {
                 }
                 join(parts)
             }
-            Kind::Uneven(children, permutations) => {
+            LeafKind::Uneven(children, permutations) => {
                 let parts: Vec<_> = children.iter().map(|child| child.ordered(labels)).collect();
                 let least_first = permutations
                     .iter()
@@ -135,9 +137,9 @@ fn join(parts: Vec<Ordered>) -> Ordered {
     Ordered { cores: parts.into_iter().flat_map(|part| part.cores).collect(), least }
 }
 
-fn grow(layout: &Layout, cores: Vec<CoreIndex>) -> Tree {
+fn grow(layout: &Layout, cores: Vec<CoreIndex>) -> CoreTree {
     if let [core] = cores[..] {
-        return Tree { kind: Kind::Leaf(core), signature: vec![0, layout.capacity(core)] };
+        return CoreTree { kind: LeafKind::Leaf(core), signature: vec![0, layout.capacity(core)] };
     }
     let pairs = || cores.iter().flat_map(|&a| cores.iter().map(move |&b| layout.distance(a, b)));
     let mut levels: Vec<_> = pairs().collect();
@@ -158,26 +160,26 @@ fn grow(layout: &Layout, cores: Vec<CoreIndex>) -> Tree {
     uneven_tree(blocks.into_iter().map(|block| grow(layout, block)).collect(), &matrix)
 }
 
-fn even_tree(layout: &Layout, blocks: Vec<Vec<CoreIndex>>, farthest: Distance) -> Tree {
+fn even_tree(layout: &Layout, blocks: Vec<Vec<CoreIndex>>, farthest: Distance) -> CoreTree {
     let mut children: Vec<_> = blocks.into_iter().map(|block| grow(layout, block)).collect();
     children.sort_by(|a, b| a.signature.cmp(&b.signature));
     let mut signature = vec![1, number(farthest), children.len() as u32];
     children.iter().for_each(|child| signature.extend(&child.signature));
-    Tree { kind: Kind::Even(children), signature }
+    CoreTree { kind: LeafKind::Even(children), signature }
 }
 
-fn uneven_tree(children: Vec<Tree>, matrix: &[Vec<Distance>]) -> Tree {
+fn uneven_tree(children: Vec<CoreTree>, matrix: &[Vec<Distance>]) -> CoreTree {
     let mut signature = vec![2, children.len() as u32];
     signature.extend(matrix.iter().flatten().map(|&distance| number(distance)));
     children.iter().for_each(|child| signature.extend(&child.signature));
     let mut permutations = Vec::new();
     permute(&children, matrix, &mut Vec::new(), &mut permutations);
-    Tree { kind: Kind::Uneven(children, permutations), signature }
+    CoreTree { kind: LeafKind::Uneven(children, permutations), signature }
 }
 
 /// Lists the permutations that keep signatures and distances, the identity first, by backtracking.
 fn permute(
-    children: &[Tree],
+    children: &[CoreTree],
     matrix: &[Vec<Distance>],
     chosen: &mut Vec<usize>,
     found: &mut Vec<Vec<usize>>,

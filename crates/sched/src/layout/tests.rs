@@ -63,16 +63,16 @@ fn groups_follow_the_caches() {
 #[test]
 fn contradictions_are_refused() {
     use Distance::{L2, L3, Same};
-    assert_eq!(Layout::from_matrix(&[]), Err(Error::NoCores));
+    assert_eq!(Layout::from_matrix(&[]), Err(SchedError::NoCores));
     assert_eq!(
         Layout::from_matrix(&[vec![Same, L2], vec![L2]]),
-        Err(Error::NotSquare { row: 1, found: 1, expected: 2 })
+        Err(SchedError::NotSquare { row: 1, found: 1, expected: 2 })
     );
-    let contradictory = Err(Error::Contradiction { a: 0, b: 1 });
+    let contradictory = Err(SchedError::Contradiction { a: 0, b: 1 });
     assert_eq!(Layout::from_matrix(&[vec![Same, L2], vec![L3, Same]]), contradictory);
     assert_eq!(Layout::from_matrix(&[vec![Same, Same], vec![Same, Same]]), contradictory);
     let machine = synthetic::parse("core:2 pu:1").expect("a machine");
-    assert_eq!(Layout::from_machine(&machine, &[CpuId(7)]), Err(Error::UnknownCpu(CpuId(7))));
+    assert_eq!(Layout::from_machine(&machine, &[CpuId(7)]), Err(SchedError::UnknownCpu(CpuId(7))));
 }
 
 proptest! {

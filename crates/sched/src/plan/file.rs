@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Plan, Rules};
-use crate::{CoreIndex, CoreSet, Error, HandlerIndex, Layout, Placement};
+use super::{Plan, PlanRules};
+use crate::{CoreIndex, CoreSet, HandlerIndex, Layout, Placement, SchedError};
 
 /// A plan by the names of handlers, which need not exist yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFile {
-    entries: Vec<Entry>,
+    entries: Vec<PlanEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct PlanEntry {
     line: usize,
     handler: String,
     placement: Placement,
@@ -34,9 +34,9 @@ impl PlanFile {
     ///
     /// # Errors
     /// With the line: text that is no TOML, a value that is no core, a core that does not exist.
-    pub fn parse(text: &str, cores: usize) -> Result<Self, Error> {
+    pub fn parse(text: &str, cores: usize) -> Result<Self, SchedError> {
         let line_of = |at: usize| text[..at].matches('\n').count() + 1;
-        let table = DeTable::parse(text).map_err(|error| Error::PlanSyntax {
+        let table = DeTable::parse(text).map_err(|error| SchedError::PlanSyntax {
             line: error.span().map_or(1, |span| line_of(span.start)),
             problem: error.message().trim_end().to_owned(),
         })?;
@@ -44,8 +44,8 @@ impl PlanFile {
             let (line, handler) =
                 (line_of(key.span().start), String::from(AsRef::<str>::as_ref(key.get_ref())));
             placement(value.get_ref(), cores)
-                .map(|placement| Entry { line, handler: handler.clone(), placement })
-                .map_err(|problem| Error::PlanEntry { line, handler, problem })
+                .map(|placement| PlanEntry { line, handler: handler.clone(), placement })
+                .map_err(|problem| SchedError::PlanEntry { line, handler, problem })
         };
         let mut entries = table.get_ref().iter().map(entry).collect::<Result<Vec<_>, _>>()?;
         entries.sort_by_key(|entry| entry.line);
@@ -61,7 +61,7 @@ impl PlanFile {
     ///
     /// # Errors
     /// When the plan names an unknown handler.
-    pub fn resolve(&self, handlers: &[&str]) -> Result<Plan, Error> {
+    pub fn resolve(&self, handlers: &[&str]) -> Result<Plan, SchedError> {
         self.entries.iter().try_for_each(|entry| entry.find(handlers).map(drop))?;
         let place = |name: &&str| self.get(name).cloned().unwrap_or_default();
         Ok(Plan::new(handlers.iter().map(place).collect()))
@@ -72,8 +72,8 @@ impl PlanFile {
     /// # Errors
     /// For the first line that names an unknown handler, a handler that may stand on none of the
     /// cores, or a handler that shares its color with a handler on another core.
-    pub fn check(&self, handlers: &[&str], rules: &Rules, layout: &Layout) -> Result<(), Error> {
-        let mut before: Vec<(&Entry, HandlerIndex)> = Vec::new();
+    pub fn check(&self, handlers: &[&str], rules: &PlanRules, layout: &Layout) -> Result<(), SchedError> {
+        let mut before: Vec<(&PlanEntry, HandlerIndex)> = Vec::new();
         for entry in &self.entries {
             let handler = entry.find(handlers)?;
             let wrong = |problem| Err(entry.wrong(problem));
@@ -85,7 +85,7 @@ impl PlanFile {
             let parted = before
                 .iter()
                 .find(|(other, of)| rules.binds(handler, *of) && other.placement != entry.placement);
-            if let Some((Entry { line, handler, .. }, _)) = parted {
+            if let Some((PlanEntry { line, handler, .. }, _)) = parted {
                 return wrong(format!("shares its color with `{handler}`, which line {line} puts elsewhere"));
             }
             before.push((entry, handler));
@@ -94,19 +94,19 @@ impl PlanFile {
     }
 }
 
-impl Entry {
-    fn find(&self, handlers: &[&str]) -> Result<HandlerIndex, Error> {
+impl PlanEntry {
+    fn find(&self, handlers: &[&str]) -> Result<HandlerIndex, SchedError> {
         let Self { line, handler, .. } = self;
         let index = handlers.iter().position(|name| name == handler);
-        index.map(|index| HandlerIndex(index as u32)).ok_or_else(|| Error::PlanUnknown {
+        index.map(|index| HandlerIndex(index as u32)).ok_or_else(|| SchedError::PlanUnknown {
             line: *line,
             handler: handler.clone(),
             known: handlers.join(", "),
         })
     }
 
-    fn wrong(&self, problem: String) -> Error {
-        Error::PlanEntry { line: self.line, handler: self.handler.clone(), problem }
+    fn wrong(&self, problem: String) -> SchedError {
+        SchedError::PlanEntry { line: self.line, handler: self.handler.clone(), problem }
     }
 }
 

@@ -44,7 +44,7 @@ pub enum Objective {
 
 /// The assumption about an unknown penalty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum PenaltyTrust {
     /// The upper bound: no promise relies on an unknown value.
     Cautious,
     /// No more than the known lower bound, because a handler that never moves far never reveals the
@@ -54,7 +54,7 @@ pub enum Trust {
 
 /// The load and the machine, prepared for estimates.
 #[derive(Clone, Debug)]
-pub struct Model<'a> {
+pub struct PlanModel<'a> {
     layout: &'a Layout,
     handlers: Vec<HandlerLoad>,
     /// Posts between handlers, in posts per second.
@@ -94,7 +94,7 @@ impl Forecast {
     }
 }
 
-impl<'a> Model<'a> {
+impl<'a> PlanModel<'a> {
     /// A model of these handlers, by index, and of the flows between them, in posts per second.
     pub fn new(
         layout: &'a Layout,
@@ -114,11 +114,11 @@ impl<'a> Model<'a> {
         costs: &CostTable,
         graph: &FlowGraph,
         events_per_s: &[f64],
-        trust: Trust,
+        trust: PenaltyTrust,
     ) -> Self {
         let penalty = |handler, distance| match trust {
-            Trust::Cautious => costs.penalty_ns(handler, distance),
-            Trust::Hopeful => costs.penalty_lower_ns(handler, distance),
+            PenaltyTrust::Cautious => costs.penalty_ns(handler, distance),
+            PenaltyTrust::Hopeful => costs.penalty_lower_ns(handler, distance),
         };
         let load = |(index, &events_per_s): (usize, &f64)| {
             let handler = HandlerIndex(index as u32);

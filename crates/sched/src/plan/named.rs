@@ -6,7 +6,7 @@
 //! of two cores each with a shared L2 the plans equal the published sequences, which
 //! `plan/tests.rs` checks.
 
-use super::{Plan, Rules};
+use super::{Plan, PlanRules};
 use crate::{CoreIndex, Distance, HandlerIndex, Layout, PlanName, Symmetry};
 
 /// The four names, the most parallel first.
@@ -46,7 +46,7 @@ impl Plan {
     }
 }
 
-impl Rules {
+impl PlanRules {
     /// The plan of this name as far as the rules allow; `None` for [`PlanName::File`]. Handlers
     /// without a choice stay on their core, and the plan arranges the others alone, each group as a
     /// single handler. A handler on a forbidden core goes to the nearest allowed core.

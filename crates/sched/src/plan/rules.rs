@@ -12,7 +12,7 @@ use crate::{CoreIndex, HandlerIndex, Layout, Placement};
 /// Rules for the handlers of a runtime. Without rules, each handler that a plan puts on a core may
 /// go to any other core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct PlanRules {
     /// By handler, placements that must all allow the handler's core.
     allowed: BTreeMap<HandlerIndex, Vec<Placement>>,
     /// No handler is in two groups.
@@ -21,12 +21,12 @@ pub struct Rules {
 
 /// Handlers that move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct PlanUnit {
     /// At least one handler; the first determines the unit's position in the order.
     pub(super) handlers: Vec<HandlerIndex>,
 }
 
-impl Rules {
+impl PlanRules {
     /// No rules.
     pub fn new() -> Self {
         Self::default()
@@ -95,7 +95,7 @@ impl Rules {
     pub(super) fn placed(
         &self,
         plan: &Plan,
-        units: &[Unit],
+        units: &[PlanUnit],
         cores: impl IntoIterator<Item = CoreIndex>,
         layout: &Layout,
     ) -> Plan {
@@ -140,7 +140,7 @@ impl Rules {
     }
 
     /// The units of a plan that may stand on several cores.
-    pub(super) fn free_units(&self, plan: &Plan, order: &[HandlerIndex], layout: &Layout) -> Vec<Unit> {
+    pub(super) fn free_units(&self, plan: &Plan, order: &[HandlerIndex], layout: &Layout) -> Vec<PlanUnit> {
         let mut units = self.units(plan, order);
         units.retain(|unit| unit.handlers.iter().all(|&handler| self.leaves_choice(handler, layout)));
         units
@@ -148,10 +148,10 @@ impl Rules {
 
     /// The handlers with a single core, in units that move together, in the given order of
     /// handlers.
-    fn units(&self, plan: &Plan, order: &[HandlerIndex]) -> Vec<Unit> {
-        let mut units: Vec<Unit> = Vec::new();
+    fn units(&self, plan: &Plan, order: &[HandlerIndex]) -> Vec<PlanUnit> {
+        let mut units: Vec<PlanUnit> = Vec::new();
         for &handler in order.iter().filter(|&&handler| plan.core_of(handler).is_some()) {
-            let bound = |unit: &Unit| unit.handlers.iter().any(|&other| self.binds(handler, other));
+            let bound = |unit: &PlanUnit| unit.handlers.iter().any(|&other| self.binds(handler, other));
             let (mut joined, apart): (Vec<_>, Vec<_>) = units.into_iter().partition(bound);
             units = apart;
             let first = joined.first().map(|unit| unit.handlers[0]);
@@ -162,7 +162,7 @@ impl Rules {
                 let rank = |handler| order.iter().position(|&other| other == handler);
                 units.partition_point(|unit| rank(unit.handlers[0]) < rank(first))
             });
-            units.insert(at, Unit { handlers });
+            units.insert(at, PlanUnit { handlers });
         }
         units
     }

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::rules::Unit;
-use super::{Forecast, Model, Objective, Plan, Rules};
+use super::rules::PlanUnit;
+use super::{Forecast, Objective, Plan, PlanModel, PlanRules};
 use crate::{CoreIndex, HandlerIndex, Placement, Symmetry};
 
 mod cuts;
@@ -67,7 +67,7 @@ pub struct Scored {
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct PlanSearchResult {
     /// The best plans, best first; among equals the first found, so the current plan wins a tie.
     pub best: Vec<Scored>,
     /// The forecast of the current plan, even if a rule forbids the plan.
@@ -81,16 +81,16 @@ pub struct Found {
 /// Searches for plans better than `current` for the handlers that `current` places on single cores.
 /// `order`: the handlers in the order of [`crate::flow::FlowGraph::order`].
 pub fn search(
-    model: &Model<'_>,
+    model: &PlanModel<'_>,
     symmetry: &Symmetry,
-    rules: &Rules,
+    rules: &PlanRules,
     current: &Plan,
     order: &[HandlerIndex],
     objective: Objective,
     limits: SearchLimits,
-) -> Found {
+) -> PlanSearchResult {
     let layout = model.layout();
-    let mut search = Search {
+    let mut search = PlanSearch {
         model,
         symmetry,
         rules,
@@ -100,7 +100,7 @@ pub fn search(
         limits,
         seen: BTreeSet::new(),
         expanded: BTreeSet::new(),
-        found: Found::default(),
+        found: PlanSearchResult::default(),
     };
     search.found.current = model.forecast(current);
     let begin = rules.fitted(current, layout);
@@ -112,12 +112,12 @@ pub fn search(
     search.found
 }
 
-struct Search<'a> {
-    model: &'a Model<'a>,
+struct PlanSearch<'a> {
+    model: &'a PlanModel<'a>,
     symmetry: &'a Symmetry,
-    rules: &'a Rules,
+    rules: &'a PlanRules,
     /// The units that may move.
-    units: Vec<Unit>,
+    units: Vec<PlanUnit>,
     /// By core, the number by which the rules distinguish cores.
     kinds: Vec<u32>,
     objective: Objective,
@@ -125,10 +125,10 @@ struct Search<'a> {
     seen: BTreeSet<Vec<u32>>,
     /// Canonical forms of the plans whose neighbours were offered.
     expanded: BTreeSet<Vec<u32>>,
-    found: Found,
+    found: PlanSearchResult,
 }
 
-impl Search<'_> {
+impl PlanSearch<'_> {
     fn exhausted(&self) -> bool {
         self.found.candidates + self.found.duplicates >= self.limits.candidates_max
     }
@@ -177,7 +177,7 @@ impl Search<'_> {
         canonical(plan, self.symmetry, &self.kinds)
     }
 
-    fn load(&self, unit: &Unit) -> f64 {
+    fn load(&self, unit: &PlanUnit) -> f64 {
         let load = |handler: &HandlerIndex| {
             let handler = self.model.handlers().get(handler.0 as usize).copied().unwrap_or_default();
             handler.events_per_s * handler.cost_ns

@@ -9,7 +9,7 @@ use vermeil_topology::synthetic;
 
 use super::*;
 use crate::flow::{Flow, FlowGraph};
-use crate::{Error, Layout, PlanName, Symmetry};
+use crate::{Layout, PlanName, SchedError, Symmetry};
 
 fn layout(machine: &str) -> Layout {
     let machine = synthetic::parse(machine).expect("a machine");
@@ -32,7 +32,7 @@ fn flow(from: usize, to: usize, posts: f64) -> Flow {
 
 /// Each handler posts to the next; all take `cost_ns`, and `penalty_ns` times the class of the
 /// distance after a move.
-fn pipeline(layout: &Layout, costs_ns: impl IntoIterator<Item = f64>, penalty_ns: f64) -> Model<'_> {
+fn pipeline(layout: &Layout, costs_ns: impl IntoIterator<Item = f64>, penalty_ns: f64) -> PlanModel<'_> {
     let load = |cost_ns| HandlerLoad {
         events_per_s: 1_000.0,
         cost_ns,
@@ -40,7 +40,7 @@ fn pipeline(layout: &Layout, costs_ns: impl IntoIterator<Item = f64>, penalty_ns
     };
     let loads: Vec<_> = costs_ns.into_iter().map(load).collect();
     let flows: Vec<_> = (1..loads.len()).map(|to| flow(to - 1, to, 1_000.0)).collect();
-    Model::new(layout, loads, flows)
+    PlanModel::new(layout, loads, flows)
 }
 
 /// A plan in the notation of the publication: cores from 1.
@@ -49,7 +49,7 @@ fn sequence(plan: &Plan) -> String {
     cores.map(|core| (core.0 + 1).to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn look(model: &Model<'_>, rules: &Rules, current: &Plan, limits: SearchLimits) -> Found {
+fn look(model: &PlanModel<'_>, rules: &PlanRules, current: &Plan, limits: SearchLimits) -> PlanSearchResult {
     let symmetry = Symmetry::of(model.layout());
     search(model, &symmetry, rules, current, &handlers(current.len()), Objective::Throughput, limits)
 }
@@ -122,7 +122,7 @@ fn mistakes_in_a_plan_are_found_with_their_line() {
     let unknown = PlanFile::parse("a = 0\npasre = 1", 4).expect("a plan").resolve(&["a", "parse"]);
     assert_eq!(
         unknown,
-        Err(Error::PlanUnknown { line: 2, handler: "pasre".into(), known: "a, parse".into() })
+        Err(SchedError::PlanUnknown { line: 2, handler: "pasre".into(), known: "a, parse".into() })
     );
 }
 
@@ -174,12 +174,12 @@ fn the_search_is_bounded_and_skips_symmetric_plans() {
     let model = pipeline(&layout, [50_000.0; 16], 5_000.0);
     let current = Plan::named(&PlanName::RoundRobin, 16, &layout).expect("a plan");
     let begin = Instant::now();
-    let found = look(&model, &Rules::new(), &current, SearchLimits::default());
+    let found = look(&model, &PlanRules::new(), &current, SearchLimits::default());
     println!("{} candidates, {} duplicates, {:?}", found.candidates, found.duplicates, begin.elapsed());
     assert_eq!(sequence(&found.best[0].plan), "1 1 1 1 2 2 2 2 3 3 3 3 4 4 4 4");
     assert!((455..=CANDIDATES_MAX).contains(&found.candidates), "{}", found.candidates);
     assert!(found.duplicates > 0);
-    let few = look(&model, &Rules::new(), &current, SearchLimits { candidates_max: 10, keep: 2 });
+    let few = look(&model, &PlanRules::new(), &current, SearchLimits { candidates_max: 10, keep: 2 });
     assert_eq!((few.candidates + few.duplicates, few.best.len()), (10, 2));
 }
 
@@ -188,14 +188,14 @@ fn without_penalties_the_plan_that_is_wins_the_tie() {
     let layout = two_by_two();
     let model = pipeline(&layout, [50_000.0; 16], 0.0);
     let current = Plan::named(&PlanName::Intermediate2, 16, &layout).expect("a plan");
-    assert_eq!(look(&model, &Rules::new(), &current, SearchLimits::default()).best[0].plan, current);
+    assert_eq!(look(&model, &PlanRules::new(), &current, SearchLimits::default()).best[0].plan, current);
 }
 
 #[test]
 fn rules_are_kept() {
     let layout = two_by_two();
     let model = pipeline(&layout, [50_000.0; 8], 5_000.0);
-    let rules = Rules::new()
+    let rules = PlanRules::new()
         .together([0, 5].map(HandlerIndex))
         .together([5, 7].map(HandlerIndex))
         .only(HandlerIndex(3), Placement::Core(CoreIndex(2)));
@@ -218,7 +218,7 @@ fn cores(some: &[u32]) -> Placement {
 #[test]
 fn named_plans_are_made_for_what_has_a_choice() {
     let layout = two_by_two();
-    let rules = Rules::new()
+    let rules = PlanRules::new()
         .only(HandlerIndex(0), Placement::Core(CoreIndex(3)))
         .only(HandlerIndex(2), cores(&[2]))
         .only(HandlerIndex(4), cores(&[0, 1]))
@@ -231,7 +231,7 @@ fn named_plans_are_made_for_what_has_a_choice() {
     for plan in rules.all_named(8, &layout) {
         assert!(rules.permits(&plan), "{}", sequence(&plan));
     }
-    let free = Rules::new();
+    let free = PlanRules::new();
     assert_eq!(free.all_named(16, &layout), Plan::all_named(16, &layout));
     assert_eq!(rules.named(&PlanName::File("x".into()), 8, &layout), None);
 }
@@ -239,7 +239,7 @@ fn named_plans_are_made_for_what_has_a_choice() {
 #[test]
 fn a_plan_in_a_file_is_checked_against_places_and_groups() {
     // Registered like the handlers of a group: each with the first.
-    let rules = Rules::new().only(HandlerIndex(1), cores(&[1, 2]));
+    let rules = PlanRules::new().only(HandlerIndex(1), cores(&[1, 2]));
     let rules = rules.together([0, 2].map(HandlerIndex)).together([0, 3].map(HandlerIndex));
     let check = |text| {
         let file = PlanFile::parse(text, 4).expect("a plan");
@@ -264,7 +264,7 @@ fn two_hundred_handlers_on_128_cores_are_no_hardship() {
     let current = Plan::named(&PlanName::RoundRobin, 200, &layout).expect("a plan");
     let begin = Instant::now();
     let limits = SearchLimits::for_size(200, 128);
-    let found = look(&model, &Rules::new(), &current, limits);
+    let found = look(&model, &PlanRules::new(), &current, limits);
     println!("{} candidates, {:?}", found.candidates, begin.elapsed());
     assert!(found.candidates <= limits.candidates_max);
     let gain = found.best[0].forecast.gain_over(&model.forecast(&current), Objective::Throughput);
@@ -278,13 +278,13 @@ fn model_of<'a>(
     costs: &[f64],
     edges: &[(usize, usize, f64)],
     penalty_ns: f64,
-) -> Model<'a> {
+) -> PlanModel<'a> {
     let loads = costs.iter().map(|&cost_ns| HandlerLoad {
         events_per_s: 1_000.0,
         cost_ns,
         penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
     });
-    Model::new(layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)))
+    PlanModel::new(layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)))
 }
 
 proptest! {
@@ -305,7 +305,7 @@ proptest! {
         let current = Plan::on_cores(start[..count].iter().copied().map(CoreIndex));
         let order = FlowGraph::new().order(count);
         let limits = SearchLimits::default();
-        let found = search(&model, &Symmetry::of(&layout), &Rules::new(), &current, &order, objective, limits);
+        let found = search(&model, &Symmetry::of(&layout), &PlanRules::new(), &current, &order, objective, limits);
         let all = (0..4_u32.pow(count as u32)).map(|number| {
             Plan::on_cores((0..count as u32).map(|handler| CoreIndex(number / 4_u32.pow(handler) % 4)))
         });
@@ -331,7 +331,7 @@ proptest! {
         let count = costs.len();
         let model = model_of(&layout, &costs, &edges, penalty_ns);
         let objective = if throughput { Objective::Throughput } else { Objective::Delay };
-        let mut rules = Rules::new().together([0, 2].map(HandlerIndex));
+        let mut rules = PlanRules::new().together([0, 2].map(HandlerIndex));
         for (handler, mask) in (0..count as u32).zip(&may) {
             let mask = if handler == 2 { may[0] } else { *mask };
             let some: Vec<_> = (0..4).filter(|core| mask >> core & 1 == 1).collect();

@@ -5,9 +5,9 @@
 
 mod nodes;
 
-use super::{Kin, Like, Slot, Stolen, WorthClass};
-use crate::{CLASSES_MAX, ClassIndex, Shares};
-use nodes::{Links, NONE, Node, Nodes};
+use super::{QueuedClass, ReadySlot, StealClass, StealKey, Stolen};
+use crate::{CLASSES_MAX, ClassIndex, ClassShares};
+use nodes::{Links, NONE, Nodes, ReadyNode};
 use std::ops::ControlFlow;
 
 /// Candidates that a thief examines before giving up. The stealing-queue is sorted, so if the first
@@ -19,53 +19,53 @@ const CANDIDATES_MAX: usize = 8;
 const COLORS_AT_ONCE: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Colors<T> {
+pub(super) struct ReadyColors<T> {
     nodes: Nodes<T>,
     /// By class of handlers.
-    core_queues: [Ends; CLASSES_MAX],
+    core_queues: [ListEnds; CLASSES_MAX],
     /// The division of time between classes; none if all handlers are in the default class.
-    shares: Option<Box<Shares>>,
+    shares: Option<Box<ClassShares>>,
     /// Class of the color that the owner took last.
     running: ClassIndex,
-    stealing_queue: [Ends; WorthClass::COUNT],
+    stealing_queue: [ListEnds; QueuedClass::COUNT],
     /// Bit `i`: class `i` has a color.
     classes: u8,
     stealable: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
 }
 
 /// Selects the links that a list uses.
-type Pick<T> = fn(&mut Node<T>) -> &mut Links;
+type PickLinks<T> = fn(&mut ReadyNode<T>) -> &mut Links;
 
-impl<T> Colors<T> {
-    pub(super) fn new(shares: Option<Shares>) -> Self {
-        let empty = Ends { first: NONE, last: NONE };
+impl<T> ReadyColors<T> {
+    pub(super) fn new(shares: Option<ClassShares>) -> Self {
+        let empty = ListEnds { first: NONE, last: NONE };
         Self {
             nodes: Nodes::with_capacity(COLORS_AT_ONCE),
             core_queues: [empty; CLASSES_MAX],
             shares: shares.map(Box::new),
             running: ClassIndex::default(),
-            stealing_queue: [empty; WorthClass::COUNT],
+            stealing_queue: [empty; QueuedClass::COUNT],
             classes: 0,
             stealable: 0,
         }
     }
 }
 
-impl<T> Colors<T> {
+impl<T> ReadyColors<T> {
     pub(super) fn push(
         &mut self,
         color: u64,
         token: T,
-        class: Option<WorthClass>,
+        class: Option<QueuedClass>,
         of: ClassIndex,
         since_ns: u64,
-    ) -> Slot {
+    ) -> ReadySlot {
         let at = self.nodes.insert(color, token, of, since_ns);
         let queue = &mut self.core_queues[usize::from(of.0)];
         if let (NONE, Some(shares)) = (queue.first, &mut self.shares) {
@@ -73,15 +73,15 @@ impl<T> Colors<T> {
         }
         append(&mut self.nodes, queue, at, |node| &mut node.in_core);
         self.enter_class(at, class);
-        Slot(at)
+        ReadySlot(at)
     }
 
-    pub(super) fn next_slot(&mut self) -> Slot {
-        Slot(self.nodes.next())
+    pub(super) fn next_slot(&mut self) -> ReadySlot {
+        ReadySlot(self.nodes.next())
     }
 
-    pub(super) fn set_kin(&mut self, slot: Slot, kin: Kin) {
-        self.nodes[slot.0].kin = Some(kin);
+    pub(super) fn set_steal_class(&mut self, slot: ReadySlot, steal_class: StealClass) {
+        self.nodes[slot.0].steal_class = Some(steal_class);
     }
 
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<T> {
@@ -109,7 +109,7 @@ impl<T> Colors<T> {
         self.shares.as_ref()?.overdrawn()
     }
 
-    pub(super) fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
+    pub(super) fn reclass(&mut self, slot: ReadySlot, color: u64, class: Option<QueuedClass>) {
         let at = slot.0;
         if self.nodes.is_at(at, color) && self.nodes[at].class != class {
             self.leave_class(at);
@@ -117,7 +117,7 @@ impl<T> Colors<T> {
         }
     }
 
-    pub(super) fn remove(&mut self, slot: Slot, color: u64) -> Option<T> {
+    pub(super) fn remove(&mut self, slot: ReadySlot, color: u64) -> Option<T> {
         if self.nodes.is_at(slot.0, color) { self.take(slot.0) } else { None }
     }
 
@@ -131,8 +131,11 @@ impl<T> Colors<T> {
             while at != NONE {
                 let node = &self.nodes[at];
                 if node.token.as_ref().is_some_and(&mut fits) {
-                    let like = node.class.zip(node.kin).map(|(class, kin)| Like { class, kin });
-                    return self.take(at).map(|token| Stolen { token, entries: 0, like });
+                    let like = node
+                        .class
+                        .zip(node.steal_class)
+                        .map(|(class, steal_class)| StealKey { class, steal_class: steal_class });
+                    return self.take(at).map(|token| Stolen { token, entries: 0, key: like });
                 }
                 looked += 1;
                 if looked == CANDIDATES_MAX {
@@ -144,10 +147,10 @@ impl<T> Colors<T> {
         None
     }
 
-    pub(super) fn steal_alike(&mut self, like: Like, mut take: impl FnMut(T) -> ControlFlow<()>) {
+    pub(super) fn steal_class(&mut self, like: StealKey, mut take: impl FnMut(T) -> ControlFlow<()>) {
         let class = like.class.index();
         let (mut next, mut goes_on) = (self.stealing_queue[class].first, true);
-        while next != NONE && goes_on && self.is_kin(next, like) {
+        while next != NONE && goes_on && self.is_in_steal_class(next, like) {
             // Consecutive nodes of the core-queue leave the core-queue together.
             let first = next;
             let last = loop {
@@ -158,7 +161,7 @@ impl<T> Colors<T> {
                 let joins = goes_on
                     && next == self.nodes[at].in_core.after
                     && next != NONE
-                    && self.is_kin(next, like);
+                    && self.is_in_steal_class(next, like);
                 if !joins {
                     break at;
                 }
@@ -167,8 +170,8 @@ impl<T> Colors<T> {
         }
     }
 
-    fn is_kin(&self, at: u32, like: Like) -> bool {
-        self.nodes[at].kin == Some(like.kin)
+    fn is_in_steal_class(&self, at: u32, like: StealKey) -> bool {
+        self.nodes[at].steal_class == Some(like.steal_class)
     }
 
     /// Unlinks all nodes from `first` to `last`, already freed, which are adjacent in both lists,
@@ -195,8 +198,8 @@ impl<T> Colors<T> {
         self.stealable
     }
 
-    pub(super) fn best(&self) -> Option<WorthClass> {
-        (self.classes != 0).then(|| WorthClass(7 - self.classes.leading_zeros() as u8))
+    pub(super) fn best(&self) -> Option<QueuedClass> {
+        (self.classes != 0).then(|| QueuedClass(7 - self.classes.leading_zeros() as u8))
     }
 
     /// Removes a linked node from both lists.
@@ -207,7 +210,7 @@ impl<T> Colors<T> {
         self.nodes.remove(at)
     }
 
-    fn enter_class(&mut self, at: u32, class: Option<WorthClass>) {
+    fn enter_class(&mut self, at: u32, class: Option<QueuedClass>) {
         self.nodes[at].class = class;
         let Some(class) = class else { return };
         let ends = &mut self.stealing_queue[class.index()];
@@ -223,7 +226,7 @@ impl<T> Colors<T> {
     }
 }
 
-fn append<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
+fn append<T>(nodes: &mut Nodes<T>, ends: &mut ListEnds, at: u32, pick: PickLinks<T>) {
     *pick(&mut nodes[at]) = Links { before: ends.last, after: NONE };
     match ends.last {
         NONE => ends.first = at,
@@ -233,7 +236,7 @@ fn append<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
 }
 
 /// Unlinks all nodes from `first` to `last`.
-fn unlink<T>(nodes: &mut Nodes<T>, ends: &mut Ends, (first, last): (u32, u32), pick: Pick<T>) {
+fn unlink<T>(nodes: &mut Nodes<T>, ends: &mut ListEnds, (first, last): (u32, u32), pick: PickLinks<T>) {
     let (before, after) = (pick(&mut nodes[first]).before, pick(&mut nodes[last]).after);
     match before {
         NONE => ends.first = after,

@@ -8,33 +8,33 @@ use super::Stolen;
 use std::collections::{HashMap, VecDeque};
 
 #[derive(Debug)]
-pub(super) struct Events<T> {
+pub(super) struct ReadyEvents<T> {
     entries: VecDeque<u64>,
     /// Tokens of the colors that are here and not running. Looked up by name only, never iterated.
-    tokens: HashMap<u64, Waiting<T>>,
+    tokens: HashMap<u64, WaitingToken<T>>,
     stealable: usize,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingToken<T> {
     token: T,
     may_go: bool,
 }
 
-impl<T> Default for Events<T> {
+impl<T> Default for ReadyEvents<T> {
     fn default() -> Self {
         Self { entries: VecDeque::new(), tokens: HashMap::new(), stealable: 0 }
     }
 }
 
-impl<T> Events<T> {
+impl<T> ReadyEvents<T> {
     pub(super) fn post(&mut self, color: u64, entries: usize) {
         self.entries.extend(std::iter::repeat_n(color, entries));
     }
 
     pub(super) fn arrive(&mut self, color: u64, token: T, may_go: bool) {
         self.stealable += usize::from(may_go);
-        let twin = self.tokens.insert(color, Waiting { token, may_go });
+        let twin = self.tokens.insert(color, WaitingToken { token, may_go });
         assert!(twin.is_none(), "a color has one token");
     }
 
@@ -62,7 +62,7 @@ impl<T> Events<T> {
         let token = self.take(color)?;
         let before = self.entries.len();
         self.entries.retain(|entry| *entry != color);
-        Some(Stolen { token, entries: before - self.entries.len(), like: None })
+        Some(Stolen { token, entries: before - self.entries.len(), key: None })
     }
 
     pub(super) fn len(&self) -> usize {

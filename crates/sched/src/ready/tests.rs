@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Op {
+enum ReadyOp {
     Push(u64),
     Pop,
     Steal,
@@ -14,36 +14,36 @@ enum Op {
     Remove,
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+fn ops() -> impl Strategy<Value = Vec<ReadyOp>> {
     let op = prop_oneof![
-        3 => (0..1u64 << 20).prop_map(Op::Push),
-        2 => Just(Op::Pop),
-        1 => Just(Op::Steal),
-        1 => (0..5usize).prop_map(Op::StealAlike),
-        1 => (0..1u64 << 20).prop_map(Op::Reclass),
-        1 => Just(Op::Remove),
+        3 => (0..1u64 << 20).prop_map(ReadyOp::Push),
+        2 => Just(ReadyOp::Pop),
+        1 => Just(ReadyOp::Steal),
+        1 => (0..5usize).prop_map(ReadyOp::StealAlike),
+        1 => (0..1u64 << 20).prop_map(ReadyOp::Reclass),
+        1 => Just(ReadyOp::Remove),
     ];
     prop::collection::vec(op, 0..80)
 }
 
-/// Some colors have no kin.
-fn kin(color: u64) -> Option<Kin> {
-    (!color.is_multiple_of(7)).then_some(Kin((color / 4 % 2) as u16))
+/// Some colors have no steal class.
+fn steal_class(color: u64) -> Option<StealClass> {
+    (!color.is_multiple_of(7)).then_some(StealClass((color / 4 % 2) as u16))
 }
 
 /// Colors in order of arrival, with their classes.
 #[derive(Default)]
-struct Model(Vec<(u64, Option<WorthClass>, u64)>);
+struct ReadyModel(Vec<(u64, Option<QueuedClass>, u64)>);
 
-impl Model {
+impl ReadyModel {
     /// The best color: highest class, then the first to enter the class (by `entered`).
     fn best(&self) -> Option<usize> {
         let worthy = self.0.iter().enumerate().filter(|(_, entry)| entry.1.is_some());
         worthy.min_by_key(|(_, entry)| (std::cmp::Reverse(entry.1), entry.2)).map(|(at, _)| at)
     }
 
-    /// Takes the best color and the equivalent colors: the next colors of the class while their kin
-    /// is equal.
+    /// Takes the best color and the equivalent colors: the next colors of the class while their
+    /// steal class is equal.
     fn take_alike(&mut self, most: usize) -> Vec<u64> {
         let Some(at) = self.best() else { return Vec::new() };
         let (class, mut taken) = (self.0[at].1, vec![self.0.remove(at).0]);
@@ -53,7 +53,7 @@ impl Model {
         };
         while let Some((at, color)) = first_of(self)
             && taken.len() <= most
-            && kin(color).is_some_and(|kin_of| Some(kin_of) == kin(taken[0]))
+            && steal_class(color).is_some_and(|class_of| Some(class_of) == steal_class(taken[0]))
         {
             taken.push(self.0.remove(at).0);
         }
@@ -64,37 +64,37 @@ impl Model {
 proptest! {
     #[test]
     fn colors_behave_as_a_sorted_list_and_a_line(ops in ops()) {
-        let mut ready = Ready::new(Order::Colors);
-        let (mut model, mut slots, mut clock) = (Model::default(), HashMap::new(), 0u64);
+        let mut ready = Ready::new(ReadyOrder::Colors);
+        let (mut model, mut slots, mut clock) = (ReadyModel::default(), HashMap::new(), 0u64);
         for (color, op) in ops.into_iter().enumerate() {
             let color = color as u64;
             clock += 1;
             match op {
-                Op::Push(worth_ns) => {
-                    let class = WorthClass::of(worth_ns);
+                ReadyOp::Push(worth_ns) => {
+                    let class = QueuedClass::of(worth_ns);
                     let noted = ready.next_slot();
                     let slot = ready.push(color, color, class);
                     prop_assert_eq!(slot, noted);
-                    kin(color).into_iter().for_each(|kin| ready.set_kin(slot, kin));
+                    steal_class(color).into_iter().for_each(|steal_class| ready.set_steal_class(slot, steal_class));
                     slots.insert(color, slot);
                     model.0.push((color, class, clock));
                 }
-                Op::Pop => {
+                ReadyOp::Pop => {
                     let first = (!model.0.is_empty()).then(|| model.0.remove(0).0);
                     prop_assert_eq!(ready.pop(), first);
                 }
-                Op::Steal => {
+                ReadyOp::Steal => {
                     let best = model.best().map(|at| model.0.remove(at).0);
                     prop_assert_eq!(ready.steal(|_| true).map(|stolen| stolen.token), best);
                 }
-                Op::StealAlike(most) => {
+                ReadyOp::StealAlike(most) => {
                     let mut taken = Vec::new();
                     if let Some(judged) = ready.steal(|_| true) {
                         taken.push(judged.token);
-                        if let Some(like) = judged.like
+                        if let Some(like) = judged.key
                             && most > 0
                         {
-                            ready.steal_alike(like, |other| {
+                            ready.steal_class(like, |other| {
                                 taken.push(other);
                                 if taken.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                             });
@@ -102,15 +102,15 @@ proptest! {
                     }
                     prop_assert_eq!(taken, model.take_alike(most));
                 }
-                Op::Reclass(worth_ns) => {
+                ReadyOp::Reclass(worth_ns) => {
                     let Some(entry) = model.0.last_mut() else { continue };
-                    let class = WorthClass::of(worth_ns);
+                    let class = QueuedClass::of(worth_ns);
                     ready.reclass(slots[&entry.0], entry.0, class);
                     if entry.1 != class {
                         (entry.1, entry.2) = (class, clock);
                     }
                 }
-                Op::Remove => {
+                ReadyOp::Remove => {
                     let Some(at) = model.0.len().checked_sub(1).map(|last| last / 2) else { continue };
                     let color = model.0.remove(at).0;
                     prop_assert_eq!(ready.remove(slots[&color], color).map(|stolen| stolen.token), Some(color));
@@ -128,31 +128,31 @@ use std::collections::HashMap;
 
 #[test]
 fn events_run_in_the_order_of_posting_across_colors() {
-    let mut ready = Ready::new(Order::Events);
+    let mut ready = Ready::new(ReadyOrder::Events);
     for color in [1, 2, 1, 2, 2] {
         ready.post(color, 1);
     }
-    ready.push(1, 'a', WorthClass::of(1 << 20));
-    ready.push(2, 'b', WorthClass::of(1 << 20));
+    ready.push(1, 'a', QueuedClass::of(1 << 20));
+    ready.push(2, 'b', QueuedClass::of(1 << 20));
     let mut ran = Vec::new();
     while let Some(token) = ready.pop() {
         ran.push(token);
         let color = if token == 'a' { 1 } else { 2 };
-        ready.push(color, token, WorthClass::of(1 << 20));
+        ready.push(color, token, QueuedClass::of(1 << 20));
     }
     assert_eq!(ran.iter().collect::<String>(), "ababb");
 }
 
 #[test]
 fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
-    let mut ready = Ready::new(Order::Events);
+    let mut ready = Ready::new(ReadyOrder::Events);
     for color in [1, 2, 3, 2] {
         ready.post(color, 1);
     }
     // Color 1 runs, so its token is not here.
-    ready.push(2, 'b', WorthClass::of(1 << 20));
-    ready.push(3, 'c', WorthClass::of(1 << 20));
-    assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2, like: None }));
+    ready.push(2, 'b', QueuedClass::of(1 << 20));
+    ready.push(3, 'c', QueuedClass::of(1 << 20));
+    assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2, key: None }));
     assert_eq!(ready.pop(), Some('c'));
     assert_eq!((ready.pop(), ready.has_work()), (None, false));
     // The color has run an event and returns for the entry that kept its position.
@@ -162,7 +162,7 @@ fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
 
 #[test]
 fn what_must_stay_is_not_stolen() {
-    for order in [Order::Colors, Order::Events] {
+    for order in [ReadyOrder::Colors, ReadyOrder::Events] {
         let mut ready = Ready::new(order);
         ready.post(1, 1);
         ready.push(1, 'a', None);
@@ -174,48 +174,48 @@ fn what_must_stay_is_not_stolen() {
 
 #[test]
 fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
-    let mut ready = Ready::new(Order::Colors);
-    let (small, large) = (WorthClass::of(2_000), WorthClass::of(200_000));
-    for (color, class, kin) in
+    let mut ready = Ready::new(ReadyOrder::Colors);
+    let (small, large) = (QueuedClass::of(2_000), QueuedClass::of(200_000));
+    for (color, class, steal_class) in
         [(1, small, 7), (2, small, 7), (3, large, 7), (4, small, 8), (5, small, 7), (6, None, 7)]
     {
         let slot = ready.push(color, color, class);
-        ready.set_kin(slot, Kin(kin));
+        ready.set_steal_class(slot, StealClass(steal_class));
     }
     ready.push(9, 9, small);
-    let mut haul = Vec::new();
+    let mut batch = Vec::new();
     while let Some(judged) = ready.steal(|_| true) {
         let mut together = vec![judged.token];
-        if let Some(like) = judged.like {
-            ready.steal_alike(like, |other| {
+        if let Some(like) = judged.key {
+            ready.steal_class(like, |other| {
                 together.push(other);
                 ControlFlow::Continue(())
             });
         }
-        haul.push(together);
+        batch.push(together);
     }
-    assert_eq!(haul, [vec![3], vec![1, 2], vec![4], vec![5], vec![9]]);
+    assert_eq!(batch, [vec![3], vec![1, 2], vec![4], vec![5], vec![9]]);
     assert_eq!(ready.len(), 1, "what must stay");
 }
 
-/// Of equal kin and worth, although two handler classes divide the time and other colors are in
-/// between.
+/// Of equal steal class and queued time, although two handler classes divide the time and other
+/// colors are in between.
 #[test]
 fn what_is_alike_leaves_every_line_that_it_stands_in() {
     let class = Class::new("class").shares(std::num::NonZeroU32::new(300).expect("not zero"));
-    let mut ready = Ready::divided(Order::Colors, &[class]);
+    let mut ready = Ready::divided(ReadyOrder::Colors, &[class]);
     for color in 0..12u64 {
-        let worth = if color % 3 == 0 { None } else { WorthClass::of(2_000) };
+        let worth = if color % 3 == 0 { None } else { QueuedClass::of(2_000) };
         let slot = ready.push_in(color, color, worth, ClassIndex((color / 2 % 2) as u8), 0);
-        ready.set_kin(slot, Kin(7));
+        ready.set_steal_class(slot, StealClass(7));
     }
     let judged = ready.steal(|_| true).expect("it may go");
-    let mut haul = vec![judged.token];
-    ready.steal_alike(judged.like.expect("it has kin"), |other| {
-        haul.push(other);
+    let mut batch = vec![judged.token];
+    ready.steal_class(judged.key.expect("it has steal class"), |other| {
+        batch.push(other);
         ControlFlow::Continue(())
     });
-    assert_eq!(haul, [1, 2, 4, 5, 7, 8, 10, 11]);
+    assert_eq!(batch, [1, 2, 4, 5, 7, 8, 10, 11]);
     assert_eq!((ready.len(), ready.stealable(), ready.best()), (4, 0, None));
     let mut left: Vec<_> = std::iter::from_fn(|| ready.pop_at(0)).collect();
     left.sort_unstable();
@@ -224,15 +224,15 @@ fn what_is_alike_leaves_every_line_that_it_stands_in() {
 
 #[test]
 fn a_class_spans_a_factor_of_four() {
-    let class = |ns| WorthClass::of(ns).map(WorthClass::index);
+    let class = |ns| QueuedClass::of(ns).map(QueuedClass::index);
     assert_eq!([0, 1023, 1024, 4095, 4096].map(class), [None, None, Some(0), Some(0), Some(1)]);
-    assert_eq!(class(u64::MAX), Some(WorthClass::COUNT - 1));
+    assert_eq!(class(u64::MAX), Some(QueuedClass::COUNT - 1));
 }
 
 #[test]
 fn classes_have_their_turns_and_keep_their_order() {
     let class = |shares| Class::new("class").shares(std::num::NonZeroU32::new(shares).expect("not zero"));
-    let mut ready = Ready::divided(Order::Colors, &[class(300)]);
+    let mut ready = Ready::divided(ReadyOrder::Colors, &[class(300)]);
     for color in 0..40 {
         ready.push_in(color, color, None, ClassIndex((color % 2) as u8), 0);
     }

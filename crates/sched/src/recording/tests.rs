@@ -1,12 +1,21 @@
 use super::*;
 
-fn header() -> Header {
-    Header { recording: VERSION, policy: "none".into(), cpus: vec![4, 5], lost: 2 }
+fn header() -> RecordingHeader {
+    RecordingHeader { recording: VERSION, policy: "none".into(), cpus: vec![4, 5], lost: 2 }
 }
 
-fn event(handler: &str, core: u32, start_ns: u64) -> Recorded {
+fn event(handler: &str, core: u32, start_ns: u64) -> RecordedEvent {
     let (color, posted_ns, run_ns) = (7, start_ns.saturating_sub(10), 5);
-    Recorded { handler: handler.into(), color, core, posted_ns, start_ns, run_ns, by: None, moved_from: None }
+    RecordedEvent {
+        handler: handler.into(),
+        color,
+        core,
+        posted_ns,
+        start_ns,
+        run_ns,
+        by: None,
+        moved_from: None,
+    }
 }
 
 #[test]
@@ -27,7 +36,7 @@ fn events_are_sorted_and_posters_found() {
 
 #[test]
 fn what_is_written_is_read() {
-    let moved = Recorded { moved_from: Some(0), ..event("write", 1, 300) };
+    let moved = RecordedEvent { moved_from: Some(0), ..event("write", 1, 300) };
     let events = vec![((0, 9), None, event("re\"ad", 0, 100)), ((1, 0), Some((0, 9)), moved)];
     let recording = Recording::assemble(header(), events);
     assert_eq!(Recording::parse(&recording.to_text()), Ok(recording));
@@ -39,7 +48,7 @@ fn the_form_is_the_one_on_the_page() {
         header(),
         vec![
             ((0, 0), None, event("read", 0, 100)),
-            ((1, 0), Some((0, 0)), Recorded { moved_from: Some(0), ..event("write", 1, 300) }),
+            ((1, 0), Some((0, 0)), RecordedEvent { moved_from: Some(0), ..event("write", 1, 300) }),
         ],
     );
     let expected = concat!(

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use vermeil_sched::{CLASSES_MAX, Class, ClassIndex, Gather, HandlerIndex, Leader, Policy};
+use vermeil_sched::{BatchWait, CLASSES_MAX, Class, ClassIndex, HandlerIndex, Leader, Policy};
 
 use super::popularity::Popularity;
 use super::ranges;
@@ -96,7 +96,7 @@ pub(crate) struct Handler {
     pub(crate) coloring: Coloring,
     pub(crate) follows: Option<Leader>,
     pub(crate) class: ClassIndex,
-    pub(crate) gather: Option<Gather>,
+    pub(crate) gather: Option<BatchWait>,
     pub(crate) placed_whole: bool,
     pub(crate) touches: Vec<Touch>,
     pub(crate) next: Vec<Next>,
@@ -413,7 +413,7 @@ impl Names<'_> {
             coloring: self.coloring(&handler.color)?,
             follows: handler.follows.as_deref().map(|leader| self.leader(leader)).transpose()?,
             class: handler.class.as_deref().map_or(Ok(ClassIndex::default()), |name| self.class(name))?,
-            gather: (handler.gather_events > 1).then(|| Gather {
+            gather: (handler.gather_events > 1).then(|| BatchWait {
                 events: handler.gather_events as usize,
                 within_ns: handler.gather_us * 1_000,
             }),

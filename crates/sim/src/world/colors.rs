@@ -5,7 +5,7 @@
 //! stores of colors and events, and the sums. Leaves out the moves of tokens (`ready.rs`).
 //! `check.rs` checks this from outside.
 
-use vermeil_sched::{Calls, CoreIndex, Leader, Placement, Slot};
+use vermeil_sched::{CoreIndex, Leader, Placement, ReadySlot, RemoteWakeStreak};
 
 /// No event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -60,10 +60,10 @@ pub(crate) struct Color {
     pub(crate) last: Option<CoreIndex>,
     pub(crate) placement: Placement,
     pub(crate) leader: Option<Leader>,
-    pub(crate) slot: Slot,
+    pub(crate) slot: ReadySlot,
     pub(crate) moved_ns: Option<u64>,
     /// The cores that have posted to the color, and how often.
-    pub(crate) calls: Calls,
+    pub(crate) calls: RemoteWakeStreak,
     /// Sum over the queued events.
     pub(crate) worth_ns: u64,
     /// Queued events that came with a steal, whose run time counts as stolen.
@@ -108,9 +108,9 @@ impl Colors {
             last: None,
             placement,
             leader: None,
-            slot: Slot(NONE),
+            slot: ReadySlot(NONE),
             moved_ns: None,
-            calls: Calls::default(),
+            calls: RemoteWakeStreak::default(),
             worth_ns: 0,
             stolen: 0,
             len: 0,

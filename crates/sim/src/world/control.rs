@@ -8,10 +8,10 @@
 //! cores. Tested in `world/tests.rs`.
 
 use vermeil_sched::control::{
-    Adaptive, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions, Window,
+    Adaptive, AnswerWindow, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions,
 };
-use vermeil_sched::plan::{Move, Plan, Rules};
-use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, Sample};
+use vermeil_sched::plan::{Move, Plan, PlanRules};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, RunSample};
 
 use super::World;
 use super::clock::Moment;
@@ -31,7 +31,7 @@ const ANSWER_NS: u64 = 2_000;
 /// Counts of a core since the core's last answer.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
-    window: Window,
+    window: AnswerWindow,
     /// Missed lines of the core when an event was last counted.
     missed_lines: u64,
 }
@@ -68,7 +68,7 @@ impl Control {
                 let trial = TrialOptions { dwell_ns, ..TrialOptions::default() };
                 Box::new(Trial::new(Candidates::Named(layout.clone()), trial))
             }
-            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), Rules::new())),
+            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
             Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy | Policy::PerNode => return None,
         };
         if handlers.is_empty() {
@@ -193,7 +193,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Counts a run of a unit's event.
-    pub(super) fn count_run(&mut self, core: CoreIndex, handler: u16, sample: Option<Sample>) {
+    pub(super) fn count_run(&mut self, core: CoreIndex, handler: u16, sample: Option<RunSample>) {
         let Some(control) = &self.control else { return };
         let Some(unit) = control.units[usize::from(handler)] else { return };
         let missed = self.memory.traffic()[core.0 as usize].missed_lines;

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use crate::results::CoreCounts;
-use vermeil_sched::{After, CoreIndex, Distance, Hint, Ready, Sampler, Succession, Turn};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, LifoSlotRule, Ready, RunAfter, Sampler, Turn};
 
 /// Weight of an activation in the mean that a core publishes, as in the runtime: one sixteenth.
 const MEAN_WEIGHT: u64 = 16;
@@ -62,7 +62,7 @@ pub(crate) struct Core {
     pub(crate) queued_left: usize,
     /// Number of the color that ran last, and the predecessor of the next event.
     pub(crate) ran_last: u64,
-    pub(crate) after: After,
+    pub(crate) after: RunAfter,
     /// When the running color would have left, had the color not stayed.
     pub(crate) stays_since_ns: Option<u64>,
     /// The next activation is timed in any case.
@@ -80,7 +80,7 @@ pub(crate) struct Core {
     pub(crate) sampler: Sampler,
     /// Whether a color that the running activation has woken on this core follows the activation;
     /// the color.
-    pub(crate) succession: Succession,
+    pub(crate) succession: LifoSlotRule,
     pub(crate) kept: Option<u32>,
     /// How long an activation and its successors hold back waiting colors, as a moving mean, for
     /// the hint. And the sum since a color was last taken from the queue, with whether a part of
@@ -88,7 +88,7 @@ pub(crate) struct Core {
     pub(crate) activation_ns: u64,
     held_back: (u64, bool),
     /// The hint that other cores see if hints are stale, and when it was made.
-    pub(crate) published: Cell<(u64, Hint)>,
+    pub(crate) published: Cell<(u64, CoreLoad)>,
     /// Time of interrupts that the core has yet to pay.
     pub(crate) debt_ns: u64,
     /// The core has just been woken.
@@ -120,7 +120,7 @@ impl Core {
             batch_left: 0,
             queued_left: 0,
             ran_last: u64::MAX,
-            after: After::Others,
+            after: RunAfter::Others,
             stays_since_ns: None,
             times_next: false,
             looked_ns: 0,
@@ -130,7 +130,7 @@ impl Core {
             waiting_events: 0,
             turn,
             sampler: Sampler::default(),
-            succession: Succession::default(),
+            succession: LifoSlotRule::default(),
             kept: None,
             activation_ns: 0,
             held_back: (0, false),
@@ -155,9 +155,9 @@ impl Core {
     }
 
     /// The core's present hint.
-    pub(crate) fn hint(&self) -> Hint {
+    pub(crate) fn hint(&self) -> CoreLoad {
         let (waiting, stealable) = Self::queued(&self.ready);
-        Hint {
+        CoreLoad {
             running_since_ns: self.running.map(|_| self.activation_started_ns),
             expected_ns: self.activation_expected_ns,
             activation_ns: self.activation_ns,

@@ -3,7 +3,7 @@
 //! Owns the time and the effect of each fault. The rest of the world only reads a few numbers, and
 //! does not know that faults exist.
 
-use vermeil_sched::{CoreIndex, Order};
+use vermeil_sched::{CoreIndex, ReadyOrder};
 
 use super::World;
 use super::clock::Moment;
@@ -81,7 +81,7 @@ impl<W: Watch> World<W> {
             let number = self.colors.color(color).number;
             self.inherit(heir, number);
         }
-        while let Some(color) = self.core(core).ready.take_gathered(u64::MAX) {
+        while let Some(color) = self.core(core).ready.take_batched(u64::MAX) {
             self.push_token(color, None, &mut at_ns);
         }
         // In a queue of events: the entries of the color whose last event runs here. The color's
@@ -95,7 +95,7 @@ impl<W: Watch> World<W> {
 
     /// Adds an entry, if the queue holds events.
     fn inherit(&mut self, heir: CoreIndex, number: u64) {
-        if self.stealing.order() == Order::Events {
+        if self.stealing.order() == ReadyOrder::Events {
             let state = self.core(heir);
             state.ready.post(number, 1);
             state.entries += 1;

@@ -5,8 +5,8 @@
 //! every sixteenth. A published value is the midpoint of the old value and the core's value.
 
 use vermeil_sched::{
-    After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StayCost, StealCost,
-    Stealing,
+    CoreIndex, CostHint, Distance, Exploration, HandlerCost, RunAfter, RunSample, StealCandidate, StealCost,
+    Stealing, WarmBatch,
 };
 
 /// Timed runs of a handler between two publications by one core, as in the runtime.
@@ -26,7 +26,7 @@ struct Published {
 #[derive(Clone, Debug)]
 struct Known {
     cost: HandlerCost,
-    stay: StayCost,
+    stay: WarmBatch,
     timed: u32,
 }
 
@@ -34,7 +34,7 @@ struct Known {
 #[derive(Clone, Debug)]
 pub(crate) struct Learned {
     stealing: Stealing,
-    priors: Vec<Prior>,
+    priors: Vec<CostHint>,
     published: Vec<Published>,
     known: Vec<Vec<Known>>,
     /// The measured steal costs, by core.
@@ -49,8 +49,8 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// Starts with the annotations only.
-    pub(crate) fn new(stealing: Stealing, cores: usize, priors: Vec<Prior>) -> Self {
-        let start = |prior: &Prior| {
+    pub(crate) fn new(stealing: Stealing, cores: usize, priors: Vec<CostHint>) -> Self {
+        let start = |prior: &CostHint| {
             let cost = HandlerCost::new(*prior);
             let penalty = |class| clamp(cost.penalty_ns(Distance::of_class(class)));
             let known_penalty = |class| clamp(cost.penalty_known_ns(Distance::of_class(class)));
@@ -63,7 +63,7 @@ impl Learned {
             }
         };
         let known =
-            |prior: &Prior| Known { cost: HandlerCost::new(*prior), stay: StayCost::default(), timed: 0 };
+            |prior: &CostHint| Known { cost: HandlerCost::new(*prior), stay: WarmBatch::default(), timed: 0 };
         let unseen_ns = |class| StealCost::unseen_ns(Distance::of_class(class));
         Self {
             stealing,
@@ -102,7 +102,7 @@ impl Learned {
     /// Whether a color whose last run was timed, and whose last queued event is of this handler,
     /// stays for a measurement.
     pub(crate) fn tries_to_stay(&mut self, core: CoreIndex, handler: u16) -> bool {
-        self.known[core.0 as usize][usize::from(handler)].stay.tries()
+        self.known[core.0 as usize][usize::from(handler)].stay.tries_extension()
     }
 
     /// The time that a core expects a steal over a distance to cost.
@@ -144,7 +144,7 @@ impl Learned {
     pub(crate) fn explores(
         &mut self,
         core: CoreIndex,
-        color: &Candidate,
+        color: &StealCandidate,
         distance: Distance,
         steal_ns: u64,
     ) -> bool {
@@ -154,7 +154,7 @@ impl Learned {
 
     /// Records a timed run, whose predecessor on the core is `after`. Publishes the estimates if
     /// they are due.
-    pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: Sample, after: After) {
+    pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: RunSample, after: RunAfter) {
         let index = usize::from(handler);
         let known = &mut self.known[core.0 as usize][index];
         known.cost.observe(sample);
@@ -167,7 +167,7 @@ impl Learned {
             let published = &mut self.published[index];
             let worth_ns = worth(&known.cost, self.priors[index], self.stealing);
             published.worth_ns = published.worth_ns.midpoint(worth_ns);
-            if let Some(stay_ns) = known.stay.stay_ns() {
+            if let Some(stay_ns) = known.stay.extension_ns() {
                 published.stay_ns = published.stay_ns.midpoint(clamp(stay_ns));
             }
             for (class, penalty_ns) in published.penalty_ns.iter_mut().enumerate().skip(1) {
@@ -187,10 +187,10 @@ impl Learned {
 }
 
 /// The worth that an event adds to the event's color: at least 1. Mely uses the annotated time.
-fn worth(cost: &HandlerCost, prior: Prior, stealing: Stealing) -> u32 {
+fn worth(cost: &HandlerCost, prior: CostHint, stealing: Stealing) -> u32 {
     let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
     let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
-    clamp(stealing.worth_ns(cost_ns, prior.penalty).max(1))
+    clamp(stealing.queued_ns(cost_ns, prior.penalty).max(1))
 }
 
 fn clamp(ns: u64) -> u32 {

@@ -1,6 +1,6 @@
 //! The searcher and the sentinel of each node: `lookout.rs` of the queue, without threads.
 
-use vermeil_sched::{CoreIndex, Hint, Stealing, WATCH_NS};
+use vermeil_sched::{CoreIndex, CoreLoad, Stealing, WATCH_NS};
 
 use super::World;
 use crate::watch::Watch;
@@ -60,7 +60,7 @@ impl<W: Watch> World<W> {
     /// wait.
     pub(super) fn needs_sentinel(
         &mut self,
-        (owner, hint): (CoreIndex, &Hint),
+        (owner, hint): (CoreIndex, &CoreLoad),
         watcher: CoreIndex,
         at_ns: u64,
     ) -> bool {

@@ -4,8 +4,8 @@
 //! color's lines, the wake-up call. The scheduler decides whether to wake a core.
 
 use vermeil_sched::{
-    CALLS_TO_COME, Candidate, ClassIndex, CoreIndex, Distance, Gather, HandlerIndex, Hint, Leader, Order,
-    Placement, Stealing, WorthClass,
+    BatchWait, ClassIndex, CoreIndex, CoreLoad, Distance, HandlerIndex, Leader, Placement, QueuedClass,
+    REMOTE_WAKE_STREAK, ReadyOrder, StealCandidate, Stealing,
 };
 
 use super::World;
@@ -40,7 +40,7 @@ impl<W: Watch> World<W> {
             let distance = self.machine.layout().distance(by, target);
             *at_ns += self.machine.costs.post_ns + self.move_line(by, distance);
         }
-        if self.stealing.order() == Order::Events {
+        if self.stealing.order() == ReadyOrder::Events {
             self.enqueue(target, number, 1, by, at_ns);
         }
         match token {
@@ -55,7 +55,7 @@ impl<W: Watch> World<W> {
                 let gather = self.program.handlers[usize::from(posted.handler)].gather;
                 let len = self.colors.color(posted.color).len as usize;
                 if gather.is_none_or(|gather| gather.is_enough(len))
-                    && self.core(target).ready.take_gathering(number).is_some()
+                    && self.core(target).ready.take_batch_wait(number).is_some()
                 {
                     self.push_token(posted.color, by, at_ns);
                 }
@@ -90,17 +90,17 @@ impl<W: Watch> World<W> {
         called.calls = called.calls.and(here, home);
         let calls = called.calls.number();
         let asleep = self.core(home).phase != Phase::Awake;
-        let stays = self.options.ideal || here == home || !asleep && calls < CALLS_TO_COME;
+        let stays = self.options.ideal || here == home || !asleep && calls < REMOTE_WAKE_STREAK;
         if stays || !may_go || self.wanted_core(color).is_some() {
             return;
         }
         let distance = self.machine.layout().distance(home, here);
         let candidate = self.candidate(color, self.hint_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
         let comes = if asleep {
-            self.stealing.comes_to_poster(&candidate, self.learned.wake_ns())
+            self.stealing.moves_to_poster(&candidate, self.learned.wake_ns())
         } else {
             let wait_at_home_ns = self.hint_of(home, at_ns).wait_ns(at_ns);
-            self.stealing.comes_to_caller(&candidate, wait_at_home_ns, self.learned.usual_steal_ns(distance))
+            self.stealing.moves_to_waker(&candidate, wait_at_home_ns, self.learned.usual_steal_ns(distance))
         };
         if comes {
             let coming = self.colors.color_mut(color);
@@ -113,7 +113,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Keeps the token of a color that was empty until enough events have gathered.
-    fn gather(&mut self, color: u32, gather: Gather, by: Option<CoreIndex>, at_ns: &mut u64) {
+    fn gather(&mut self, color: u32, gather: BatchWait, by: Option<CoreIndex>, at_ns: &mut u64) {
         let gathering = self.colors.color_mut(color);
         gathering.token = Token::Gathering;
         let (core, number) = (gathering.core, gathering.number);
@@ -121,7 +121,7 @@ impl<W: Watch> World<W> {
             self.lock(by, core, 0, at_ns);
         }
         let due_ns = *at_ns + gather.within_ns;
-        self.core(core).ready.gather(number, color, due_ns);
+        self.core(core).ready.wait_for_batch(number, color, due_ns);
         self.clock.at(due_ns, Moment::Gathered { core: core.0 });
         // The core must not sleep past the time at which the gathering ends.
         self.wake(core, by, at_ns);
@@ -130,7 +130,7 @@ impl<W: Watch> World<W> {
     /// Queues the colors whose gathering time has passed.
     pub(super) fn queue_gathered(&mut self, core: CoreIndex) {
         let mut at_ns = self.now_ns;
-        while let Some(color) = self.core(core).ready.take_gathered(at_ns) {
+        while let Some(color) = self.core(core).ready.take_batched(at_ns) {
             self.push_token(color, NOBODY, &mut at_ns);
         }
     }
@@ -225,13 +225,13 @@ impl<W: Watch> World<W> {
 
     /// Updates the worth class of a queued color whose worth has grown.
     fn reclass(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.options.ideal || self.stealing.order() == Order::Events || !self.stealing.is_on() {
+        if self.options.ideal || self.stealing.order() == ReadyOrder::Events || !self.stealing.is_on() {
             return;
         }
         let waiting = self.colors.color(color);
         let (slot, number, target, worth_ns) = (waiting.slot, waiting.number, waiting.core, waiting.worth_ns);
-        let class = WorthClass::of(worth_ns);
-        let was = WorthClass::of(worth_ns - self.colors.last_worth_ns(color));
+        let class = QueuedClass::of(worth_ns);
+        let was = QueuedClass::of(worth_ns - self.colors.last_worth_ns(color));
         if was == class || waiting.is_fixed() {
             return;
         }
@@ -244,13 +244,13 @@ impl<W: Watch> World<W> {
     }
 
     /// The worth class of a color for thieves; `None` if the color must stay.
-    pub(super) fn class_of(&self, color: u32) -> Option<WorthClass> {
+    pub(super) fn class_of(&self, color: u32) -> Option<QueuedClass> {
         let color = self.colors.color(color);
         if !self.stealing.is_on() || color.is_fixed() {
             return None;
         }
-        let class = WorthClass::of(color.worth_ns);
-        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
+        let class = QueuedClass::of(color.worth_ns);
+        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
     }
 
     /// Wakes the color's core if that core sleeps, else a thief if that pays.
@@ -310,11 +310,17 @@ impl<W: Watch> World<W> {
     }
 
     /// A color with an expected wait, from the view of a thief at `distance`.
-    pub(super) fn candidate(&self, color: u32, wait_ns: u64, distance: Distance, at_ns: u64) -> Candidate {
+    pub(super) fn candidate(
+        &self,
+        color: u32,
+        wait_ns: u64,
+        distance: Distance,
+        at_ns: u64,
+    ) -> StealCandidate {
         let waiting = self.colors.color(color);
         let handler = self.colors.last_handler(color);
-        Candidate {
-            worth_ns: waiting.worth_ns,
+        StealCandidate {
+            queued_ns: waiting.worth_ns,
             wait_ns,
             penalty_ns: self.learned.penalty_ns(handler, distance),
             known_penalty_ns: self.learned.known_penalty_ns(handler, distance),
@@ -323,7 +329,7 @@ impl<W: Watch> World<W> {
     }
 
     /// The hint of a core: the present hint, or with stale hints an older one.
-    pub(super) fn hint_of(&self, core: CoreIndex, at_ns: u64) -> Hint {
+    pub(super) fn hint_of(&self, core: CoreIndex, at_ns: u64) -> CoreLoad {
         let state = &self.cores[core.0 as usize];
         if self.stale_ns == 0 {
             return state.hint();

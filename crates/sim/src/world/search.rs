@@ -9,7 +9,7 @@
 //! choose the colors. [`Stealing::look_again_ns`] says how long the watching core sleeps. The
 //! machine says how long each step takes.
 
-use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, ReadyOrder, SPIN_NS, STEAL_BATCH_MAX, Stealing, Stolen};
 
 use super::World;
 use super::colors::Token;
@@ -39,8 +39,8 @@ impl<W: Watch> World<W> {
             self.lookout_mut(thief).end_duty(thief);
             self.call_another(thief, at_ns);
         } else {
-            if stealing.lingers(state.looked_in_vain) && !others_search {
-                state.lingers_until_ns = *at_ns + LINGER_NS;
+            if stealing.spins(state.looked_in_vain) && !others_search {
+                state.lingers_until_ns = *at_ns + SPIN_NS;
             }
             state.looked_in_vain = state.looked_in_vain.saturating_add(1);
             state.counts.vain_searches += 1;
@@ -122,7 +122,7 @@ impl<W: Watch> World<W> {
     }
 
     /// The hint of another core at the end of that core's last step, or an older hint.
-    fn seen(&self, victim: CoreIndex, at_ns: u64) -> Hint {
+    fn seen(&self, victim: CoreIndex, at_ns: u64) -> CoreLoad {
         if self.stale_ns == 0 { self.hints[victim.0 as usize] } else { self.hint_of(victim, at_ns) }
     }
 
@@ -194,14 +194,14 @@ impl<W: Watch> World<W> {
         thief: CoreIndex,
         victim: CoreIndex,
         (distance, steal_ns): (Distance, u64),
-        hint: &Hint,
+        hint: &CoreLoad,
         at_ns: &mut u64,
     ) {
         let began_ns = *at_ns;
         let scanned = self.cores[victim.0 as usize].entries as u64;
         let wait_ns = hint.wait_ns(began_ns);
         let mut worth_ns = 0u64;
-        while self.haul.len() < HAUL_MAX
+        while self.haul.len() < STEAL_BATCH_MAX
             && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), wait_ns, began_ns)
         {
             self.core(victim).entries -= stolen.entries;
@@ -215,8 +215,11 @@ impl<W: Watch> World<W> {
             self.gauge(victim);
         }
         let costs = &self.machine.costs;
-        let looked =
-            if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
+        let looked = if self.stealing.order() == ReadyOrder::Events {
+            scanned * costs.scan_lines_milli
+        } else {
+            1_000
+        };
         let moved = match self.haul.len() as u64 {
             0 => 0,
             colors => costs.steal_lines_milli + (colors - 1) * FURTHER_LINES_MILLI,

@@ -3,7 +3,9 @@
 //! The production [`vermeil_sched::Turn`] decides the next action. This file executes the action
 //! and charges the time.
 
-use vermeil_sched::{After, CoreIndex, Order, Sample, Seen, Stealing, Step, Succession, TURN_NS};
+use vermeil_sched::{
+    CoreIndex, LifoSlotRule, ReadyOrder, RunAfter, RunSample, Stealing, TURN_NS, TurnStep, TurnView,
+};
 
 use super::colors::{Event, NONE, Token};
 use super::core::{Phase, Running};
@@ -60,9 +62,9 @@ impl<W: Watch> World<W> {
                 };
             }
             let state = self.core(core);
-            let seen = Seen { ready: usize::from(state.ready.has_work()), stopping: false };
+            let seen = TurnView { ready: usize::from(state.ready.has_work()), stopping: false };
             match state.turn.next(seen) {
-                Step::Run { batch, .. } => {
+                TurnStep::Run { batch, .. } => {
                     self.lock(core, core, 0, &mut at_ns);
                     if let Some(color) = self.core(core).ready.pop_at(at_ns) {
                         self.gauge(core);
@@ -70,17 +72,17 @@ impl<W: Watch> World<W> {
                         return self.activate(core, color, batch, at_ns);
                     }
                 }
-                Step::Poll => {
+                TurnStep::Poll => {
                     self.look(core, &mut at_ns);
                     self.core(core).turn.polled();
                 }
-                Step::Search => {
+                TurnStep::Search => {
                     if self.core(core).is_there() {
                         self.search(core, &mut at_ns);
                     }
                     self.core(core).turn.searched();
                 }
-                Step::Park | Step::Stop => return self.sleep(core, at_ns),
+                TurnStep::Park | TurnStep::Stop => return self.sleep(core, at_ns),
             }
         }
     }
@@ -93,7 +95,7 @@ impl<W: Watch> World<W> {
 
     /// A token has left the core's queue. In a queue of events, one entry has left too.
     pub(super) fn took_token(&mut self, core: CoreIndex, color: u32) {
-        let by_event = self.stealing.order() == Order::Events;
+        let by_event = self.stealing.order() == ReadyOrder::Events;
         let events = u64::from(self.colors.color(color).len);
         let state = self.core(core);
         state.waiting_events -= events;
@@ -102,7 +104,7 @@ impl<W: Watch> World<W> {
 
     /// A core gets the right to run a color, for at most `batch` events.
     pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, at_ns: u64) {
-        let by_event = self.stealing.order() == Order::Events;
+        let by_event = self.stealing.order() == ReadyOrder::Events;
         let taken = self.colors.color_mut(color);
         taken.token = Token::Running;
         taken.core = core;
@@ -112,7 +114,7 @@ impl<W: Watch> World<W> {
         // An entry of a queue of events stands for one event.
         state.batch_left = if by_event { 1 } else { batch };
         let last = std::mem::replace(&mut state.ran_last, number);
-        state.after = if last == number { After::Own } else { After::Others };
+        state.after = if last == number { RunAfter::Own } else { RunAfter::Others };
         state.stays_since_ns = None;
         self.begin_activation(core, color, at_ns);
     }
@@ -131,7 +133,7 @@ impl<W: Watch> World<W> {
         state.activation_started_ns = at_ns;
         state.activation_expected_ns = expected_ns;
         if opens {
-            state.succession = Succession::begin(stealing, expected_ns);
+            state.succession = LifoSlotRule::begin(stealing, expected_ns);
         }
         state.queued_left = queued.min(state.batch_left);
         self.start(core, color, at_ns);
@@ -212,9 +214,9 @@ impl<W: Watch> World<W> {
         // event.
         let handed = self.colors.event(running.event).by.filter(|&by| by != core);
         let handed = handed.map(|by| self.machine.layout().distance(by, core));
-        let sample = Sample { run_ns, cold: running.cold.max(handed), interrupted: false };
+        let sample = RunSample { run_ns, cold: running.cold.max(handed), interrupted: false };
         let state = self.core(core);
-        let (timed, after) = (state.is_timed, std::mem::replace(&mut state.after, After::Own));
+        let (timed, after) = (state.is_timed, std::mem::replace(&mut state.after, RunAfter::Own));
         if timed {
             *at_ns += TIMING_NS;
             self.learned.observe(core, handler, sample, after);

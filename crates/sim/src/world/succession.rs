@@ -1,9 +1,9 @@
 //! The color that an activation has woken on its own core, kept out of the queue to run next:
 //! `succession.rs` of the runtime.
 //!
-//! `vermeil_sched::Succession` is the rule. Leaves out when an activation ends (`step.rs`).
+//! `vermeil_sched::LifoSlotRule` is the rule. Leaves out when an activation ends (`step.rs`).
 
-use vermeil_sched::{CoreIndex, Succession, Woken};
+use vermeil_sched::{CoreIndex, LifoSlotRule, WakeDestination};
 
 use super::World;
 use super::colors::Token;
@@ -16,9 +16,9 @@ impl<W: Watch> World<W> {
         let poster = by.filter(|&by| self.colors.color(color).core == by && !self.must_leave(color, by));
         let woken = poster.map(|core| (core, self.core(core).succession.woken()));
         match woken {
-            Some((core, Woken::Keep)) => return self.keep(core, color, at_ns),
-            Some((core, Woken::QueueBoth)) => self.queue_kept(core, at_ns),
-            Some((_, Woken::Queue)) | None => {}
+            Some((core, WakeDestination::LifoSlot)) => return self.keep(core, color, at_ns),
+            Some((core, WakeDestination::QueueWithLifoSlot)) => self.queue_kept(core, at_ns),
+            Some((_, WakeDestination::Queue)) | None => {}
         }
         self.push_token(color, by, at_ns);
     }
@@ -68,7 +68,7 @@ impl<W: Watch> World<W> {
         let is_caught = |world: &Self, at_ns: u64, keeper: CoreIndex| {
             keeper != thief
                 && world.is_victim(thief, keeper)
-                && Succession::is_caught(&world.hint_of(keeper, at_ns), at_ns)
+                && LifoSlotRule::is_caught(&world.hint_of(keeper, at_ns), at_ns)
         };
         while let Some(keeper) = self.keeping.iter().find(|&keeper| is_caught(self, *at_ns, keeper)) {
             if let Some(color) = self.let_go(keeper) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::super::Observation;
 use crate::cost::CostTable;
 use crate::flow::FlowGraph;
-use crate::plan::{Model, Objective, Trust};
+use crate::plan::{Objective, PenaltyTrust, PlanModel};
 use crate::{HandlerIndex, Layout};
 
 /// Age at which a rate has half the weight of a new rate, in nanoseconds. As in `flow.rs`.
@@ -28,7 +28,7 @@ const RATE_SHIFTED: f64 = 1.5;
 
 /// Smoothed counters.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Load {
+pub(super) struct SmoothedLoad {
     events_per_s: Vec<f64>,
     /// Warm time of handlers, in seconds per second.
     warm_s: Vec<f64>,
@@ -45,7 +45,7 @@ pub(super) struct Load {
 
 /// The characteristics of a load.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Profile {
+pub(super) struct LoadProfile {
     /// Work by handler, as shares of all work.
     shares: Vec<f64>,
     /// Posts by poster and handler, as shares of all posts.
@@ -53,7 +53,7 @@ pub(super) struct Profile {
     events_per_s: f64,
 }
 
-impl Load {
+impl SmoothedLoad {
     /// Adds a window; a window without events fades the former data.
     pub(super) fn absorb(&mut self, seen: &Observation) {
         let window_ns = seen.window_ns() as f64;
@@ -107,8 +107,13 @@ impl Load {
     }
 
     /// The model that ranks plans.
-    pub(super) fn model<'a>(&self, layout: &'a Layout, costs: &CostTable, trust: Trust) -> Model<'a> {
-        Model::learned(layout, costs, &self.graph, &self.events_per_s, trust)
+    pub(super) fn model<'a>(
+        &self,
+        layout: &'a Layout,
+        costs: &CostTable,
+        trust: PenaltyTrust,
+    ) -> PlanModel<'a> {
+        PlanModel::learned(layout, costs, &self.graph, &self.events_per_s, trust)
             .with_costs(&self.event_ns())
             .with_overhead(self.overhead())
     }
@@ -125,10 +130,10 @@ impl Load {
     }
 
     /// The characteristics of this load.
-    pub(super) fn profile(&self) -> Profile {
+    pub(super) fn profile(&self) -> LoadProfile {
         let all: f64 = self.warm_s.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let posts: f64 = self.graph.flows().map(|flow| flow.posts).sum::<f64>().max(f64::MIN_POSITIVE);
-        Profile {
+        LoadProfile {
             shares: self.warm_s.iter().map(|work| work / all).collect(),
             flows: self.graph.flows().map(|flow| ((flow.from, flow.to), flow.posts / posts)).collect(),
             events_per_s: self.rate(),
@@ -136,7 +141,7 @@ impl Load {
     }
 }
 
-impl Profile {
+impl LoadProfile {
     /// Whether `now` is a different load: other handlers work, other handlers post to each other,
     /// or the rate differs.
     pub(super) fn shifted(&self, now: &Self) -> bool {

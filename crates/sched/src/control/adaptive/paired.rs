@@ -8,7 +8,7 @@
 pub(super) const PAIRS_MAX: usize = 8;
 
 /// Student's t for a one-sided 97.5 percent, by degrees of freedom less one. A test after every
-/// pair makes a false verdict a few times likelier than that. The required gain of a challenger
+/// pair makes a false verdict a few times likelier than that. The required gain of a candidate
 /// prevents alternating plans.
 const STUDENT: [f64; PAIRS_MAX - 1] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36];
 
@@ -16,7 +16,7 @@ const STUDENT: [f64; PAIRS_MAX - 1] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36
 /// Guess: half a percent.
 const SPREAD_MIN: f64 = 0.005;
 
-/// A challenger that is this much worse in the first turn gets no second turn.
+/// A candidate that is this much worse in the first turn gets no second turn.
 const HOPELESS: f64 = -0.5;
 
 /// Measurements of both plans; more is better.
@@ -28,7 +28,7 @@ pub(super) struct Paired {
 
 /// The verdict of the measurements so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum PairedVerdict {
     /// More pairs are needed.
     Open,
     /// B is better by this share.
@@ -64,29 +64,29 @@ impl Paired {
     }
 
     /// Whether B is better by at least `bar`.
-    pub(super) fn verdict(&self, bar: f64) -> Verdict {
+    pub(super) fn verdict(&self, bar: f64) -> PairedVerdict {
         if let (Some(&a), Some(&b)) = (self.a.last(), self.b.first())
             && self.pairs() == 0
         {
             let gain = b / a.max(f64::MIN_POSITIVE) - 1.0;
-            return if gain < HOPELESS { Verdict::NotBetter(gain) } else { Verdict::Open };
+            return if gain < HOPELESS { PairedVerdict::NotBetter(gain) } else { PairedVerdict::Open };
         }
         let gains: Vec<_> =
             self.a.windows(2).zip(&self.b).map(|(a, b)| 2.0 * b / (a[0] + a[1]) - 1.0).collect();
         let pairs = gains.len() as f64;
         let mean = gains.iter().sum::<f64>() / pairs;
         if gains.len() < 2 {
-            return Verdict::Open;
+            return PairedVerdict::Open;
         }
         let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (pairs - 1.0);
         let margin = STUDENT[(gains.len() - 2).min(STUDENT.len() - 1)] * variance.sqrt().max(SPREAD_MIN)
             / pairs.sqrt();
         if mean >= bar && mean - margin > 0.0 {
-            Verdict::Better(mean)
+            PairedVerdict::Better(mean)
         } else if mean + margin < bar || gains.len() >= PAIRS_MAX {
-            Verdict::NotBetter(mean)
+            PairedVerdict::NotBetter(mean)
         } else {
-            Verdict::Open
+            PairedVerdict::Open
         }
     }
 }

@@ -1,23 +1,25 @@
-//! The choice of a challenger: the best plan that a search finds, if the promise pays for a
-//! contest.
+//! The choice of a candidate: the best plan that a search finds, if the promise pays for a
+//! trial.
 //!
-//! Contains the search, the least promise and the bar that a challenger must pass. Leaves out the
-//! contest. Tested in `control/tests.rs`.
+//! Contains the search, the least promise and the bar that a candidate must pass. Leaves out the
+//! trial. Tested in `control/tests.rs`.
 
 use super::super::Observation;
 use super::Adaptive;
-use super::contest::Contest;
-use crate::plan::{Forecast, Found, Model, Objective, Plan, Scored, SearchLimits, Trust, search};
+use super::plan_trial::PlanTrial;
+use crate::plan::{
+    Forecast, Objective, PenaltyTrust, Plan, PlanModel, PlanSearchResult, Scored, SearchLimits, search,
+};
 
 /// The least promised gain for throughput with known penalties, because below three percent a
-/// contest seldom proves anything.
+/// trial seldom proves anything.
 const PROMISE_MIN: f64 = 0.03;
 
 /// The least promised gain for delay, whose measurements are noisier, or with guessed penalties.
 /// Guess.
 const DOUBTFUL_PROMISE_MIN: f64 = 0.10;
 
-/// The least gain that a challenger must show. Each plan that won in the last [`CALM_NS`] doubles
+/// The least gain that a candidate must show. Each plan that won in the last [`CALM_NS`] doubles
 /// the bar, up to eight times, so that plans do not alternate.
 const BAR: f64 = 0.02;
 
@@ -27,7 +29,7 @@ const CALM_NS: u64 = 10_000_000_000;
 /// Cost of moving a handler with its data, in nanoseconds. Guess, on the high side.
 const MOVE_NS: f64 = 50_000.0;
 
-/// Changes of plan in a contest of usual length: three pairs.
+/// Changes of plan in a trial of usual length: three pairs.
 const CHANGES: f64 = 6.0;
 
 /// Expected useful life of a plan, in nanoseconds, because a load that was steady during learning
@@ -37,9 +39,9 @@ const HORIZON_NS: f64 = 1e9;
 /// The result of a search.
 #[derive(Debug)]
 pub(super) struct Proposal {
-    /// The contest to hold, if a contest pays.
-    pub(super) contest: Option<Contest>,
-    /// The challenger's promise, or the best promise if no contest pays.
+    /// The trial to hold, if a trial pays.
+    pub(super) trial: Option<PlanTrial>,
+    /// The candidate's promise, or the best promise if no trial pays.
     pub(super) promise: f64,
     /// Number of plans examined.
     pub(super) candidates: usize,
@@ -59,7 +61,7 @@ impl Wins {
         *self = Self { lately: lately + 1, last_ns: now_ns };
     }
 
-    /// The gain that the next challenger must show.
+    /// The gain that the next candidate must show.
     fn bar(&self, now_ns: u64) -> f64 {
         if self.calm(now_ns) { BAR } else { BAR * f64::from(1 << self.lately.min(3)) }
     }
@@ -70,45 +72,41 @@ impl Wins {
 }
 
 impl Adaptive {
-    /// Searches for a challenger of the current plan: first with known penalties. If that promises
+    /// Searches for a candidate of the current plan: first with known penalties. If that promises
     /// nothing, the search assumes that unknown penalties are small.
     pub(super) fn propose(&self, now_ns: u64, seen: &Observation) -> Proposal {
-        let cautious = self.propose_by(now_ns, seen, Trust::Cautious);
-        if cautious.contest.is_some() {
+        let cautious = self.propose_by(now_ns, seen, PenaltyTrust::Cautious);
+        if cautious.trial.is_some() {
             return cautious;
         }
-        let hopeful = self.propose_by(now_ns, seen, Trust::Hopeful);
+        let hopeful = self.propose_by(now_ns, seen, PenaltyTrust::Hopeful);
         let candidates = cautious.candidates + hopeful.candidates;
-        if hopeful.contest.is_some() {
+        if hopeful.trial.is_some() {
             Proposal { candidates, ..hopeful }
         } else {
             Proposal { candidates, ..cautious }
         }
     }
 
-    fn propose_by(&self, now_ns: u64, seen: &Observation, trust: Trust) -> Proposal {
+    fn propose_by(&self, now_ns: u64, seen: &Observation, trust: PenaltyTrust) -> Proposal {
         let objective = self.load.objective();
         let model = self.load.model(&self.layout, &seen.costs, trust);
         let found = self.search(&model, seen, objective);
         let bar = self.wins.bar(now_ns);
         let least = match (objective, trust) {
-            (Objective::Throughput, Trust::Cautious) => PROMISE_MIN,
-            (Objective::Delay, _) | (_, Trust::Hopeful) => DOUBTFUL_PROMISE_MIN,
+            (Objective::Throughput, PenaltyTrust::Cautious) => PROMISE_MIN,
+            (Objective::Delay, _) | (_, PenaltyTrust::Hopeful) => DOUBTFUL_PROMISE_MIN,
         };
         let now = self.now(&model, &found, objective);
-        let (challenger, promise) = self.best_of(&found, &now, seen, objective, bar.max(least));
-        let contest = |challenger| {
-            let plans = [seen.placed.clone(), challenger];
-            Contest::new(plans, promise, objective, self.load.event_ns(), bar, self.load.rate())
+        let (candidate, promise) = self.best_of(&found, &now, seen, objective, bar.max(least));
+        let trial = |candidate| {
+            let plans = [seen.placed.clone(), candidate];
+            PlanTrial::new(plans, promise, objective, self.load.event_ns(), bar, self.load.rate())
         };
-        Proposal {
-            contest: challenger.map(contest),
-            promise,
-            candidates: found.candidates + found.duplicates,
-        }
+        Proposal { trial: candidate.map(trial), promise, candidates: found.candidates + found.duplicates }
     }
 
-    fn search(&self, model: &Model<'_>, seen: &Observation, objective: Objective) -> Found {
+    fn search(&self, model: &PlanModel<'_>, seen: &Observation, objective: Objective) -> PlanSearchResult {
         let handlers = seen.placed.len();
         let order = self.load.graph().order(handlers);
         let limits = SearchLimits::for_size(handlers, self.layout.cores());
@@ -117,17 +115,17 @@ impl Adaptive {
 
     /// The forecast of the current plan, or the observed state of the cores if that is better,
     /// because stealing balances a bad plan.
-    fn now(&self, model: &Model<'_>, found: &Found, objective: Objective) -> Forecast {
+    fn now(&self, model: &PlanModel<'_>, found: &PlanSearchResult, objective: Objective) -> Forecast {
         let observed = model.observed(self.load.busy_s());
         let is_better = observed.cost(objective) < found.current.cost(objective);
         if is_better { observed } else { found.current.clone() }
     }
 
-    /// The best plan that was not refuted and whose promise pays for a contest, with the promise;
+    /// The best plan that was not refuted and whose promise pays for a trial, with the promise;
     /// otherwise the best promise of all plans.
     fn best_of(
         &self,
-        found: &Found,
+        found: &PlanSearchResult,
         now: &Forecast,
         seen: &Observation,
         objective: Objective,

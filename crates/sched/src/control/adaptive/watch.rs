@@ -4,7 +4,7 @@
 //! `control/tests.rs`.
 
 use super::super::Observation;
-use super::load::{Load, Profile};
+use super::load::{LoadProfile, SmoothedLoad};
 
 /// Interval between checks of a settled load, in nanoseconds: a change is noticed within two
 /// intervals. A round costs some ten microseconds, so watching takes less than a thousandth.
@@ -21,8 +21,8 @@ const EVENTS: f64 = 50.0;
 
 /// The state of the watch.
 #[derive(Debug)]
-pub(super) struct Watch {
-    profile: Profile,
+pub(super) struct LoadWatch {
+    profile: LoadProfile,
     handlers: usize,
     shifts: u32,
     retry_at_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct Watch {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum WatchFinding {
     /// The load is unchanged.
     Steady,
     /// The load is unchanged, and a new search is due.
@@ -40,9 +40,9 @@ pub(super) enum Finding {
     Shifted,
 }
 
-impl Watch {
+impl LoadWatch {
     /// Watches this load until the next search is due.
-    pub(super) fn new(load: &Load, seen: &Observation, retry_at_ns: u64) -> Self {
+    pub(super) fn new(load: &SmoothedLoad, seen: &Observation, retry_at_ns: u64) -> Self {
         Self {
             profile: load.profile(),
             handlers: seen.placed.len(),
@@ -53,17 +53,17 @@ impl Watch {
     }
 
     /// Checks the load, which has absorbed `seen`.
-    pub(super) fn look(&mut self, load: &Load, now_ns: u64, seen: &Observation) -> Finding {
+    pub(super) fn look(&mut self, load: &SmoothedLoad, now_ns: u64, seen: &Observation) -> WatchFinding {
         self.period_ns = period_ns(load, seen);
         let enough = seen.events() as f64 >= EVENTS / 2.0;
         let shifted = enough && self.profile.shifted(&load.profile());
         self.shifts = if shifted { self.shifts + 1 } else { 0 };
         if self.shifts >= SHIFTS || self.handlers != seen.placed.len() {
-            Finding::Shifted
+            WatchFinding::Shifted
         } else if enough && now_ns >= self.retry_at_ns {
-            Finding::Due
+            WatchFinding::Due
         } else {
-            Finding::Steady
+            WatchFinding::Steady
         }
     }
 
@@ -73,7 +73,7 @@ impl Watch {
     }
 }
 
-fn period_ns(load: &Load, seen: &Observation) -> u64 {
+fn period_ns(load: &SmoothedLoad, seen: &Observation) -> u64 {
     match seen.events() {
         0 => IDLE_NS,
         _ => ((EVENTS / load.rate().max(1.0) * 1e9) as u64).clamp(WATCH_NS, IDLE_NS),

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::HandlerIndex;
 
-fn answer(events: u64) -> Answer {
+fn answer(events: u64) -> MonitorAnswer {
     let mut flows = FlowCounts::new();
     flows.record(None, HandlerIndex(0), 10);
     let handler = HandlerWindow { events, run_ns: 10 * events, ..HandlerWindow::default() };
-    Answer {
+    MonitorAnswer {
         core: CoreWindow { window_ns: 1_000, events, ..CoreWindow::default() },
         handlers: vec![handler],
         flows,

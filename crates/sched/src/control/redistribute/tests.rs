@@ -13,7 +13,7 @@ use super::*;
 
 /// When a core serves a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Served {
+enum ServedAt {
     /// Between two events. The core holds the running handler.
     BetweenEvents,
     /// At any time. The core has released the running handler, like a token taken out of a queue,
@@ -24,17 +24,17 @@ enum Served {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct World {
-    served: Served,
-    cores: Vec<Custody>,
+struct RedistributeWorld {
+    served: ServedAt,
+    cores: Vec<CoreHoldings>,
     running: Vec<Option<HandlerIndex>>,
     /// By sender (the monitor is after the last core) and receiver: in order.
-    under_way: BTreeMap<(u32, u32), VecDeque<Message>>,
+    under_way: BTreeMap<(u32, u32), VecDeque<MoveMessage>>,
 }
 
 /// A forbidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+enum ForbiddenState {
     /// A handler runs on two cores at once.
     RunsTwice,
     /// Two cores hold a handler.
@@ -46,23 +46,23 @@ enum Fault {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum WorldStep {
     Start(usize, HandlerIndex),
     End(usize),
     Deliver(u32, u32),
 }
 
-impl World {
+impl RedistributeWorld {
     fn new(placed: &Plan, cores: u32) -> Self {
         let mut world = Self {
-            served: Served::BetweenEvents,
-            cores: (0..cores).map(|core| Custody::new(CoreIndex(core))).collect(),
+            served: ServedAt::BetweenEvents,
+            cores: (0..cores).map(|core| CoreHoldings::new(CoreIndex(core))).collect(),
             running: vec![None; cores as usize],
             under_way: BTreeMap::new(),
         };
         for (handler, _) in placed.iter() {
             let core = placed.core_of(handler).expect("placed on a core").0 as usize;
-            assert_eq!(world.cores[core].receive(Message::Take(vec![handler])), []);
+            assert_eq!(world.cores[core].receive(MoveMessage::Take(vec![handler])), []);
         }
         world
     }
@@ -78,40 +78,40 @@ impl World {
         }
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<WorldStep> {
         let mut steps: Vec<_> = self
             .under_way
             .keys()
             .copied()
             .collect::<Vec<_>>()
             .into_iter()
-            .filter(|&(_, to)| self.served != Served::BetweenEvents || self.running[to as usize].is_none())
-            .map(|(from, to)| Step::Deliver(from, to))
+            .filter(|&(_, to)| self.served != ServedAt::BetweenEvents || self.running[to as usize].is_none())
+            .map(|(from, to)| WorldStep::Deliver(from, to))
             .collect();
         for (core, running) in self.running.iter().enumerate() {
             match running {
-                Some(_) => steps.push(Step::End(core)),
-                None => steps.extend(self.cores[core].held().map(|handler| Step::Start(core, handler))),
+                Some(_) => steps.push(WorldStep::End(core)),
+                None => steps.extend(self.cores[core].held().map(|handler| WorldStep::Start(core, handler))),
             }
         }
         steps
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: WorldStep) {
         match step {
-            Step::Start(core, handler) => {
+            WorldStep::Start(core, handler) => {
                 self.running[core] = Some(handler);
-                if self.served == Served::AtOnce {
-                    assert_eq!(self.cores[core].strip(&[handler]), [handler]);
+                if self.served == ServedAt::AtOnce {
+                    assert_eq!(self.cores[core].pull(&[handler]), [handler]);
                 }
             }
-            Step::End(core) => {
+            WorldStep::End(core) => {
                 let ran = self.running[core].take().expect("something runs");
-                if self.served == Served::AtOnce {
-                    self.receive(core as u32, Message::Take(vec![ran]));
+                if self.served == ServedAt::AtOnce {
+                    self.receive(core as u32, MoveMessage::Take(vec![ran]));
                 }
             }
-            Step::Deliver(from, to) => {
+            WorldStep::Deliver(from, to) => {
                 let queue = self.under_way.get_mut(&(from, to)).expect("a message is under way");
                 let message = queue.pop_front().expect("queues are not empty");
                 if queue.is_empty() {
@@ -122,41 +122,41 @@ impl World {
         }
     }
 
-    fn receive(&mut self, at: u32, message: Message) {
+    fn receive(&mut self, at: u32, message: MoveMessage) {
         for effect in self.cores[at as usize].receive(message) {
             match effect {
                 Effect::Send(envelope) => self.send(at, envelope),
                 // Both cores are locked, regardless of running events.
-                Effect::Strip(donor, handlers) => {
-                    let taken = self.cores[donor.0 as usize].strip(&handlers);
-                    self.receive(at, Message::Take(taken));
+                Effect::Pull(donor, handlers) => {
+                    let taken = self.cores[donor.0 as usize].pull(&handlers);
+                    self.receive(at, MoveMessage::Take(taken));
                 }
-                Effect::Impose(receiver, handlers) => self.receive(receiver.0, Message::Take(handlers)),
+                Effect::Push(receiver, handlers) => self.receive(receiver.0, MoveMessage::Take(handlers)),
             }
         }
     }
 
-    fn faults(&self, handlers: u32, target: &Plan) -> Vec<Fault> {
+    fn faults(&self, handlers: u32, target: &Plan) -> Vec<ForbiddenState> {
         let mut faults = Vec::new();
         let brought = |handler: HandlerIndex| {
             let messages = self.under_way.values().flatten();
             messages
-                .filter(|message| matches!(message, Message::Take(taken) if taken.contains(&handler)))
+                .filter(|message| matches!(message, MoveMessage::Take(taken) if taken.contains(&handler)))
                 .count()
         };
         for handler in (0..handlers).map(HandlerIndex) {
             let runs = self.running.iter().filter(|running| **running == Some(handler)).count();
             let held = self.cores.iter().filter(|core| core.holds(handler)).count();
-            let held = if self.served == Served::AtOnce { held + runs } else { held };
+            let held = if self.served == ServedAt::AtOnce { held + runs } else { held };
             let home = target.core_of(handler).expect("placed on a core").0 as usize;
             // The handler leaves when its event ends.
-            let leaves = self.served == Served::AtOnce && runs > 0;
-            faults.extend((runs > 1).then_some(Fault::RunsTwice));
-            faults.extend((held + brought(handler) > 1).then_some(Fault::HeldTwice));
-            faults.extend((held + brought(handler) == 0).then_some(Fault::Lost));
+            let leaves = self.served == ServedAt::AtOnce && runs > 0;
+            faults.extend((runs > 1).then_some(ForbiddenState::RunsTwice));
+            faults.extend((held + brought(handler) > 1).then_some(ForbiddenState::HeldTwice));
+            faults.extend((held + brought(handler) == 0).then_some(ForbiddenState::Lost));
             faults.extend(
                 (self.under_way.is_empty() && !self.cores[home].holds(handler) && !leaves)
-                    .then_some(Fault::Astray),
+                    .then_some(ForbiddenState::Astray),
             );
         }
         faults
@@ -166,21 +166,21 @@ impl World {
 /// The result of an exploration of all orders of steps.
 struct Explored {
     /// Number of worlds with each fault.
-    faults: BTreeMap<Fault, usize>,
+    faults: BTreeMap<ForbiddenState, usize>,
     worlds: usize,
 }
 
 impl Explored {
-    fn faults(self) -> BTreeSet<Fault> {
+    fn faults(self) -> BTreeSet<ForbiddenState> {
         self.faults.into_keys().collect()
     }
 }
 
 /// All worlds reachable by any order of steps, after these plans were sent one after the other.
-fn explore(strategy: Redistribution, served: Served, plans: &[&[u32]], cores: u32) -> Explored {
+fn explore(strategy: Redistribution, served: ServedAt, plans: &[&[u32]], cores: u32) -> Explored {
     let plans: Vec<_> =
         plans.iter().map(|plan| Plan::on_cores(plan.iter().copied().map(CoreIndex))).collect();
-    let mut world = World { served, ..World::new(&plans[0], cores) };
+    let mut world = RedistributeWorld { served, ..RedistributeWorld::new(&plans[0], cores) };
     for pair in plans.windows(2) {
         world.monitor_sends(strategy, &pair[0], &pair[0].moves_to(&pair[1]));
     }
@@ -208,23 +208,27 @@ const HURRIED: &[&[u32]] = &[&[0, 1], &[1, 2], &[2, 0], &[0, 0]];
 
 #[test]
 fn broadcast_runs_handlers_twice_and_loses_them_for_a_while() {
-    let faults = explore(Redistribution::Broadcast, Served::BetweenEvents, SWAP, 2).faults();
-    assert_eq!(faults, [Fault::RunsTwice, Fault::HeldTwice, Fault::Lost].into());
+    let faults = explore(Redistribution::Broadcast, ServedAt::BetweenEvents, SWAP, 2).faults();
+    assert_eq!(faults, [ForbiddenState::RunsTwice, ForbiddenState::HeldTwice, ForbiddenState::Lost].into());
 }
 
 #[test]
 fn receivers_that_pull_run_what_still_runs_at_the_donor() {
-    let faults = explore(Redistribution::ReceiverPulls, Served::BetweenEvents, SWAP, 2).faults();
-    assert_eq!(faults, [Fault::RunsTwice].into());
-    let faults = explore(Redistribution::ReceiverPulls, Served::BetweenEvents, HURRIED, 3).faults();
-    assert_eq!(faults, [Fault::RunsTwice, Fault::Astray].into(), "a pull that comes too early is forgotten");
+    let faults = explore(Redistribution::ReceiverPulls, ServedAt::BetweenEvents, SWAP, 2).faults();
+    assert_eq!(faults, [ForbiddenState::RunsTwice].into());
+    let faults = explore(Redistribution::ReceiverPulls, ServedAt::BetweenEvents, HURRIED, 3).faults();
+    assert_eq!(
+        faults,
+        [ForbiddenState::RunsTwice, ForbiddenState::Astray].into(),
+        "a pull that comes too early is forgotten"
+    );
 }
 
 #[test]
 fn donors_that_push_and_mixed_are_safe_in_every_order() {
     for strategy in [Redistribution::DonorPushes, Redistribution::Mixed] {
         for (plans, cores) in [(SWAP, 2), (CYCLE, 3), (HURRIED, 3)] {
-            for served in [Served::BetweenEvents, Served::AtOnce] {
+            for served in [ServedAt::BetweenEvents, ServedAt::AtOnce] {
                 let Explored { faults, worlds } = explore(strategy, served, plans, cores);
                 println!("{strategy}, {served:?}: {worlds} worlds");
                 assert_eq!(faults, BTreeMap::new(), "{strategy} {served:?} {plans:?}");
@@ -239,15 +243,15 @@ fn donors_that_push_and_mixed_are_safe_in_every_order() {
 #[test]
 fn messages_served_at_once_are_unsafe_where_what_runs_is_held() {
     for strategy in [Redistribution::DonorPushes, Redistribution::Mixed] {
-        let faults = explore(strategy, Served::Carelessly, SWAP, 2).faults();
-        assert_eq!(faults, [Fault::RunsTwice].into(), "{strategy}");
+        let faults = explore(strategy, ServedAt::Carelessly, SWAP, 2).faults();
+        assert_eq!(faults, [ForbiddenState::RunsTwice].into(), "{strategy}");
     }
 }
 
 /// Messages of all cores and the monitor, and accesses to another core's state, until a plan is in
 /// force.
 fn cost(strategy: Redistribution, from: &Plan, to: &Plan, cores: u32) -> (usize, usize) {
-    let mut world = World::new(from, cores);
+    let mut world = RedistributeWorld::new(from, cores);
     let (mut messages, mut reaches) = (0, 0);
     world.monitor_sends(strategy, from, &from.moves_to(to));
     while let Some((&(from, to), _)) = world.under_way.iter().next() {
@@ -257,7 +261,7 @@ fn cost(strategy: Redistribution, from: &Plan, to: &Plan, cores: u32) -> (usize,
             before.under_way.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("one is under way");
         let effects = before.cores[to as usize].receive(message);
         reaches += effects.iter().filter(|effect| !matches!(effect, Effect::Send(_))).count();
-        world.take(Step::Deliver(from, to));
+        world.take(WorldStep::Deliver(from, to));
     }
     assert!((0..to.len() as u32).all(|handler| {
         let handler = HandlerIndex(handler);
@@ -283,8 +287,8 @@ fn the_strategies_are_compared_in_the_documentation() {
     let page = std::fs::read_to_string(page).expect("the page is there");
     for strategy in strategies {
         let (messages, reaches) = cost(strategy, &round_robin, &cache_aware, 4);
-        let Explored { faults, worlds } = explore(strategy, Served::BetweenEvents, CYCLE, 3);
-        let [runs, held, lost] = [Fault::RunsTwice, Fault::HeldTwice, Fault::Lost]
+        let Explored { faults, worlds } = explore(strategy, ServedAt::BetweenEvents, CYCLE, 3);
+        let [runs, held, lost] = [ForbiddenState::RunsTwice, ForbiddenState::HeldTwice, ForbiddenState::Lost]
             .map(|fault| faults.get(&fault).copied().unwrap_or(0));
         let row = format!("| {strategy} | {messages} | {reaches} | {worlds} | {runs} | {held} | {lost} |");
         assert!(page.contains(&row), "docs/runtime.md needs the line\n{row}");
@@ -294,9 +298,9 @@ fn the_strategies_are_compared_in_the_documentation() {
 /// A check that finds nothing may check nothing: the same exploration finds a planted fault.
 #[test]
 fn a_donor_that_forgets_to_let_go_is_found() {
-    let mut world = World::new(&Plan::on_cores([CoreIndex(0)]), 2);
-    world.cores[1].receive(Message::Take(vec![HandlerIndex(0)]));
-    assert_eq!(world.faults(1, &Plan::on_cores([CoreIndex(1)])), [Fault::HeldTwice]);
+    let mut world = RedistributeWorld::new(&Plan::on_cores([CoreIndex(0)]), 2);
+    world.cores[1].receive(MoveMessage::Take(vec![HandlerIndex(0)]));
+    assert_eq!(world.faults(1, &Plan::on_cores([CoreIndex(1)])), [ForbiddenState::HeldTwice]);
 }
 
 #[test]
@@ -314,8 +318,8 @@ fn messages_are_grouped() {
     assert_eq!(receivers(Redistribution::Mixed), [0, 1, 2, 3]);
     let messages = Redistribution::Mixed.messages(&placed, &moves, 4);
     let given = vec![(HandlerIndex(0), CoreIndex(1)), (HandlerIndex(1), CoreIndex(2))];
-    assert_eq!(messages[0].message, Message::Give(given));
-    assert_eq!(messages[3].message, Message::Take(vec![HandlerIndex(9)]), "nobody held it before");
+    assert_eq!(messages[0].message, MoveMessage::Give(given));
+    assert_eq!(messages[3].message, MoveMessage::Take(vec![HandlerIndex(9)]), "nobody held it before");
     assert_eq!(Redistribution::Mixed.messages(&placed, &[to(3, 1)], 4), []);
     assert_eq!(
         (Redistribution::default(), Redistribution::Mixed.to_string()),
@@ -333,7 +337,7 @@ proptest! {
     ) {
         let plans: Vec<_> = plans.into_iter().map(|plan| Plan::on_cores(plan.into_iter().map(CoreIndex))).collect();
         let target = plans.last().expect("a plan");
-        let mut world = World::new(&plans[0], 4);
+        let mut world = RedistributeWorld::new(&plans[0], 4);
         let mut sent = 0;
         for choice in choices {
             if sent + 1 < plans.len() && choice % 5 == 0 {
@@ -344,11 +348,11 @@ proptest! {
             let steps = world.steps();
             world.take(steps[usize::from(choice) % steps.len()]);
             let faults = world.faults(5, target);
-            prop_assert!(faults.iter().all(|fault| *fault == Fault::Astray), "{:?}", faults);
+            prop_assert!(faults.iter().all(|fault| *fault == ForbiddenState::Astray), "{:?}", faults);
         }
         // All remaining messages and events are processed.
         while !world.under_way.is_empty() {
-            let quiet = |step: &&Step| !matches!(step, Step::Start(..));
+            let quiet = |step: &&WorldStep| !matches!(step, WorldStep::Start(..));
             let steps = world.steps();
             world.take(*steps.iter().find(quiet).expect("what runs ends, what is sent arrives"));
         }

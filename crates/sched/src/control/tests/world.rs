@@ -6,26 +6,26 @@
 //! the best plan and records all losses, so that tests can check the losses.
 
 use crate::control::{Controller, CoreWindow, HandlerWindow, Observation};
-use crate::cost::{CostTable, Prior, Sample};
+use crate::cost::{CostHint, CostTable, RunSample};
 use crate::flow::{Flow, FlowCounts};
-use crate::plan::{Forecast, HandlerLoad, Model, Move, Plan};
+use crate::plan::{Forecast, HandlerLoad, Move, Plan, PlanModel};
 use crate::{Distance, HandlerIndex, Layout};
 
 /// The arrival of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Demand {
+pub(crate) enum LoadDemand {
     /// As fast as the cores serve the load.
     Saturated,
     /// Events per second at the first handler, up to the served rate.
     Open(f64),
 }
 
-pub(crate) struct World {
+pub(crate) struct ControlWorld {
     pub(crate) layout: Layout,
     pub(crate) handlers: Vec<HandlerLoad>,
     /// Posts for each event that enters.
     pub(crate) flows: Vec<(usize, usize)>,
-    pub(crate) demand: Demand,
+    pub(crate) demand: LoadDemand,
     pub(crate) placed: Plan,
     pub(crate) noise_percent: u64,
     pub(crate) now_ns: u64,
@@ -48,7 +48,7 @@ pub(crate) type Passed = (u64, f64);
 const DISTURBANCE_NS: f64 = 1e6;
 const MISS_NS: f64 = 60.0;
 
-impl World {
+impl ControlWorld {
     /// A pipeline with a penalty of `penalty` costs per class of distance beyond SMT.
     pub(crate) fn pipeline(layout: Layout, costs_ns: &[f64], penalty: f64, placed: Plan, seed: u64) -> Self {
         let load = |&cost_ns: &f64| HandlerLoad {
@@ -58,13 +58,13 @@ impl World {
         };
         let mut costs = CostTable::new();
         costs_ns.iter().for_each(|_| {
-            costs.register(Prior::default());
+            costs.register(CostHint::default());
         });
         Self {
             layout,
             handlers: costs_ns.iter().map(load).collect(),
             flows: (1..costs_ns.len()).map(|to| (to - 1, to)).collect(),
-            demand: Demand::Saturated,
+            demand: LoadDemand::Saturated,
             placed,
             noise_percent: 2,
             now_ns: 0,
@@ -78,14 +78,14 @@ impl World {
         }
     }
 
-    fn model(&self) -> Model<'_> {
+    fn model(&self) -> PlanModel<'_> {
         let flow = |&(from, to): &(usize, usize)| Flow {
             from: Some(HandlerIndex(from as u32)),
             to: HandlerIndex(to as u32),
             posts: 1.0,
             bytes: 0.0,
         };
-        Model::new(&self.layout, self.handlers.clone(), self.flows.iter().map(flow))
+        PlanModel::new(&self.layout, self.handlers.clone(), self.flows.iter().map(flow))
     }
 
     /// The cost of one event per second under a plan.
@@ -121,8 +121,8 @@ impl World {
         let hidden = self.hidden.as_ref().filter(|(plan, _)| *plan != self.placed);
         let most = hidden.map_or(1.0, |(_, pace)| *pace) / forecast.busiest;
         let wanted = match self.demand {
-            Demand::Saturated => most,
-            Demand::Open(rate) => rate.min(most),
+            LoadDemand::Saturated => most,
+            LoadDemand::Open(rate) => rate.min(most),
         };
         let disturbed_ns = self.disturbed_ns.min(window_ns as f64);
         self.disturbed_ns -= disturbed_ns;
@@ -174,9 +174,9 @@ impl World {
         let cold = (distance != Distance::Same).then_some(distance);
         for _ in 0..events.min(16) {
             let run_ns = ((cost_ns + beyond_ns) * self.noise()) as u64;
-            self.costs.observe(handler, Sample { run_ns, cold, interrupted: false });
+            self.costs.observe(handler, RunSample { run_ns, cold, interrupted: false });
             // From time to time an event comes from a timer on the same core.
-            self.costs.observe(handler, Sample { run_ns: cost_ns as u64, cold: None, interrupted: false });
+            self.costs.observe(handler, RunSample { run_ns: cost_ns as u64, cold: None, interrupted: false });
         }
         let from = self.flows.iter().find(|flow| flow.1 == index).map(|flow| HandlerIndex(flow.0 as u32));
         (0..events).for_each(|_| flows.record(from, handler, 0));

@@ -7,7 +7,7 @@
 
 use crate::{
     ClassIndex,
-    ready::{Kin, WorthClass},
+    ready::{QueuedClass, StealClass},
 };
 use std::ops::{Index, IndexMut};
 
@@ -16,9 +16,9 @@ pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct Nodes<T> {
-    all: Vec<Node<T>>,
+    all: Vec<ReadyNode<T>>,
     /// At the same indices.
-    beside: Vec<Beside>,
+    beside: Vec<NodeAge>,
     /// The free nodes. Not linked through the nodes, because the taker of a node would wait for the
     /// line of the last thief.
     free: Vec<u32>,
@@ -26,19 +26,19 @@ pub(super) struct Nodes<T> {
 
 #[derive(Debug)]
 #[repr(align(32))]
-pub(super) struct Node<T> {
+pub(super) struct ReadyNode<T> {
     /// Empty in a free node.
     pub(super) token: Option<T>,
-    pub(super) class: Option<WorthClass>,
+    pub(super) class: Option<QueuedClass>,
     pub(super) of: ClassIndex,
-    pub(super) kin: Option<Kin>,
+    pub(super) steal_class: Option<StealClass>,
     pub(super) in_core: Links,
     pub(super) in_class: Links,
 }
 
 /// Fields that a thief does not read, and the owner only if time is divided.
 #[derive(Clone, Copy, Debug)]
-struct Beside {
+struct NodeAge {
     color: u64,
     since_ns: u64,
 }
@@ -67,7 +67,7 @@ impl<T> Nodes<T> {
         self.free[self.free.len() - 1]
     }
 
-    /// A node in no list, without class and kin.
+    /// A node in no list, without class and steal class.
     #[inline]
     pub(super) fn insert(&mut self, color: u64, token: T, of: ClassIndex, since_ns: u64) -> u32 {
         let at = self.next();
@@ -77,8 +77,8 @@ impl<T> Nodes<T> {
         std::mem::forget(node.token.replace(token));
         node.class = None;
         node.of = of;
-        node.kin = None;
-        self.beside[at as usize] = Beside { color, since_ns };
+        node.steal_class = None;
+        self.beside[at as usize] = NodeAge { color, since_ns };
         at
     }
 
@@ -86,15 +86,15 @@ impl<T> Nodes<T> {
     #[cold]
     fn grow(&mut self) {
         let apart = Links { before: NONE, after: NONE };
-        self.all.push(Node {
+        self.all.push(ReadyNode {
             token: None,
             class: None,
             of: ClassIndex::default(),
-            kin: None,
+            steal_class: None,
             in_core: apart,
             in_class: apart,
         });
-        self.beside.push(Beside { color: 0, since_ns: 0 });
+        self.beside.push(NodeAge { color: 0, since_ns: 0 });
         // Reserves room for all other nodes too, for the time when all are free.
         self.free.reserve(self.all.len());
         self.free.push(self.all.len() as u32 - 1);
@@ -119,7 +119,7 @@ impl<T> Nodes<T> {
         self.beside[at as usize].since_ns
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Node<T>> {
+    pub(super) fn get(&self, at: u32) -> Option<&ReadyNode<T>> {
         self.all.get(at as usize)
     }
 
@@ -129,15 +129,15 @@ impl<T> Nodes<T> {
 }
 
 impl<T> Index<u32> for Nodes<T> {
-    type Output = Node<T>;
+    type Output = ReadyNode<T>;
 
-    fn index(&self, at: u32) -> &Node<T> {
+    fn index(&self, at: u32) -> &ReadyNode<T> {
         &self.all[at as usize]
     }
 }
 
 impl<T> IndexMut<u32> for Nodes<T> {
-    fn index_mut(&mut self, at: u32) -> &mut Node<T> {
+    fn index_mut(&mut self, at: u32) -> &mut ReadyNode<T> {
         &mut self.all[at as usize]
     }
 }
@@ -149,6 +149,6 @@ mod tests {
     /// Two nodes per line, and no node across two lines.
     #[test]
     fn a_node_is_half_a_line() {
-        assert_eq!((size_of::<Node<Box<u8>>>(), align_of::<Node<Box<u8>>>()), (32, 32));
+        assert_eq!((size_of::<ReadyNode<Box<u8>>>(), align_of::<ReadyNode<Box<u8>>>()), (32, 32));
     }
 }

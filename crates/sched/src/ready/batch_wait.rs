@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, HashMap};
 
 /// How an empty color gathers events before it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Gather {
+pub struct BatchWait {
     /// The color runs as soon as this many events are queued, …
     pub events: usize,
     /// … or this long after the first post, in nanoseconds.
     pub within_ns: u64,
 }
 
-impl Gather {
+impl BatchWait {
     /// Whether a color with `queued` events has gathered enough.
     pub fn is_enough(self, queued: usize) -> bool {
         queued >= self.events
@@ -23,20 +23,20 @@ impl Gather {
 }
 
 #[derive(Debug)]
-pub(super) struct Gathering<T> {
+pub(super) struct BatchWaits<T> {
     /// By due time, then by color.
     waiting: BTreeMap<(u64, u64), T>,
     /// By color, the due time. Looked up by name only, never iterated.
     due_ns: HashMap<u64, u64>,
 }
 
-impl<T> Default for Gathering<T> {
+impl<T> Default for BatchWaits<T> {
     fn default() -> Self {
         Self { waiting: BTreeMap::new(), due_ns: HashMap::new() }
     }
 }
 
-impl<T> Gathering<T> {
+impl<T> BatchWaits<T> {
     pub(super) fn push(&mut self, color: u64, token: T, due_ns: u64) {
         let twin = self.due_ns.insert(color, due_ns);
         assert!(twin.is_none(), "a color has one token");
@@ -66,21 +66,21 @@ mod tests {
 
     #[test]
     fn who_gathers_is_taken_by_name_or_when_it_is_due() {
-        let mut gathering = Gathering::default();
+        let mut waits = BatchWaits::default();
         for (color, due_ns) in [(1, 300), (2, 100), (3, 200)] {
-            gathering.push(color, color, due_ns);
+            waits.push(color, color, due_ns);
         }
-        assert_eq!(gathering.next_ns(), Some(100));
-        assert_eq!((gathering.take(2), gathering.take(2)), (Some(2), None));
-        assert_eq!((gathering.take_due(199), gathering.take_due(200)), (None, Some(3)));
-        gathering.push(2, 2, 400);
-        assert_eq!((gathering.take_due(u64::MAX), gathering.take_due(u64::MAX)), (Some(1), Some(2)));
-        assert_eq!((gathering.take_due(u64::MAX), gathering.next_ns()), (None, None));
+        assert_eq!(waits.next_ns(), Some(100));
+        assert_eq!((waits.take(2), waits.take(2)), (Some(2), None));
+        assert_eq!((waits.take_due(199), waits.take_due(200)), (None, Some(3)));
+        waits.push(2, 2, 400);
+        assert_eq!((waits.take_due(u64::MAX), waits.take_due(u64::MAX)), (Some(1), Some(2)));
+        assert_eq!((waits.take_due(u64::MAX), waits.next_ns()), (None, None));
     }
 
     #[test]
     fn a_batch_is_enough_at_its_number() {
-        let gather = Gather { events: 3, within_ns: 1 };
-        assert_eq!([2, 3, 4].map(|queued| gather.is_enough(queued)), [false, true, true]);
+        let wait = BatchWait { events: 3, within_ns: 1 };
+        assert_eq!([2, 3, 4].map(|queued| wait.is_enough(queued)), [false, true, true]);
     }
 }

@@ -11,68 +11,68 @@
 //! nevertheless, a thief puts the color into the queue. Leaves out the storage of the token, which
 //! belongs to the core. Tested below.
 
-use crate::{Hint, Stealing};
+use crate::{CoreLoad, Stealing};
 
 /// The longest expected duration of an activation whose woken color may use the slot, in
 /// nanoseconds. After this time the slot is open to thieves. Before this time no thief would have
 /// come, because waking a sleeping core takes longer. Guess.
-pub const SUCCESSION_NS: u64 = 10_000;
+pub const LIFO_SLOT_NS: u64 = 10_000;
 
 /// The state of the slot during an activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Succession {
+pub enum LifoSlotRule {
     /// A woken color is queued.
     #[default]
     Closed,
     /// The first woken color will be kept.
     Open,
     /// A color is kept, and is the only color woken so far.
-    Kept,
+    Filled,
 }
 
 /// The destination of a woken color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub enum WakeDestination {
     /// The LIFO slot, outside the queue.
-    Keep,
+    LifoSlot,
     /// The queue.
     Queue,
     /// The queue, behind the kept color.
-    QueueBoth,
+    QueueWithLifoSlot,
 }
 
-impl Succession {
+impl LifoSlotRule {
     /// An activation with this expected duration begins.
     #[inline]
     pub fn begin(stealing: Stealing, expected_ns: u64) -> Self {
-        let opens = stealing == Stealing::Learned && expected_ns <= SUCCESSION_NS;
+        let opens = stealing == Stealing::Learned && expected_ns <= LIFO_SLOT_NS;
         if opens { Self::Open } else { Self::Closed }
     }
 
     /// The activation has woken a color of this core.
     #[inline]
-    pub fn woken(&mut self) -> Woken {
+    pub fn woken(&mut self) -> WakeDestination {
         match std::mem::take(self) {
-            Self::Closed => Woken::Queue,
+            Self::Closed => WakeDestination::Queue,
             Self::Open => {
-                *self = Self::Kept;
-                Woken::Keep
+                *self = Self::Filled;
+                WakeDestination::LifoSlot
             }
-            Self::Kept => Woken::QueueBoth,
+            Self::Filled => WakeDestination::QueueWithLifoSlot,
         }
     }
 
     /// The activation will wake no more colors. Returns whether a color is kept.
     #[inline]
     pub fn end(&mut self) -> bool {
-        std::mem::take(self) == Self::Kept
+        std::mem::take(self) == Self::Filled
     }
 
-    /// Whether the kept color of a core with hint `owner` is stuck behind an activation that was
+    /// Whether the kept color of a core with load `owner` is stuck behind an activation that was
     /// expected to be short.
     #[inline]
-    pub fn is_caught(owner: &Hint, now_ns: u64) -> bool {
-        owner.running_ns(now_ns) > SUCCESSION_NS
+    pub fn is_caught(owner: &CoreLoad, now_ns: u64) -> bool {
+        owner.running_ns(now_ns) > LIFO_SLOT_NS
     }
 }
 
@@ -82,33 +82,41 @@ mod tests {
 
     #[test]
     fn the_only_one_is_kept_and_several_are_queued_in_order() {
-        let mut succession = Succession::begin(Stealing::Learned, SUCCESSION_NS);
-        assert_eq!(succession.woken(), Woken::Keep);
-        assert!(succession.end());
-        succession = Succession::begin(Stealing::Learned, 0);
-        let woken = [(); 4].map(|()| succession.woken());
-        assert_eq!(woken, [Woken::Keep, Woken::QueueBoth, Woken::Queue, Woken::Queue]);
-        assert!(!succession.end());
+        let mut rule = LifoSlotRule::begin(Stealing::Learned, LIFO_SLOT_NS);
+        assert_eq!(rule.woken(), WakeDestination::LifoSlot);
+        assert!(rule.end());
+        rule = LifoSlotRule::begin(Stealing::Learned, 0);
+        let woken = [(); 4].map(|()| rule.woken());
+        assert_eq!(
+            woken,
+            [
+                WakeDestination::LifoSlot,
+                WakeDestination::QueueWithLifoSlot,
+                WakeDestination::Queue,
+                WakeDestination::Queue
+            ]
+        );
+        assert!(!rule.end());
     }
 
     #[test]
     fn behind_what_takes_long_and_outside_of_activations_all_is_queued() {
-        assert_eq!(Succession::begin(Stealing::Learned, SUCCESSION_NS + 1).woken(), Woken::Queue);
+        assert_eq!(LifoSlotRule::begin(Stealing::Learned, LIFO_SLOT_NS + 1).woken(), WakeDestination::Queue);
         assert_eq!(
-            Succession::begin(Stealing::TimeLeft, 0).woken(),
-            Woken::Queue,
+            LifoSlotRule::begin(Stealing::TimeLeft, 0).woken(),
+            WakeDestination::Queue,
             "as the documents have it"
         );
-        let mut succession = Succession::begin(Stealing::Learned, 0);
-        assert!(!succession.end(), "nothing was woken");
-        assert_eq!(succession.woken(), Woken::Queue);
+        let mut rule = LifoSlotRule::begin(Stealing::Learned, 0);
+        assert!(!rule.end(), "nothing was woken");
+        assert_eq!(rule.woken(), WakeDestination::Queue);
     }
 
     #[test]
     fn what_was_to_be_short_and_is_not_has_caught_what_it_woke() {
-        let hint = Hint { running_since_ns: Some(5_000), ..Hint::default() };
-        assert!(!Succession::is_caught(&hint, 5_000 + SUCCESSION_NS));
-        assert!(Succession::is_caught(&hint, 5_001 + SUCCESSION_NS));
-        assert!(!Succession::is_caught(&Hint::default(), u64::MAX), "nothing runs");
+        let load = CoreLoad { running_since_ns: Some(5_000), ..CoreLoad::default() };
+        assert!(!LifoSlotRule::is_caught(&load, 5_000 + LIFO_SLOT_NS));
+        assert!(LifoSlotRule::is_caught(&load, 5_001 + LIFO_SLOT_NS));
+        assert!(!LifoSlotRule::is_caught(&CoreLoad::default(), u64::MAX), "nothing runs");
     }
 }

@@ -7,20 +7,20 @@
 //! rule moves the other color afterwards. A color that several cores call, or the home core, stays.
 //! Tested below.
 
-use crate::{Candidate, CoreIndex, Stealing, steal::PATIENCE};
+use crate::{CoreIndex, StealCandidate, Stealing, steal::PATIENCE};
 
 /// A color is called when a producer posts an event to the empty color. The word holds the last
 /// remote caller's core and the number of consecutive calls, in one word so that cores can share
 /// the streak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Calls(pub u32);
+pub struct RemoteWakeStreak(pub u32);
 
 /// Consecutive calls by one core that bring a color to that core. A move costs both sides as much
 /// as about ten remote calls. A task that waits for a batch of tasks reaches this number only by
 /// chance. Guess.
-pub const CALLS_TO_COME: u32 = 8;
+pub const REMOTE_WAKE_STREAK: u32 = 8;
 
-impl Calls {
+impl RemoteWakeStreak {
     /// The streak after a further call from `caller` to a color on core `home`.
     pub fn and(self, caller: CoreIndex, home: CoreIndex) -> Self {
         if caller == home {
@@ -38,11 +38,11 @@ impl Calls {
 }
 
 impl Stealing {
-    /// Whether a color that was called [`CALLS_TO_COME`] times moves to the caller's core, where
-    /// the color would wait for [`Candidate::wait_ns`]. The color does not move if the wait there
-    /// is longer than at home by more than the cost of the move, or if the last move was too
-    /// recent, because the color would bounce.
-    pub fn comes_to_caller(self, color: &Candidate, wait_at_home_ns: u64, steal_ns: u64) -> bool {
+    /// Whether a color that was called [`REMOTE_WAKE_STREAK`] times moves to the caller's core,
+    /// where the color would wait for [`StealCandidate::wait_ns`]. The color does not move if the
+    /// wait there is longer than at home by more than the cost of the move, or if the last move was
+    /// too recent, because the color would bounce.
+    pub fn moves_to_waker(self, color: &StealCandidate, wait_at_home_ns: u64, steal_ns: u64) -> bool {
         self == Self::Learned
             && color.wait_ns < wait_at_home_ns.saturating_add(steal_ns)
             && color.has_rested(steal_ns)
@@ -53,7 +53,7 @@ impl Stealing {
     /// thief would take the task for the wait alone. A move at this point costs no lock. Without
     /// this rule a parent that spawns many tasks and waits for each would run behind all of them,
     /// and read results only when no core has any other work.
-    pub fn comes_to_its_turn(self, task: &Candidate, sooner_ns: u64, steal_ns: u64) -> bool {
+    pub fn moves_to_its_turn(self, task: &StealCandidate, sooner_ns: u64, steal_ns: u64) -> bool {
         let move_ns = steal_ns.saturating_add(task.penalty_ns);
         self == Self::Learned && sooner_ns > PATIENCE.saturating_mul(move_ns) && task.has_rested(steal_ns)
     }
@@ -65,8 +65,8 @@ mod tests {
 
     const HOME: CoreIndex = CoreIndex(0);
     const STEAL_NS: u64 = 1_000;
-    const COLOR: Candidate = Candidate {
-        worth_ns: 200,
+    const COLOR: StealCandidate = StealCandidate {
+        queued_ns: 200,
         wait_ns: 3_000,
         penalty_ns: 100,
         known_penalty_ns: 100,
@@ -78,7 +78,7 @@ mod tests {
         let calls = |callers: &[u32]| {
             callers
                 .iter()
-                .fold(Calls::default(), |calls, caller| calls.and(CoreIndex(*caller), HOME))
+                .fold(RemoteWakeStreak::default(), |calls, caller| calls.and(CoreIndex(*caller), HOME))
                 .number()
         };
         assert_eq!(calls(&[]), 0);
@@ -90,26 +90,26 @@ mod tests {
 
     #[test]
     fn a_pair_comes_together_where_it_waits_no_longer() {
-        assert!(Stealing::Learned.comes_to_caller(&COLOR, 3_000, STEAL_NS));
-        assert!(!Stealing::Learned.comes_to_caller(&COLOR, 1_500, STEAL_NS));
-        assert!(!Stealing::Learned.comes_to_caller(
-            &Candidate { since_move_ns: 2_000, ..COLOR },
+        assert!(Stealing::Learned.moves_to_waker(&COLOR, 3_000, STEAL_NS));
+        assert!(!Stealing::Learned.moves_to_waker(&COLOR, 1_500, STEAL_NS));
+        assert!(!Stealing::Learned.moves_to_waker(
+            &StealCandidate { since_move_ns: 2_000, ..COLOR },
             3_000,
             STEAL_NS
         ));
-        assert!(!Stealing::TimeLeft.comes_to_caller(&COLOR, 3_000, STEAL_NS));
+        assert!(!Stealing::TimeLeft.moves_to_waker(&COLOR, 3_000, STEAL_NS));
     }
 
     #[test]
     fn a_task_comes_to_where_its_turn_is_much_sooner() {
         let learned = Stealing::Learned;
         let patience_ns = PATIENCE * (STEAL_NS + COLOR.penalty_ns);
-        assert!(!learned.comes_to_its_turn(&COLOR, patience_ns, STEAL_NS));
-        assert!(learned.comes_to_its_turn(&COLOR, patience_ns + 1, STEAL_NS));
-        let moved = Candidate { since_move_ns: 2_000, ..COLOR };
-        assert!(!learned.comes_to_its_turn(&moved, 1_000_000, STEAL_NS), "it does not bounce");
+        assert!(!learned.moves_to_its_turn(&COLOR, patience_ns, STEAL_NS));
+        assert!(learned.moves_to_its_turn(&COLOR, patience_ns + 1, STEAL_NS));
+        let moved = StealCandidate { since_move_ns: 2_000, ..COLOR };
+        assert!(!learned.moves_to_its_turn(&moved, 1_000_000, STEAL_NS), "it does not bounce");
         assert!(
-            !Stealing::TimeLeft.comes_to_its_turn(&COLOR, 1_000_000, STEAL_NS),
+            !Stealing::TimeLeft.moves_to_its_turn(&COLOR, 1_000_000, STEAL_NS),
             "as the documents have it"
         );
     }

@@ -1,11 +1,11 @@
-//! A contest: the current plan and a challenger alternate until the verdict is clear.
+//! A trial: the current plan and a candidate alternate until the verdict is clear.
 //!
 //! A turn is a short time to settle after the moves and a measured epoch. Contains the turns, the
 //! compared figure and the charge to the regret budget. Leaves out the statistics (`paired.rs`) and
-//! the start of contests (`adaptive.rs`). Tested in `control/adaptive/tests.rs`.
+//! the start of trials (`adaptive.rs`). Tested in `control/adaptive/tests.rs`.
 
 use super::super::{HandlerWindow, Observation, Why};
-use super::paired::{Paired, Verdict};
+use super::paired::{Paired, PairedVerdict};
 use crate::Budget;
 use crate::plan::{Objective, Plan};
 
@@ -29,7 +29,7 @@ const EPOCH_EVENTS: f64 = 24.0;
 /// An epoch with fewer events is no measurement.
 const EVENTS_MIN: u64 = 8;
 
-/// Rounds to wait for the moves. After these rounds the contest assumes that another actor moved
+/// Rounds to wait for the moves. After these rounds the trial assumes that another actor moved
 /// handlers. At 2 ms each, that is more than the longest event that placement is meant for.
 const SETTLE_ROUNDS_MAX: u32 = 100;
 
@@ -37,22 +37,22 @@ const SETTLE_ROUNDS_MAX: u32 = 100;
 /// quarter.
 const SHIFT: f64 = 0.25;
 
-/// The share of the current plan's work that a challenger must serve to be judged by idle time,
+/// The share of the current plan's work that a candidate must serve to be judged by idle time,
 /// because a smaller share is no chance variation. Guess.
 const SERVES_LESS: f64 = 0.9;
 
-/// The turns of a contest.
+/// The turns of a trial.
 #[derive(Debug)]
-pub(super) struct Contest {
+pub(super) struct PlanTrial {
     pub(super) incumbent: Plan,
-    pub(super) challenger: Plan,
+    pub(super) candidate: Plan,
     pub(super) predicted: f64,
     objective: Objective,
     /// Worth of an event of each handler, in nanoseconds.
     event_ns: Vec<f64>,
     bar: f64,
     epoch_ns: u64,
-    turn: Turn,
+    turn: TrialTurn,
     paired: Paired,
     /// Useful work in the last turn of the current plan, in cores.
     work: f64,
@@ -63,35 +63,35 @@ pub(super) struct Contest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Turn {
-    Settle(Side, u32),
-    Measure(Side),
+enum TrialTurn {
+    Settle(TrialSide, u32),
+    Measure(TrialSide),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Side {
+enum TrialSide {
     Incumbent,
-    Challenger,
+    Candidate,
 }
 
-/// The next step of a contest.
+/// The next step of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Next {
-    /// The contest continues: handlers should stand as [`Contest::standing`] says.
+pub(super) enum TrialNext {
+    /// The trial continues: handlers should stand as [`PlanTrial::standing`] says.
     On,
-    /// The challenger won by this share.
+    /// The candidate won by this share.
     Won(f64),
-    /// The challenger lost by this share.
+    /// The candidate lost by this share.
     Lost(f64),
     /// No verdict.
     Off(Why),
 }
 
-impl Contest {
-    /// A contest that begins with the current plan. `event_ns`: worth of an event of each handler;
-    /// `bar`: the least gain of a winning challenger; `events_per_s`: expected rate of events.
+impl PlanTrial {
+    /// A trial that begins with the current plan. `event_ns`: worth of an event of each handler;
+    /// `bar`: the least gain of a winning candidate; `events_per_s`: expected rate of events.
     pub(super) fn new(
-        [incumbent, challenger]: [Plan; 2],
+        [incumbent, candidate]: [Plan; 2],
         predicted: f64,
         objective: Objective,
         event_ns: Vec<f64>,
@@ -101,13 +101,13 @@ impl Contest {
         let epoch_ns = (EPOCH_EVENTS / events_per_s.max(1.0) * 1e9) as u64;
         Self {
             incumbent,
-            challenger,
+            candidate,
             predicted,
             objective,
             event_ns,
             bar,
             epoch_ns: epoch_ns.clamp(EPOCH_MIN_NS, EPOCH_MAX_NS),
-            turn: Turn::Measure(Side::Incumbent),
+            turn: TrialTurn::Measure(TrialSide::Incumbent),
             paired: Paired::default(),
             work: 0.0,
             arrivals: None,
@@ -115,7 +115,7 @@ impl Contest {
         }
     }
 
-    /// Maximum cost of a turn of the challenger, in nanoseconds: all the time from the moves until
+    /// Maximum cost of a turn of the candidate, in nanoseconds: all the time from the moves until
     /// the moves are undone.
     pub(super) fn price_ns(&self) -> u64 {
         self.epoch_ns + 2 * SETTLE_NS
@@ -124,8 +124,8 @@ impl Contest {
     /// Duration of the running part, in nanoseconds.
     pub(super) fn next_round_ns(&self) -> u64 {
         match self.turn {
-            Turn::Settle(..) => SETTLE_NS,
-            Turn::Measure(_) => self.epoch_ns,
+            TrialTurn::Settle(..) => SETTLE_NS,
+            TrialTurn::Measure(_) => self.epoch_ns,
         }
     }
 
@@ -137,41 +137,45 @@ impl Contest {
     /// The plan whose turn it is.
     pub(super) fn standing(&self) -> &Plan {
         match self.turn {
-            Turn::Settle(Side::Incumbent, _) | Turn::Measure(Side::Incumbent) => &self.incumbent,
-            Turn::Settle(Side::Challenger, _) | Turn::Measure(Side::Challenger) => &self.challenger,
+            TrialTurn::Settle(TrialSide::Incumbent, _) | TrialTurn::Measure(TrialSide::Incumbent) => {
+                &self.incumbent
+            }
+            TrialTurn::Settle(TrialSide::Candidate, _) | TrialTurn::Measure(TrialSide::Candidate) => {
+                &self.candidate
+            }
         }
     }
 
     /// Handles the end of a part of a turn.
-    pub(super) fn step(&mut self, seen: &Observation, regret: &mut Budget) -> Next {
+    pub(super) fn step(&mut self, seen: &Observation, regret: &mut Budget) -> TrialNext {
         let figure = self.figure(seen);
         match self.turn {
-            Turn::Settle(side, rounds) => self.settled(side, rounds, figure, seen, regret),
-            Turn::Measure(_) if seen.events() < EVENTS_MIN => Next::Off(Why::Idle),
-            Turn::Measure(Side::Incumbent) => self.measured_incumbent(figure, seen, regret),
-            Turn::Measure(Side::Challenger) => self.measured_challenger(figure, regret),
+            TrialTurn::Settle(side, rounds) => self.settled(side, rounds, figure, seen, regret),
+            TrialTurn::Measure(_) if seen.events() < EVENTS_MIN => TrialNext::Off(Why::Idle),
+            TrialTurn::Measure(TrialSide::Incumbent) => self.measured_incumbent(figure, seen, regret),
+            TrialTurn::Measure(TrialSide::Candidate) => self.measured_candidate(figure, regret),
         }
     }
 
     fn settled(
         &mut self,
-        side: Side,
+        side: TrialSide,
         rounds: u32,
         figure: f64,
         seen: &Observation,
         regret: &mut Budget,
-    ) -> Next {
+    ) -> TrialNext {
         self.charge(SETTLE_NS, figure, regret);
         let arrived = seen.placed.moves_to(self.standing()).is_empty();
         self.turn = match arrived {
-            true => Turn::Measure(side),
-            false if rounds == SETTLE_ROUNDS_MAX => return Next::Off(Why::PlacementChanged),
-            false => Turn::Settle(side, rounds + 1),
+            true => TrialTurn::Measure(side),
+            false if rounds == SETTLE_ROUNDS_MAX => return TrialNext::Off(Why::PlacementChanged),
+            false => TrialTurn::Settle(side, rounds + 1),
         };
-        Next::On
+        TrialNext::On
     }
 
-    fn measured_incumbent(&mut self, figure: f64, seen: &Observation, regret: &mut Budget) -> Next {
+    fn measured_incumbent(&mut self, figure: f64, seen: &Observation, regret: &mut Budget) -> TrialNext {
         self.paired.push_a(figure);
         self.work = self.work(seen);
         let arrivals = arrivals(seen);
@@ -180,28 +184,28 @@ impl Contest {
         if self.paired.last_as().is_some_and(uneven)
             || before.is_some_and(|before| other_rate(before, arrivals, seen))
         {
-            return Next::Off(Why::LoadShifted);
+            return TrialNext::Off(Why::LoadShifted);
         }
         match self.paired.verdict(self.bar) {
-            Verdict::Better(gain) => return Next::Won(gain),
-            Verdict::NotBetter(gain) => return Next::Lost(gain),
-            Verdict::Open => {}
+            PairedVerdict::Better(gain) => return TrialNext::Won(gain),
+            PairedVerdict::NotBetter(gain) => return TrialNext::Lost(gain),
+            PairedVerdict::Open => {}
         }
         if !regret.spend(self.price_ns()) {
-            return Next::Off(Why::RegretSpent);
+            return TrialNext::Off(Why::RegretSpent);
         }
         self.reserved_ns = self.price_ns();
-        self.turn = Turn::Settle(Side::Challenger, 0);
-        Next::On
+        self.turn = TrialTurn::Settle(TrialSide::Candidate, 0);
+        TrialNext::On
     }
 
-    fn measured_challenger(&mut self, figure: f64, regret: &mut Budget) -> Next {
+    fn measured_candidate(&mut self, figure: f64, regret: &mut Budget) -> TrialNext {
         self.paired.push_b(figure);
         self.charge(self.epoch_ns, figure, regret);
-        self.turn = Turn::Settle(Side::Incumbent, 0);
+        self.turn = TrialTurn::Settle(TrialSide::Incumbent, 0);
         match self.paired.verdict(self.bar) {
-            Verdict::NotBetter(gain) => Next::Lost(gain),
-            Verdict::Better(_) | Verdict::Open => Next::On,
+            PairedVerdict::NotBetter(gain) => TrialNext::Lost(gain),
+            PairedVerdict::Better(_) | PairedVerdict::Open => TrialNext::On,
         }
     }
 
@@ -214,7 +218,7 @@ impl Contest {
     }
 
     /// The compared figure; more is better. For throughput: the work that the cores could serve,
-    /// which is useful work per time over the busiest core's share of busy time. If the challenger
+    /// which is useful work per time over the busiest core's share of busy time. If the candidate
     /// serves clearly less, the figure is the served work alone, however idle the cores are. For
     /// delay: the inverse of an event's time in the system, by Little's law.
     fn figure(&self, seen: &Observation) -> f64 {

@@ -1,11 +1,11 @@
 //! The published load of a core: a few numbers, each read without a lock and perhaps stale.
 //!
-//! A hint selects a victim or a core to wake. A hint never proves that there is no work. Tested
-//! below.
+//! A published load selects a victim or a core to wake. A published load never proves that there is
+//! no work. Tested below.
 
 /// How busy a core is. Times are nanoseconds on the publisher's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Hint {
+pub struct CoreLoad {
     /// The start of the running activation; `None` while the core runs nothing.
     pub running_since_ns: Option<u64>,
     /// The expected duration of that activation.
@@ -19,7 +19,7 @@ pub struct Hint {
     pub stealable: u32,
 }
 
-impl Hint {
+impl CoreLoad {
     /// Expected wait of a color at the middle of this core's queue: the running activation, and
     /// half of the queue. An activation that has exceeded its expected duration is expected to last
     /// as long again, because durations have long tails.
@@ -52,15 +52,15 @@ mod tests {
 
     #[test]
     fn what_lasts_long_is_expected_to_last() {
-        let hint = Hint {
+        let load = CoreLoad {
             running_since_ns: Some(1_000),
             expected_ns: 500,
             activation_ns: 500,
             waiting: 4,
             stealable: 4,
         };
-        assert_eq!(hint.wait_ns(1_100), 400 + 1_000);
-        assert_eq!(hint.wait_ns(21_000), 20_000 + 1_000);
-        assert_eq!(Hint { running_since_ns: None, ..hint }.wait_ns(21_000), 1_000);
+        assert_eq!(load.wait_ns(1_100), 400 + 1_000);
+        assert_eq!(load.wait_ns(21_000), 20_000 + 1_000);
+        assert_eq!(CoreLoad { running_since_ns: None, ..load }.wait_ns(21_000), 1_000);
     }
 }

@@ -7,18 +7,18 @@
 //! a run that follows other colors, and of a run that follows the same color. If the difference is
 //! a good part of the run, the color stays for a multiple of that difference. Then the color loses
 //! little time to cold caches, and the others wait no longer than that, and never longer than
-//! [`STAY_MAX_NS`]. Leaves out the timing of runs, and every other reason to end a stay: the batch,
-//! a pending migration, a task that yields. Tested below.
+//! [`WARM_BATCH_MAX_NS`]. Leaves out the timing of runs, and every other reason to end an
+//! extension: the batch, a pending migration, a task that yields. Tested below.
 
 use crate::cost::Ewma;
 
-/// The ratio of a stay to the cost of coming back: one part in this number of the color's time is
-/// lost to that cost. Guess.
+/// The ratio of a extension to the cost of coming back: one part in this number of the color's time
+/// is lost to that cost. Guess.
 const TIMES: u32 = 16;
 
-/// Longest stay while other colors wait, in nanoseconds: the maximum wait for the sake of a color's
-/// warm cache. A kernel's time slice has this length.
-pub const STAY_MAX_NS: u64 = 10_000_000;
+/// Longest extension while other colors wait, in nanoseconds: the maximum wait for the sake of a
+/// color's warm cache. A kernel's time slice has this length.
+pub const WARM_BATCH_MAX_NS: u64 = 10_000_000;
 
 /// Runs of both kinds after which their difference is believed.
 const SURE: u32 = 8;
@@ -30,13 +30,13 @@ const WORTH: f32 = 0.25;
 /// about caches.
 const OUTLIER: f32 = 8.0;
 
-/// Intervals, in timed runs, between stays for measurement only: before the difference is known,
-/// and after. Guess.
+/// Intervals, in timed runs, between extensions for measurement only: before the difference is
+/// known, and after. Guess.
 const TRIES: (u32, u32) = (2, 64);
 
 /// The predecessor of an event on the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum RunAfter {
     /// An event of the same color.
     Own,
     /// An event of another color.
@@ -45,36 +45,36 @@ pub enum After {
 
 /// Run times of a handler after an event of the same color, and after other colors, on one core.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StayCost {
+pub struct WarmBatch {
     own: Ewma<16>,
     others: Ewma<16>,
     asked: u32,
 }
 
-impl StayCost {
+impl WarmBatch {
     /// Adds a timed run of a color that has not moved.
-    pub fn observe(&mut self, run_ns: u64, after: After) {
+    pub fn observe(&mut self, run_ns: u64, after: RunAfter) {
         let seen = match after {
-            After::Own => &mut self.own,
-            After::Others => &mut self.others,
+            RunAfter::Own => &mut self.own,
+            RunAfter::Others => &mut self.others,
         };
         let most = if seen.samples() == 0 { f32::INFINITY } else { OUTLIER * seen.mean() };
         seen.observe((run_ns as f32).min(most));
     }
 
-    /// The length of a stay of a color whose next event is of this handler, in nanoseconds; 0 if a
-    /// stay would not repay the wait of other colors, `None` if unknown.
-    pub fn stay_ns(&self) -> Option<u64> {
+    /// The length of an extension for a color whose next event is of this handler, in nanoseconds;
+    /// 0 if a stay would not repay the wait of other colors, `None` if unknown.
+    pub fn extension_ns(&self) -> Option<u64> {
         let back_ns = self.others.mean() - self.own.mean();
         let is_clear = self.others.lower() > self.own.upper();
         self.is_sure().then(|| match is_clear && back_ns > WORTH * self.own.mean() {
-            true => (back_ns as u64).saturating_mul(TIMES.into()).min(STAY_MAX_NS),
+            true => (back_ns as u64).saturating_mul(TIMES.into()).min(WARM_BATCH_MAX_NS),
             false => 0,
         })
     }
 
     /// Whether a color whose last run was timed stays for one more run, for a measurement.
-    pub fn tries(&mut self) -> bool {
+    pub fn tries_extension(&mut self) -> bool {
         let every = if self.is_sure() { TRIES.1 } else { TRIES.0 };
         self.asked = self.asked.wrapping_add(1);
         self.asked.is_multiple_of(every)
@@ -89,47 +89,54 @@ impl StayCost {
 mod tests {
     use super::*;
 
-    fn learned(own_ns: [u64; 2], others_ns: [u64; 2]) -> StayCost {
-        let mut cost = StayCost::default();
+    fn learned(own_ns: [u64; 2], others_ns: [u64; 2]) -> WarmBatch {
+        let mut cost = WarmBatch::default();
         for at in 0..2 * SURE as usize {
-            cost.observe(own_ns[at % 2], After::Own);
-            cost.observe(others_ns[at % 2], After::Others);
+            cost.observe(own_ns[at % 2], RunAfter::Own);
+            cost.observe(others_ns[at % 2], RunAfter::Others);
         }
         cost
     }
 
     #[test]
     fn who_comes_back_to_cold_caches_stays_for_some_times_that() {
-        assert_eq!(learned([100_000, 100_000], [150_000, 150_000]).stay_ns(), Some(16 * 50_000));
-        assert_eq!(learned([1_000_000, 1_000_000], [9_000_000, 9_000_000]).stay_ns(), Some(STAY_MAX_NS));
+        assert_eq!(learned([100_000, 100_000], [150_000, 150_000]).extension_ns(), Some(16 * 50_000));
+        assert_eq!(
+            learned([1_000_000, 1_000_000], [9_000_000, 9_000_000]).extension_ns(),
+            Some(WARM_BATCH_MAX_NS)
+        );
     }
 
     #[test]
     fn nobody_waits_for_little_or_for_chance() {
-        assert_eq!(learned([100_000, 100_000], [120_000, 120_000]).stay_ns(), Some(0), "a fifth is little");
-        assert_eq!(learned([100_000, 100_000], [80_000, 80_000]).stay_ns(), Some(0));
         assert_eq!(
-            learned([100, 2_000], [150, 2_900]).stay_ns(),
+            learned([100_000, 100_000], [120_000, 120_000]).extension_ns(),
+            Some(0),
+            "a fifth is little"
+        );
+        assert_eq!(learned([100_000, 100_000], [80_000, 80_000]).extension_ns(), Some(0));
+        assert_eq!(
+            learned([100, 2_000], [150, 2_900]).extension_ns(),
             Some(0),
             "runs differ more than their kinds do"
         );
-        let mut unknown = StayCost::default();
-        (0..SURE).for_each(|_| unknown.observe(1_000, After::Others));
-        assert_eq!(unknown.stay_ns(), None);
+        let mut unknown = WarmBatch::default();
+        (0..SURE).for_each(|_| unknown.observe(1_000, RunAfter::Others));
+        assert_eq!(unknown.extension_ns(), None);
     }
 
     /// A thread that loses the cpu returns a thousand times too late.
     #[test]
     fn one_accident_keeps_nobody_waiting() {
         let mut cost = learned([2_000, 2_100], [2_000, 2_100]);
-        cost.observe(4_000_000, After::Others);
-        assert_eq!(cost.stay_ns(), Some(0));
+        cost.observe(4_000_000, RunAfter::Others);
+        assert_eq!(cost.extension_ns(), Some(0));
     }
 
     #[test]
     fn what_is_not_known_is_tried_more_often() {
-        let tries = |mut cost: StayCost| (0..640).filter(|_| cost.tries()).count();
-        assert_eq!(tries(StayCost::default()), 320);
+        let tries = |mut cost: WarmBatch| (0..640).filter(|_| cost.tries_extension()).count();
+        assert_eq!(tries(WarmBatch::default()), 320);
         assert_eq!(tries(learned([100, 100], [100, 100])), 10);
     }
 }
