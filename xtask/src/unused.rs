@@ -15,7 +15,7 @@ use crate::source::{code_only, files_below, has_extension, read};
 const ALLOWED: &[(&str, &str)] = &[
     ("with_descriptor", "the tests of the spawner wait for the end of a process by its descriptor"),
     ("reference_page", "the command line re-exports both pages under other names, for `cargo xtask docs`"),
-    ("strip", "one of the four published ways to redistribute handlers, which a model compares"),
+    ("pull", "one of the four published ways to redistribute handlers, which a model compares"),
 ];
 
 /// The findings.

@@ -187,9 +187,9 @@ impl<D> Deref for ColorQueue<D> {
 
 impl<D> ColorQueue<D> {
     /// An empty color with a fresh name. Tokens of the color go to core `core`.
-    pub fn new(core: u32, about: D) -> Arc<Self> {
+    pub fn new(core: u32, meta: D) -> Arc<Self> {
         Arc::new(Self {
-            head: ColorHead::new(&HeadKind::Queue, ColorId::fresh(), core, about),
+            head: ColorHead::new(&HeadKind::Queue, ColorId::fresh(), core, meta),
             inbox: AtomicPtr::new(null_mut()),
             held: UnsafeCell::new(HeldSide {
                 taken: EventList { first: null_mut(), last: null_mut() },
@@ -199,8 +199,8 @@ impl<D> ColorQueue<D> {
     }
 
     /// The scheduler's metadata, mutable while the color is not shared.
-    pub fn about_mut(&mut self) -> &mut D {
-        &mut self.head.about
+    pub fn meta_mut(&mut self) -> &mut D {
+        &mut self.head.meta
     }
 
     /// Queues `event`. Returns the token if the color was empty: the caller must put the token in a

@@ -68,7 +68,7 @@ impl MigrationRequest {
 /// entry.
 pub trait Cores {
     /// The scheduler's metadata of a color.
-    type About: 'static;
+    type Meta: 'static;
 
     /// The contents of a ready queue.
     type Ready;
@@ -81,28 +81,28 @@ pub trait Cores {
     fn have_ended(&self) -> bool;
 
     /// Whether a color is pinned to the named core, regardless of requests.
-    fn is_pinned(&self, color: &ColorHead<Self::About>) -> bool;
+    fn is_pinned(&self, color: &ColorHead<Self::Meta>) -> bool;
 
     /// Called when a color migrates to the requested core, for statistics.
-    fn migrated(&self, _: &ColorHead<Self::About>) {}
+    fn migrated(&self, _: &ColorHead<Self::Meta>) {}
 
     /// Puts a token, with `entries` more entries, into the queue of the color's core.
-    fn put(&self, ready: &mut Self::Ready, token: Token<Self::About>, entries: usize);
+    fn put(&self, ready: &mut Self::Ready, token: Token<Self::Meta>, entries: usize);
 
     /// Takes a color's token and its entries out of a queue, if the token is there.
     fn remove(
         &self,
         ready: &mut Self::Ready,
-        color: &ColorHead<Self::About>,
-    ) -> Option<(Token<Self::About>, usize)>;
+        color: &ColorHead<Self::Meta>,
+    ) -> Option<(Token<Self::Meta>, usize)>;
 
     /// Adds an entry of a color.
-    fn put_entry(&self, ready: &mut Self::Ready, color: &ColorHead<Self::About>);
+    fn put_entry(&self, ready: &mut Self::Ready, color: &ColorHead<Self::Meta>);
 
     /// Queues a token on the color's core, or on the requested core, and returns that core. When
     /// all cores have ended, the events are dropped.
     #[inline]
-    fn queue(&self, mut token: Token<Self::About>, entries: usize) -> u32 {
+    fn queue(&self, mut token: Token<Self::Meta>, entries: usize) -> u32 {
         let ended_early = planted(Bug::AskForEndBeforeLock).then(|| self.have_ended());
         if planted(Bug::ReadMigrationBeforeLock) {
             apply_migration(self, &token);
@@ -140,16 +140,16 @@ pub trait Cores {
     /// for colors with entries.
     fn request_migration(
         &self,
-        color: &ColorHead<Self::About>,
+        color: &ColorHead<Self::Meta>,
         to: u16,
-    ) -> Option<(Token<Self::About>, usize)> {
+    ) -> Option<(Token<Self::Meta>, usize)> {
         self.migrate_to(color, to);
         self.ready(color.core()).with(|ready| self.remove(ready, color))
     }
 
     /// Requests that `color` migrate to core `to`. The caller must afterwards call
     /// [`drain_migrating`](Self::drain_migrating), because the color may wait in a queue.
-    fn migrate_to(&self, color: &ColorHead<Self::About>, to: u16) {
+    fn migrate_to(&self, color: &ColorHead<Self::Meta>, to: u16) {
         color.migration.set(to);
     }
 
@@ -159,8 +159,8 @@ pub trait Cores {
     fn drain_migrating<'a>(
         &self,
         donor: u32,
-        colors: impl Iterator<Item = &'a ColorHead<Self::About>>,
-    ) -> Vec<Token<Self::About>> {
+        colors: impl Iterator<Item = &'a ColorHead<Self::Meta>>,
+    ) -> Vec<Token<Self::Meta>> {
         let waiting = self.ready(donor).with(|ready| {
             let taken = colors.filter_map(|color| self.remove(ready, color));
             taken.map(|(token, _)| token).collect::<Vec<_>>()
@@ -175,12 +175,12 @@ pub trait Cores {
     /// the tokens that now have another request or come after the end, to be [queued](Self::queue)
     /// singly.
     #[must_use = "a token that is dropped strands its color"]
-    fn queue_all(&self, core: u32, tokens: Vec<Token<Self::About>>) -> Vec<Token<Self::About>> {
+    fn queue_all(&self, core: u32, tokens: Vec<Token<Self::Meta>>) -> Vec<Token<Self::Meta>> {
         self.ready(core).with(|ready| {
             if self.have_ended() {
                 return tokens;
             }
-            let put = |token: Token<Self::About>| {
+            let put = |token: Token<Self::Meta>| {
                 // As in `queue`.
                 if apply_migration(self, &token) {
                     return Some(token);
@@ -193,7 +193,7 @@ pub trait Cores {
     }
 
     /// Adds an entry of a color whose token exists, on the color's core; returns that core.
-    fn queue_entry(&self, color: &ColorHead<Self::About>) -> u32 {
+    fn queue_entry(&self, color: &ColorHead<Self::Meta>) -> u32 {
         loop {
             let core = color.core();
             let queued = self.ready(core).with(|ready| {
@@ -213,7 +213,7 @@ pub trait Cores {
 
     /// When all cores have ended: drops, on their colors, the events of every token that `pop`
     /// takes out of the queue of core `core`.
-    fn clear(&self, core: u32, mut pop: impl FnMut(&mut Self::Ready) -> Option<Token<Self::About>>) {
+    fn clear(&self, core: u32, mut pop: impl FnMut(&mut Self::Ready) -> Option<Token<Self::Meta>>) {
         while let Some(token) = self.ready(core).with(&mut pop) {
             token.discard();
         }
@@ -222,7 +222,7 @@ pub trait Cores {
 
 /// Moves a token to the requested core. Returns whether that is another core.
 #[inline]
-fn apply_migration<C: Cores + ?Sized>(cores: &C, token: &Token<C::About>) -> bool {
+fn apply_migration<C: Cores + ?Sized>(cores: &C, token: &Token<C::Meta>) -> bool {
     let color = token.color();
     let Some(to) = color.migration.take().map(u32::from) else { return false };
     let moves = to != color.core() && !cores.is_pinned(color);
@@ -252,7 +252,7 @@ impl<D> StealBatch<D> {
     /// the thief's queue and returns the number of colors. Takes nothing if another thread has the
     /// victim's lock, because thieves do not wait. `moved` is called with each color while the
     /// color is in no queue.
-    pub fn steal<C: Cores<About = D>>(
+    pub fn steal<C: Cores<Meta = D>>(
         &mut self,
         cores: &C,
         victim: u32,

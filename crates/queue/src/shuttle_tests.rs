@@ -74,7 +74,7 @@ struct ShuttleMachine {
 }
 
 impl Cores for ShuttleMachine {
-    type About = ();
+    type Meta = ();
     type Ready = FakeQueue;
 
     fn ready(&self, core: u32) -> &ReadyQueue<FakeQueue> {

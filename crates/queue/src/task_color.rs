@@ -124,13 +124,13 @@ where
     #[must_use = "a token that is dropped strands its color"]
     pub fn with_color(
         core: u32,
-        about: D,
+        meta: D,
         label: Label,
         body: T,
         slotted: T::Slotted,
     ) -> (Spawned<T>, Token<D>) {
         let id = ColorId::fresh();
-        let event = Self::with_mark(ColorHead::new(&Self::KIND, id, core, about), id, body, slotted);
+        let event = Self::with_mark(ColorHead::new(&Self::KIND, id, core, meta), id, body, slotted);
         // No other thread has the event yet. A thread that gets the token or the event gets it in a
         // way that orders both stores before.
         event.write_label(label);

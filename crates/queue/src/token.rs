@@ -40,7 +40,7 @@ pub struct ColorHead<D: 'static = ()> {
     /// The pending migration of the color.
     pub(crate) migration: MigrationRequest,
     /// The scheduler's metadata.
-    pub about: D,
+    pub meta: D,
 }
 
 /// The object around a head.
@@ -90,14 +90,14 @@ pub struct BatchCounts {
 impl<D> ColorHead<D> {
     // Inlined, because otherwise the compiler copies the head to its destination.
     #[inline(always)]
-    pub(crate) fn new(kind: &'static HeadKind<D>, id: ColorId, core: u32, about: D) -> Self {
+    pub(crate) fn new(kind: &'static HeadKind<D>, id: ColorId, core: u32, meta: D) -> Self {
         Self {
             kind,
             id,
             counted: AtomicU64::new(0),
             core: AtomicU32::new(core),
             migration: MigrationRequest::default(),
-            about,
+            meta: meta,
         }
     }
 

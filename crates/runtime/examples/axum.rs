@@ -28,7 +28,7 @@ use vermeil::{
 use vermeil_programs::cli::Failure;
 
 #[derive(Debug, Parser)]
-struct Args {
+struct AxumArgs {
     /// Where to listen. With port 0 the kernel chooses a free port, and the program prints that
     /// port.
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -89,7 +89,7 @@ async fn accept(handle: Handle, core: CoreIndex, socket: OwnedFd, streams: Strea
 }
 
 fn main() -> Result<(), Failure> {
-    let args = Args::parse();
+    let args = AxumArgs::parse();
     let runtime = Runtime::builder().policy(args.policy).build()?;
     let handle = runtime.handle();
     let mut addr = args.listen;

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use vermeil_programs::{cli, encrypting_server};
 
 #[derive(Debug, Parser)]
-struct Args {
+struct EncryptingServerArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
@@ -27,7 +27,7 @@ struct Args {
 }
 
 fn main() -> Result<(), cli::Failure> {
-    let args = Args::parse();
+    let args = EncryptingServerArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
     if let Some(addr) = args.listen {

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use vermeil_programs::{cli, image_server};
 
 #[derive(Debug, Parser)]
-struct Args {
+struct ImageServerArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
@@ -28,7 +28,7 @@ struct Args {
 }
 
 fn main() -> Result<(), cli::Failure> {
-    let args = Args::parse();
+    let args = ImageServerArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
     if let Some(addr) = args.listen {

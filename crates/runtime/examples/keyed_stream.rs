@@ -15,7 +15,7 @@ use clap::Parser;
 use vermeil_programs::{cli, kernel::Pace, keyed_stream};
 
 #[derive(Debug, Parser)]
-struct Args {
+struct KeyedStreamArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
@@ -27,7 +27,7 @@ struct Args {
 }
 
 fn main() -> Result<(), cli::Failure> {
-    let args = Args::parse();
+    let args = KeyedStreamArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
     let outcome = keyed_stream::run(&handle, args.size, Pace { rounds_per_us: args.rounds_per_us });

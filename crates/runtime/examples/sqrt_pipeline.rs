@@ -15,7 +15,7 @@ use clap::Parser;
 use vermeil_programs::{cli, sqrt_pipeline};
 
 #[derive(Debug, Parser)]
-struct Args {
+struct SqrtPipelineArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
@@ -23,7 +23,7 @@ struct Args {
 }
 
 fn main() -> Result<(), cli::Failure> {
-    let args = Args::parse();
+    let args = SqrtPipelineArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
     let outcome = sqrt_pipeline::run(&handle, args.size);

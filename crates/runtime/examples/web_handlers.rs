@@ -18,7 +18,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use vermeil_programs::{cli, web_handlers};
 
 #[derive(Debug, Parser)]
-struct Args {
+struct WebHandlersArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
@@ -32,7 +32,7 @@ struct Args {
 }
 
 fn main() -> Result<(), cli::Failure> {
-    let args = Args::parse();
+    let args = WebHandlersArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
     if let Some(root) = args.root {

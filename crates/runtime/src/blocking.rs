@@ -16,12 +16,12 @@ use std::{
 };
 use vermeil_io::{allow_current_thread, preempt_when_woken, preempts_when_woken};
 
-type Job = Box<dyn FnOnce() + Send>;
+type BlockingJob = Box<dyn FnOnce() + Send>;
 
-pub(crate) struct Pool(Arc<Inner>);
+pub(crate) struct BlockingPool(Arc<BlockingInner>);
 
-struct Inner {
-    state: Mutex<State>,
+struct BlockingInner {
+    state: Mutex<BlockingState>,
     work: Condvar,
     threads_max: usize,
     queue_max: usize,
@@ -33,16 +33,16 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct BlockingState {
+    jobs: VecDeque<BlockingJob>,
     threads: usize,
     idle: usize,
     closed: bool,
 }
 
-impl Pool {
+impl BlockingPool {
     pub(crate) fn new(threads_max: usize, queue_max: usize, cpus: Vec<usize>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(BlockingInner {
             state: Mutex::default(),
             work: Condvar::new(),
             threads_max,
@@ -52,7 +52,7 @@ impl Pool {
         }))
     }
 
-    fn submit(&self, job: Job) -> Result<(), BlockingFull> {
+    fn submit(&self, job: BlockingJob) -> Result<(), BlockingFull> {
         let mut state = self.0.state.lock().expect("nothing panics under this lock");
         if state.jobs.len() >= self.0.queue_max || state.closed {
             return Err(BlockingFull { bound: self.0.queue_max });
@@ -85,7 +85,7 @@ impl Pool {
     }
 }
 
-impl Inner {
+impl BlockingInner {
     fn work(&self) {
         // Failure is harmless: a worker that stays pinned like its parent blocks on a core's cpu.
         let _ = allow_current_thread(&self.cpus);
@@ -113,7 +113,7 @@ impl Inner {
     }
 }
 
-struct Slot<T> {
+struct BlockingSlot<T> {
     result: Option<std::thread::Result<T>>,
     waker: Option<Waker>,
 }
@@ -142,7 +142,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let slot = Arc::new(Mutex::new(Slot { result: None, waker: None }));
+    let slot = Arc::new(Mutex::new(BlockingSlot { result: None, waker: None }));
     let filled = slot.clone();
     let job = Box::new(move || {
         let result = catch_unwind(AssertUnwindSafe(f));

@@ -2,15 +2,15 @@
 //! `runtime.rs`.
 
 use crate::{
-    blocking::Pool,
-    control::Control,
+    blocking::BlockingPool,
+    control::RuntimeControl,
     core::{Core, core_index},
     error::StartError,
-    handler::slots,
+    handler::concurrency_limit,
     limits::Limits,
     observed::Noting,
     runtime::{Runtime, Threads},
-    shared::{Setup, Shared},
+    shared::{RuntimeSetup, RuntimeShared},
 };
 use rustc_hash::FxHashSet;
 use std::{
@@ -171,7 +171,8 @@ impl Builder {
         {
             return Err(StartError::CpuTwice { cpu });
         }
-        let pool = Pool::new(self.limits.blocking_threads.max(1), self.limits.blocking_queue, allowed);
+        let pool =
+            BlockingPool::new(self.limits.blocking_threads.max(1), self.limits.blocking_queue, allowed);
         let layout = self.layout.unwrap_or_else(|| layout_of(&cpus));
         if layout.cores() != cpus.len() {
             return Err(StartError::Layout { cores: cpus.len(), described: layout.cores() });
@@ -179,10 +180,11 @@ impl Builder {
         let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
         self.trial.check().map_err(|error| StartError::Trial { reason: error.to_string() })?;
-        let control = Control::new(&self.policy, self.trial, &layout, slots(self.limits.handlers))?;
+        let control =
+            RuntimeControl::new(&self.policy, self.trial, &layout, concurrency_limit(self.limits.handlers))?;
         let Self { limits, turn, policy, classes, noting, .. } = self;
-        let setup = Setup { layout, control, limits, turn, policy, classes, pool, board, noting };
-        let shared = Shared::new(&cpus, setup);
+        let setup = RuntimeSetup { layout, control, limits, turn, policy, classes, pool, board, noting };
+        let shared = RuntimeShared::new(&cpus, setup);
         let mut threads = Threads::default();
         let (started, starts) = mpsc::channel();
         let mut refused = None;
@@ -245,7 +247,7 @@ fn layout_of(cpus: &[usize]) -> Layout {
 fn start(
     index: CoreIndex,
     pin: (usize, Pinning),
-    shared: Arc<Shared>,
+    shared: Arc<RuntimeShared>,
     options: &DriverOptions,
     epoch: Instant,
     started: Sender<Result<(), StartError>>,

@@ -19,15 +19,15 @@ type AnyCode = Arc<dyn Any + Send + Sync>;
 pub(crate) struct Code<E>(Box<dyn Fn(E) + Send + Sync>);
 
 /// The code of all handlers of a runtime; `None` once the runtime has ended.
-pub(crate) struct Codes(Mutex<Option<FxHashMap<u32, AnyCode>>>);
+pub(crate) struct HandlerCodes(Mutex<Option<FxHashMap<u32, AnyCode>>>);
 
-impl Default for Codes {
+impl Default for HandlerCodes {
     fn default() -> Self {
         Self(Mutex::new(Some(FxHashMap::default())))
     }
 }
 
-impl Codes {
+impl HandlerCodes {
     /// Keeps the code of a handler, unless the runtime has ended.
     pub(crate) fn add<E: 'static>(&self, handler: HandlerIndex, run: Box<dyn Fn(E) + Send + Sync>) {
         let code: AnyCode = Arc::new(Code(run));
@@ -62,7 +62,7 @@ impl KnownCodes {
     #[inline]
     pub(crate) fn with<E: 'static, R>(
         &self,
-        codes: &Codes,
+        codes: &HandlerCodes,
         handler: HandlerIndex,
         f: impl FnOnce(&(dyn Fn(E) + Send + Sync)) -> R,
     ) -> Option<R> {
@@ -77,7 +77,7 @@ impl KnownCodes {
     }
 
     #[cold]
-    fn learn(&self, codes: &Codes, handler: HandlerIndex) {
+    fn learn(&self, codes: &HandlerCodes, handler: HandlerIndex) {
         let (at, code) = (handler.0 as usize, codes.get(handler));
         let mut known = self.0.borrow_mut();
         if known.len() <= at {

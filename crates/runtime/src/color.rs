@@ -1,8 +1,8 @@
 //! The handle of a color, and the scheduler's state of a color beside its events.
 //!
-//! Leaves out bounded and free colors: `door.rs`.
+//! Leaves out bounded and concurrent colors: `bounded.rs`.
 
-use crate::{door::Door, handler::Handlers, observed::poster, share::Share};
+use crate::{bounded::Bounded, handler::Handlers, observed::poster, runtime_ref::RuntimeRef};
 use std::{
     fmt,
     sync::{
@@ -14,42 +14,42 @@ use vermeil_queue::{ColorId, ColorQueue, Event, PushOutcome};
 use vermeil_sched::{CoreIndex, HandlerIndex, Leader, Placement, RemoteWakeStreak, StealClass};
 
 /// A color's queue, shared by the cores.
-pub(crate) type Queue = ColorQueue<About>;
+pub(crate) type RuntimeQueue = ColorQueue<ColorMeta>;
 
 /// The part that every color has, also a color that belongs to a single task.
-pub(crate) type Head = vermeil_queue::ColorHead<About>;
+pub(crate) type RuntimeHead = vermeil_queue::ColorHead<ColorMeta>;
 
 /// The right to run a color of this runtime.
-pub(crate) type Token = vermeil_queue::Token<About>;
+pub(crate) type RuntimeToken = vermeil_queue::Token<ColorMeta>;
 
 /// Where a color may live, or which handler the color follows.
 #[derive(Clone)]
-pub(crate) enum Seat {
-    Lives(Placement),
-    Follows(Leader),
-    /// As its door says. Few colors have a door.
-    Behind(Arc<Door>),
+pub(crate) enum Affinity {
+    Placed(Placement),
+    FollowsHandler(Leader),
+    /// As its bound says. Few colors are bounded or concurrent.
+    Bounded(Arc<Bounded>),
 }
 
-impl Seat {
-    /// The placement or the leader, also behind a door.
+impl Affinity {
+    /// The placement or the leader, also within a bound.
     #[inline]
     pub(crate) fn inner(&self) -> &Self {
-        if let Self::Behind(door) = self { &door.seat } else { self }
+        if let Self::Bounded(bounded) = self { &bounded.affinity } else { self }
     }
 }
 
-impl Default for Seat {
+impl Default for Affinity {
     fn default() -> Self {
-        Self::Lives(Placement::Any)
+        Self::Placed(Placement::Any)
     }
 }
 
 /// The scheduler's state of a color. Written by the holder of the token, unless a field says
 /// otherwise; other threads read hints. The struct is small because there are as many as tasks.
 /// Cores and handlers have numbers of 16 bits, as on labels.
-pub(crate) struct About {
-    seat: Seat,
+pub(crate) struct ColorMeta {
+    affinity: Affinity,
     /// Time of the last move, on the measuring clock; zero if never moved.
     pub(crate) moved_ns: AtomicU64,
     /// Slot in the core's ready queue, written under that queue's lock.
@@ -63,13 +63,13 @@ pub(crate) struct About {
     ran_on: AtomicU16,
     /// The color gathers events, so its token waits apart. Written by the holder of the token; a
     /// hint for other threads.
-    pub(crate) gathering: AtomicBool,
-    /// Whether anything on the color uses a core's driver: [`FREE`], [`COMES`] or [`BOUND`].
+    pub(crate) batch_waits: AtomicBool,
+    /// Whether anything on the color uses a core's driver: [`CONCURRENT`], [`COMES`] or [`BOUND`].
     driver: AtomicU8,
 }
 
 /// Nothing on the color uses a driver.
-const FREE: u8 = 0;
+const CONCURRENT: u8 = 0;
 /// The color moves to the core whose driver an event has asked for, and stays there.
 const COMES: u8 = 1;
 /// An event uses its core's driver, so the color stays there.
@@ -81,63 +81,63 @@ pub(crate) enum Reach {
     /// Nowhere.
     #[default]
     Stays,
-    Lives(Placement),
+    Placed(Placement),
 }
 
 impl Reach {
     pub(crate) fn includes(&self, core: CoreIndex) -> bool {
-        matches!(self, Self::Lives(placement) if placement.allows(core))
+        matches!(self, Self::Placed(placement) if placement.allows(core))
     }
 }
 
 const NOWHERE: u16 = u16::MAX;
 
-impl About {
-    pub(crate) fn new(seat: Seat) -> Self {
-        Self::of_task(seat, HandlerIndex(0))
+impl ColorMeta {
+    pub(crate) fn new(affinity: Affinity) -> Self {
+        Self::of_task(affinity, HandlerIndex(0))
     }
 
     /// For a color of a single task, whose polls count as `handler`.
     // Inlined, because otherwise the value is built on the stack and copied to its place.
     #[inline(always)]
-    pub(crate) fn of_task(seat: Seat, handler: HandlerIndex) -> Self {
+    pub(crate) fn of_task(affinity: Affinity, handler: HandlerIndex) -> Self {
         Self {
-            seat,
+            affinity: affinity,
             moved_ns: AtomicU64::new(0),
             slot: AtomicU32::new(u32::MAX),
             calls: AtomicU32::new(RemoteWakeStreak::default().0),
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
-            gathering: AtomicBool::new(false),
-            driver: AtomicU8::new(FREE),
+            batch_waits: AtomicBool::new(false),
+            driver: AtomicU8::new(CONCURRENT),
         }
     }
 
-    pub(crate) fn reseat(&mut self, new: impl FnOnce(&Seat) -> Seat) {
-        self.seat = new(&self.seat);
+    pub(crate) fn set_affinity(&mut self, new: impl FnOnce(&Affinity) -> Affinity) {
+        self.affinity = new(&self.affinity);
     }
 
-    /// The door of the color, if the color has a door.
+    /// The door of the color, if the color has a bound.
     #[inline]
-    pub(crate) fn door(&self) -> Option<&Arc<Door>> {
-        if let Seat::Behind(door) = &self.seat { Some(door) } else { None }
+    pub(crate) fn bounded(&self) -> Option<&Arc<Bounded>> {
+        if let Affinity::Bounded(bounded) = &self.affinity { Some(bounded) } else { None }
     }
 
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
-        let moves = match self.seat.inner() {
-            Seat::Lives(placement) => !placement.is_fixed(),
-            Seat::Follows(_) | Seat::Behind(_) => false,
+        let moves = match self.affinity.inner() {
+            Affinity::Placed(placement) => !placement.is_fixed(),
+            Affinity::FollowsHandler(_) | Affinity::Bounded(_) => false,
         };
-        moves && self.driver.load(Ordering::Relaxed) == FREE
+        moves && self.driver.load(Ordering::Relaxed) == CONCURRENT
     }
 
     /// Where the color may move, given its placement and its use of a driver.
     #[inline]
     pub(crate) fn reach(&self) -> Reach {
-        match self.seat.inner() {
-            Seat::Lives(placement) if !placement.is_fixed() && !self.is_bound() => {
-                Reach::Lives(placement.clone())
+        match self.affinity.inner() {
+            Affinity::Placed(placement) if !placement.is_fixed() && !self.is_bound() => {
+                Reach::Placed(placement.clone())
             }
             _ => Reach::Stays,
         }
@@ -149,22 +149,22 @@ impl About {
     }
 
     /// The color's placement; `None` if the color follows a handler.
-    pub(crate) fn lives(&self) -> Option<&Placement> {
-        if let Seat::Lives(placement) = &self.seat { Some(placement) } else { None }
+    pub(crate) fn placement(&self) -> Option<&Placement> {
+        if let Affinity::Placed(placement) = &self.affinity { Some(placement) } else { None }
     }
 
     /// Whether the color may run on `core`.
     pub(crate) fn allows(&self, core: CoreIndex) -> bool {
-        match self.seat.inner() {
-            Seat::Lives(placement) => placement.allows(core),
-            Seat::Follows(_) | Seat::Behind(_) => true,
+        match self.affinity.inner() {
+            Affinity::Placed(placement) => placement.allows(core),
+            Affinity::FollowsHandler(_) | Affinity::Bounded(_) => true,
         }
     }
 
     /// The core that a following color moves to, now that `poster` has made the token.
     #[inline]
-    fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
-        let Seat::Follows(leader) = self.seat.inner() else { return None };
+    fn leader(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
+        let Affinity::FollowsHandler(leader) = self.affinity.inner() else { return None };
         let there = leader.core(poster, |leader| handlers.ran_on(leader))?;
         (!self.is_bound()).then_some(there)
     }
@@ -227,25 +227,25 @@ impl About {
 /// The group of colors that a thief weighs alike: a color that may live anywhere, was never moved
 /// and has one event is like every such color with the same expected handler.
 #[inline]
-pub(crate) fn kin(color: &Head) -> Option<StealClass> {
-    let about = &color.about;
-    let lives_anywhere = matches!(about.seat, Seat::Lives(Placement::Any));
-    let is_alike = lives_anywhere && about.moved_ns.load(Ordering::Relaxed) == 0 && color.len() == 1;
-    is_alike.then(|| StealClass(about.handler.load(Ordering::Relaxed)))
+pub(crate) fn steal_class(color: &RuntimeHead) -> Option<StealClass> {
+    let meta = &color.meta;
+    let lives_anywhere = matches!(meta.affinity, Affinity::Placed(Placement::Any));
+    let is_alike = lives_anywhere && meta.moved_ns.load(Ordering::Relaxed) == 0 && color.len() == 1;
+    is_alike.then(|| StealClass(meta.handler.load(Ordering::Relaxed)))
 }
 
 /// A serial queue of events: events on a color never overlap and run in order, unless the color is
-/// [free](crate::Handle::free_color). Cheap to clone. A color lives as long as a handle exists or
-/// an event is queued.
+/// [concurrent](crate::Handle::concurrent_color). Cheap to clone. A color lives as long as a handle
+/// exists or an event is queued.
 #[derive(Clone)]
 pub struct Color {
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) shared: Share,
+    pub(crate) queue: Arc<RuntimeQueue>,
+    pub(crate) shared: RuntimeRef,
 }
 
 impl Color {
-    pub(crate) fn new(core: CoreIndex, about: About, shared: Share) -> Self {
-        Self { queue: ColorQueue::new(core.0, about), shared }
+    pub(crate) fn new(core: CoreIndex, meta: ColorMeta, shared: RuntimeRef) -> Self {
+        Self { queue: ColorQueue::new(core.0, meta), shared }
     }
 
     /// The color's id, unique in the process.
@@ -274,20 +274,20 @@ impl Color {
         let worth_ns = self.shared.worth_ns(handler);
         let label = self.shared.label(handler, worth_ns);
         let (event, poster) = (event.labelled(label), poster(label));
-        self.queue.about.is_posted_by(handler);
+        self.queue.meta.is_posted_by(handler);
         match self.queue.post(event) {
             PushOutcome::First(token) => {
-                if let Some(core) = self.queue.about.follows(&self.shared.handlers, poster) {
-                    if core != self.core() && self.queue.about.has_run() {
+                if let Some(core) = self.queue.meta.leader(&self.shared.handlers, poster) {
+                    if core != self.core() && self.queue.meta.has_run() {
                         self.shared.count_move(handler);
                     }
                     token.move_to(core.0);
                 } else if let Some(here) = poster {
-                    self.shared.bring_to_poster(&token, here);
+                    self.shared.move_to_poster(&token, here);
                 }
-                match self.shared.handlers.gather(handler) {
+                match self.shared.handlers.batch_wait(handler) {
                     None => self.shared.woken(token, poster),
-                    Some(gather) => self.shared.gather(token, gather),
+                    Some(gather) => self.shared.wait_for_batch(token, gather),
                 }
             }
             PushOutcome::Behind => self.shared.posted(&self.queue, handler, worth_ns),

@@ -19,7 +19,7 @@ use crate::{
     Color,
     core::Core,
     error::StartError,
-    shared::{Shared, add},
+    shared::{RuntimeShared, add},
 };
 use std::{
     collections::BTreeMap,
@@ -48,8 +48,8 @@ const FIRST_ROUND_NS: u64 = 2_000_000;
 /// In place of a unit's number: the handler is no unit.
 const NO_UNIT: u32 = u32::MAX;
 
-pub(crate) struct Control {
-    state: Mutex<State>,
+pub(crate) struct RuntimeControl {
+    state: Mutex<ControlState>,
     /// By handler, the handler's unit.
     units: Box<[AtomicU32]>,
     /// The open or last round. Cores answer when they see a raised number.
@@ -62,7 +62,7 @@ pub(crate) struct Control {
 
 /// The work of a controller so far.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct ControlReport {
     /// Recent decisions in words, oldest first.
     pub(crate) decisions: Vec<String>,
     /// The current core of each unit.
@@ -76,34 +76,34 @@ pub(crate) struct Report {
     pub(crate) messages: u64,
 }
 
-struct State {
+struct ControlState {
     monitor: Monitor,
     controller: Box<dyn Controller>,
     /// The planned place of each unit, including moves that are still under way.
     plan: Plan,
     /// By number.
-    units: Vec<Unit>,
+    units: Vec<ControlUnit>,
     rules: PlanRules,
     /// The plan to keep, if the plan must be computed again for each number of units.
-    kept: Option<Kept>,
+    kept: Option<PlanSource>,
     layout: Layout,
     moves: u64,
     messages: u64,
 }
 
-struct Unit {
+struct ControlUnit {
     color: Color,
     name: String,
     /// The first unit of this color: the unit itself, or the earliest unit of its group.
     first: HandlerIndex,
 }
 
-enum Kept {
+enum PlanSource {
     Named(PlanName),
     File(PlanFile),
 }
 
-impl Control {
+impl RuntimeControl {
     /// The controller of a policy that places handlers.
     pub(crate) fn new(
         policy: &Policy,
@@ -118,15 +118,15 @@ impl Control {
             }
             Policy::Placed(name) => {
                 kept = Some(match name {
-                    PlanName::File(path) => Kept::File(read_plan(path, layout.cores())?),
-                    named => Kept::Named(named.clone()),
+                    PlanName::File(path) => PlanSource::File(read_plan(path, layout.cores())?),
+                    named => PlanSource::Named(named.clone()),
                 });
                 Box::new(Fixed::default())
             }
             Policy::Trial => Box::new(Trial::new(Candidates::Named(layout.clone()), trial)),
             Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
         };
-        let state = State {
+        let state = ControlState {
             monitor: Monitor::new(layout.cores()),
             controller,
             plan: Plan::default(),
@@ -154,8 +154,8 @@ impl Control {
     }
 
     /// Registers a handler whose events go to a single color: its own, or a group's.
-    pub(crate) fn register(&self, shared: &Shared, handler: HandlerIndex, name: &str, color: &Color) {
-        let Some(place) = color.queue.about.lives() else { return };
+    pub(crate) fn register(&self, shared: &RuntimeShared, handler: HandlerIndex, name: &str, color: &Color) {
+        let Some(place) = color.queue.meta.placement() else { return };
         // Posting to another runtime's color is an error that the post reports.
         if !std::ptr::eq(shared, &*color.shared) {
             return;
@@ -185,7 +185,7 @@ impl Control {
     }
 
     /// Begins a round if one is due on `core`.
-    fn begin_if_due(&self, shared: &Shared, core: CoreIndex, now_ns: u64) {
+    fn begin_if_due(&self, shared: &RuntimeShared, core: CoreIndex, now_ns: u64) {
         if self.until_round_ns(core, now_ns) != Some(0) {
             return;
         }
@@ -198,10 +198,17 @@ impl Control {
         }
     }
 
-    fn take_answer(&self, shared: &Shared, core: CoreIndex, round: u64, answer: MonitorAnswer, now_ns: u64) {
+    fn take_answer(
+        &self,
+        shared: &RuntimeShared,
+        core: CoreIndex,
+        round: u64,
+        answer: MonitorAnswer,
+        now_ns: u64,
+    ) {
         let mut state = self.state.lock().expect("nothing panics under this lock");
         state.note_bound();
-        let State { monitor, plan, .. } = &mut *state;
+        let ControlState { monitor, plan, .. } = &mut *state;
         let Some(seen) = monitor.answer(core, round, answer, plan) else { return };
         let moves = state.controller.round(now_ns, &seen);
         state.carry_out(shared, &moves);
@@ -216,7 +223,7 @@ impl Control {
     }
 
     #[cfg(test)]
-    pub(crate) fn carry_out(&self, shared: &Shared, moves: &[Move]) {
+    pub(crate) fn carry_out(&self, shared: &RuntimeShared, moves: &[Move]) {
         self.state.lock().expect("nothing panics under this lock").carry_out(shared, moves);
     }
 
@@ -226,12 +233,12 @@ impl Control {
     }
 
     /// The report for [`Handle::placements`](crate::Handle::placements).
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> ControlReport {
         let state = self.state.lock().expect("nothing panics under this lock");
         let name =
             |unit: HandlerIndex| state.units.get(unit.0 as usize).map_or("?", |unit| &unit.name).to_owned();
         let decisions = state.controller.decisions().iter();
-        Report {
+        ControlReport {
             decisions: decisions.map(|decision| decision.told(name)).collect(),
             handlers: state.units.iter().map(|unit| (unit.name.clone(), unit.color.core())).collect(),
             regret_ns: state.controller.regret_ns(),
@@ -247,7 +254,7 @@ impl Control {
     }
 }
 
-impl State {
+impl ControlState {
     /// Adds the next unit. Its color lives at `place`, and may belong to a known group.
     fn add(&mut self, name: &str, color: &Color, place: Placement) -> HandlerIndex {
         let unit = HandlerIndex(self.units.len() as u32);
@@ -258,7 +265,7 @@ impl State {
             self.rule(|rules| rules.together([first, unit]));
             self.plan.put(unit, self.plan.of(first).clone());
         }
-        self.units.push(Unit { color: color.clone(), name: name.to_owned(), first });
+        self.units.push(ControlUnit { color: color.clone(), name: name.to_owned(), first });
         self.note_bound();
         unit
     }
@@ -272,7 +279,7 @@ impl State {
     fn note_bound(&mut self) {
         for at in 0..self.units.len() {
             let (unit, color) = (HandlerIndex(at as u32), &self.units[at].color);
-            if color.queue.about.is_bound() && self.rules.leaves_choice(unit, &self.layout) {
+            if color.queue.meta.is_bound() && self.rules.leaves_choice(unit, &self.layout) {
                 let here = Placement::Core(color.core());
                 self.plan.put(unit, here.clone());
                 self.rule(|rules| rules.only(unit, here));
@@ -281,15 +288,15 @@ impl State {
     }
 
     fn unknown(&self) -> Option<String> {
-        let Some(Kept::File(file)) = &self.kept else { return None };
+        let Some(PlanSource::File(file)) = &self.kept else { return None };
         let names: Vec<_> = self.units.iter().map(|unit| unit.name.as_str()).collect();
         file.check(&names, &self.rules, &self.layout).err().map(|error| error.to_string())
     }
 
     fn plan_to_keep(&self) -> Option<Plan> {
         match self.kept.as_ref()? {
-            Kept::Named(name) => self.rules.named(name, self.units.len(), &self.layout),
-            Kept::File(file) => Some(self.plan_of(file)),
+            PlanSource::Named(name) => self.rules.named(name, self.units.len(), &self.layout),
+            PlanSource::File(file) => Some(self.plan_of(file)),
         }
     }
 
@@ -298,12 +305,12 @@ impl State {
     fn plan_of(&self, file: &PlanFile) -> Plan {
         let mut plan = self.plan.clone();
         let mut decided = BTreeMap::new();
-        for Unit { name, first, .. } in &self.units {
+        for ControlUnit { name, first, .. } in &self.units {
             if let Some(named) = file.get(name) {
                 decided.entry(*first).or_insert(named);
             }
         }
-        for (unit, Unit { first, .. }) in self.units.iter().enumerate() {
+        for (unit, ControlUnit { first, .. }) in self.units.iter().enumerate() {
             if let Some(core) = decided.get(first).and_then(|named| self.choose(*first, named)) {
                 plan.put(HandlerIndex(unit as u32), Placement::Core(core));
             }
@@ -324,13 +331,15 @@ impl State {
         }
     }
 
-    fn carry_out(&mut self, shared: &Shared, moves: &[Move]) {
+    fn carry_out(&mut self, shared: &RuntimeShared, moves: &[Move]) {
         let (mut standing, mut due) = (Plan::default(), Vec::new());
         for step in moves {
-            let Some(Unit { color, first, .. }) = self.units.get(step.handler.0 as usize) else { continue };
+            let Some(ControlUnit { color, first, .. }) = self.units.get(step.handler.0 as usize) else {
+                continue;
+            };
             // The color may have opened a socket since the rules were made, and the color's
             // placement overrides the controller.
-            if color.queue.about.is_bound() || !color.queue.about.allows(step.to) {
+            if color.queue.meta.is_bound() || !color.queue.meta.allows(step.to) {
                 continue;
             }
             self.plan.apply(&[*step]);
@@ -348,9 +357,9 @@ impl State {
             let MoveMessage::Give(given) = message else { unreachable!("every color is on some core") };
             self.moves += given.len() as u64;
             let colors = given.iter().map(|(unit, _)| &self.units[unit.0 as usize].color);
-            let taken = shared.give(donor, colors);
+            let taken = shared.donate(donor, colors);
             self.messages += 1 + taken.len() as u64;
-            taken.into_iter().for_each(|(receiver, tokens)| shared.take(receiver, tokens));
+            taken.into_iter().for_each(|(receiver, tokens)| shared.receive(receiver, tokens));
         }
     }
 }
@@ -363,7 +372,7 @@ fn read_plan(path: &std::path::Path, cores: usize) -> Result<PlanFile, StartErro
 
 /// The counts of a core since its last answer, and the unit that posts there now.
 #[derive(Default)]
-pub(crate) struct Counting {
+pub(crate) struct CoreCounting {
     pub(crate) window: AnswerWindow,
     /// The running unit.
     pub(crate) running: Option<HandlerIndex>,
@@ -383,7 +392,7 @@ impl Core {
     }
 
     #[cold]
-    fn answer_control(&self, control: &Control) {
+    fn answer_control(&self, control: &RuntimeControl) {
         let now_ns = self.shared.clock.now_ns();
         control.begin_if_due(&self.shared, self.index, now_ns);
         let round = control.round.load(Ordering::Acquire);
@@ -391,8 +400,8 @@ impl Core {
         if counting.window.answered() == round {
             return;
         }
-        let missed = self.witness.missed_since_round(self.shared.noting.counted, |how| {
-            assert!(self.mine().witness.set(how).is_ok(), "it is tried once");
+        let missed = self.perf_counters.missed_since_round(self.shared.noting.counted, |how| {
+            assert!(self.mine().perf_counters.set(how).is_ok(), "it is tried once");
         });
         if let Some(lines) = missed {
             counting.window.missed(lines);

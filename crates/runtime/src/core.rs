@@ -3,24 +3,24 @@
 //! The loop asks the scheduler for the next step and carries out the step. `Core` holds the state
 //! of the thread; the tasks and handlers on the thread reach `Core` through a thread-local. Leaves
 //! out every decision (`vermeil-sched`) and every lock-free step (`vermeil-queue`). The run of a
-//! color: `core/activation.rs`.
+//! color: `core/batch_run.rs`.
 
-mod activation;
+mod batch_run;
 
 use crate::{
     code::KnownCodes,
-    color::{About, Color, Reach},
-    control::Counting,
+    color::{Color, ColorMeta, Reach},
+    control::CoreCounting,
     costs::Learner,
-    home::Home,
+    home_core::HomeCore,
     kinds::KnownKinds,
     observed::Stamping,
-    pace::Pace,
-    share::Share,
-    shared::{CoreShared, Shared, add},
+    pace::CorePace,
+    perf_counters::PerfCounters,
+    runtime_ref::RuntimeRef,
+    shared::{CoreShared, RuntimeShared, add},
     timers::Timers,
-    when::Meeting,
-    witness::Witness,
+    when::RuntimeAcquire,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -36,15 +36,15 @@ use vermeil_sched::{
 /// The state that only a core's thread accesses.
 pub(crate) struct Core {
     pub(crate) index: CoreIndex,
-    pub(crate) home: Home,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) home: HomeCore,
+    pub(crate) shared: Arc<RuntimeShared>,
     /// The lease of this core, which counts the parts in the runtime that were taken here.
-    pub(crate) share: Share,
+    pub(crate) share: RuntimeRef,
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) learner: RefCell<Learner>,
-    pub(crate) witness: Witness,
-    pub(crate) counting: RefCell<Counting>,
+    pub(crate) perf_counters: PerfCounters,
+    pub(crate) counting: RefCell<CoreCounting>,
     pub(crate) stamping: Stamping,
     pub(crate) kinds: KnownKinds,
     pub(crate) codes: KnownCodes,
@@ -54,8 +54,8 @@ pub(crate) struct Core {
     pub(crate) reach: RefCell<Reach>,
     /// The core whose socket the running event has asked for; the color moves there.
     pub(crate) follows: Cell<Option<CoreIndex>>,
-    /// The meeting for which the running event holds its color.
-    pub(crate) meeting: RefCell<Option<Arc<Meeting>>>,
+    /// The acquisition for which the running event holds its color.
+    pub(crate) acquisition: RefCell<Option<Arc<RuntimeAcquire>>>,
     /// Handler of the color's first event, which lacks a slot; the color has just run.
     needs_slot: Cell<Option<HandlerIndex>>,
     /// The color on which the running task wants to continue.
@@ -67,9 +67,9 @@ pub(crate) struct Core {
     pub(crate) slept: Cell<bool>,
     /// Failed searches since the last success.
     pub(crate) looked_in_vain: Cell<u32>,
-    pub(crate) haul: RefCell<StealBatch<About>>,
+    pub(crate) steal_batch: RefCell<StealBatch<ColorMeta>>,
     /// The colors that the running activation has woken here and that may run next.
-    pub(crate) succession: Cell<LifoSlotRule>,
+    pub(crate) lifo_slot_rule: Cell<LifoSlotRule>,
     /// The last reading of the measuring clock.
     measured_ns: Cell<u64>,
     /// Duration of the last activation, if each activation is measured.
@@ -88,7 +88,7 @@ pub(crate) struct Core {
     spent_ns: Cell<u64>,
     /// Time of the last look at I/O, on the same clock.
     looked_ns: Cell<u64>,
-    pace: Pace,
+    pace: CorePace,
     epoch: Instant,
     /// The boards' clock at the epoch.
     epoch_board_ns: u64,
@@ -124,7 +124,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
 /// As [`current`], if the core belongs to that runtime: indices of another runtime's cores and
 /// handlers mean nothing here.
 #[inline(always)]
-pub(crate) fn current_of<R>(shared: &Shared, f: impl FnOnce(&Core) -> R) -> Option<R> {
+pub(crate) fn current_of<R>(shared: &RuntimeShared, f: impl FnOnce(&Core) -> R) -> Option<R> {
     current(|core| std::ptr::eq(&*core.shared, shared).then(|| f(core))).flatten()
 }
 
@@ -150,12 +150,12 @@ impl Drop for Core {
 }
 
 impl Core {
-    pub(crate) fn new(index: CoreIndex, shared: Arc<Shared>, driver: Driver, epoch: Instant) -> Self {
+    pub(crate) fn new(index: CoreIndex, shared: Arc<RuntimeShared>, driver: Driver, epoch: Instant) -> Self {
         Self {
             index,
-            home: Home::new(shared.id, index, driver.unparker()),
+            home: HomeCore::new(shared.id, index, driver.unparker()),
             learner: RefCell::new(Learner::new(shared.stealing)),
-            witness: Witness::default(),
+            perf_counters: PerfCounters::default(),
             counting: RefCell::default(),
             stamping: Stamping::new(),
             kinds: KnownKinds::default(),
@@ -170,21 +170,21 @@ impl Core {
             uses_driver: Cell::new(false),
             reach: RefCell::default(),
             follows: Cell::new(None),
-            meeting: RefCell::default(),
+            acquisition: RefCell::default(),
             needs_slot: Cell::new(None),
             hop: RefCell::default(),
             called: Cell::new(false),
             slept: Cell::new(false),
             looked_in_vain: Cell::new(0),
-            haul: RefCell::new(StealBatch::new(index.0, STEAL_BATCH_MAX)),
-            succession: Cell::default(),
+            steal_batch: RefCell::new(StealBatch::new(index.0, STEAL_BATCH_MAX)),
+            lifo_slot_rule: Cell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),
-            share: Share::new(shared.clone()),
+            share: RuntimeRef::new(shared.clone()),
             shared,
             driver: RefCell::new(driver),
             timers: RefCell::default(),
-            pace: Pace::default(),
+            pace: CorePace::default(),
             epoch,
             epoch_board_ns: monotonic_ns().saturating_sub(epoch.elapsed().as_nanos() as u64),
             now_ns: Cell::new(0),
@@ -222,7 +222,7 @@ impl Core {
     }
 
     /// Shows that the core is alive during a long piece of work.
-    fn shows_life(&self) {
+    fn note_progress(&self) {
         self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
     }
 
@@ -251,13 +251,13 @@ impl Core {
         loop {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.attend_control();
-            self.attend_gathering(stopping);
+            self.attend_batch_waits(stopping);
             match turn.next(TurnView { ready: self.mine().ready.len(), stopping }) {
                 TurnStep::Run { batch, left } => {
                     if self.called.take() {
                         // The core may have been woken as a thief and does not search now, so other
                         // cores may search.
-                        self.shared.lookout(self.index).end_search();
+                        self.shared.idle_coordinator(self.index).end_search();
                     }
                     self.pass_duty_on();
                     turn.ran(self.run_colors(batch, left));
@@ -278,7 +278,7 @@ impl Core {
                     turn.polled();
                 }
                 TurnStep::Stop => {
-                    self.mine().tasks.cancel_all(|| self.shows_life());
+                    self.mine().tasks.cancel_all(|| self.note_progress());
                     if self.mine().tasks.len() == 0
                         && self.shared.cores.iter().all(CoreShared::has_ended_tasks)
                     {
@@ -297,11 +297,11 @@ impl Core {
 
     fn park(&self) {
         let mine = self.mine();
-        mine.hints.idle();
+        mine.load_cell.idle();
         let sleep = mine.parking.announce();
         self.shared.asleep.fetch_add(1, Ordering::Relaxed);
-        // Posters that wait for room made since the last look: see the argument in `room.rs`.
-        self.attend_line();
+        // Posters that wait for room made since the last look: see the argument in `capacity.rs`.
+        self.attend_waiters();
         // Work that arrived between the last look and the announcement: see the argument in the
         // queue's parking.md.
         let work = !mine.ready.is_empty() || self.shared.stopping.load(Ordering::Acquire);
@@ -309,7 +309,7 @@ impl Core {
             Some(Duration::ZERO)
         } else {
             let (timer, round) = (self.until_next_timer(), self.until_round());
-            [timer, round, self.sentinel_timeout(), self.until_gathered()].into_iter().flatten().min()
+            [timer, round, self.watch_timeout(), self.until_batched()].into_iter().flatten().min()
         };
         let slept_ns = self.shared.clock.now_ns();
         self.io(timeout);
@@ -341,14 +341,14 @@ impl Core {
     /// Polls I/O and timers without waiting.
     fn look(&self) {
         add(&self.mine().counters.polls, 1);
-        self.mine().hints.idle();
+        self.mine().load_cell.idle();
         self.io(Some(Duration::ZERO));
     }
 
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.pace.done(self.shared.clock.now_ns());
-        self.empty_tray();
+        self.close_all();
         board.begin_wait();
         let turned = self.driver.borrow_mut().turn(timeout);
         let completions = match turned {

@@ -1,10 +1,10 @@
 //! The costs of events and moves: learned by each core, published for all cores.
 //!
-//! A core times some runs (`Learner`) and publishes estimates in a table of atomics (`Published`),
-//! which posters and thieves read. The costs of steals and wake-ups are published in the same way
-//! (`PublishedMoves`). `vermeil_sched` makes the estimates; this file carries them between threads.
-//! If two cores learn different values, each publishes the mean of both values, so the cores meet
-//! in the middle.
+//! A core times some runs (`Learner`) and publishes estimates in a table of atomics
+//! (`PublishedCosts`), which posters and thieves read. The costs of steals and wake-ups are
+//! published in the same way (`PublishedMoves`). `vermeil_sched` makes the estimates; this file
+//! carries them between threads. If two cores learn different values, each publishes the mean of
+//! both values, so the cores meet in the middle.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
@@ -17,7 +17,7 @@ use vermeil_sched::{
 const PUBLISH_EVERY: u32 = 16;
 
 /// Published costs of a handler, for all cores.
-pub(crate) struct Published {
+pub(crate) struct PublishedCosts {
     /// The worth that an event adds to its color.
     worth_ns: AtomicU32,
     /// Extra time of a run after a move, by class of distance.
@@ -28,7 +28,7 @@ pub(crate) struct Published {
     stay_ns: AtomicU32,
 }
 
-impl Published {
+impl PublishedCosts {
     pub(crate) fn new() -> Self {
         let published = Self {
             worth_ns: AtomicU32::new(0),
@@ -41,9 +41,9 @@ impl Published {
     }
 
     /// Stores the assumptions from before the first timed run.
-    pub(crate) fn start(&self, prior: CostHint, stealing: Stealing) {
-        let cost = HandlerCost::new(prior);
-        self.worth_ns.store(worth(&cost, prior, stealing), Ordering::Relaxed);
+    pub(crate) fn start(&self, cost_hint: CostHint, stealing: Stealing) {
+        let cost = HandlerCost::new(cost_hint);
+        self.worth_ns.store(worth(&cost, cost_hint, stealing), Ordering::Relaxed);
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate() {
             penalty_ns.store(clamp(cost.penalty_ns(Distance::of_class(class))), Ordering::Relaxed);
         }
@@ -52,7 +52,7 @@ impl Published {
         }
     }
 
-    pub(crate) fn worth_ns(&self) -> u32 {
+    pub(crate) fn cost_ns(&self) -> u32 {
         self.worth_ns.load(Ordering::Relaxed)
     }
 
@@ -64,13 +64,13 @@ impl Published {
         self.known_penalty_ns[distance.class()].load(Ordering::Relaxed).into()
     }
 
-    pub(crate) fn stay_ns(&self) -> u64 {
+    pub(crate) fn extension_ns(&self) -> u64 {
         self.stay_ns.load(Ordering::Relaxed).into()
     }
 
-    fn meet(&self, handler: HandlerIndex, costs: &CostTable, known: &Known, stealing: Stealing) {
+    fn meet(&self, handler: HandlerIndex, costs: &CostTable, known: &KnownCosts, stealing: Stealing) {
         let cost = costs.handler(handler);
-        meet(&self.worth_ns, worth(cost, known.prior, stealing));
+        meet(&self.worth_ns, worth(cost, known.cost_hint, stealing));
         if let Some(stay_ns) = known.stay.extension_ns() {
             meet(&self.stay_ns, clamp(stay_ns));
         }
@@ -133,10 +133,10 @@ fn meet(published: &AtomicU32, mine: u32) {
 
 /// The worth that an event adds to its color, at least 1 if colors are stolen. Mely uses the
 /// annotated time.
-fn worth(cost: &HandlerCost, prior: CostHint, stealing: Stealing) -> u32 {
-    let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
-    let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
-    clamp(stealing.queued_ns(cost_ns, prior.penalty).max(1))
+fn worth(cost: &HandlerCost, cost_hint: CostHint, stealing: Stealing) -> u32 {
+    let annotated = stealing == Stealing::TimeLeft && cost_hint.cost_ns > 0;
+    let cost_ns = if annotated { cost_hint.cost_ns.into() } else { cost.estimate_ns() };
+    clamp(stealing.queued_ns(cost_ns, cost_hint.penalty).max(1))
 }
 
 fn clamp(ns: u64) -> u32 {
@@ -148,15 +148,15 @@ pub(crate) struct Learner {
     stealing: Stealing,
     pub(crate) costs: CostTable,
     /// As long as `costs`.
-    handlers: Vec<Known>,
+    handlers: Vec<KnownCosts>,
     moves: StealCost,
     sampler: Sampler,
     exploration: Exploration,
 }
 
-struct Known {
+struct KnownCosts {
     stay: WarmBatch,
-    prior: CostHint,
+    cost_hint: CostHint,
     timed: u32,
 }
 
@@ -206,7 +206,7 @@ impl Learner {
     }
 
     /// Whether a color with a timed last run and a next event of `handler` stays for a measurement.
-    pub(crate) fn tries_to_stay(&mut self, handler: HandlerIndex) -> bool {
+    pub(crate) fn tries_extension(&mut self, handler: HandlerIndex) -> bool {
         self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.stay.tries_extension())
     }
 
@@ -228,13 +228,13 @@ impl Learner {
         handler: HandlerIndex,
         sample: RunSample,
         after: RunAfter,
-        published: &Published,
-        prior: impl Fn(HandlerIndex) -> CostHint,
+        published: &PublishedCosts,
+        cost_hint: impl Fn(HandlerIndex) -> CostHint,
     ) {
         while self.handlers.len() <= handler.0 as usize {
-            let prior = prior(HandlerIndex(self.handlers.len() as u32));
-            self.costs.register(prior);
-            self.handlers.push(Known { stay: WarmBatch::default(), prior, timed: 0 });
+            let cost_hint = cost_hint(HandlerIndex(self.handlers.len() as u32));
+            self.costs.register(cost_hint);
+            self.handlers.push(KnownCosts { stay: WarmBatch::default(), cost_hint, timed: 0 });
         }
         self.costs.observe(handler, sample);
         let known = &mut self.handlers[handler.0 as usize];

@@ -105,8 +105,8 @@ pub enum RegisterError {
         /// The name in the spec.
         name: String,
     },
-    /// The spec's group is a free color.
-    #[error("a free color excludes nothing: `Exclusion::None` says that")]
+    /// The spec's group is a concurrent color.
+    #[error("a concurrent color excludes nothing: `Exclusion::None` says that")]
     FreeGroup,
 }
 
@@ -226,14 +226,14 @@ pub struct Panic(Arc<Thrown>);
 
 struct Thrown {
     message: Option<String>,
-    payload: Mutex<Option<Payload>>,
+    payload: Mutex<Option<PanicPayload>>,
 }
 
 /// As in [`std::panic::catch_unwind`].
-type Payload = Box<dyn Any + Send>;
+type PanicPayload = Box<dyn Any + Send>;
 
 impl Panic {
-    pub(crate) fn new(payload: Payload) -> Self {
+    pub(crate) fn new(payload: PanicPayload) -> Self {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
         Self(Arc::new(Thrown { message, payload: Mutex::new(Some(payload)) }))

@@ -2,7 +2,7 @@
 //!
 //! The files of tasks, handlers, keys and counters add their own methods.
 
-use crate::{Color, color::Seat, share::Share};
+use crate::{Color, color::Affinity, runtime_ref::RuntimeRef};
 use vermeil_io::Board;
 use vermeil_sched::{CoreIndex, Placement};
 
@@ -10,13 +10,13 @@ use vermeil_sched::{CoreIndex, Placement};
 /// posts are refused then, and tasks end as cancelled.
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) shared: Share,
+    pub(crate) shared: RuntimeRef,
 }
 
 impl Handle {
     /// A new color, placed by the policy.
     pub fn color(&self) -> Color {
-        self.new_color(Seat::default())
+        self.new_color(Affinity::default())
     }
 
     /// A new color that lives on `core`.
@@ -26,11 +26,11 @@ impl Handle {
     #[track_caller]
     pub fn color_on(&self, core: CoreIndex) -> Color {
         self.check_core(core);
-        self.new_color(Seat::Lives(Placement::Core(core)))
+        self.new_color(Affinity::Placed(Placement::Core(core)))
     }
 
-    pub(crate) fn new_color(&self, seat: Seat) -> Color {
-        self.shared.color(seat)
+    pub(crate) fn new_color(&self, affinity: Affinity) -> Color {
+        self.shared.color(affinity)
     }
 
     /// The page on which each core publishes its activity: the time since its last look at its

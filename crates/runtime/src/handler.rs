@@ -2,18 +2,18 @@
 
 use crate::{
     Color, Exclusion,
-    color::Seat,
+    bounded::BoundPermit,
+    capacity::{CapacityWait, CoreCapacity},
+    color::Affinity,
+    concurrency_limit::ConcurrencyLimit,
     core::current,
-    costs::Published,
-    door::Taken,
+    costs::PublishedCosts,
     error::{Ended, Full, FullOf, RegisterError, Stops},
     handle::Handle,
     kinds::{KINDS_MAX, Kinds},
-    room::{CoreRoom, Wait},
-    share::RuntimeId,
-    shared::{NOBODY, Shared, add},
-    slots::Slots,
-    spec::{Lanes, Spec},
+    runtime_ref::RuntimeId,
+    shared::{NOBODY, RuntimeShared, add},
+    spec::{HandlerColors, Spec},
     times::ObservedTimes,
 };
 use std::{
@@ -51,13 +51,13 @@ pub(crate) struct Handlers {
     priors: Mutex<Vec<CostHint>>,
     classes: Vec<Class>,
     any_gathers: AtomicBool,
-    rules: Box<[Rules]>,
-    published: Box<[Published]>,
+    rules: Box<[HandlerRules]>,
+    published: Box<[PublishedCosts]>,
     stealing: Stealing,
 }
 
 /// The per-handler words that each event reads, together on a cache line.
-struct Rules {
+struct HandlerRules {
     /// Most events of a color in a go; zero: the turn's limit.
     batch: AtomicUsize,
     /// The longest duration of a go; zero: the turn's limit.
@@ -70,7 +70,7 @@ struct Rules {
     /// How its colors gather events, if they gather.
     gather: OnceLock<BatchWait>,
     /// The slots of a handler with bounded parallelism. Such a handler is watched.
-    slots: OnceLock<Slots>,
+    concurrency_limit: OnceLock<ConcurrencyLimit>,
     /// The target of the handler's events, unless the events go to the colors that they are posted
     /// with.
     routes: OnceLock<Box<Routes>>,
@@ -78,9 +78,9 @@ struct Rules {
 
 /// The target of the events of a handler, or of the tasks of a kind.
 pub(crate) struct Routes {
-    pub(crate) lanes: Lanes,
+    pub(crate) lanes: HandlerColors,
     /// Placement of tasks that have a color for themselves.
-    pub(crate) seat: Seat,
+    pub(crate) affinity: Affinity,
 }
 
 /// The result of an attempt to begin an event.
@@ -93,7 +93,7 @@ pub(crate) enum Begins {
     NotYet,
 }
 
-impl Rules {
+impl HandlerRules {
     fn new() -> Self {
         Self {
             batch: AtomicUsize::new(0),
@@ -101,7 +101,7 @@ impl Rules {
             lead: AtomicU32::new(UNWATCHED),
             class: AtomicU8::new(0),
             gather: OnceLock::new(),
-            slots: OnceLock::new(),
+            concurrency_limit: OnceLock::new(),
             routes: OnceLock::new(),
         }
     }
@@ -109,7 +109,7 @@ impl Rules {
 
 /// Number of handlers when a program may register `bound`: those, the handler of tasks, and a
 /// handler for each kind of tasks. At most as many as a label has numbers for.
-pub(crate) fn slots(bound: usize) -> usize {
+pub(crate) fn concurrency_limit(bound: usize) -> usize {
     (bound + 1 + KINDS_MAX).min(1 << 16)
 }
 
@@ -118,8 +118,8 @@ const UNWATCHED: u32 = NOBODY - 1;
 
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
-        let slots = slots(bound);
-        let published = (0..slots).map(|_| Published::new()).collect();
+        let concurrency_limit = concurrency_limit(bound);
+        let published = (0..concurrency_limit).map(|_| PublishedCosts::new()).collect();
         let handlers = Self {
             names: Mutex::default(),
             kinds: Kinds::default(),
@@ -128,7 +128,7 @@ impl Handlers {
             priors: Mutex::default(),
             classes,
             any_gathers: AtomicBool::new(false),
-            rules: (0..slots).map(|_| Rules::new()).collect(),
+            rules: (0..concurrency_limit).map(|_| HandlerRules::new()).collect(),
             published,
             stealing,
         };
@@ -136,15 +136,15 @@ impl Handlers {
         handlers
     }
 
-    fn rules(&self, handler: HandlerIndex) -> &Rules {
+    fn rules(&self, handler: HandlerIndex) -> &HandlerRules {
         &self.rules[handler.0 as usize]
     }
 
-    pub(crate) fn published(&self, handler: HandlerIndex) -> &Published {
+    pub(crate) fn published(&self, handler: HandlerIndex) -> &PublishedCosts {
         &self.published[handler.0 as usize]
     }
 
-    pub(crate) fn prior(&self, handler: HandlerIndex) -> CostHint {
+    pub(crate) fn cost_hint(&self, handler: HandlerIndex) -> CostHint {
         self.priors.lock().expect("nothing panics under this lock")[handler.0 as usize]
     }
 
@@ -182,13 +182,13 @@ impl Handlers {
 
     /// How a color gathers events if an event of `handler` is the first.
     #[inline]
-    pub(crate) fn gather(&self, handler: HandlerIndex) -> Option<BatchWait> {
+    pub(crate) fn batch_wait(&self, handler: HandlerIndex) -> Option<BatchWait> {
         self.rules(handler).gather.get().copied()
     }
 
     /// Whether the colors of any handler gather.
     #[inline]
-    pub(crate) fn any_gathers(&self) -> bool {
+    pub(crate) fn any_batch_wait(&self) -> bool {
         self.any_gathers.load(Ordering::Relaxed)
     }
 
@@ -231,30 +231,30 @@ impl Handlers {
     #[inline(never)]
     fn begins_watched(&self, handler: HandlerIndex, before: u32, core: CoreIndex, color: ColorId) -> Begins {
         let rules = self.rules(handler);
-        let slots = rules.slots.get();
-        if slots.is_some_and(|slots| !slots.take(color)) {
+        let concurrency_limit = rules.concurrency_limit.get();
+        if concurrency_limit.is_some_and(|concurrency_limit| !concurrency_limit.take(color)) {
             return Begins::NotYet;
         }
         if before != core.0 {
             rules.lead.store(core.0, Ordering::Relaxed);
         }
-        if slots.is_some() { Begins::InSlot } else { Begins::Freely }
+        if concurrency_limit.is_some() { Begins::InSlot } else { Begins::Freely }
     }
 
     /// At most `most` events of `handler` run at once from now on. Set once, before the first
     /// event.
     fn bound_runs(&self, handler: HandlerIndex, most: usize) {
-        self.rules(handler).slots.get_or_init(|| Slots::new(most));
+        self.rules(handler).concurrency_limit.get_or_init(|| ConcurrencyLimit::new(most));
         self.watch(handler);
     }
 
     /// The slots of a handler with bounded parallelism.
-    pub(crate) fn slots(&self, handler: HandlerIndex) -> Option<&Slots> {
-        self.rules(handler).slots.get()
+    pub(crate) fn concurrency_limit(&self, handler: HandlerIndex) -> Option<&ConcurrencyLimit> {
+        self.rules(handler).concurrency_limit.get()
     }
 
-    pub(crate) fn all_slots(&self) -> impl Iterator<Item = &Slots> {
-        self.rules.iter().filter_map(|rules| rules.slots.get())
+    pub(crate) fn concurrency_limits(&self) -> impl Iterator<Item = &ConcurrencyLimit> {
+        self.rules.iter().filter_map(|rules| rules.concurrency_limit.get())
     }
 
     /// From now on the begin of an event of `handler` needs work.
@@ -273,7 +273,7 @@ impl Handlers {
         // Before any change.
         let class = self.class_of(spec)?;
         if let Exclusion::Group(color) = &spec.exclusion
-            && color.is_free()
+            && color.is_concurrent()
         {
             return Err(RegisterError::FreeGroup);
         }
@@ -293,8 +293,8 @@ impl Handlers {
     pub(crate) fn add(&self, spec: &Spec, class: ClassIndex) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
         let index = HandlerIndex(names.len() as u32);
-        self.priors.lock().expect("nothing panics under this lock").push(spec.prior);
-        self.published(index).start(spec.prior, self.stealing);
+        self.priors.lock().expect("nothing panics under this lock").push(spec.cost_hint);
+        self.published(index).start(spec.cost_hint, self.stealing);
         let batch = spec.batch_events.map_or(0, NonZeroUsize::get);
         self.rules(index).batch.store(batch, Ordering::Relaxed);
         self.rules(index).batch_ns.store(spec.batch_ns.map_or(0, NonZeroU64::get), Ordering::Relaxed);
@@ -354,11 +354,11 @@ pub struct HandlerSnapshot {
 
 impl Handle {
     /// Registers a handler or a kind with this spec.
-    pub(crate) fn register(&self, spec: &Spec) -> Result<(HandlerIndex, Lanes), RegisterError> {
+    pub(crate) fn register(&self, spec: &Spec) -> Result<(HandlerIndex, HandlerColors), RegisterError> {
         let handlers = &self.shared.handlers;
         let index = handlers.register(spec)?;
         let lanes = self.lanes(spec);
-        if matches!(lanes, Lanes::Given | Lanes::Fresh(_)) {
+        if matches!(lanes, HandlerColors::Given | HandlerColors::Fresh(_)) {
             self.bound_runs(index, spec);
         }
         Ok((index, lanes))
@@ -390,7 +390,7 @@ impl Handle {
     ///
     /// # Errors
     /// If the runtime has [`crate::Limits::handlers`] handlers already, if the spec's class does
-    /// not exist, or if the spec's group is a [free](Self::free_color) color.
+    /// not exist, or if the spec's group is a [concurrent](Self::concurrent_color) color.
     ///
     /// # Panics
     /// If its place names no core or no handler of this runtime.
@@ -402,15 +402,15 @@ impl Handle {
     ) -> Result<Handler<E>, RegisterError> {
         let spec = spec.into();
         let (index, lanes) = self.register(&spec)?;
-        if let (Some(control), Lanes::One(queue)) = (&self.shared.control, &lanes) {
+        if let (Some(control), HandlerColors::One(queue)) = (&self.shared.control, &lanes) {
             let color = match &spec.exclusion {
                 Exclusion::Group(color) => color.clone(),
                 _ => Color { queue: queue.clone(), shared: self.shared.clone() },
             };
             control.register(&self.shared, index, &spec.name, &color);
         }
-        if !matches!(lanes, Lanes::Given) {
-            self.shared.handlers.route(index, Routes { lanes, seat: Seat::default() });
+        if !matches!(lanes, HandlerColors::Given) {
+            self.shared.handlers.route(index, Routes { lanes, affinity: Affinity::default() });
         }
         self.shared.codes.add(index, Box::new(run));
         Ok(Handler { index, runtime: self.shared.id, events: PhantomData })
@@ -444,17 +444,17 @@ impl<E: Send + 'static> Handler<E> {
     /// # Errors
     /// As [`post`](Self::post).
     pub fn send(&self, event: E) -> Result<(), Full<E>> {
-        match self.own_color() {
+        match self.task_color() {
             Some(color) => self.post_on(&color, event),
             None => Err(Full { event, bound: 0, of: FullOf::Ended }),
         }
     }
 
     /// The color for an event that is posted without a color; `None` if the runtime has ended.
-    fn own_color(&self) -> Option<Color> {
+    fn task_color(&self) -> Option<Color> {
         self.runtime.with(|share| match share.handlers.routes(self.index) {
             Some(routes) => routes.lanes.color(share, None),
-            None => Lanes::Given.color(share, None),
+            None => HandlerColors::Given.color(share, None),
         })
     }
 
@@ -467,7 +467,7 @@ impl<E: Send + 'static> Handler<E> {
     /// not ended.
     pub fn color(&self) -> Option<Color> {
         self.runtime.with(|share| match share.handlers.routes(self.index)?.lanes {
-            Lanes::One(_) => self.own_color(),
+            HandlerColors::One(_) => self.task_color(),
             _ => None,
         })?
     }
@@ -500,7 +500,7 @@ impl<E: Send + 'static> Handler<E> {
     /// # Errors
     /// As there.
     pub async fn send_when_room(&self, event: E) -> Result<(), Ended<E>> {
-        match self.own_color() {
+        match self.task_color() {
             Some(color) => self.post_on_when_room(color, event).await,
             None => Err(Ended { event }),
         }
@@ -508,17 +508,19 @@ impl<E: Send + 'static> Handler<E> {
 
     async fn post_on_when_room(&self, color: Color, event: E) -> Result<(), Ended<E>> {
         let shared = &*color.shared;
-        let taken = match color.door_with_bound() {
+        let taken = match color.bounded_with_limit() {
             None => None,
-            Some(door) => match Wait::new(shared, door).await {
-                Ok(()) => Some(door.taken()),
+            Some(bounded) => match CapacityWait::new(shared, bounded).await {
+                Ok(()) => Some(bounded.permit()),
                 Err(Stops) => return Err(Ended { event }),
             },
         };
         let one = color.for_one();
         let core = one.core().0;
-        let Ok(()) = Wait::new(shared, CoreRoom { shared, core }).await else { return Err(Ended { event }) };
-        let counted = Counted { runtime: shared.id, core };
+        let Ok(()) = CapacityWait::new(shared, CoreCapacity { shared, core }).await else {
+            return Err(Ended { event });
+        };
+        let counted = PostedPermit { runtime: shared.id, core };
         if shared.ended.load(Ordering::Relaxed) {
             return Err(Ended { event });
         }
@@ -529,7 +531,7 @@ impl<E: Send + 'static> Handler<E> {
     /// The shared state of the runtime; handler and color must have the same runtime.
     #[inline]
     #[track_caller]
-    fn shared_with<'a>(&self, color: &'a Color) -> &'a Shared {
+    fn shared_with<'a>(&self, color: &'a Color) -> &'a RuntimeShared {
         let shared = &*color.shared;
         assert!(
             shared.id == self.runtime,
@@ -541,29 +543,29 @@ impl<E: Send + 'static> Handler<E> {
     #[inline]
     fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
         let shared = &*color.shared;
-        if color.queue.about.door().is_some() {
-            return self.post_behind_door(color, event);
+        if color.queue.meta.bounded().is_some() {
+            return self.post_bounded(color, event);
         }
-        match Counted::new(shared, color.core().0) {
+        match PostedPermit::new(shared, color.core().0) {
             Some(counted) => self.push(color, counted, None, event),
             None => return Err(Self::refused(shared, event)),
         }
         Ok(())
     }
 
-    /// Posts on a color with a door: a bounded color or a free color.
+    /// Posts on a color with a bound: a bounded color or a concurrent color.
     #[inline(never)]
-    fn post_behind_door(&self, color: &Color, event: E) -> Result<(), Full<E>> {
+    fn post_bounded(&self, color: &Color, event: E) -> Result<(), Full<E>> {
         let mut taken = None;
-        if let Some(door) = color.door_with_bound() {
-            taken = door.take();
+        if let Some(bounded) = color.bounded_with_limit() {
+            taken = bounded.take();
             if taken.is_none() {
-                let bound = door.bound().expect("it is bounded");
+                let bound = bounded.bound().expect("it is bounded");
                 return Err(Full { event, bound, of: FullOf::Color });
             }
         }
         let color = color.for_one();
-        match Counted::new(&color.shared, color.core().0) {
+        match PostedPermit::new(&color.shared, color.core().0) {
             Some(counted) => self.push(&color, counted, taken, event),
             None => return Err(Self::refused(&color.shared, event)),
         }
@@ -572,53 +574,53 @@ impl<E: Send + 'static> Handler<E> {
 
     /// The error for a post that found no room on a core.
     #[cold]
-    fn refused(shared: &Shared, event: E) -> Full<E> {
+    fn refused(shared: &RuntimeShared, event: E) -> Full<E> {
         let of = if shared.ended.load(Ordering::Relaxed) { FullOf::Ended } else { FullOf::Core };
         Full { event, bound: shared.limits.events_per_core, of }
     }
 
     #[inline(always)]
-    fn push(&self, color: &Color, counted: Counted, taken: Option<Taken>, event: E) {
-        let posted = || Posted { handler: self.index, counted, event };
+    fn push(&self, color: &Color, counted: PostedPermit, taken: Option<BoundPermit>, event: E) {
+        let posted = || PostedEvent { handler: self.index, counted, event };
         let event = match taken {
             None => Event::once_with(posted),
-            Some(taken) => Event::once_with(|| Behind { taken, posted: posted() }),
+            Some(taken) => Event::once_with(|| BoundedEvent { taken, posted: posted() }),
         };
         color.push(self.index, event);
     }
 }
 
-struct Posted<E: 'static> {
+struct PostedEvent<E: 'static> {
     handler: HandlerIndex,
-    counted: Counted,
+    counted: PostedPermit,
     event: E,
 }
 
 /// A place in a core's bound, given back when the event begins or is dropped.
-struct Counted {
+struct PostedPermit {
     runtime: RuntimeId,
     core: u32,
 }
 
-impl Counted {
+impl PostedPermit {
     /// A place on core `core`, if a place is free and the runtime has not ended.
     #[inline]
-    fn new(shared: &Shared, core: u32) -> Option<Self> {
+    fn new(shared: &RuntimeShared, core: u32) -> Option<Self> {
         let enters =
             !shared.ended.load(Ordering::Relaxed) && shared.enter(core, shared.limits.events_per_core);
         enters.then(|| Self { runtime: shared.id, core })
     }
 }
 
-impl Drop for Counted {
+impl Drop for PostedPermit {
     fn drop(&mut self) {
         // A runtime that has ended counts nothing any more.
         let _ = self.runtime.with(|share| share.leave(self.core));
     }
 }
 
-impl<E: Send + 'static> Run for Posted<E> {
-    // Inlined into the run of an event without a door, because most events have no door.
+impl<E: Send + 'static> Run for PostedEvent<E> {
+    // Inlined into the run of an event without a bound, because most events have no door.
     #[inline(always)]
     fn run(self) {
         let Self { handler, counted, event } = self;
@@ -638,12 +640,12 @@ impl<E: Send + 'static> Run for Posted<E> {
 }
 
 /// An event with a place behind its color's door.
-struct Behind<E: 'static> {
-    taken: Taken,
-    posted: Posted<E>,
+struct BoundedEvent<E: 'static> {
+    taken: BoundPermit,
+    posted: PostedEvent<E>,
 }
 
-impl<E: Send + 'static> Run for Behind<E> {
+impl<E: Send + 'static> Run for BoundedEvent<E> {
     fn run(self) {
         drop(self.taken);
         self.posted.run();

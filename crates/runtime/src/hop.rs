@@ -2,7 +2,7 @@
 //!
 //! The task's state moves with the task (`Colored::move_to`), so no part of a task is ever on two
 //! colors. A wake-up that was posted on the old color finds the task gone and follows. Tested in
-//! `tests/model.rs` and `tests/free.rs`.
+//! `tests/model.rs` and `tests/concurrent.rs`.
 
 use crate::{Color, core::current};
 use std::{
@@ -14,8 +14,8 @@ use vermeil_queue::current_color;
 
 /// Continues the running task on `color`, at the tail of the color's queue: events posted there
 /// before run first. The task has no access to state of the old color until the task hops back. On
-/// a [free](crate::Handle::free_color) color the task runs in parallel to all other events, on a
-/// new color each time.
+/// a [concurrent](crate::Handle::concurrent_color) color the task runs in parallel to all other
+/// events, on a new color each time.
 ///
 /// # Panics
 /// Off a core, or if the color belongs to another runtime.
@@ -23,7 +23,7 @@ use vermeil_queue::current_color;
 pub fn hop(color: &Color) -> impl Future<Output = ()> {
     let at = Location::caller();
     async move {
-        let own = color.for_one_if_free();
+        let own = color.for_one_if_concurrent();
         let color = own.as_ref().unwrap_or(color);
         poll_fn(|_| {
             if current_color() == Some(color.id()) {

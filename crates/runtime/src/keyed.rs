@@ -4,7 +4,7 @@
 //! a color without handles and queued events, and makes a new color when the key returns. Tested in
 //! `tests/model.rs`.
 
-use crate::{Color, Handle, color::Queue};
+use crate::{Color, Handle, color::RuntimeQueue};
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::{BuildHasher, Hash},
@@ -22,12 +22,12 @@ pub struct Keyed<K> {
     handle: Handle,
     /// Bound on events of each new color.
     bound: Option<usize>,
-    shards: Arc<[Mutex<Shard<K>>]>,
+    shards: Arc<[Mutex<KeyShard<K>>]>,
     hasher: RandomState,
 }
 
-struct Shard<K> {
-    colors: HashMap<K, Weak<Queue>>,
+struct KeyShard<K> {
+    colors: HashMap<K, Weak<RuntimeQueue>>,
     /// Number of entries at the next sweep.
     sweep_at: usize,
 }
@@ -42,7 +42,7 @@ impl<K> Clone for Keyed<K> {
 impl Handle {
     /// A new map from keys to colors.
     pub fn keyed<K: Eq + Hash>(&self) -> Keyed<K> {
-        let shard = |_| Mutex::new(Shard { colors: HashMap::new(), sweep_at: SWEEP_LEAST });
+        let shard = |_| Mutex::new(KeyShard { colors: HashMap::new(), sweep_at: SWEEP_LEAST });
         let shards = (0..SHARDS).map(shard).collect();
         Keyed { handle: self.clone(), bound: None, shards, hasher: RandomState::new() }
     }
@@ -84,7 +84,7 @@ impl<K: Eq + Hash + Clone> Keyed<K> {
     }
 }
 
-impl<K: Eq + Hash> Shard<K> {
+impl<K: Eq + Hash> KeyShard<K> {
     /// Forgets ended colors once they may be half of all entries, so the cost per key is constant.
     fn sweep(&mut self) {
         if self.colors.len() >= self.sweep_at {

@@ -10,9 +10,9 @@ use crate::{
     Color, Exclusion, Handle, RegisterError, Task,
     core::{Core, current_of},
     handler::{Handlers, Routes},
-    share::RuntimeId,
-    shared::Shared,
-    spec::{Lanes, Spec},
+    runtime_ref::RuntimeId,
+    shared::RuntimeShared,
+    spec::{HandlerColors, Spec},
 };
 use rustc_hash::FxHashMap;
 use std::{
@@ -53,7 +53,7 @@ impl Kinds {
 /// A core's copy of the kinds, which needs no lock.
 pub(crate) type KnownKinds = RefCell<FxHashMap<TypeId, HandlerIndex>>;
 
-impl Shared {
+impl RuntimeShared {
     /// The handler that counts polls of futures of this type.
     pub(crate) fn kind_of<F: 'static>(&self) -> HandlerIndex {
         let ask = || self.handlers.kinds.of::<F>(&self.handlers);
@@ -94,15 +94,15 @@ impl Handle {
     pub fn try_kind(&self, spec: impl Into<Spec>) -> Result<TaskKind, RegisterError> {
         let spec = spec.into();
         assert!(spec.gather.is_none(), "tasks do not gather: a poll is not put off");
-        let seat = self.seat(&spec.place);
+        let affinity = self.affinity(&spec.place);
         let (index, mut lanes) = self.register(&spec)?;
         if matches!(spec.exclusion, Exclusion::None) {
             // A task keeps its color for life, so a task that waits would block other tasks of its
             // lane.
-            lanes = Lanes::Fresh(seat.clone());
+            lanes = HandlerColors::Fresh(affinity.clone());
             self.bound_runs(index, &spec);
         }
-        self.shared.handlers.route(index, Routes { lanes, seat });
+        self.shared.handlers.route(index, Routes { lanes, affinity });
         Ok(TaskKind { index, runtime: self.shared.id })
     }
 }
@@ -118,10 +118,10 @@ impl TaskKind {
         let mut future = Some(future);
         let spawned = self.runtime.with(|share| {
             let (index, handle) = (self.index, Handle { shared: share.clone() });
-            let Routes { lanes, seat } = share.handlers.routes(index).expect("a kind has routes");
+            let Routes { lanes, affinity } = share.handlers.routes(index).expect("a kind has routes");
             let future = future.take().expect("it is spawned once");
             match lanes {
-                Lanes::Given | Lanes::Fresh(_) => handle.spawn_alone(seat, index, future),
+                HandlerColors::Given | HandlerColors::Fresh(_) => handle.spawn_alone(affinity, index, future),
                 own => handle.spawn_on_as(&own.color(share, None), index, future),
             }
         });
@@ -145,7 +145,9 @@ impl TaskKind {
         );
         let handle = Handle { shared: color.shared.clone() };
         match handle.shared.handlers.routes(self.index) {
-            Some(Routes { lanes: Lanes::Given, .. }) | None => handle.spawn_on_as(color, self.index, future),
+            Some(Routes { lanes: HandlerColors::Given, .. }) | None => {
+                handle.spawn_on_as(color, self.index, future)
+            }
             Some(_) => self.spawn(future),
         }
     }

@@ -47,54 +47,54 @@
 //! neighbours of a core. A program can also bound a color ([`Color::bounded`]) and a handler
 //! ([`Spec::at_most`]).
 
+mod batch_wait;
 mod blocking;
-mod body;
+mod bounded;
 mod builder;
-mod calls;
+mod capacity;
 mod code;
 mod color;
+mod concurrency_limit;
 mod control;
 mod core;
+mod core_load;
 mod costs;
-mod door;
 mod error;
-mod gathering;
 mod handle;
 mod handler;
-mod handover;
-mod hints;
-mod home;
+mod home_core;
 mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+mod in_flight;
 mod keyed;
 mod kinds;
+mod lifo_slot;
 mod limits;
+mod migration;
+mod move_counters;
 mod net;
 mod observed;
 mod pace;
-mod queued;
-mod rare;
+mod perf_counters;
 mod redistribute;
 mod registry;
-mod room;
+mod remote_wakes;
 mod runtime;
-mod share;
+mod runtime_ref;
 mod shared;
-mod slots;
 mod snapshot;
 mod source;
 mod span;
 mod spec;
 mod steal;
-mod succession;
 mod task;
+mod task_body;
 mod thief;
 mod time;
 mod timers;
 mod times;
 mod when;
-mod witness;
 
 #[cfg(test)]
 mod tests;

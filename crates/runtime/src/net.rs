@@ -7,7 +7,7 @@
 use crate::{
     core::{Core, current},
     error::OffCore,
-    home::{Home, LetGo, OneWaiter},
+    home_core::{CloseRequest, HomeCore, OneWaiter},
     time::sleep,
 };
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use vermeil_io::{
 };
 
 /// Runs `f` on the driver of `home`, if this thread is that core.
-pub(crate) fn on_driver<R>(home: &Home, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
+pub(crate) fn on_driver<R>(home: &HomeCore, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
     let here = |core: &Core| (core.home == *home).then(|| f(&mut core.driver.borrow_mut()));
     current(here).flatten().ok_or(OffCore)
 }
@@ -42,7 +42,7 @@ pub fn busy_poll(up_to: Duration) -> io::Result<()> {
 
 /// The core for a new object of a driver. The running color stays there from now on, because a
 /// driver answers only on its own core.
-pub(crate) fn home() -> Result<Home, OffCore> {
+pub(crate) fn home() -> Result<HomeCore, OffCore> {
     current(|core| {
         core.note_driver_use();
         core.home.clone()
@@ -53,7 +53,7 @@ pub(crate) fn home() -> Result<Home, OffCore> {
 /// Polls an object on the driver of `home`. On another core the running color first moves to
 /// `home`, if the color may move.
 pub(crate) fn poll_on<R>(
-    home: &Home,
+    home: &HomeCore,
     context: &mut Context<'_>,
     f: impl FnOnce(&mut Driver, &mut Context<'_>) -> Poll<io::Result<R>>,
 ) -> Poll<io::Result<R>> {
@@ -81,7 +81,7 @@ const THE_SEND: &str = "the end of a send of this stream";
 /// the socket and resets connections that were not accepted.
 #[derive(Debug)]
 pub struct TcpListener {
-    home: Home,
+    home: HomeCore,
     key: ListenerKey,
     accepts: OneWaiter,
 }
@@ -126,13 +126,13 @@ impl TcpListener {
     /// Stops listening. [`accept`](Self::accept) still returns connections that the kernel has
     /// completed, and then fails.
     pub fn close(&self) {
-        self.home.let_go(LetGo::Closed(self.key));
+        self.home.close_on_core(CloseRequest::Closed(self.key));
     }
 }
 
 impl Drop for TcpListener {
     fn drop(&mut self) {
-        self.home.let_go(LetGo::Listener(self.key));
+        self.home.close_on_core(CloseRequest::Listener(self.key));
     }
 }
 
@@ -150,7 +150,7 @@ const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Durati
 /// partial data for all data. Await [`sent`](Self::sent) before the drop to deliver all bytes.
 #[derive(Debug)]
 pub struct TcpStream {
-    home: Home,
+    home: HomeCore,
     key: StreamKey,
     reads: OneWaiter,
     writes: OneWaiter,
@@ -202,11 +202,11 @@ impl TcpStream {
     }
 
     /// For a connection that was made at once.
-    fn connected(home: Home, socket: OwnedFd) -> io::Result<Self> {
+    fn connected(home: HomeCore, socket: OwnedFd) -> io::Result<Self> {
         Self::on(home, |driver| driver.add_connected(socket))
     }
 
-    fn on(home: Home, add: impl FnOnce(&mut Driver) -> io::Result<StreamKey>) -> io::Result<Self> {
+    fn on(home: HomeCore, add: impl FnOnce(&mut Driver) -> io::Result<StreamKey>) -> io::Result<Self> {
         let key = on_driver(&home, add)??;
         Ok(Self { home, key, reads: OneWaiter::default(), writes: OneWaiter::default() })
     }
@@ -328,6 +328,6 @@ impl TcpStream {
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
-        self.home.let_go(LetGo::Stream(self.key));
+        self.home.close_on_core(CloseRequest::Stream(self.key));
     }
 }

@@ -9,8 +9,8 @@
 use crate::{
     core::{Core, current_of},
     handle::Handle,
-    shared::{NOBODY, Shared},
-    times::Times,
+    shared::{NOBODY, RuntimeShared},
+    times::HandlerTimes,
 };
 use std::cell::{Cell, RefCell};
 use vermeil_io::{Clock, Counted};
@@ -105,7 +105,7 @@ thread_local! {
     static OUTSIDE: Stamping = const { Stamping::new() };
 }
 
-impl Shared {
+impl RuntimeShared {
     /// The label of an event of `handler` that this thread posts. A separate function, so the label
     /// is passed in registers.
     #[inline]
@@ -162,20 +162,26 @@ impl Core {
         }
         if let Some(ring) = &self.mine().ring {
             ring.push(
-                Record { color: color.0.get(), moved_from: from, label, start_ns, run_ns: sample.run_ns }
-                    .pack(),
+                EventRecord {
+                    color: color.0.get(),
+                    moved_from: from,
+                    label,
+                    start_ns,
+                    run_ns: sample.run_ns,
+                }
+                .pack(),
             );
         }
     }
 
-    fn times(&self, handler: HandlerIndex) -> Option<&Times> {
+    fn times(&self, handler: HandlerIndex) -> Option<&HandlerTimes> {
         (self.shared.noting.observe != Observe::Off)
             .then(|| &**self.mine().times[handler.0 as usize].get_or_init(Box::default))
     }
 }
 
 /// An event of a core's ring.
-struct Record {
+struct EventRecord {
     color: u64,
     moved_from: Option<CoreIndex>,
     label: Label,
@@ -186,7 +192,7 @@ struct Record {
 /// Bits of a color's number in a record; the rest holds the previous core.
 const COLOR_BITS: u32 = 48;
 
-impl Record {
+impl EventRecord {
     fn pack(self) -> [u64; WORDS] {
         let Self { color, moved_from, label, start_ns, run_ns } = self;
         let from = moved_from.map_or(NOBODY, |core| core.0) as u16;
@@ -243,7 +249,7 @@ impl Handle {
             let (first, records) = theirs.ring.as_ref()?.recent();
             lost += first;
             events.extend((first..).zip(records).map(|(number, words)| {
-                let record = Record::unpack(words);
+                let record = EventRecord::unpack(words);
                 ((core, number as u32), record.poster(), record.recorded(core, &names))
             }));
         }
@@ -268,10 +274,10 @@ mod tests {
     #[test]
     fn a_record_is_unpacked_as_it_was_packed() {
         let label = Label::new(3, 9, 0).stamped(77, u32::MAX);
-        let record = |moved_from| Record { color: 12, moved_from, label, start_ns: 5, run_ns: 6 }.pack();
-        let back = Record::unpack(record(Some(CoreIndex(4))));
+        let record = |moved_from| EventRecord { color: 12, moved_from, label, start_ns: 5, run_ns: 6 }.pack();
+        let back = EventRecord::unpack(record(Some(CoreIndex(4))));
         assert_eq!((back.color, back.moved_from, back.label), (12, Some(CoreIndex(4)), label));
         assert_eq!((back.start_ns, back.run_ns, back.poster()), (5, 6, Some((9, u32::MAX - 1))));
-        assert_eq!(Record::unpack(record(None)).moved_from, None);
+        assert_eq!(EventRecord::unpack(record(None)).moved_from, None);
     }
 }

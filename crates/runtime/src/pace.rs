@@ -13,13 +13,13 @@ const MEAN_WEIGHT: u64 = 8;
 
 /// The pace of a core.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct CorePace {
     looked_ns: Cell<u64>,
     completions: Cell<u64>,
     each_ns: Cell<u64>,
 }
 
-impl Pace {
+impl CorePace {
     /// The core is about to look again, so the completions of the last look are handled.
     pub(crate) fn done(&self, now_ns: u64) {
         let completions = self.completions.take();
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_what_such_work_took() {
-        let pace = Pace::default();
+        let pace = CorePace::default();
         assert_eq!(pace.looked(1000, 4), 0, "nothing is known yet");
         pace.done(1400);
         assert_eq!(pace.looked(2000, 10), 1000);
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_look_that_brings_nothing_teaches_nothing() {
-        let pace = Pace::default();
+        let pace = CorePace::default();
         pace.looked(0, 2);
         pace.done(200);
         assert_eq!(pace.looked(1000, 0), 0);

@@ -9,19 +9,19 @@
 //! delivery. Leaves out the decision (`control.rs`) and the tokens' path (the queue's
 //! `migration.rs`). Tested in `tests/control.rs`.
 
-use crate::{Color, color::Token, shared::Shared};
+use crate::{Color, color::RuntimeToken, shared::RuntimeShared};
 use std::collections::BTreeMap;
 use vermeil_queue::Cores;
 use vermeil_sched::CoreIndex;
 
-impl Shared {
+impl RuntimeShared {
     /// A donor gives these colors up, which should run elsewhere, under one lock. Returns the
     /// tokens that waited there, by receiver.
-    pub(crate) fn give<'a>(
+    pub(crate) fn donate<'a>(
         &self,
         donor: CoreIndex,
         colors: impl Iterator<Item = &'a Color>,
-    ) -> BTreeMap<CoreIndex, Vec<Token>> {
+    ) -> BTreeMap<CoreIndex, Vec<RuntimeToken>> {
         let mut by_receiver: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for token in self.drain_migrating(donor.0, colors.map(|color| &**color.queue)) {
             // A color that has opened a socket since then stays.
@@ -31,12 +31,12 @@ impl Shared {
     }
 
     /// A receiver takes these tokens, which are on their way to the receiver, under one lock.
-    pub(crate) fn take(&self, receiver: CoreIndex, tokens: Vec<Token>) {
+    pub(crate) fn receive(&self, receiver: CoreIndex, tokens: Vec<RuntimeToken>) {
         let colors: Vec<_> = tokens.iter().map(|token| token.color().clone()).collect();
         for token in self.queue_all(receiver.0, tokens) {
             self.schedule(token, 0);
         }
-        let rings = colors.first().is_some_and(|color| self.ring(receiver.0, color.about.handler()));
+        let rings = colors.first().is_some_and(|color| self.ring(receiver.0, color.meta.handler()));
         if !rings && self.stealing.is_on() {
             colors.iter().for_each(|color| self.consider_thief(color, receiver.0));
         }

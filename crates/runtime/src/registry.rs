@@ -1,6 +1,6 @@
 //! The waiting tasks of a core, so the core can cancel the remaining tasks when the runtime stops.
 //!
-//! Leaves out the task itself: `body.rs`. Tested in `tests/task.rs`.
+//! Leaves out the task itself: `task_body.rs`. Tested in `tests/task.rs`.
 
 use slab::Slab;
 use std::{
@@ -91,9 +91,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Counts(AtomicUsize);
+    struct CancelCounts(AtomicUsize);
 
-    impl Cancel for Counts {
+    impl Cancel for CancelCounts {
         fn cancel(self: Pin<Arc<Self>>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn a_task_is_cancelled_once_however_often_is_asked() {
         let registry = Registry::default();
-        let tasks: [Pin<Arc<Counts>>; 2] = Default::default();
-        let slots = tasks.each_ref().map(|task| registry.insert(task.clone()));
+        let tasks: [Pin<Arc<CancelCounts>>; 2] = Default::default();
+        let concurrency_limit = tasks.each_ref().map(|task| registry.insert(task.clone()));
         registry.cancel_all(|| ());
-        registry.remove(slots[0]);
+        registry.remove(concurrency_limit[0]);
         registry.cancel_all(|| ());
         assert_eq!(tasks.map(|task| task.0.load(Ordering::Relaxed)), [1, 1]);
         assert_eq!(registry.len(), 1);

@@ -8,8 +8,8 @@
 use crate::{
     core::core_index,
     handle::Handle,
-    share::Share,
-    shared::{IDLE, Shared},
+    runtime_ref::RuntimeRef,
+    shared::{IDLE, RuntimeShared},
 };
 use std::{
     fmt, io,
@@ -86,13 +86,13 @@ impl Default for Threads {
 }
 
 /// Reports that a core's thread ends, by any path.
-struct Leaves {
+struct LeaveOnDrop {
     core: CoreIndex,
-    shared: Arc<Shared>,
+    shared: Arc<RuntimeShared>,
     ends: Sender<CoreIndex>,
 }
 
-impl Drop for Leaves {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         self.shared.core(self.core.0).stopped.store(true, Ordering::Release);
         // The receiver is gone if the core was left behind.
@@ -105,10 +105,10 @@ impl Threads {
     pub(crate) fn begin(
         &mut self,
         core: CoreIndex,
-        shared: Arc<Shared>,
+        shared: Arc<RuntimeShared>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        let leaves = Leaves { core, shared, ends: self.ends.0.clone() };
+        let leaves = LeaveOnDrop { core, shared, ends: self.ends.0.clone() };
         let body = move || {
             let _leaves = leaves;
             run();
@@ -125,7 +125,7 @@ impl Threads {
 
     /// Waits until each thread has ended, except cores that show no sign of life for `grace`.
     /// Returns these cores.
-    fn end(&mut self, shared: &Shared, mut signs: Signs, grace: Duration) -> Vec<CoreIndex> {
+    fn end(&mut self, shared: &RuntimeShared, mut signs: Signs, grace: Duration) -> Vec<CoreIndex> {
         let mut left = Vec::new();
         while self.running.iter().any(Option::is_some) {
             match self.ends.1.recv_timeout(LOOK) {
@@ -157,19 +157,19 @@ impl Threads {
 struct Signs(Vec<(u64, Instant)>);
 
 impl Signs {
-    fn new(shared: &Shared) -> Self {
+    fn new(shared: &RuntimeShared) -> Self {
         let now = Instant::now();
         Self(shared.indices().map(|core| (Self::of(shared, core), now)).collect())
     }
 
     /// Changes with each event and each look at I/O.
-    fn of(shared: &Shared, core: CoreIndex) -> u64 {
+    fn of(shared: &RuntimeShared, core: CoreIndex) -> u64 {
         let counters = &shared.core(core.0).counters;
         let events = counters.events.load(Ordering::Relaxed);
         events.wrapping_add(shared.board.core(core.0 as usize).looks())
     }
 
-    fn look(&mut self, shared: &Shared) {
+    fn look(&mut self, shared: &RuntimeShared) {
         let now = Instant::now();
         for (core, seen) in shared.indices().zip(&mut self.0) {
             let sign = Self::of(shared, core);
@@ -195,9 +195,9 @@ pub(crate) fn refuse_on_core(what: &str) {
 }
 
 impl Runtime {
-    pub(crate) fn new(shared: Arc<Shared>, threads: Threads) -> Self {
-        let share = Share::new(shared);
-        share.enrol();
+    pub(crate) fn new(shared: Arc<RuntimeShared>, threads: Threads) -> Self {
+        let share = RuntimeRef::new(shared);
+        share.register();
         Self { handle: Handle { shared: share }, threads }
     }
 
@@ -267,8 +267,8 @@ fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     let mut events_dropped = 0;
     shared.ended.store(true, Ordering::Relaxed);
     for (index, core) in (0..).zip(&shared.cores) {
-        let line = core.line.lock().expect("nothing panics under this lock").len();
-        events_dropped += core.queued.len().saturating_sub(line);
+        let waiting = core.waiters.lock().expect("nothing panics under this lock").len();
+        events_dropped += core.queued.len().saturating_sub(waiting);
         shared.clear(index, |ready| ready.pop().or_else(|| ready.take_batched(u64::MAX)));
         core.tasks.clear();
     }
@@ -276,11 +276,11 @@ fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     shared.ends.tell();
     // Last, because dropped events have used the codes to update their cores.
     shared.codes.clear();
-    handle.shared.strike();
+    handle.shared.unregister();
     Stopped { tasks_cancelled, events_dropped, cores_left }
 }
 
-impl Shared {
+impl RuntimeShared {
     fn left(&self, core: CoreIndex) -> CoreLeft {
         let own = self.core(core.0);
         let running = own.counters.running.load(Ordering::Relaxed);

@@ -5,20 +5,20 @@
 //! counters up.
 
 use crate::{
-    blocking::Pool,
-    code::Codes,
-    color::{Head, Queue, Seat, Token},
-    control::Control,
+    blocking::BlockingPool,
+    capacity::{CapacityWaiters, EndWaiters},
+    code::HandlerCodes,
+    color::{Affinity, RuntimeHead, RuntimeQueue, RuntimeToken},
+    control::RuntimeControl,
     core::current_of,
+    core_load::{CoreLoadCell, QueueLoad},
     costs::PublishedMoves,
-    handler::{HandlerCounters, Handlers, slots},
-    hints::{Gauge, Hints},
+    handler::{HandlerCounters, Handlers, concurrency_limit},
     limits::Limits,
     observed::{Noting, WORDS},
     registry::Registry,
-    room::{Ends, Line},
-    share::RuntimeId,
-    times::Times,
+    runtime_ref::RuntimeId,
+    times::HandlerTimes,
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
@@ -34,7 +34,7 @@ use vermeil_sched::{
     ReadySlot, Stealing, TurnLimits,
 };
 
-pub(crate) struct Shared {
+pub(crate) struct RuntimeShared {
     pub(crate) id: RuntimeId,
     pub(crate) cores: Box<[CachePadded<CoreShared>]>,
     pub(crate) limits: Limits,
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) divides: bool,
     pub(crate) layout: Layout,
     /// Places handlers, if the policy does.
-    pub(crate) control: Option<Control>,
+    pub(crate) control: Option<RuntimeControl>,
     pub(crate) clock: Clock,
     pub(crate) noting: Noting,
     /// The time of each core's last look at its sockets.
@@ -53,34 +53,34 @@ pub(crate) struct Shared {
     /// The number of sleeping cores; a hint.
     pub(crate) asleep: CachePadded<AtomicUsize>,
     /// By node: the core that searches for work, and the core that watches busy cores.
-    lookouts: Box<[CachePadded<IdleCoordinator>]>,
+    idle_coordinators: Box<[CachePadded<IdleCoordinator>]>,
     /// Whether a movable color was ever queued: before that there is nothing to watch.
     pub(crate) something_moves: AtomicBool,
-    pub(crate) default_color: OnceLock<Arc<Queue>>,
-    pub(crate) meetings: AcquireOrder,
+    pub(crate) default_color: OnceLock<Arc<RuntimeQueue>>,
+    pub(crate) acquisitions: AcquireOrder,
     pub(crate) handlers: Handlers,
-    pub(crate) codes: Codes,
+    pub(crate) codes: HandlerCodes,
     pub(crate) moves: PublishedMoves,
     /// Counters by handler of threads that are not cores.
     pub(crate) outside: Box<[HandlerCounters]>,
-    pub(crate) blocking: Pool,
+    pub(crate) blocking: BlockingPool,
     pub(crate) stopping: AtomicBool,
     /// All cores have ended; events queued from now on are dropped at once.
     pub(crate) ended: AtomicBool,
-    pub(crate) ends: Ends,
+    pub(crate) ends: EndWaiters,
     /// The number of colors made; the policy places colors by number.
     colors: AtomicU64,
 }
 
 /// The parts of a runtime, beside its cores.
-pub(crate) struct Setup {
+pub(crate) struct RuntimeSetup {
     pub(crate) layout: Layout,
-    pub(crate) control: Option<Control>,
+    pub(crate) control: Option<RuntimeControl>,
     pub(crate) limits: Limits,
     pub(crate) turn: TurnLimits,
     pub(crate) policy: Policy,
     pub(crate) classes: Vec<Class>,
-    pub(crate) pool: Pool,
+    pub(crate) pool: BlockingPool,
     pub(crate) board: Arc<Board>,
     pub(crate) noting: Noting,
 }
@@ -88,8 +88,8 @@ pub(crate) struct Setup {
 /// The part of a core that other threads may access.
 pub(crate) struct CoreShared {
     pub(crate) cpu: usize,
-    pub(crate) ready: ReadyQueue<Ready<Token>>,
-    pub(crate) hints: CachePadded<Hints>,
+    pub(crate) ready: ReadyQueue<Ready<RuntimeToken>>,
+    pub(crate) load_cell: CachePadded<CoreLoadCell>,
     pub(crate) parking: CachePadded<Parking>,
     pub(crate) tasks: Registry,
     /// The core's loop has ended; the thread that stops the runtime clears tasks that are spawned
@@ -98,20 +98,20 @@ pub(crate) struct CoreShared {
     /// Handler events posted to colors of this core and not yet run.
     pub(crate) queued: CachePadded<InFlight>,
     /// The waiters for room in `queued`.
-    pub(crate) line: Mutex<Line>,
+    pub(crate) waiters: Mutex<CapacityWaiters>,
     /// Tasks spawned on this core, minus the tasks that ended on this core.
     pub(crate) tasks_alive: CachePadded<InFlight>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
     /// By handler, the times observed on this core.
-    pub(crate) times: Box<[OnceLock<Box<Times>>]>,
+    pub(crate) times: Box<[OnceLock<Box<HandlerTimes>>]>,
     /// The last events of this core, if events are recorded.
     pub(crate) ring: Option<TraceRing<WORDS>>,
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) io: OnceLock<String>,
     /// The quantity that this core counts beside the time, or the reason why it counts none; set
     /// after the first attempt.
-    pub(crate) witness: OnceLock<String>,
+    pub(crate) perf_counters: OnceLock<String>,
 }
 
 /// Counters that only the core writes.
@@ -150,45 +150,47 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
-impl Shared {
-    pub(crate) fn new(cpus: &[usize], setup: Setup) -> Arc<Self> {
-        let Setup { layout, control, limits, turn, policy, classes, pool, board, noting } = setup;
+impl RuntimeShared {
+    pub(crate) fn new(cpus: &[usize], setup: RuntimeSetup) -> Arc<Self> {
+        let RuntimeSetup { layout, control, limits, turn, policy, classes, pool, board, noting } = setup;
         let stealing = policy.stealing();
         let core = |cpu: &usize| {
             CachePadded::new(CoreShared {
                 cpu: *cpu,
-                ready: ReadyQueue::new(Ready::divided(stealing.order(), &classes), Gauge::measure),
-                hints: CachePadded::default(),
+                ready: ReadyQueue::new(Ready::divided(stealing.order(), &classes), QueueLoad::measure),
+                load_cell: CachePadded::default(),
                 parking: CachePadded::default(),
                 tasks: Registry::default(),
                 stopped: AtomicBool::new(false),
                 queued: CachePadded::default(),
-                line: Mutex::default(),
+                waiters: Mutex::default(),
                 tasks_alive: CachePadded::default(),
                 counters: CachePadded::default(),
-                handlers: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
-                times: (0..slots(limits.handlers)).map(|_| OnceLock::new()).collect(),
+                handlers: (0..concurrency_limit(limits.handlers))
+                    .map(|_| HandlerCounters::default())
+                    .collect(),
+                times: (0..concurrency_limit(limits.handlers)).map(|_| OnceLock::new()).collect(),
                 ring: noting.ring(),
                 unparker: OnceLock::new(),
                 io: OnceLock::new(),
-                witness: OnceLock::new(),
+                perf_counters: OnceLock::new(),
             })
         };
         Arc::new(Self {
             id: RuntimeId::next(),
             cores: cpus.iter().map(core).collect(),
             default_color: OnceLock::new(),
-            meetings: AcquireOrder::default(),
+            acquisitions: AcquireOrder::default(),
             divides: !classes.is_empty(),
-            outside: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
-            codes: Codes::default(),
+            outside: (0..concurrency_limit(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
+            codes: HandlerCodes::default(),
             handlers: Handlers::new(limits.handlers, stealing, classes),
             moves: PublishedMoves::default(),
             limits,
             turn,
             policy,
             stealing,
-            lookouts: (0..layout.nodes()).map(|_| CachePadded::default()).collect(),
+            idle_coordinators: (0..layout.nodes()).map(|_| CachePadded::default()).collect(),
             layout,
             control,
             clock: Clock::get(),
@@ -199,7 +201,7 @@ impl Shared {
             blocking: pool,
             stopping: AtomicBool::new(false),
             ended: AtomicBool::new(false),
-            ends: Ends::default(),
+            ends: EndWaiters::default(),
             colors: AtomicU64::new(0),
         })
     }
@@ -213,8 +215,8 @@ impl Shared {
     }
 
     /// The lookout of the node of `core`: the core that searches and the core that watches.
-    pub(crate) fn lookout(&self, core: CoreIndex) -> &IdleCoordinator {
-        &self.lookouts[self.layout.node(core) as usize]
+    pub(crate) fn idle_coordinator(&self, core: CoreIndex) -> &IdleCoordinator {
+        &self.idle_coordinators[self.layout.node(core) as usize]
     }
 
     /// Events of an activation. Under an order of events, an activation has a single event.
@@ -225,17 +227,17 @@ impl Shared {
     /// The worth that an event of `handler` adds to its color; 0 if there are no thieves.
     #[inline]
     pub(crate) fn worth_ns(&self, handler: HandlerIndex) -> u32 {
-        if self.stealing.is_on() { self.handlers.published(handler).worth_ns() } else { 0 }
+        if self.stealing.is_on() { self.handlers.published(handler).cost_ns() } else { 0 }
     }
 
     /// Makes a color ready: puts the token into the ready queue of the color's core, with `entries`
     /// entries of its events. Wakes the core if it sleeps, and a thief if a thief should steal the
     /// color.
-    pub(crate) fn schedule(&self, token: Token, entries: usize) {
+    pub(crate) fn schedule(&self, token: RuntimeToken, entries: usize) {
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         // Not for a color that must stay, for example a color with a socket.
-        let color = (thieves && token.color().about.may_move()).then(|| token.color().clone());
-        let handler = token.color().about.handler();
+        let color = (thieves && token.color().meta.may_move()).then(|| token.color().clone());
+        let handler = token.color().meta.handler();
         let core = self.queue(token, entries);
         if !self.ring(core, handler)
             && let Some(color) = color
@@ -246,15 +248,15 @@ impl Shared {
 
     /// A core (`poster`) or another thread has posted a task to the task's own color, which was
     /// empty.
-    pub(crate) fn called(&self, token: Token, poster: Option<CoreIndex>) {
+    pub(crate) fn called(&self, token: RuntimeToken, poster: Option<CoreIndex>) {
         if let Some(here) = poster {
-            self.bring_task_to_poster(&token, here);
+            self.move_task_to_poster(&token, here);
         }
         self.woken(token, poster);
     }
 
     /// An event was posted to a running color, which returns to a ready queue with the event.
-    pub(crate) fn called_again(&self, color: &Head) {
+    pub(crate) fn called_again(&self, color: &RuntimeHead) {
         if self.stealing == Stealing::Anything {
             self.post_entry(color);
         }
@@ -274,11 +276,11 @@ impl Shared {
 
     /// An event was posted to a color whose token is in a queue already.
     #[inline]
-    pub(crate) fn posted(&self, color: &Head, handler: HandlerIndex, added_ns: u32) {
-        if color.about.gathering.load(Ordering::Relaxed)
-            && self.handlers.gather(handler).is_none_or(|gather| gather.is_enough(color.len()))
+    pub(crate) fn posted(&self, color: &RuntimeHead, handler: HandlerIndex, added_ns: u32) {
+        if color.meta.batch_waits.load(Ordering::Relaxed)
+            && self.handlers.batch_wait(handler).is_none_or(|gather| gather.is_enough(color.len()))
         {
-            self.end_gathering(color);
+            self.end_batch_wait(color);
         }
         if !self.stealing.is_on() {
             return;
@@ -307,7 +309,7 @@ impl Shared {
     }
 
     /// The worth of `color` to a thief; `None` if the color must stay.
-    pub(crate) fn class(&self, color: &Head) -> Option<QueuedClass> {
+    pub(crate) fn class(&self, color: &RuntimeHead) -> Option<QueuedClass> {
         if !self.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
@@ -318,8 +320,8 @@ impl Shared {
     }
 
     /// Whether a thief may take the color at all. The first such color sets `something_moves`.
-    pub(crate) fn notes_that_moves(&self, color: &Head) -> bool {
-        let moves = color.about.may_move();
+    pub(crate) fn notes_that_moves(&self, color: &RuntimeHead) -> bool {
+        let moves = color.meta.may_move();
         if moves && !self.something_moves.load(Ordering::Relaxed) {
             self.something_moves.store(true, Ordering::Relaxed);
         }
@@ -327,14 +329,14 @@ impl Shared {
     }
 
     #[cold]
-    fn reclass(&self, color: &Head, class: Option<QueuedClass>) {
+    fn reclass(&self, color: &RuntimeHead, class: Option<QueuedClass>) {
         let index = color.core();
-        if class.is_some() && color.about.may_move() {
+        if class.is_some() && color.meta.may_move() {
             let name = color.id().0.get();
             self.core(index).ready.with(|ready| {
                 // Read under the lock, under which the slot is written. A stale slot names a color
                 // that is not there.
-                ready.reclass(ReadySlot(color.about.slot.load(Ordering::Relaxed)), name, class);
+                ready.reclass(ReadySlot(color.meta.slot.load(Ordering::Relaxed)), name, class);
             });
             self.consider_thief(color, index);
         }
@@ -349,9 +351,9 @@ impl Shared {
         elsewhere.then(|| self.layout.distance(from, here))
     }
 
-    pub(crate) fn hint(&self, core: CoreIndex) -> CoreLoad {
+    pub(crate) fn core_load(&self, core: CoreIndex) -> CoreLoad {
         let core = self.core(core.0);
-        core.hints.hint(Gauge(core.ready.len()))
+        core.load_cell.load(QueueLoad(core.ready.len()))
     }
 
     pub(crate) fn unpark_all(&self) {
@@ -361,12 +363,13 @@ impl Shared {
     }
 
     /// The first core of a new color.
-    pub(crate) fn place(&self, seat: &Seat) -> CoreIndex {
+    pub(crate) fn place(&self, affinity: &Affinity) -> CoreIndex {
         // Not the color's id: ids count for the whole process, so another runtime would unbalance
         // this runtime's placement.
         let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let maker = current_of(self, |core| core.index);
-        let placement = if let Seat::Lives(placement) = seat.inner() { placement } else { &Placement::Any };
+        let placement =
+            if let Affinity::Placed(placement) = affinity.inner() { placement } else { &Placement::Any };
         self.policy.place(number, placement, maker, self.cores.len())
     }
 }

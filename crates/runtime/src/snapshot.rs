@@ -1,14 +1,15 @@
 //! The public counters of a runtime, and the places of handlers.
 //!
-//! Each counter has a single writer, its core, except the counters of other threads (`rare.rs`); a
-//! snapshot adds the counters up. Leaves out the observation of events (`observed.rs`, `times.rs`).
+//! Each counter has a single writer, its core, except the counters of other threads
+//! (`move_counters.rs`); a snapshot adds the counters up. Leaves out the observation of events
+//! (`observed.rs`, `times.rs`).
 
 use crate::{
-    control::{Control, Report},
+    control::{ControlReport, RuntimeControl},
+    core_load::QueueLoad,
     handle::Handle,
     handler::{HandlerCounters, HandlerSnapshot},
-    hints::Gauge,
-    times::{ObservedTimes, Times},
+    times::{HandlerTimes, ObservedTimes},
 };
 use std::{
     sync::{
@@ -26,7 +27,7 @@ impl Handle {
         let cores = self.shared.cores.iter().map(|core| CoreSnapshot {
             cpu: core.cpu,
             io: core.io.get().cloned().unwrap_or_default(),
-            ready_colors: Gauge(core.ready.len()).waiting() as usize,
+            ready_colors: QueueLoad(core.ready.len()).waiting() as usize,
             queued_events: core.queued.len(),
             activations: get(&core.counters.activations),
             events: get(&core.counters.events),
@@ -56,9 +57,10 @@ impl Handle {
     /// The latest decisions of the policy about handlers (at most 256 decisions, oldest first), and
     /// the place of each handler with a color of its own.
     pub fn placements(&self) -> Placements {
-        let report = self.shared.control.as_ref().map(Control::report);
-        let Report { decisions, handlers, regret_ns, unknown, moves, messages } = report.unwrap_or_default();
-        let witness = self.shared.cores.iter().find_map(|core| core.witness.get()).cloned();
+        let report = self.shared.control.as_ref().map(RuntimeControl::report);
+        let ControlReport { decisions, handlers, regret_ns, unknown, moves, messages } =
+            report.unwrap_or_default();
+        let perf_counters = self.shared.cores.iter().find_map(|core| core.perf_counters.get()).cloned();
         let explored_ns = self.shared.cores.iter().map(|core| &core.counters.explored_ns);
         Placements {
             handlers,
@@ -66,7 +68,7 @@ impl Handle {
             regret: regret_ns.map(Duration::from_nanos),
             explored: Duration::from_nanos(explored_ns.map(|ns| ns.load(Ordering::Relaxed)).sum()),
             unknown,
-            witness,
+            perf_counters,
             moves,
             messages,
         }
@@ -97,7 +99,7 @@ impl Handle {
     }
 }
 
-fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> ObservedTimes {
+fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<HandlerTimes>>>) -> ObservedTimes {
     let mut sum = ObservedTimes::default();
     times.filter_map(OnceLock::get).for_each(|times| times.add_to(&mut sum));
     sum
@@ -127,7 +129,7 @@ pub struct Placements {
     /// The quantity that is counted beside the time for decisions, or the reason why none is:
     /// `cache misses: not measurable here (no such event on this machine)`. `None` if the policy
     /// does not place handlers by observation, and before the first round of observation.
-    pub witness: Option<String>,
+    pub perf_counters: Option<String>,
     /// Colors of handlers that the policy sent to another core since the start.
     pub moves: u64,
     /// The messages for these moves: one for each core that gave colors, and one for each pair of a

@@ -3,7 +3,7 @@
 use crate::{
     core::current,
     error::OffCore,
-    home::{Home, LetGo, OneWaiter},
+    home_core::{CloseRequest, HomeCore, OneWaiter},
     net::{home, on_driver, poll_on},
 };
 use std::{
@@ -19,7 +19,7 @@ use vermeil_io::{Driver, SourceKey};
 /// on any thread, closes the descriptor.
 #[derive(Debug)]
 pub struct Source {
-    home: Home,
+    home: HomeCore,
     key: SourceKey,
     reads: OneWaiter,
 }
@@ -42,7 +42,7 @@ impl Source {
         Self::on(home()?, |driver| driver.add_watch(listener))
     }
 
-    fn on(home: Home, add: impl FnOnce(&mut Driver) -> io::Result<SourceKey>) -> io::Result<Self> {
+    fn on(home: HomeCore, add: impl FnOnce(&mut Driver) -> io::Result<SourceKey>) -> io::Result<Self> {
         let key = on_driver(&home, add)??;
         Ok(Self { home, key, reads: OneWaiter::default() })
     }
@@ -73,6 +73,6 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        self.home.let_go(LetGo::Source(self.key));
+        self.home.close_on_core(CloseRequest::Source(self.key));
     }
 }

@@ -3,7 +3,7 @@
 //! Owns the span's name and fields. Looks up names only if a subscriber wants the span; without the
 //! feature the calls are empty. Tested in `tests/spans.rs` of the crate.
 
-use crate::shared::Shared;
+use crate::shared::RuntimeShared;
 use vermeil_queue::{ColorId, Label};
 use vermeil_sched::CoreIndex;
 
@@ -15,7 +15,7 @@ pub(crate) type Entered = tracing::span::EnteredSpan;
 #[cfg(not(feature = "tracing"))]
 pub(crate) type Entered = std::convert::Infallible;
 
-impl Shared {
+impl RuntimeShared {
     /// Enters the span of the running event, if a subscriber wants the span.
     #[cfg(feature = "tracing")]
     #[inline]

@@ -6,9 +6,9 @@
 
 use crate::{
     Color, CoreIndex, Distance,
-    color::{About, Queue, Seat},
+    color::{Affinity, ColorMeta, RuntimeQueue},
     handle::Handle,
-    share::Share,
+    runtime_ref::RuntimeRef,
 };
 use std::{
     num::{NonZeroU64, NonZeroUsize},
@@ -22,7 +22,7 @@ use vermeil_sched::{BatchWait, CoreSet, CostHint, HandlerIndex, Leader, Placemen
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub(crate) name: String,
-    pub(crate) prior: CostHint,
+    pub(crate) cost_hint: CostHint,
     pub(crate) exclusion: Exclusion,
     pub(crate) most_runs: Option<NonZeroUsize>,
     pub(crate) place: Place,
@@ -76,7 +76,7 @@ impl Spec {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            prior: CostHint::default(),
+            cost_hint: CostHint::default(),
             exclusion: Exclusion::default(),
             most_runs: None,
             place: Place::default(),
@@ -89,14 +89,14 @@ impl Spec {
 
     /// Expected time of a run, at most 4 s. Measurements replace the value.
     pub fn cost(mut self, expected: Duration) -> Self {
-        self.prior.cost_ns = u32::try_from(expected.as_nanos()).unwrap_or(u32::MAX);
+        self.cost_hint.cost_ns = u32::try_from(expected.as_nanos()).unwrap_or(u32::MAX);
         self
     }
 
     /// The factor by which a run may take longer on another core: 1 for a handler without data of
     /// its own, more for large data that lives long. Measurements replace the value.
     pub fn penalty(mut self, factor: u32) -> Self {
-        self.prior.penalty = factor;
+        self.cost_hint.penalty = factor;
         self
     }
 
@@ -149,7 +149,7 @@ impl Spec {
     /// has `events` events, or until an event of another handler arrives, but at most for `time`.
     /// The events then run in sequence, on caches that the first event has warmed, as many in a go
     /// as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) allow. Default: no wait.
-    pub fn gather(mut self, events: usize, time: Duration) -> Self {
+    pub fn batch_wait(mut self, events: usize, time: Duration) -> Self {
         let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.gather = (events > 1).then_some(BatchWait { events, within_ns });
         self
@@ -189,7 +189,7 @@ impl Handle {
     /// # Panics
     /// If `place` names no core or no handler of this runtime.
     pub fn color_at(&self, place: &Place) -> Color {
-        self.new_color(self.seat(place))
+        self.new_color(self.affinity(place))
     }
 
     /// The color of events that are posted without a color. These events run in sequence, so a
@@ -198,35 +198,37 @@ impl Handle {
         self.shared.default_color()
     }
 
-    pub(crate) fn seat(&self, place: &Place) -> Seat {
+    pub(crate) fn affinity(&self, place: &Place) -> Affinity {
         let layout = &self.shared.layout;
         let these = |keep: &dyn Fn(CoreIndex) -> bool| {
             let cores: CoreSet = layout.indices().filter(|core| keep(*core)).collect();
-            Seat::Lives(Placement::Cores(Arc::new(cores)))
+            Affinity::Placed(Placement::Cores(Arc::new(cores)))
         };
         match place {
-            Place::Any => Seat::default(),
-            Place::Core(core) => Seat::Lives(Placement::Core(*core)),
+            Place::Any => Affinity::default(),
+            Place::Core(core) => Affinity::Placed(Placement::Core(*core)),
             Place::Cores(cores) => these(&|core| cores.contains(&core)),
             Place::Cache(near) => these(&|core| layout.distance(*near, core) <= Distance::L3),
             Place::Node(node) => these(&|core| layout.node(core) == *node),
-            Place::Producer => Seat::Follows(Leader::Producer),
+            Place::Producer => Affinity::FollowsHandler(Leader::Producer),
             Place::Follow(leader) => {
                 self.shared.handlers.lead(*leader);
-                Seat::Follows(Leader::Handler(*leader))
+                Affinity::FollowsHandler(Leader::Handler(*leader))
             }
         }
     }
 
     /// The colors that a handler with this spec owns, and how an event finds a color.
-    pub(crate) fn lanes(&self, spec: &Spec) -> Lanes {
+    pub(crate) fn lanes(&self, spec: &Spec) -> HandlerColors {
         match &spec.exclusion {
-            Exclusion::Color => Lanes::Given,
-            Exclusion::Handler => Lanes::One(self.color_at(&spec.place).queue),
-            Exclusion::Group(color) => Lanes::One(color.queue.clone()),
+            Exclusion::Color => HandlerColors::Given,
+            Exclusion::Handler => HandlerColors::One(self.color_at(&spec.place).queue),
+            Exclusion::Group(color) => HandlerColors::One(color.queue.clone()),
             Exclusion::None => match self.most_runs(spec) {
-                None => Lanes::Fresh(self.seat(&spec.place)),
-                Some(most) => Lanes::Some((0..most).map(|_| self.color_at(&spec.place).queue).collect()),
+                None => HandlerColors::Fresh(self.affinity(&spec.place)),
+                Some(most) => {
+                    HandlerColors::Some((0..most).map(|_| self.color_at(&spec.place).queue).collect())
+                }
             },
         }
     }
@@ -240,39 +242,39 @@ impl Handle {
 
 /// The target of a handler's events. The runtime owns the lanes, so a lane must not keep the
 /// runtime alive.
-pub(crate) enum Lanes {
+pub(crate) enum HandlerColors {
     /// The color that the event is posted with.
     Given,
     /// A single color for all events.
-    One(Arc<Queue>),
+    One(Arc<RuntimeQueue>),
     /// The shortest of these colors.
-    Some(Box<[Arc<Queue>]>),
+    Some(Box<[Arc<RuntimeQueue>]>),
     /// A new color for each event.
-    Fresh(Seat),
+    Fresh(Affinity),
 }
 
-impl Lanes {
+impl HandlerColors {
     /// The color for an event that is posted with `given`.
-    pub(crate) fn color(&self, share: &Share, given: Option<&Color>) -> Color {
-        let of = |queue: &Arc<Queue>| Color { queue: queue.clone(), shared: share.clone() };
+    pub(crate) fn color(&self, share: &RuntimeRef, given: Option<&Color>) -> Color {
+        let of = |queue: &Arc<RuntimeQueue>| Color { queue: queue.clone(), shared: share.clone() };
         match self {
             Self::Given => given.cloned().unwrap_or_else(|| share.default_color()),
             Self::One(queue) => of(queue),
             Self::Some(lanes) => of(lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane")),
-            Self::Fresh(seat) => share.color(seat.clone()),
+            Self::Fresh(affinity) => share.color(affinity.clone()),
         }
     }
 }
 
-impl Share {
-    /// A new color that lives where `seat` says.
-    pub(crate) fn color(&self, seat: Seat) -> Color {
-        let core = self.place(&seat);
-        Color::new(core, About::new(seat), self.clone())
+impl RuntimeRef {
+    /// A new color that lives where `affinity` says.
+    pub(crate) fn color(&self, affinity: Affinity) -> Color {
+        let core = self.place(&affinity);
+        Color::new(core, ColorMeta::new(affinity), self.clone())
     }
 
     fn default_color(&self) -> Color {
-        let queue = self.default_color.get_or_init(|| self.color(Seat::default()).queue);
+        let queue = self.default_color.get_or_init(|| self.color(Affinity::default()).queue);
         Color { queue: queue.clone(), shared: self.clone() }
     }
 }

@@ -6,9 +6,9 @@
 //! colors. The hand-over of tokens is the queue's `migration.rs`. Tested in `tests/steal.rs`.
 
 use crate::{
-    color::{About, Head, Token, kin},
+    color::{ColorMeta, RuntimeHead, RuntimeToken, steal_class},
     core::Core,
-    hints::Gauge,
+    core_load::QueueLoad,
     shared::add,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
@@ -20,7 +20,7 @@ use vermeil_sched::{
 
 /// Pause instructions between two looks of a spinning core: some hundred nanoseconds, during which
 /// the other cores use their cache lines undisturbed. Guess.
-const LINGER_PAUSES: usize = 8;
+const SPIN_PAUSES: usize = 8;
 
 impl Core {
     /// Searches for a color to steal; returns whether a color was stolen.
@@ -31,11 +31,11 @@ impl Core {
         self.called.set(false);
         let mine = self.mine();
         add(&mine.counters.searches, 1);
-        let lookout = self.shared.lookout(self.index);
-        let alone = lookout.begin_search();
+        let idle_coordinator = self.shared.idle_coordinator(self.index);
+        let alone = idle_coordinator.begin_search();
         self.free_caught();
-        let found = self.visit_all() || alone && self.linger();
-        lookout.end_search();
+        let found = self.visit_all() || alone && self.spin();
+        idle_coordinator.end_search();
         // A color that became worth a steal during the search woke no core, because this core was
         // searching: look once more.
         let found = found || self.anything_stealable() && self.visit_all();
@@ -50,15 +50,15 @@ impl Core {
 
     /// Spins while more work is likely to come soon; returns whether work came, stolen or posted to
     /// this core.
-    fn linger(&self) -> bool {
+    fn spin(&self) -> bool {
         let (shared, mine) = (&self.shared, self.mine());
         if !shared.stealing.spins(self.looked_in_vain.get()) {
             return false;
         }
-        mine.hints.idle();
+        mine.load_cell.idle();
         let until_ns = shared.clock.now_ns() + SPIN_NS;
         while shared.clock.now_ns() < until_ns && !shared.stopping.load(Ordering::Relaxed) {
-            for _ in 0..LINGER_PAUSES {
+            for _ in 0..SPIN_PAUSES {
                 std::hint::spin_loop();
             }
             if !mine.ready.is_empty() || self.anything_stealable() && self.visit_all() {
@@ -80,7 +80,7 @@ impl Core {
 
     /// The core runs work now. Returns whether the core had the duty to watch the busy cores.
     fn end_duty(&self) -> bool {
-        self.slept.take() && self.shared.lookout(self.index).end_duty(self.index.0)
+        self.slept.take() && self.shared.idle_coordinator(self.index).end_duty(self.index.0)
     }
 
     /// The core runs work of its own, although it may have the duty to watch the busy cores: wakes
@@ -93,7 +93,7 @@ impl Core {
 
     fn anything_stealable(&self) -> bool {
         let others = self.shared.cores.iter().enumerate().filter(|(at, _)| *at != self.index.0 as usize);
-        others.into_iter().any(|(_, core)| Gauge(core.ready.len()).stealable() > 0)
+        others.into_iter().any(|(_, core)| QueueLoad(core.ready.len()).stealable() > 0)
     }
 
     fn visit_all(&self) -> bool {
@@ -106,24 +106,24 @@ impl Core {
                 .layout
                 .neighbours(self.index)
                 .iter()
-                .max_by_key(|victim| Gauge(self.shared.core(victim.0).ready.len()).stealable());
+                .max_by_key(|victim| QueueLoad(self.shared.core(victim.0).ready.len()).stealable());
             busiest.is_some_and(|victim| self.visit(*victim))
         }
     }
 
     /// Steals the colors that pay from a victim; returns whether any color was stolen.
     fn visit(&self, victim: CoreIndex) -> bool {
-        let hint = self.shared.hint(victim);
-        if hint.stealable == 0 {
+        let load = self.shared.core_load(victim);
+        if load.stealable == 0 {
             return false;
         }
         let start_ns = self.shared.clock.now_ns();
         let distance = self.shared.layout.distance(victim, self.index);
         let steal_ns = self.learner.borrow().steal_ns(distance);
-        if !self.shared.stealing.may_pay(&hint, start_ns, steal_ns) {
+        if !self.shared.stealing.may_pay(&load, start_ns, steal_ns) {
             return false;
         }
-        let (colors, worth_ns) = self.take(victim, &hint, (distance, steal_ns), start_ns);
+        let (colors, worth_ns) = self.take(victim, &load, (distance, steal_ns), start_ns);
         if colors == 0 {
             return false;
         }
@@ -142,7 +142,7 @@ impl Core {
     fn take(
         &self,
         victim: CoreIndex,
-        hint: &CoreLoad,
+        load: &CoreLoad,
         (distance, steal_ns): (Distance, u64),
         now_ns: u64,
     ) -> (u64, u64) {
@@ -150,25 +150,25 @@ impl Core {
         let shared = &*self.shared;
         // A color that is stolen only to learn is not typical of other colors.
         let explores = Cell::new(false);
-        let mut pays = |token: &Token| {
+        let mut pays = |token: &RuntimeToken| {
             let color = token.color();
-            let candidate = shared.candidate(color, hint, distance, now_ns);
+            let candidate = shared.candidate(color, load, distance, now_ns);
             let pays = shared.stealing.pays(&candidate, steal_ns);
             explores.set(!pays);
             shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
         };
         let mut worth_ns = 0;
-        let mut choose = |ready: &mut Ready<Token>, taking: &mut StealBatchFill<'_, About>| {
+        let mut choose = |ready: &mut Ready<RuntimeToken>, taking: &mut StealBatchFill<'_, ColorMeta>| {
             let mut add = |token, entries, each_ns| {
                 taking.add(token, entries);
                 worth_ns += each_ns;
                 taking.len() >= STEAL_BATCH_MAX
-                    || worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), worth_ns)
+                    || worth_ns >= shared.stealing.amount_ns(load.backlog_ns(), worth_ns)
             };
             while let Some(Stolen { token, entries, key: like }) = ready.steal(&mut pays) {
                 // Posts since the queueing may have changed the color.
                 let color = token.color();
-                let is_typical = !explores.get() && like.map(StealKey::steal_class) == kin(color);
+                let is_typical = !explores.get() && like.map(StealKey::steal_class) == steal_class(color);
                 let (like, each_ns) = (like.filter(|_| is_typical), color.worth_ns());
                 let mut is_enough = add(token, entries, each_ns);
                 if let Some(like) = like
@@ -186,46 +186,51 @@ impl Core {
         };
         // Most colors of a batch have the same handler and are counted together.
         let (mut last, mut alike) = (HandlerIndex(0), 0);
-        let moved = |color: &Head| {
-            color.about.moved_ns.store(now_ns, Ordering::Relaxed);
-            let before = std::mem::replace(&mut last, color.about.handler());
+        let moved = |color: &RuntimeHead| {
+            color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+            let before = std::mem::replace(&mut last, color.meta.handler());
             if before != last {
                 self.count_steals(before, std::mem::take(&mut alike));
             }
             alike += 1;
         };
-        let colors = self.haul.borrow_mut().steal(shared, victim.0, &mut choose, moved);
+        let colors = self.steal_batch.borrow_mut().steal(shared, victim.0, &mut choose, moved);
         self.count_steals(last, alike);
         (colors as u64, worth_ns)
     }
 
     /// How long this core may sleep before it must look at the busy cores. The core becomes its
     /// node's watcher, unless another core watches or there is nothing to watch.
-    pub(crate) fn sentinel_timeout(&self) -> Option<Duration> {
+    pub(crate) fn watch_timeout(&self) -> Option<Duration> {
         let shared = &self.shared;
         let moves = shared.stealing == Stealing::Learned && shared.something_moves.load(Ordering::Relaxed);
-        let lookout = shared.lookout(self.index);
-        if !moves || lookout.is_watched() {
+        let idle_coordinator = shared.idle_coordinator(self.index);
+        if !moves || idle_coordinator.is_watched() {
             return None;
         }
         let now_ns = shared.clock.now_ns();
         let learner = self.learner.borrow();
         // Includes cores of nodes without a watcher.
-        let is_mine = |busy: &&CoreIndex| !shared.lookout(**busy).is_watched();
+        let is_mine = |busy: &&CoreIndex| !shared.idle_coordinator(**busy).is_watched();
         let looks = shared.layout.neighbours(self.index).iter().filter(is_mine).filter_map(|busy| {
             let steal_ns = learner.steal_ns(shared.layout.distance(*busy, self.index));
-            shared.stealing.look_again_ns(&shared.hint(*busy), now_ns, steal_ns, self.looked_in_vain.get())
+            shared.stealing.look_again_ns(
+                &shared.core_load(*busy),
+                now_ns,
+                steal_ns,
+                self.looked_in_vain.get(),
+            )
         });
         // A called core watches once, even if no event runs any more or yet, because another call
         // would come only later.
-        let called_ns = lookout.since_call(now_ns);
+        let called_ns = idle_coordinator.since_call(now_ns);
         let next_ns =
             looks.min().or_else(|| WATCH_NS.checked_sub(called_ns).filter(|&left_ns| left_ns > 0))?;
-        lookout.begin_watch(self.index.0).then_some(Duration::from_nanos(next_ns))
+        idle_coordinator.begin_watch(self.index.0).then_some(Duration::from_nanos(next_ns))
     }
 
     /// The core is awake, so another core may watch.
     pub(crate) fn end_watch(&self) {
-        self.shared.lookout(self.index).end_watch(self.index.0);
+        self.shared.idle_coordinator(self.index).end_watch(self.index.0);
     }
 }

@@ -3,16 +3,16 @@
 //! A task is a repeating event: a wake-up posts a poll to the task's color. So polls of all tasks
 //! and runs of all handlers of a color never overlap, and a wake-up during a poll queues the task
 //! again at the tail. A task is a single allocation: the event, the color if the task owns the
-//! color, the future, and the result for the waiter. Leaves out polls and wake-ups: `body.rs`.
-//! Tested in `tests/task.rs`.
+//! color, the future, and the result for the waiter. Leaves out polls and wake-ups:
+//! `task_task_body.rs`. Tested in `tests/task.rs`.
 
 use crate::{
     Color,
-    body::Body,
-    color::{About, Seat},
+    color::{Affinity, ColorMeta},
     error::{Panic, TaskError},
     handle::Handle,
     observed::poster,
+    task_body::TaskState,
 };
 use std::{
     future::{Future, poll_fn},
@@ -40,11 +40,12 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_alone(&Seat::default(), self.shared.kind_of::<F>(), future)
+        self.spawn_alone(&Affinity::default(), self.shared.kind_of::<F>(), future)
     }
 
     /// Spawns `future` on `color`: its polls never overlap with other events of that color. On a
-    /// [free](Self::free_color) color as [`spawn`](Self::spawn), with the placement of that color.
+    /// [concurrent](Self::concurrent_color) color as [`spawn`](Self::spawn), with the placement of
+    /// that color.
     ///
     /// # Panics
     /// If the color belongs to another runtime.
@@ -65,26 +66,32 @@ impl Handle {
         F::Output: Send + 'static,
     {
         assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
-        if let Some(seat) = color.seat_if_free() {
-            return self.spawn_alone(seat, handler, future);
+        if let Some(affinity) = color.affinity_if_concurrent() {
+            return self.spawn_alone(affinity, handler, future);
         }
-        let body = Body::new(color.clone(), handler);
+        let body = TaskState::new(color.clone(), handler);
         let task = TaskCell::on_color(body, color.id(), future);
         self.shared.task_begins();
-        Body::wake(&*task);
+        TaskState::wake(&*task);
         Task::of(task.join())
     }
 
     /// Spawns a future whose polls count as `handler` on a new color.
-    pub(crate) fn spawn_alone<F>(&self, seat: &Seat, handler: HandlerIndex, future: F) -> Task<F::Output>
+    pub(crate) fn spawn_alone<F>(
+        &self,
+        affinity: &Affinity,
+        handler: HandlerIndex,
+        future: F,
+    ) -> Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let core = self.shared.place(seat);
+        let core = self.shared.place(affinity);
         let label = self.shared.label(handler, self.shared.worth_ns(handler));
-        let (body, about) = (Body::new(self.shared.clone(), handler), About::of_task(seat.clone(), handler));
-        let (task, token) = TaskCell::with_color(core.0, about, label, body, future);
+        let (body, meta) =
+            (TaskState::new(self.shared.clone(), handler), ColorMeta::of_task(affinity.clone(), handler));
+        let (task, token) = TaskCell::with_color(core.0, meta, label, body, future);
         self.shared.task_begins();
         self.shared.called(token, poster(label));
         Task::of(task.join())
@@ -139,7 +146,7 @@ impl<T> Task<T> {
     pub fn wait(self) -> Result<T, TaskError> {
         assert!(crate::core_index().is_none(), "`Task::wait` would block the core: await the task instead");
         let mut task = self;
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = Waker::from(Arc::new(UnparkThread(thread::current())));
         let mut context = Context::from_waker(&waker);
         loop {
             match Pin::new(&mut task).poll(&mut context) {
@@ -151,9 +158,9 @@ impl<T> Task<T> {
 }
 
 /// Wakes a thread that waits for a task.
-struct Unpark(Thread);
+struct UnparkThread(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkThread {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

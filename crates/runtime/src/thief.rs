@@ -4,11 +4,11 @@
 //! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in
 //! `tests/steal.rs`.
 
-use crate::{color::Head, shared::Shared};
+use crate::{color::RuntimeHead, shared::RuntimeShared};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 
-impl Shared {
+impl RuntimeShared {
     /// Wakes a sleeping core to search for work: `thief`, or if `thief` has woken by itself
     /// meanwhile, the next sleeping neighbour of core `of` that satisfies `fits`. Wakes no core if
     /// a core of the node searches already. `handler`: the handler of the work, if known.
@@ -23,25 +23,25 @@ impl Shared {
             self.core(core.0).parking.is_asleep() && fits(core) && self.wake_to_search(core, handler)
         });
         if !is_done {
-            self.lookout(thief).take_back_duty();
+            self.idle_coordinator(thief).take_back_duty();
         }
     }
 
     /// Wakes `thief` to search, unless a core of its node searches already. False if the core has
     /// woken by itself, so that it may run its own work first.
     fn wake_to_search(&self, thief: CoreIndex, handler: Option<HandlerIndex>) -> bool {
-        let lookout = self.lookout(thief);
-        if !lookout.begin_search() {
+        let idle_coordinator = self.idle_coordinator(thief);
+        if !idle_coordinator.begin_search() {
             return true;
         }
         // Before the call, because the core must know its duty when it wakes.
-        lookout.give_duty(thief.0);
+        idle_coordinator.give_duty(thief.0);
         let wakes = self.core(thief.0).parking.must_wake(|| self.clock.now_ns());
         if wakes {
             self.count_thief(handler);
             self.core(thief.0).unpark();
         } else {
-            lookout.end_search();
+            idle_coordinator.end_search();
         }
         wakes
     }
@@ -60,30 +60,30 @@ impl Shared {
     }
 
     /// Wakes a sleeping core to steal `color`, which waits on `owner`, if the steal pays.
-    pub(crate) fn consider_thief(&self, color: &Head, owner: u32) {
+    pub(crate) fn consider_thief(&self, color: &RuntimeHead, owner: u32) {
         let owner = CoreIndex(owner);
-        if self.lookout(owner).is_searching() {
+        if self.idle_coordinator(owner).is_searching() {
             return;
         }
         let Some(thief) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return };
         let now_ns = self.clock.now_ns();
-        let hint = self.hint(owner);
+        let load = self.core_load(owner);
         let distance = self.layout.distance(owner, thief);
-        let candidate = self.candidate(color, &hint, distance, now_ns);
+        let candidate = self.candidate(color, &load, distance, now_ns);
         let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
-        let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
-        if wakes || self.needs_sentinel((owner, &hint), thief, now_ns) {
+        let wakes = self.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
+        if wakes || self.needs_watcher((owner, &load), thief, now_ns) {
             let fits = |core| self.may_go(color, core);
-            self.wake_thief((owner, thief), fits, Some(color.about.handler()));
+            self.wake_thief((owner, thief), fits, Some(color.meta.handler()));
         }
     }
 
     /// Wakes a sleeping core to watch `owner`, which keeps a token that thieves do not see, unless
     /// a core watches already.
     pub(crate) fn consider_watch(&self, owner: CoreIndex) {
-        if !self.lookout(owner).is_watched()
+        if !self.idle_coordinator(owner).is_watched()
             && let Some(watcher) = self.nearest_asleep(owner, |_| true)
-            && self.needs_sentinel((owner, &self.hint(owner)), watcher, self.clock.now_ns())
+            && self.needs_watcher((owner, &self.core_load(owner)), watcher, self.clock.now_ns())
         {
             self.wake_thief((owner, watcher), |_| true, None);
         }
@@ -92,34 +92,34 @@ impl Shared {
     /// Whether `watcher` must be woken to watch `owner`: a color that is not yet worth a steal
     /// waits behind a running event, and no core would notice a long wait. At most one call per
     /// watch and node, while the called core has the duty to watch.
-    fn needs_sentinel(&self, (owner, hint): (CoreIndex, &CoreLoad), watcher: CoreIndex, now_ns: u64) -> bool {
+    fn needs_watcher(&self, (owner, load): (CoreIndex, &CoreLoad), watcher: CoreIndex, now_ns: u64) -> bool {
         self.stealing == Stealing::Learned
-            && hint.running_since_ns.is_some()
+            && load.running_since_ns.is_some()
             && !self.is_watched(owner, watcher)
-            && self.lookout(watcher).calls_watcher(now_ns, WATCH_NS)
+            && self.idle_coordinator(watcher).calls_watcher(now_ns, WATCH_NS)
     }
 
     /// Whether a core watches `owner`: a core of its node, or else a core of the node of `by`,
     /// because watchers also watch nodes without a watcher.
     pub(crate) fn is_watched(&self, owner: CoreIndex, by: CoreIndex) -> bool {
-        self.lookout(owner).is_watched() || self.lookout(by).is_watched()
+        self.idle_coordinator(owner).is_watched() || self.idle_coordinator(by).is_watched()
     }
 
     /// Whether `color` may move to `core`.
-    pub(crate) fn may_go(&self, color: &Head, core: CoreIndex) -> bool {
-        !self.keeps_apart(CoreIndex(color.core()), core) && color.about.may_move() && color.about.allows(core)
+    pub(crate) fn may_go(&self, color: &RuntimeHead, core: CoreIndex) -> bool {
+        !self.keeps_apart(CoreIndex(color.core()), core) && color.meta.may_move() && color.meta.allows(core)
     }
 
     /// The view of `color` for a thief over `distance`, when the color's core has the hint `owner`.
     pub(crate) fn candidate(
         &self,
-        color: &Head,
+        color: &RuntimeHead,
         owner: &CoreLoad,
         distance: Distance,
         now_ns: u64,
     ) -> StealCandidate {
-        let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
-        let published = self.handlers.published(color.about.handler());
+        let moved_ns = color.meta.moved_ns.load(Ordering::Relaxed);
+        let published = self.handlers.published(color.meta.handler());
         StealCandidate {
             queued_ns: color.worth_ns(),
             wait_ns: owner.wait_ns(now_ns),

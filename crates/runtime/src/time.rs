@@ -2,7 +2,7 @@
 
 use crate::{
     core::{Core, current},
-    home::{Home, LetGo},
+    home_core::{CloseRequest, HomeCore},
     timers::{NEVER, Timer},
 };
 use std::{
@@ -26,7 +26,7 @@ pub struct Timeout;
 pub struct Sleep {
     deadline_ns: u64,
     /// The timer and its core, once the sleep was polled.
-    timer: Option<(Home, Arc<Timer>)>,
+    timer: Option<(HomeCore, Arc<Timer>)>,
 }
 
 /// Waits for `duration` from now.
@@ -79,7 +79,7 @@ impl Sleep {
     fn forget(&mut self) {
         let Some((home, timer)) = self.timer.take() else { return };
         timer.abandon();
-        home.let_go(LetGo::Timer(timer));
+        home.close_on_core(CloseRequest::Timer(timer));
     }
 }
 

@@ -127,15 +127,15 @@ mod tests {
     use std::{sync::atomic::AtomicUsize, task::Wake};
 
     #[derive(Default)]
-    struct Count(AtomicUsize);
+    struct CountWakes(AtomicUsize);
 
-    impl Wake for Count {
+    impl Wake for CountWakes {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn set(timers: &mut Timers, woken: &Arc<Count>, at_ns: u64) -> Arc<Timer> {
+    fn set(timers: &mut Timers, woken: &Arc<CountWakes>, at_ns: u64) -> Arc<Timer> {
         let timer = timers.timer();
         timer.set_deadline(at_ns);
         timer.set_waker(&woken.clone().into());
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn fires_in_order_and_once() {
-        let (mut timers, woken) = (Timers::default(), Arc::<Count>::default());
+        let (mut timers, woken) = (Timers::default(), Arc::<CountWakes>::default());
         let _timers: Vec<_> = [30, 10, 20].map(|at| set(&mut timers, &woken, at)).into();
         assert_eq!(timers.next_ns(), Some(10));
         timers.fire(20);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_deadline_that_moves_later_wakes_nobody_early() {
-        let (mut timers, woken) = (Timers::default(), Arc::<Count>::default());
+        let (mut timers, woken) = (Timers::default(), Arc::<CountWakes>::default());
         let timer = set(&mut timers, &woken, 10);
         timer.set_deadline(50);
         timers.fire(10);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn disarmed_and_abandoned_timers_leave_nothing() {
-        let (mut timers, woken) = (Timers::default(), Arc::<Count>::default());
+        let (mut timers, woken) = (Timers::default(), Arc::<CountWakes>::default());
         let (first, second) = (set(&mut timers, &woken, 10), set(&mut timers, &woken, 10));
         timers.disarm(&first);
         second.abandon();

@@ -9,28 +9,28 @@ use std::{
 };
 use vermeil_sched::Classes;
 
-type Steps = Classes<3>;
+type StepCounts = Classes<3>;
 
 /// Number of counts in a histogram: times up to two to the power of 36 ns, 69 s. Longer times count
 /// as the longest.
-const COUNTS: usize = Steps::count(36);
+const COUNTS: usize = StepCounts::count(36);
 
 /// A histogram that a single core writes.
-pub(crate) struct Counts {
+pub(crate) struct SharedCounts {
     counts: [AtomicU64; COUNTS],
     sum_ns: AtomicU64,
 }
 
-impl Default for Counts {
+impl Default for SharedCounts {
     fn default() -> Self {
         Self { counts: array::from_fn(|_| AtomicU64::new(0)), sum_ns: AtomicU64::new(0) }
     }
 }
 
-impl Counts {
+impl SharedCounts {
     /// Adds a time; only for the writing thread.
     pub(crate) fn add(&self, ns: u64) {
-        let count = &self.counts[Steps::of(ns).min(COUNTS - 1)];
+        let count = &self.counts[StepCounts::of(ns).min(COUNTS - 1)];
         crate::shared::add(count, 1);
         crate::shared::add(&self.sum_ns, ns);
     }
@@ -45,13 +45,13 @@ impl Counts {
 
 /// A handler's times on a core, some 6 KiB, allocated at the first time.
 #[derive(Default)]
-pub(crate) struct Times {
-    pub(crate) queue_delay: Counts,
-    pub(crate) warm_run: Counts,
-    pub(crate) cold_run: Counts,
+pub(crate) struct HandlerTimes {
+    pub(crate) queue_delay: SharedCounts,
+    pub(crate) warm_run: SharedCounts,
+    pub(crate) cold_run: SharedCounts,
 }
 
-impl Times {
+impl HandlerTimes {
     pub(crate) fn add_to(&self, observed: &mut ObservedTimes) {
         self.queue_delay.add_to(&mut observed.queue_delay);
         self.warm_run.add_to(&mut observed.warm_run);
@@ -103,13 +103,13 @@ impl Histogram {
             seen += count;
             seen >= rank
         };
-        self.counts.iter().position(reached).map_or(0, Steps::upper_ns)
+        self.counts.iter().position(reached).map_or(0, StepCounts::upper_ns)
     }
 
     /// The longest time and the count of each class that is not empty, in order of time.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let classes = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        classes.map(|(class, count)| (Steps::upper_ns(class), *count))
+        classes.map(|(class, count)| (StepCounts::upper_ns(class), *count))
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_read_off() {
-        let (counts, mut histogram) = (Counts::default(), Histogram::default());
+        let (counts, mut histogram) = (SharedCounts::default(), Histogram::default());
         assert_eq!((histogram.quantile_ns(0.5), histogram.mean_ns()), (0, 0));
         [5, 100, 100, 1_000, u64::from(u32::MAX) << 8].into_iter().for_each(|ns| counts.add(ns));
         counts.add_to(&mut histogram);

@@ -2,12 +2,12 @@
 //! the colors runs meanwhile.
 //!
 //! Each color gets an event that holds the color. The last of these events runs the code and then
-//! releases all colors. The queue's `multi_acquire.rs` argues that no meeting waits for ever; this
-//! file chooses the core. Tested in `tests/meeting.rs`.
+//! releases all colors. The queue's `multi_acquire.rs` argues that no acquisition waits for ever;
+//! this file chooses the core. Tested in `tests/acquisition.rs`.
 
 use crate::{
     Color, Task,
-    color::{About, Seat},
+    color::{Affinity, ColorMeta},
     core::{Core, current},
     error::TaskError,
     handle::Handle,
@@ -19,31 +19,31 @@ use std::sync::Arc;
 use vermeil_queue::{AcquiredColors, Event, HeldColor, Promise, Run, hold};
 use vermeil_sched::{CoreIndex, Placement};
 
-/// A meeting of several colors.
-pub(crate) type Meeting = vermeil_queue::MultiAcquire<About, Purpose>;
+/// An acquisition of several colors.
+pub(crate) type RuntimeAcquire = vermeil_queue::MultiAcquire<ColorMeta, AcquireAction>;
 
-/// The purpose of a meeting.
-pub(crate) struct Purpose {
+/// The purpose of an acquisition.
+pub(crate) struct AcquireAction {
     body: Box<dyn FnOnce() + Send>,
-    counted: Counted,
+    counted: CountedAcquire,
 }
 
-/// Counts the meeting as a posted event, so a draining runtime waits for the meeting.
-struct Counted {
+/// Counts the acquisition as a posted event, so a draining runtime waits for the acquisition.
+struct CountedAcquire {
     core: u32,
     handle: Handle,
 }
 
-impl Drop for Counted {
+impl Drop for CountedAcquire {
     fn drop(&mut self) {
         self.handle.shared.leave(self.core);
     }
 }
 
-/// Cancels the task of a meeting, unless the task has ended before.
-struct Ends<T: Send + 'static>(Promise<Result<T, TaskError>>);
+/// Cancels the task of an acquisition, unless the task has ended before.
+struct CancelOnEnd<T: Send + 'static>(Promise<Result<T, TaskError>>);
 
-impl<T: Send + 'static> Drop for Ends<T> {
+impl<T: Send + 'static> Drop for CancelOnEnd<T> {
     fn drop(&mut self) {
         self.0.complete(Err(TaskError::Cancelled));
     }
@@ -58,7 +58,7 @@ impl Handle {
     /// the core that made it. A socket that `body` makes moves the colors to that core, unless
     /// policy `libasync` or `ncopy`, or `per-node` between nodes, forbids the move. If the colors
     /// already have sockets on several cores, `body` can use the sockets of a single core. A
-    /// [free](Handle::free_color) color never delays a meeting.
+    /// [concurrent](Handle::concurrent_color) color never delays an acquisition.
     ///
     /// # Panics
     /// If a color belongs to another runtime, if `colors` is empty, or if no core is allowed for
@@ -79,59 +79,59 @@ impl Handle {
             colors.iter().all(|color| self.shared.is_of(&color.shared)),
             "a color belongs to another runtime"
         );
-        let allows = |core| colors.iter().all(|color| color.queue.about.allows(core));
+        let allows = |core| colors.iter().all(|color| color.queue.meta.allows(core));
         assert!(self.shared.indices().any(allows), "colors that no core may run together never meet");
         let (promise, join) = Promise::new();
-        let done = Ends(promise);
-        let counted = Counted { core: colors[0].core().0, handle: self.clone() };
+        let done = CancelOnEnd(promise);
+        let counted = CountedAcquire { core: colors[0].core().0, handle: self.clone() };
         self.shared.enter(counted.core, usize::MAX);
-        let purpose = Purpose { body: Box::new(move || done.0.complete(run_contained(body))), counted };
-        self.shared.meetings.acquire_all(colors.into_iter(), purpose, |color, meeting| {
-            color.push(TASKS, Event::once(Arrive(meeting)));
+        let action = AcquireAction { body: Box::new(move || done.0.complete(run_contained(body))), counted };
+        self.shared.acquisitions.acquire_all(colors.into_iter(), action, |color, acquisition| {
+            color.push(TASKS, Event::once(HoldForAcquire(acquisition)));
         });
         Task::of(join)
     }
 }
 
-/// Holds its color for a meeting.
-struct Arrive(Arc<Meeting>);
+/// Holds its color for an acquisition.
+struct HoldForAcquire(Arc<RuntimeAcquire>);
 
-impl Run for Arrive {
+impl Run for HoldForAcquire {
     fn run(self) {
-        current(|core| *core.meeting.borrow_mut() = Some(self.0));
+        current(|core| *core.acquisition.borrow_mut() = Some(self.0));
         hold();
     }
 }
 
-/// The meeting, on the core where it must take place.
-struct Meet(AcquiredColors<About>, Purpose);
+/// The acquisition, on the core where it must take place.
+struct RunAcquired(AcquiredColors<ColorMeta>, AcquireAction);
 
-impl Run for Meet {
+impl Run for RunAcquired {
     fn run(self) {
-        current(|core| core.meet(self.0, self.1));
+        current(|core| core.run_acquired(self.0, self.1));
     }
 }
 
 impl Core {
-    /// A color waits for the meeting that its last event recorded.
-    pub(crate) fn arrived(&self, held: HeldColor<About>) {
-        let meeting = self.meeting.borrow_mut().take().expect("who holds a color says what for");
-        let Some((colors, purpose)) = meeting.acquired(held) else { return };
+    /// A color waits for the acquisition that its last event recorded.
+    pub(crate) fn acquired(&self, held: HeldColor<ColorMeta>) {
+        let acquisition = self.acquisition.borrow_mut().take().expect("who holds a color says what for");
+        let Some((colors, action)) = acquisition.acquired(held) else { return };
         let place = self.place_of(colors.held());
         if place == self.index {
-            self.meet(colors, purpose);
+            self.run_acquired(colors, action);
         } else {
-            let there = purpose.counted.handle.new_color(Seat::Lives(Placement::Core(place)));
-            there.push(TASKS, Event::once(Meet(colors, purpose)));
+            let there = action.counted.handle.new_color(Affinity::Placed(Placement::Core(place)));
+            there.push(TASKS, Event::once(RunAcquired(colors, action)));
         }
     }
 
     /// The core for these colors: an allowed core with the sockets of the most colors, and of such
     /// cores this core, or else the nearest.
-    fn place_of(&self, held: &[HeldColor<About>]) -> CoreIndex {
-        let allowed = |core| held.iter().all(|held| held.color().about.allows(core));
+    fn place_of(&self, held: &[HeldColor<ColorMeta>]) -> CoreIndex {
+        let allowed = |core| held.iter().all(|held| held.color().meta.allows(core));
         let elsewhere = |core: CoreIndex| {
-            let bound = held.iter().map(|held| held.color()).filter(|color| color.about.is_bound());
+            let bound = held.iter().map(|held| held.color()).filter(|color| color.meta.is_bound());
             bound.filter(|color| color.core() != core.0).count()
         };
         if allowed(self.index) && elsewhere(self.index) == 0 {
@@ -142,7 +142,11 @@ impl Core {
         place.min_by_key(|core| (elsewhere(*core), far(*core))).expect("looked for when it was called")
     }
 
-    fn meet(&self, colors: AcquiredColors<About>, Purpose { body, counted }: Purpose) {
+    fn run_acquired(
+        &self,
+        colors: AcquiredColors<ColorMeta>,
+        AcquireAction { body, counted }: AcquireAction,
+    ) {
         if colors.run(body) {
             add(&self.mine().counters.panics, 1);
         }
@@ -153,16 +157,16 @@ impl Core {
         drop(counted);
     }
 
-    /// The meeting has made a socket here: the color stays with the socket, if its placement and
-    /// the policy allow that.
-    fn keep_here(&self, color: &HeldColor<About>) {
-        let about = &color.color().about;
+    /// The acquisition has made a socket here: the color stays with the socket, if its placement
+    /// and the policy allow that.
+    fn keep_here(&self, color: &HeldColor<ColorMeta>) {
+        let meta = &color.color().meta;
         let core = CoreIndex(color.color().core());
         let comes = core == self.index || self.shared.sends_colors(core, self.index);
-        if comes && about.allows(self.index) && !about.is_bound() {
-            about.bind_to_driver();
+        if comes && meta.allows(self.index) && !meta.is_bound() {
+            meta.bind_to_driver();
             if core != self.index {
-                self.shared.count_move(about.handler());
+                self.shared.count_move(meta.handler());
             }
             color.move_to(self.index.0);
         }

@@ -29,7 +29,7 @@ type Number = (usize, usize);
 
 /// The measurements of a window.
 #[derive(Debug)]
-struct Window {
+struct AllocationWindow {
     allocated: u64,
     steals: u64,
 }
@@ -47,7 +47,7 @@ fn busy(round: usize) -> [usize; 2] {
 
 /// Core 0 posts a round of events to two colors, long enough for a steal if both colors are on the
 /// same core. The event that ends last posts the next round.
-fn windows(handle: &Handle) -> Vec<Window> {
+fn windows(handle: &Handle) -> Vec<AllocationWindow> {
     let maker = handle.clone();
     let home = handle.color_on(CoreIndex(0));
     let made = handle.spawn_on(&home, async move { (0..COLORS).map(|_| maker.color()).collect() });
@@ -79,7 +79,7 @@ fn windows(handle: &Handle) -> Vec<Window> {
             if told.len() == WINDOWS {
                 return;
             }
-            told.push(Window { allocated, steals: steals - before });
+            told.push(AllocationWindow { allocated, steals: steals - before });
             since.store(dhat::HeapStats::get().total_blocks as usize, Ordering::Relaxed);
         }
         // The first round is the largest.

@@ -20,7 +20,7 @@ use vermeil::{
 };
 
 #[derive(Clone, Copy)]
-enum Version {
+enum HttpVersion {
     Http1,
     Http2,
 }
@@ -55,19 +55,19 @@ async fn double(
     Ok(Response::builder().header("own-color", own.to_string()).body(Full::new(doubled)).expect("valid"))
 }
 
-async fn serve(handle: Handle, socket: OwnedFd, version: Version, streams: fn(&Handle) -> ColorExec) {
+async fn serve(handle: Handle, socket: OwnedFd, version: HttpVersion, streams: fn(&Handle) -> ColorExec) {
     let id = vermeil::current_color().expect("on a color");
     let stream = HyperStream::new(TcpStream::new(socket).expect("on a core"));
     let service = service_fn(move |request| double(request, id));
     let served = match version {
-        Version::Http1 => {
+        HttpVersion::Http1 => {
             hyper::server::conn::http1::Builder::new()
                 .timer(CoreTimer)
                 .header_read_timeout(Duration::from_secs(1))
                 .serve_connection(stream, service)
                 .await
         }
-        Version::Http2 => {
+        HttpVersion::Http2 => {
             hyper::server::conn::http2::Builder::new(streams(&handle))
                 .timer(CoreTimer)
                 .keep_alive_interval(Some(Duration::from_secs(1)))
@@ -80,7 +80,7 @@ async fn serve(handle: Handle, socket: OwnedFd, version: Version, streams: fn(&H
 }
 
 /// Serves on core 0 for as long as the runtime lives.
-fn start(handle: &Handle, version: Version, streams: fn(&Handle) -> ColorExec) -> SocketAddr {
+fn start(handle: &Handle, version: HttpVersion, streams: fn(&Handle) -> ColorExec) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let socket = listen(any, &ListenOptions::default()).expect("a socket");
     let addr = std::net::TcpListener::from(socket.try_clone().unwrap()).local_addr().unwrap();
@@ -113,13 +113,13 @@ async fn check(response: Response<Incoming>, size: usize, fill: u8) -> bool {
 }
 
 /// Sends bodies from empty to larger than any buffer.
-async fn ask(handle: Handle, addr: SocketAddr, version: Version) -> Vec<bool> {
+async fn ask(handle: Handle, addr: SocketAddr, version: HttpVersion) -> Vec<bool> {
     let stream = HyperStream::new(TcpStream::connect(addr).await.expect("connected"));
     let color = handle.color_on(vermeil::core_index().expect("on a core"));
     let sizes = [0, 1, 4096, 100_000, 2_000_000];
     let mut own = Vec::new();
     match version {
-        Version::Http1 => {
+        HttpVersion::Http1 => {
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(stream).await.expect("a handshake");
             handle.spawn_on(&color, connection);
@@ -128,7 +128,7 @@ async fn ask(handle: Handle, addr: SocketAddr, version: Version) -> Vec<bool> {
                 own.push(check(response, size, fill).await);
             }
         }
-        Version::Http2 => {
+        HttpVersion::Http2 => {
             let executor = ColorExec::on(&handle, &color);
             let (mut sender, connection) =
                 hyper::client::conn::http2::handshake(executor, stream).await.expect("a handshake");
@@ -146,7 +146,7 @@ async fn ask(handle: Handle, addr: SocketAddr, version: Version) -> Vec<bool> {
     own
 }
 
-fn exchange(version: Version, streams: fn(&Handle) -> ColorExec) -> Vec<bool> {
+fn exchange(version: HttpVersion, streams: fn(&Handle) -> ColorExec) -> Vec<bool> {
     let mut own = Vec::new();
     for runtime in runtimes() {
         let handle = runtime.handle();
@@ -163,12 +163,12 @@ fn exchange(version: Version, streams: fn(&Handle) -> ColorExec) -> Vec<bool> {
 
 #[test]
 fn http_1_answers_on_the_color_of_its_connection() {
-    assert!(exchange(Version::Http1, ColorExec::children).into_iter().all(|own| own));
+    assert!(exchange(HttpVersion::Http1, ColorExec::children).into_iter().all(|own| own));
 }
 
 #[test]
 fn http_2_requests_run_on_colors_of_their_own() {
-    assert!(exchange(Version::Http2, ColorExec::children).into_iter().all(|own| !own));
+    assert!(exchange(HttpVersion::Http2, ColorExec::children).into_iter().all(|own| !own));
 }
 
 #[test]
@@ -176,13 +176,13 @@ fn http_2_requests_run_on_the_color_they_are_given() {
     fn shared(handle: &Handle) -> ColorExec {
         ColorExec::on(handle, &handle.color_on(CoreIndex(1)))
     }
-    assert!(exchange(Version::Http2, shared).into_iter().all(|own| !own));
+    assert!(exchange(HttpVersion::Http2, shared).into_iter().all(|own| !own));
 }
 
 #[test]
 fn a_head_that_does_not_come_ends_by_the_timer() {
     for runtime in runtimes() {
-        let addr = start(&runtime.handle(), Version::Http1, ColorExec::children);
+        let addr = start(&runtime.handle(), HttpVersion::Http1, ColorExec::children);
         let mut socket = std::net::TcpStream::connect(addr).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         socket.write_all(b"GET / HTTP/1.1\r\nHost: te").unwrap();

@@ -19,7 +19,7 @@ use vermeil::Runtime;
 /// The seen spans and messages: the fields of each span by its number, and for each message the
 /// span of its thread.
 #[derive(Default)]
-struct Seen {
+struct SeenSpans {
     numbers: AtomicU64,
     spans: Mutex<HashMap<u64, HashMap<&'static str, String>>>,
     logged: Mutex<Vec<(String, Option<u64>)>>,
@@ -29,9 +29,9 @@ thread_local! {
     static INSIDE: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-struct Fields<'a>(&'a mut HashMap<&'static str, String>);
+struct FieldVisitor<'a>(&'a mut HashMap<&'static str, String>);
 
-impl Visit for Fields<'_> {
+impl Visit for FieldVisitor<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.0.insert(field.name(), format!("{value:?}"));
     }
@@ -41,7 +41,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-struct Watcher(Arc<Seen>);
+struct Watcher(Arc<SeenSpans>);
 
 impl Subscriber for Watcher {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -50,7 +50,7 @@ impl Subscriber for Watcher {
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         let mut fields = HashMap::from([("span", span.metadata().name().to_owned())]);
-        span.record(&mut Fields(&mut fields));
+        span.record(&mut FieldVisitor(&mut fields));
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         self.0.spans.lock().unwrap().insert(number, fields);
         Id::from_u64(number)
@@ -62,7 +62,7 @@ impl Subscriber for Watcher {
 
     fn event(&self, event: &Event<'_>) {
         let mut fields = HashMap::new();
-        event.record(&mut Fields(&mut fields));
+        event.record(&mut FieldVisitor(&mut fields));
         let message = fields.remove("message").unwrap_or_default();
         self.0.logged.lock().unwrap().push((message, INSIDE.get()));
     }
@@ -78,7 +78,7 @@ impl Subscriber for Watcher {
 
 #[test]
 fn events_have_spans_and_what_is_logged_is_in_them() {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SeenSpans::default());
     tracing::subscriber::set_global_default(Watcher(seen.clone())).expect("the only one of this process");
     let runtime = Runtime::builder().build().expect("a runtime starts");
     let handle = runtime.handle();

@@ -87,7 +87,7 @@ pub fn placements(handle: &Handle) -> String {
     let explored =
         (!explored.is_zero()).then(|| format!("steals to learn: {:.3} ms of the cores", ms(explored)));
     let told: Vec<_> =
-        [placements.unknown, placements.witness, regret, explored].into_iter().flatten().collect();
+        [placements.unknown, placements.perf_counters, regret, explored].into_iter().flatten().collect();
     if !told.is_empty() {
         text += &format!("\n{}\n", told.join("\n"));
     }

@@ -22,7 +22,7 @@ struct MigrationWorld {
 }
 
 impl Cores for MigrationWorld {
-    type About = ();
+    type Meta = ();
     type Ready = FakeQueue;
 
     fn ready(&self, core: u32) -> &ReadyQueue<FakeQueue> {

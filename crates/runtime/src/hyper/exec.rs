@@ -8,11 +8,11 @@ use std::future::Future;
 #[derive(Clone)]
 pub struct ColorExec {
     handle: Handle,
-    target: Target,
+    target: ExecTarget,
 }
 
 #[derive(Clone)]
-enum Target {
+enum ExecTarget {
     Same(Color),
     Children,
 }
@@ -22,7 +22,7 @@ impl ColorExec {
     /// may share the color's [`Colored`](crate::Colored) state, and stay in the cache of the
     /// color's core.
     pub fn on(handle: &Handle, color: &Color) -> Self {
-        Self { handle: handle.clone(), target: Target::Same(color.clone()) }
+        Self { handle: handle.clone(), target: ExecTarget::Same(color.clone()) }
     }
 
     /// Each future gets a new color, which the policy places, so requests of a connection run in
@@ -31,7 +31,7 @@ impl ColorExec {
     /// `ncopy` and `per-node` (between nodes) move no such color: use [`on`](Self::on) there, with
     /// a color of the connecting core.
     pub fn children(handle: &Handle) -> Self {
-        Self { handle: handle.clone(), target: Target::Children }
+        Self { handle: handle.clone(), target: ExecTarget::Children }
     }
 }
 
@@ -42,8 +42,8 @@ where
 {
     fn execute(&self, future: F) {
         let task = match &self.target {
-            Target::Same(color) => self.handle.spawn_on(color, future),
-            Target::Children => self.handle.spawn(future),
+            ExecTarget::Same(color) => self.handle.spawn_on(color, future),
+            ExecTarget::Children => self.handle.spawn(future),
         };
         // The future reports to hyper itself, so the task is detached.
         drop(task);

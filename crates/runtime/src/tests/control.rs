@@ -23,13 +23,13 @@ use vermeil_sched::{
 
 /// `stages` handlers, each with its own color, that pass a number on; the last handler counts the
 /// numbers. `ran_on` records the cores of each stage.
-struct Pipeline {
+struct CountedPipeline {
     first: Handler<usize>,
     done: Arc<AtomicUsize>,
     ran_on: Arc<Mutex<Vec<Vec<CoreIndex>>>>,
 }
 
-fn pipeline(handle: &Handle, stages: usize, work: Duration) -> Pipeline {
+fn pipeline(handle: &Handle, stages: usize, work: Duration) -> CountedPipeline {
     let done = Arc::new(AtomicUsize::new(0));
     let ran_on = Arc::new(Mutex::new(vec![Vec::new(); stages]));
     let mut next: Option<Handler<usize>> = None;
@@ -51,7 +51,7 @@ fn pipeline(handle: &Handle, stages: usize, work: Duration) -> Pipeline {
             },
         ));
     }
-    Pipeline { first: next.expect("a stage"), done, ran_on }
+    CountedPipeline { first: next.expect("a stage"), done, ran_on }
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
         }
         std::io::Result::Ok(())
     });
-    eventually("it has opened its socket", || color.queue.about.is_bound());
+    eventually("it has opened its socket", || color.queue.meta.is_bound());
     for number in 0..40 {
         let before = looks.load(Ordering::Relaxed);
         handle.shared.relocate(&color, CoreIndex(number % 4));

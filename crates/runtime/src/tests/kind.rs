@@ -63,8 +63,8 @@ fn what_is_said_of_a_kind_is_known_of_its_polls() {
     let spec = Spec::new("seal").cost(Duration::from_micros(900)).penalty(7).batch(3);
     let seal = handle.kind(spec.batch_time(Duration::from_micros(50)));
     let shared = &handle.shared;
-    assert_eq!(shared.handlers.prior(seal.index()).cost_ns, 900_000);
-    assert_eq!(shared.handlers.prior(seal.index()).penalty, 7);
+    assert_eq!(shared.handlers.cost_hint(seal.index()).cost_ns, 900_000);
+    assert_eq!(shared.handlers.cost_hint(seal.index()).penalty, 7);
     assert_eq!(shared.handlers.batch(seal.index(), 32, 256), 3);
     assert_eq!(shared.handlers.batch_ns(seal.index()), Some(50_000));
     let polled_twice = |kind: crate::TaskKind| {
@@ -121,13 +121,13 @@ fn what_a_kind_cannot_be_is_refused() {
     let (runtime, other) = (four_cores(Policy::None), four_cores(Policy::None));
     let handle = runtime.handle();
     let refused = |spec: Spec| catch_unwind(AssertUnwindSafe(|| handle.kind(spec))).is_err();
-    assert!(refused(Spec::new("gathers").gather(2, Duration::from_millis(1))));
+    assert!(refused(Spec::new("gathers").batch_wait(2, Duration::from_millis(1))));
     assert!(refused(Spec::new("unknown class").class("nobody")));
-    assert!(refused(Spec::new("free group").exclusion(Exclusion::Group(handle.free_color()))));
+    assert!(refused(Spec::new("free group").exclusion(Exclusion::Group(handle.concurrent_color()))));
     let kind = handle.kind("kind");
     let stranger = other.handle().color();
     assert!(catch_unwind(AssertUnwindSafe(|| kind.spawn_on(&stranger, async {}))).is_err());
-    assert_eq!(kind.spawn_on(&handle.free_color(), async { 1 }).wait(), Ok(1));
+    assert_eq!(kind.spawn_on(&handle.concurrent_color(), async { 1 }).wait(), Ok(1));
     runtime.shutdown(PATIENCE);
     other.shutdown(PATIENCE);
     assert_eq!(kind.spawn(async { 1 }).wait(), Err(TaskError::Cancelled));

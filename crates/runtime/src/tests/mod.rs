@@ -1,24 +1,24 @@
 //! The runtime on real threads: colors, handlers, tasks, timers, sockets, stopping.
 
+mod acquisition;
 mod board;
+mod capacity;
+mod concurrency_limit;
+mod concurrent;
 mod control;
-mod free;
 mod handler;
 mod kind;
 mod letting_go;
-mod meeting;
+mod lifo_slot;
 mod model;
+mod move_counters;
 mod net;
 mod observed;
-mod rare;
-mod room;
-mod slots;
+mod perf_counters;
 mod steal;
 mod stopping;
-mod succession;
 mod task;
 mod time;
-mod witness;
 
 use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime};
 use std::{

@@ -206,7 +206,7 @@ fn a_batch_waits_for_its_number_or_its_time() {
             let batches = batches.clone();
             handle.handler(spec, move |record: u32| batches.lock().unwrap().push(record))
         };
-        let fourth = writer(Spec::new("by number").gather(4, HOUR));
+        let fourth = writer(Spec::new("by number").batch_wait(4, HOUR));
         let hurried = writer(Spec::new("by another"));
         let (color, same_core) = (handle.color_on(CoreIndex(1)), handle.color_on(CoreIndex(1)));
         let seen = || batches.lock().unwrap().clone();
@@ -223,7 +223,7 @@ fn a_batch_waits_for_its_number_or_its_time() {
         fourth.post(&color, 4).expect("below the bound");
         hurried.post(&color, 5).expect("below the bound");
         eventually("another handler's event does not gather", || seen().len() == 7);
-        let late = writer(Spec::new("by time").gather(1_000, Duration::from_millis(2)));
+        let late = writer(Spec::new("by time").batch_wait(1_000, Duration::from_millis(2)));
         late.post(&handle.color_on(CoreIndex(2)), 6).expect("below the bound");
         eventually("its time has come", || seen().len() == 8);
         assert_eq!(seen()[5..], [4, 5, 6]);

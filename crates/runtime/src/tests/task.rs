@@ -252,16 +252,16 @@ fn a_core_that_does_not_exist_is_refused() {
 fn what_comes_after_the_end_is_dropped() {
     let runtime = runtime();
     let handle = runtime.handle();
-    let (color, witness) = (handle.color(), Arc::new(()));
+    let (color, perf_counters) = (handle.color(), Arc::new(()));
     let handler = handle.handler("late", |_: (Arc<()>, crate::Handle)| {});
     runtime.shutdown(PATIENCE);
-    let refused = handler.post(&color, (witness.clone(), handle.clone())).expect_err("it has ended");
+    let refused = handler.post(&color, (perf_counters.clone(), handle.clone())).expect_err("it has ended");
     assert_eq!(refused.of, FullOf::Ended);
     drop(refused);
-    let held = (witness.clone(), handle.clone());
+    let held = (perf_counters.clone(), handle.clone());
     let late = handle.spawn_on(&color, async move { drop(held) });
     assert_eq!(late.wait(), Err(TaskError::Cancelled));
-    assert_eq!(Arc::strong_count(&witness), 1);
+    assert_eq!(Arc::strong_count(&perf_counters), 1);
     assert_eq!(handle.snapshot().cores.iter().map(|core| core.queued_events).sum::<usize>(), 0);
 }
 
@@ -311,8 +311,8 @@ impl Drop for CountOnColor {
 fn a_result_is_not_kept_by_a_waker() {
     let runtime = runtime();
     let handle = runtime.handle();
-    let (witness, kept) = (Arc::new(()), Arc::new(OnceLock::new()));
-    let (result, waker) = (witness.clone(), kept.clone());
+    let (perf_counters, kept) = (Arc::new(()), Arc::new(OnceLock::new()));
+    let (result, waker) = (perf_counters.clone(), kept.clone());
     let task = handle.spawn_on(
         &handle.color(),
         std::future::poll_fn(move |context| {
@@ -322,7 +322,7 @@ fn a_result_is_not_kept_by_a_waker() {
     );
     eventually("it ends", || handle.snapshot().tasks == 0 && kept.get().is_some());
     drop(task);
-    eventually("only the test has it", || Arc::strong_count(&witness) == 1);
+    eventually("only the test has it", || Arc::strong_count(&perf_counters) == 1);
     runtime.shutdown(PATIENCE);
 }
 

@@ -2,19 +2,19 @@
 //! the activation takes too long, the color is queued after all.
 //!
 //! The rule is `vermeil_sched::LifoSlotRule`'s, the storage `vermeil_queue::Kept`. Tested in
-//! `tests/succession.rs`, and for delayed colors in `tests/steal.rs`.
+//! `tests/lifo_slot_rule.rs`, and for delayed colors in `tests/steal.rs`.
 
 use crate::{
-    color::Token,
+    color::RuntimeToken,
     core::{Core, current},
-    shared::{CoreShared, Shared},
+    shared::{CoreShared, RuntimeShared},
 };
 use vermeil_sched::{CoreIndex, LifoSlotRule, WakeDestination};
 
-impl Shared {
+impl RuntimeShared {
     /// Core `poster`, or another thread if `None`, has made this token: queues the token, or keeps
     /// it to run next on that core.
-    pub(crate) fn woken(&self, token: Token, poster: Option<CoreIndex>) {
+    pub(crate) fn woken(&self, token: RuntimeToken, poster: Option<CoreIndex>) {
         let color = token.color();
         let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_migrating();
         let mut token = Some(token);
@@ -29,20 +29,20 @@ impl Shared {
 
 impl Core {
     /// Keeps a token that this core has made, if it is the only token of this activation.
-    fn keep_alone(&self, token: &mut Option<Token>) {
-        let mut succession = self.succession.get();
-        let woken = succession.woken();
-        self.succession.set(succession);
+    fn keep_alone(&self, token: &mut Option<RuntimeToken>) {
+        let mut lifo_slot_rule = self.lifo_slot_rule.get();
+        let woken = lifo_slot_rule.woken();
+        self.lifo_slot_rule.set(lifo_slot_rule);
         match woken {
             WakeDestination::LifoSlot => token.take().into_iter().for_each(|token| self.keep(token)),
             WakeDestination::Queue => {}
-            WakeDestination::QueueWithLifoSlot => self.queue_kept(),
+            WakeDestination::QueueWithLifoSlot => self.queue_lifo_slot(),
         }
     }
 
-    fn keep(&self, token: Token) {
+    fn keep(&self, token: RuntimeToken) {
         let moves = self.shared.notes_that_moves(token.color());
-        self.mine().hints.kept.put(token);
+        self.mine().load_cell.kept.put(token);
         if moves {
             // This activation may last longer than expected.
             self.shared.consider_watch(self.index);
@@ -52,8 +52,8 @@ impl Core {
     /// Queues colors that other cores keep behind an activation that takes too long.
     pub(crate) fn free_caught(&self) {
         for (core, victim) in self.keepers() {
-            if LifoSlotRule::is_caught(&self.shared.hint(victim), self.shared.clock.now_ns())
-                && let Some(caught) = core.hints.kept.take()
+            if LifoSlotRule::is_caught(&self.shared.core_load(victim), self.shared.clock.now_ns())
+                && let Some(caught) = core.load_cell.kept.take()
             {
                 self.shared.schedule(caught, 1);
             }
@@ -69,24 +69,24 @@ impl Core {
     fn keepers(&self) -> impl Iterator<Item = (&CoreShared, CoreIndex)> {
         let others = self.shared.layout.neighbours(self.index).iter();
         let others = others.map(|&other| (self.shared.core(other.0), other));
-        others.filter(|(core, _)| !core.hints.kept.is_empty())
+        others.filter(|(core, _)| !core.load_cell.kept.is_empty())
     }
 
-    fn queue_kept(&self) {
-        if let Some(token) = self.mine().hints.kept.take() {
+    fn queue_lifo_slot(&self) {
+        if let Some(token) = self.mine().load_cell.kept.take() {
             self.shared.schedule(token, 1);
         }
     }
 
     /// The only color that the last activation has woken, if there is exactly one.
-    pub(crate) fn take_successor(&self) -> Option<Token> {
-        if self.succession.take().end() { self.mine().hints.kept.take() } else { None }
+    pub(crate) fn take_lifo_slot(&self) -> Option<RuntimeToken> {
+        if self.lifo_slot_rule.take().end() { self.mine().load_cell.kept.take() } else { None }
     }
 
     /// Queues the colors that the running activation has woken and will wake.
-    pub(crate) fn close_succession(&self) {
-        if self.succession.take().end() {
-            self.queue_kept();
+    pub(crate) fn close_lifo_slot(&self) {
+        if self.lifo_slot_rule.take().end() {
+            self.queue_lifo_slot();
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each core has a line. Only the core writes the line, except the kept token, with relaxed stores.
 //! A reader may see words of two moments. The use of the hints: `vermeil_sched::CoreLoad`.
 
-use crate::color::About;
+use crate::color::ColorMeta;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_queue::LifoSlot;
 use vermeil_sched::{CoreLoad, Ready};
@@ -15,16 +15,16 @@ const IDLE: u64 = 0;
 const MEAN_WEIGHT: u64 = 16;
 
 #[derive(Default)]
-pub(crate) struct Hints {
+pub(crate) struct CoreLoadCell {
     running_since_ns: AtomicU64,
     expected_ns: AtomicU64,
     activation_ns: AtomicU64,
     /// The token that runs next unless a thief takes it. This word is exact, but lies here because
     /// the thief has read this line already.
-    pub(crate) kept: LifoSlot<About>,
+    pub(crate) kept: LifoSlot<ColorMeta>,
 }
 
-impl Hints {
+impl CoreLoadCell {
     /// An activation begins that is expected to take `expected_ns`.
     pub(crate) fn begin(&self, now_ns: u64, expected_ns: u64) {
         self.running_since_ns.store(now_ns.max(1), Ordering::Relaxed);
@@ -43,14 +43,14 @@ impl Hints {
     }
 
     /// The core's hint, given the gauge of its ready queue.
-    pub(crate) fn hint(&self, gauge: Gauge) -> CoreLoad {
+    pub(crate) fn load(&self, queue_load: QueueLoad) -> CoreLoad {
         let since_ns = self.running_since_ns.load(Ordering::Relaxed);
         CoreLoad {
             running_since_ns: (since_ns != IDLE).then_some(since_ns),
             expected_ns: self.expected_ns.load(Ordering::Relaxed),
             activation_ns: self.activation_ns.load(Ordering::Relaxed),
-            waiting: gauge.waiting(),
-            stealable: gauge.stealable(),
+            waiting: queue_load.waiting(),
+            stealable: queue_load.stealable(),
         }
     }
 }
@@ -58,9 +58,9 @@ impl Hints {
 /// The length of a ready queue as published beside its lock: the number of waiting colors, and the
 /// number that a thief may take.
 #[derive(Clone, Copy)]
-pub(crate) struct Gauge(pub(crate) usize);
+pub(crate) struct QueueLoad(pub(crate) usize);
 
-impl Gauge {
+impl QueueLoad {
     /// For `ReadyQueue::new`: zero exactly if the owner would find nothing.
     pub(crate) fn measure<T>(ready: &Ready<T>) -> usize {
         let waiting = ready.len().max(usize::from(ready.has_work()));

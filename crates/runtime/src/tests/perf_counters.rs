@@ -27,13 +27,13 @@ fn what_is_counted_is_said_where_handlers_are_placed() {
     for (policy, says) in [(Policy::Mely, false), (Policy::Trial, true), (Policy::Adaptive, true)] {
         let runtime = four_cores(policy.clone());
         let handle = runtime.handle();
-        assert_eq!(handle.placements().witness, None, "{policy}: nothing is placed yet");
+        assert_eq!(handle.placements().perf_counters, None, "{policy}: nothing is placed yet");
         let alone = handle.handler(Spec::new("alone").exclusion(Exclusion::Handler), |()| ());
         alone.send(()).expect("below the bound");
         if says {
-            eventually("a round is held", || handle.placements().witness.is_some());
+            eventually("a round is held", || handle.placements().perf_counters.is_some());
         }
-        match handle.placements().witness {
+        match handle.placements().perf_counters {
             Some(said) => assert!(
                 said.starts_with("cache misses: not measurable here (")
                     || said.starts_with("cache misses: counted ("),
@@ -45,7 +45,7 @@ fn what_is_counted_is_said_where_handlers_are_placed() {
     }
 }
 
-type Asked = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
+type AskedCounters = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
 
 /// Uses page faults, which every machine counts if this thread may count at all.
 #[test]
@@ -72,13 +72,13 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
             runs.fetch_add(1, Ordering::Relaxed);
         }
     });
-    eventually("a round is held", || handle.placements().witness.is_some());
-    let said = handle.placements().witness.expect("it was said");
+    eventually("a round is held", || handle.placements().perf_counters.is_some());
+    let said = handle.placements().perf_counters.expect("it was said");
     if said.starts_with("page faults: not measurable here (") {
         runtime.shutdown(PATIENCE);
         return eprintln!("skipped: {said}");
     }
-    let learned = |of: Asked| {
+    let learned = |of: AskedCounters| {
         let before = runs.load(Ordering::Relaxed);
         touches.send(()).expect("below the bound");
         eventually("it has run", || runs.load(Ordering::Relaxed) > before);

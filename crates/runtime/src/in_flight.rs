@@ -4,13 +4,13 @@
 //! An event counts on the core of its color at the time of posting, until the event begins to run
 //! or is dropped, on any core. A task counts on the core that spawned it, and its end on the core
 //! where it ended. So only the sum over all cores has a meaning. The queue's `in_flight.rs` does
-//! the counting. Waiters for room count too: `room.rs`. Tested in `tests/handler.rs`, and by
+//! the counting. Waiters for room count too: `capacity.rs`. Tested in `tests/handler.rs`, and by
 //! everything that drains.
 
-use crate::{core::current_of, shared::Shared};
+use crate::{core::current_of, shared::RuntimeShared};
 use vermeil_queue::InFlight;
 
-impl Shared {
+impl RuntimeShared {
     /// Counts an event on core `index`, unless `bound` is reached. Returns whether the event was
     /// counted.
     #[inline]
@@ -28,7 +28,7 @@ impl Shared {
         queued.enter_remote();
         let enters = queued.len() <= bound;
         if !enters && queued.undo_enter() {
-            self.let_in(index);
+            self.admit(index);
         }
         enters
     }
@@ -40,7 +40,7 @@ impl Shared {
         if current_of(self, |core| core.index.0 == index) == Some(true) {
             queued.leave_local();
         } else if queued.leave_remote() {
-            self.let_in(index);
+            self.admit(index);
         }
     }
 
@@ -67,7 +67,7 @@ impl Shared {
 
     /// Whether no task and no event is left, waiting or running.
     pub(crate) fn all_done(&self) -> bool {
-        let tallies = self.cores.iter().flat_map(|core| [&*core.queued, &*core.tasks_alive]);
-        InFlight::all_done(tallies, self.cores.iter().map(|core| &core.counters.runs))
+        let in_flights = self.cores.iter().flat_map(|core| [&*core.queued, &*core.tasks_alive]);
+        InFlight::all_done(in_flights, self.cores.iter().map(|core| &core.counters.runs))
     }
 }

@@ -12,11 +12,11 @@ use std::{
     time::Duration,
 };
 
-/// Runs `on` with a free color and a barrier for as many threads as cores.
+/// Runs `on` with a concurrent color and a barrier for as many threads as cores.
 fn at_once(policy: Policy, on: impl Fn(&Handle, &Color, Arc<Barrier>)) {
     let runtime = four_cores(policy);
     let handle = runtime.handle();
-    on(&handle, &handle.free_color(), Arc::new(Barrier::new(4)));
+    on(&handle, &handle.concurrent_color(), Arc::new(Barrier::new(4)));
     let stopped = runtime.shutdown(PATIENCE);
     assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (0, 0));
 }
@@ -44,8 +44,8 @@ fn each_event_has_a_color_of_its_own_where_it_may_be() {
     for policy in [Policy::Adaptive, Policy::Libasync, Policy::Mely] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
-        let free = handle.free_color_at(&Place::Cores(vec![CoreIndex(1), CoreIndex(3)]));
-        assert!(free.is_free() && !handle.color().is_free());
+        let free = handle.concurrent_color_at(&Place::Cores(vec![CoreIndex(1), CoreIndex(3)]));
+        assert!(free.is_concurrent() && !handle.color().is_concurrent());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let note = handle.handler("note", {
             let seen = seen.clone();
@@ -71,7 +71,7 @@ fn each_event_has_a_color_of_its_own_where_it_may_be() {
 fn a_task_leaves_its_color_for_a_free_one_and_comes_back() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
-    let (home, free) = (handle.color(), handle.free_color());
+    let (home, free) = (handle.color(), handle.concurrent_color());
     let state = Arc::new(Colored::new(home.id(), 0));
     let tasks: Vec<_> = (0..8)
         .map(|_| {
@@ -97,12 +97,12 @@ fn a_task_leaves_its_color_for_a_free_one_and_comes_back() {
     runtime.shutdown(PATIENCE);
 }
 
-/// A free color does not delay a meeting, and its placement holds.
+/// A concurrent color does not delay an acquisition, and its placement holds.
 #[test]
 fn a_free_color_meets_at_once() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
-    let (free, second) = (handle.free_color(), handle.free_color_at(&Place::Core(CoreIndex(2))));
+    let (free, second) = (handle.concurrent_color(), handle.concurrent_color_at(&Place::Core(CoreIndex(2))));
     assert_eq!(handle.when(&[&free, &free, &second], core_index).wait(), Ok(Some(CoreIndex(2))));
     let account = handle.color();
     let balance = Arc::new(Colored::new(account.id(), 7));
@@ -120,19 +120,19 @@ fn what_needs_a_color_that_excludes_refuses_a_free_one() {
     };
     let runtime = four_cores(Policy::Adaptive);
     let said = panics(&runtime, &|handle| {
-        let group = Exclusion::Group(handle.free_color());
+        let group = Exclusion::Group(handle.concurrent_color());
         handle.handler(Spec::new("grouped").exclusion(group), |()| ());
     });
     assert!(said.expect("a text").contains("`Exclusion::None`"));
     let other = four_cores(Policy::Adaptive);
-    let stranger = other.handle().free_color();
+    let stranger = other.handle().concurrent_color();
     let said = panics(&runtime, &|handle| {
         let _ = handle.handler("posts", |()| ()).post(&stranger, ());
     });
     assert!(said.expect("a text").contains("different runtimes"));
     let said = panics(&runtime, &|handle| drop(handle.spawn_on(&stranger, async {})));
     assert!(said.expect("a text").contains("another runtime"));
-    let free = runtime.handle().free_color();
+    let free = runtime.handle().concurrent_color();
     let state = Arc::new(Colored::new(free.id(), 0));
     let reaches = runtime.handle().spawn_on(&free, async move { state.with(|state| *state) });
     assert!(reaches.wait().is_err(), "no state belongs to it");

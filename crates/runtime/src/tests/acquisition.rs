@@ -1,5 +1,5 @@
 //! Meetings: code that holds several colors at once. Which state and which core the code uses, and
-//! that no meeting deadlocks.
+//! that no acquisition deadlocks.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{Color, Colored, CoreIndex, Handle, Place, Policy, Source, core_index};
@@ -187,8 +187,8 @@ fn what_a_meeting_opens_its_colors_can_use_and_nobody_else_is_kept() {
         met.wait().expect("takes place").expect("pipes can be made");
         let bystander = handle.color_on(CoreIndex(1));
         handle.spawn_on(&bystander, async {}).wait().expect("ends");
-        assert!(!bystander.queue.about.is_bound(), "{policy}: it runs next on that core");
-        eventually("it goes on", || second.core() == CoreIndex(1) && second.queue.about.is_bound());
+        assert!(!bystander.queue.meta.is_bound(), "{policy}: it runs next on that core");
+        eventually("it goes on", || second.core() == CoreIndex(1) && second.queue.meta.is_bound());
         assert!(policy != Policy::None || handle.snapshot().cores[1].moves == comes, "it has moved");
         let looks = opened.clone();
         let used = handle.spawn_on(&second, async move {

@@ -8,7 +8,7 @@
 
 use crate::{
     core::{Core, current},
-    share::RuntimeId,
+    runtime_ref::RuntimeId,
     timers::Timer,
 };
 use std::{
@@ -24,21 +24,21 @@ use vermeil_sched::CoreIndex;
 /// Identifies a core among all cores that the process ever has. Objects on a driver or a timer
 /// queue use this address, because another runtime has a core with the same index.
 #[derive(Clone)]
-pub(crate) struct Home(Arc<Tray>);
+pub(crate) struct HomeCore(Arc<CloseQueue>);
 
-struct Tray {
+struct CloseQueue {
     runtime: RuntimeId,
     core: CoreIndex,
     bell: Unparker,
     /// The tray is not empty. Written under the lock.
     holds: AtomicBool,
     /// `None` once the core has ended.
-    things: Mutex<Option<Vec<LetGo>>>,
+    things: Mutex<Option<Vec<CloseRequest>>>,
 }
 
 /// An object that its owner has dropped or closed.
 #[derive(Debug)]
-pub(crate) enum LetGo {
+pub(crate) enum CloseRequest {
     /// Stops listening; the driver still gives out connections that the kernel had accepted.
     Closed(ListenerKey),
     Listener(ListenerKey),
@@ -47,23 +47,23 @@ pub(crate) enum LetGo {
     Timer(Arc<Timer>),
 }
 
-impl PartialEq for Home {
+impl PartialEq for HomeCore {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for Home {
+impl fmt::Debug for HomeCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Home").field(&self.0.core).finish()
     }
 }
 
-impl Home {
+impl HomeCore {
     pub(crate) fn new(runtime: RuntimeId, core: CoreIndex, bell: Unparker) -> Self {
         let things = Mutex::new(Some(Vec::new()));
-        Self(Arc::new(Tray { runtime, core, bell, holds: AtomicBool::new(false), things }))
+        Self(Arc::new(CloseQueue { runtime, core, bell, holds: AtomicBool::new(false), things }))
     }
 
     pub(crate) fn runtime(&self) -> RuntimeId {
@@ -75,7 +75,7 @@ impl Home {
     }
 
     /// Closes an object, from any thread.
-    pub(crate) fn let_go(&self, thing: LetGo) {
+    pub(crate) fn close_on_core(&self, thing: CloseRequest) {
         let mut left = Some(thing);
         current(|core| {
             if core.home == *self {
@@ -87,7 +87,7 @@ impl Home {
         }
     }
 
-    fn leave(&self, thing: LetGo) {
+    fn leave(&self, thing: CloseRequest) {
         let mut things = self.0.things.lock().expect("nothing panics under this lock");
         let Some(held) = things.as_mut() else { return };
         let is_first = held.is_empty();
@@ -100,7 +100,7 @@ impl Home {
     }
 
     /// Takes the objects in the tray.
-    fn take(&self) -> Vec<LetGo> {
+    fn take(&self) -> Vec<CloseRequest> {
         let mut things = self.0.things.lock().expect("nothing panics under this lock");
         self.0.holds.store(false, Ordering::Relaxed);
         things.as_mut().map(std::mem::take).unwrap_or_default()
@@ -116,7 +116,7 @@ impl Home {
 impl Core {
     /// Closes the objects that other threads have dropped.
     #[inline]
-    pub(crate) fn empty_tray(&self) {
+    pub(crate) fn close_all(&self) {
         while self.home.0.holds.load(Ordering::Acquire) {
             for thing in self.home.take() {
                 // Between two events no object of the core is in use.
@@ -127,8 +127,8 @@ impl Core {
 
     /// Closes an object of this core. Returns the object if the driver or the timers are in use:
     /// both wake tasks, and a task may drop the last reference to an object.
-    fn close(&self, thing: LetGo) -> Option<LetGo> {
-        if let LetGo::Timer(timer) = &thing {
+    fn close(&self, thing: CloseRequest) -> Option<CloseRequest> {
+        if let CloseRequest::Timer(timer) = &thing {
             return match self.timers.try_borrow_mut() {
                 Ok(mut timers) => {
                     timers.disarm(timer);
@@ -139,11 +139,11 @@ impl Core {
         }
         let Ok(mut driver) = self.driver.try_borrow_mut() else { return Some(thing) };
         match thing {
-            LetGo::Closed(key) => driver.close_listener(key),
-            LetGo::Listener(key) => driver.discard_listener(key),
-            LetGo::Stream(key) => driver.close_stream(key),
-            LetGo::Source(key) => driver.close_source(key),
-            LetGo::Timer(_) => {}
+            CloseRequest::Closed(key) => driver.close_listener(key),
+            CloseRequest::Listener(key) => driver.discard_listener(key),
+            CloseRequest::Stream(key) => driver.close_stream(key),
+            CloseRequest::Source(key) => driver.close_source(key),
+            CloseRequest::Timer(_) => {}
         }
         None
     }
@@ -154,14 +154,14 @@ impl Core {
 pub(crate) struct OneWaiter(AtomicBool);
 
 /// A task waits until this guard is dropped.
-pub(crate) struct Waits<'a>(&'a OneWaiter);
+pub(crate) struct WaitGuard<'a>(&'a OneWaiter);
 
 impl OneWaiter {
     /// A task begins to wait. `what`: the resource that two tasks cannot wait for.
-    pub(crate) fn take(&self, what: &str) -> io::Result<Waits<'_>> {
+    pub(crate) fn take(&self, what: &str) -> io::Result<WaitGuard<'_>> {
         // Acquire: the task before may have waited on another core. Partner: the Release store in
         // `drop`.
-        if self.0.swap(true, Ordering::Acquire) { Err(taken(what)) } else { Ok(Waits(self)) }
+        if self.0.swap(true, Ordering::Acquire) { Err(taken(what)) } else { Ok(WaitGuard(self)) }
     }
 
     /// Fails if a task waits.
@@ -170,7 +170,7 @@ impl OneWaiter {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::Release);
     }

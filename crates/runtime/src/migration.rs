@@ -6,19 +6,19 @@
 //! and `tests/steal.rs`.
 
 use crate::{
-    color::{About, Color, Head, Token, kin},
-    shared::Shared,
+    color::{Color, ColorMeta, RuntimeHead, RuntimeToken, steal_class},
+    shared::RuntimeShared,
 };
 use std::sync::atomic::Ordering;
 use vermeil_queue::{Cores, ReadyQueue};
 use vermeil_sched::{CoreIndex, Ready, ReadySlot, Stolen};
 
-impl Cores for Shared {
-    type About = About;
-    type Ready = Ready<Token>;
+impl Cores for RuntimeShared {
+    type Meta = ColorMeta;
+    type Ready = Ready<RuntimeToken>;
 
     #[inline]
-    fn ready(&self, core: u32) -> &ReadyQueue<Ready<Token>> {
+    fn ready(&self, core: u32) -> &ReadyQueue<Ready<RuntimeToken>> {
         &self.core(core).ready
     }
 
@@ -27,46 +27,46 @@ impl Cores for Shared {
         self.ended.load(Ordering::Relaxed)
     }
 
-    fn is_pinned(&self, color: &Head) -> bool {
-        color.about.is_bound()
+    fn is_pinned(&self, color: &RuntimeHead) -> bool {
+        color.meta.is_bound()
     }
 
-    fn migrated(&self, color: &Head) {
-        self.count_move(color.about.handler());
+    fn migrated(&self, color: &RuntimeHead) {
+        self.count_move(color.meta.handler());
     }
 
-    fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
+    fn put(&self, ready: &mut Ready<RuntimeToken>, token: RuntimeToken, entries: usize) {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
         // A color that stays has no kin.
-        let kin = class.and_then(|_| kin(color));
+        let steal_class = class.and_then(|_| steal_class(color));
         ready.post(name, entries);
         let (of, now_ns) = match self.divides {
-            true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
+            true => (self.handlers.class(color.meta.handler()), self.clock.now_ns()),
             false => Default::default(),
         };
         let noted = ready.next_slot();
-        color.about.slot.store(noted.0, Ordering::Relaxed);
+        color.meta.slot.store(noted.0, Ordering::Relaxed);
         let slot = ready.push_in(name, token, class, of, now_ns);
         debug_assert_eq!(slot, noted, "nothing was queued meanwhile");
-        if let Some(kin) = kin {
-            ready.set_steal_class(slot, kin);
+        if let Some(steal_class) = steal_class {
+            ready.set_steal_class(slot, steal_class);
         }
     }
 
-    fn remove(&self, ready: &mut Ready<Token>, color: &Head) -> Option<(Token, usize)> {
+    fn remove(&self, ready: &mut Ready<RuntimeToken>, color: &RuntimeHead) -> Option<(RuntimeToken, usize)> {
         // Read under the lock that protects the word. A stale slot names a color that is not there.
-        let slot = ReadySlot(color.about.slot.load(Ordering::Relaxed));
+        let slot = ReadySlot(color.meta.slot.load(Ordering::Relaxed));
         let Stolen { token, entries, .. } = ready.remove(slot, color.id().0.get())?;
         Some((token, entries))
     }
 
-    fn put_entry(&self, ready: &mut Ready<Token>, color: &Head) {
+    fn put_entry(&self, ready: &mut Ready<RuntimeToken>, color: &RuntimeHead) {
         ready.post(color.id().0.get(), 1);
     }
 }
 
-impl Shared {
+impl RuntimeShared {
     /// Sends `color` to core `to`: at once if the color waits in a queue, at the end of its
     /// activation if it runs, and with its next event if it is empty. Only the holder of the token
     /// moves the color, so the color is never on two cores. Not for Libasync-SMP's order, which
@@ -78,8 +78,8 @@ impl Shared {
     }
 
     /// For Libasync-SMP's order: adds an entry for an event of a color whose token exists already.
-    pub(crate) fn post_entry(&self, color: &Head) {
+    pub(crate) fn post_entry(&self, color: &RuntimeHead) {
         let core = self.queue_entry(color);
-        self.ring(core, color.about.handler());
+        self.ring(core, color.meta.handler());
     }
 }

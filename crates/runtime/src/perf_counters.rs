@@ -5,7 +5,7 @@
 //! handlers by observation. No other policy uses the counter, and the counter makes each park more
 //! expensive. Rounds count all misses, timed runs count their own. If a reading takes a system
 //! call, few runs are counted. Leaves out the counter itself (`vermeil_io`: `Counter`) and the use
-//! of the counts (`vermeil_sched::cost`). Tested below, and in `tests/witness.rs`.
+//! of the counts (`vermeil_sched::cost`). Tested below, and in `tests/perf_counters.rs`.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use vermeil_io::{Counted, Counter, Reading, preemptions};
@@ -20,13 +20,13 @@ const READ_PERMILLE: u32 = 5;
 
 /// The witness of a core's thread: measures the costs of runs beside the time.
 #[derive(Default)]
-pub(crate) struct Witness {
+pub(crate) struct PerfCounters {
     interruptions: Cell<Interruptions>,
     /// Set at the first attempt; `None` inside if misses cannot be counted.
-    misses: OnceCell<Option<Misses>>,
+    misses: OnceCell<Option<MissCounts>>,
 }
 
-struct Misses {
+struct MissCounts {
     counter: Counter,
     /// Whether the counter could be read by an instruction when it was opened. If so, a later run
     /// in which the instruction fails is not counted, because the budget does not pay for its
@@ -40,7 +40,7 @@ struct Misses {
     budget: RefCell<(Budget, u64)>,
 }
 
-impl Witness {
+impl PerfCounters {
     /// Begins an activation with timed runs; returns whether that took a system call.
     #[inline]
     pub(crate) fn begin(&self, now_ns: u64) -> bool {
@@ -62,7 +62,7 @@ impl Witness {
     /// Whether a timed run with the expected time `expected_ns`, which has just ended, has lost the
     /// cpu meanwhile; and whether the check took a system call.
     #[inline]
-    pub(crate) fn spoiled(&self, now_ns: u64, run_ns: u64, expected_ns: u64) -> (bool, bool) {
+    pub(crate) fn is_interrupted(&self, now_ns: u64, run_ns: u64, expected_ns: u64) -> (bool, bool) {
         let (mut interruptions, mut asked) = (self.interruptions.get(), false);
         let spoiled = interruptions.spoiled(now_ns, run_ns, expected_ns, || {
             asked = true;
@@ -79,13 +79,13 @@ impl Witness {
             let counter = Counter::open(counted);
             let how = counter.as_ref().map_or_else(ToString::to_string, ToString::to_string);
             say(format!("{counted}: {how}"));
-            counter.ok().map(Misses::new)
+            counter.ok().map(MissCounts::new)
         });
         misses.as_ref()?.missed_since_round()
     }
 }
 
-impl Misses {
+impl MissCounts {
     fn new(counter: Counter) -> Self {
         Self {
             by_instruction: counter.read_by_instruction().is_some(),
@@ -132,15 +132,15 @@ mod tests {
 
     /// A witness that counts page faults, as every machine can; `None` if this thread may not
     /// count.
-    fn opened() -> Option<Witness> {
-        let (witness, mut said) = (Witness::default(), String::new());
-        witness.missed_since_round(Counted::PageFaults, |how| said = how);
+    fn opened() -> Option<PerfCounters> {
+        let (perf_counters, mut said) = (PerfCounters::default(), String::new());
+        perf_counters.missed_since_round(Counted::PageFaults, |how| said = how);
         if said.starts_with("page faults: not measurable here (") {
             eprintln!("skipped: {said}");
             return None;
         }
         assert_eq!(said, "page faults: counted (page-faults, read by system call)");
-        Some(witness)
+        Some(perf_counters)
     }
 
     /// Touches memory for the first time: 32 faults with the largest pages, 16,384 with the
@@ -153,48 +153,52 @@ mod tests {
 
     #[test]
     fn a_run_tells_its_own_misses_as_often_as_is_paid_for() {
-        let Some(witness) = opened() else { return };
-        assert!(witness.begin(1_000_000_000), "a system call");
+        let Some(perf_counters) = opened() else { return };
+        assert!(perf_counters.begin(1_000_000_000), "a system call");
         fault();
-        assert!(witness.missed().expect("it was counted") >= 16);
-        assert_eq!(witness.missed(), None, "the next run of the activation is not counted");
-        while witness.begin(1_000_000_000) {}
+        assert!(perf_counters.missed().expect("it was counted") >= 16);
+        assert_eq!(perf_counters.missed(), None, "the next run of the activation is not counted");
+        while perf_counters.begin(1_000_000_000) {}
         fault();
-        assert_eq!(witness.missed(), None, "not paid for");
-        witness.begin(1_000_400_000);
-        assert!(witness.missed().is_some(), "two readings in 0.4 ms");
+        assert_eq!(perf_counters.missed(), None, "not paid for");
+        perf_counters.begin(1_000_400_000);
+        assert!(perf_counters.missed().is_some(), "two readings in 0.4 ms");
     }
 
     /// As if another program has taken the processor's counter, so the counter's page no longer
     /// allows the instruction.
     #[test]
     fn what_was_read_by_instruction_is_never_read_by_call_in_a_run() {
-        let Some(mut witness) = opened() else { return };
-        witness.misses.get_mut().and_then(Option::as_mut).expect("it was opened").by_instruction = true;
-        witness.begin(1_000_000_000);
-        assert!(!witness.begin(1_000_000_001), "the count of preemptions is new");
+        let Some(mut perf_counters) = opened() else { return };
+        perf_counters.misses.get_mut().and_then(Option::as_mut).expect("it was opened").by_instruction = true;
+        perf_counters.begin(1_000_000_000);
+        assert!(!perf_counters.begin(1_000_000_001), "the count of preemptions is new");
         fault();
-        assert_eq!(witness.missed(), None);
-        assert!(witness.missed_since_round(Counted::PageFaults, |_| ()).expect("one call a round") >= 16);
+        assert_eq!(perf_counters.missed(), None);
+        assert!(
+            perf_counters.missed_since_round(Counted::PageFaults, |_| ()).expect("one call a round") >= 16
+        );
     }
 
     #[test]
     fn a_round_tells_of_all_misses() {
-        let Some(witness) = opened() else { return };
+        let Some(perf_counters) = opened() else { return };
         fault();
         let again = |_| panic!("it was tried");
-        assert!(witness.missed_since_round(Counted::PageFaults, again).expect("they were counted") >= 16);
+        assert!(
+            perf_counters.missed_since_round(Counted::PageFaults, again).expect("they were counted") >= 16
+        );
     }
 
     #[test]
     fn what_cannot_be_counted_is_said_and_is_not_0() {
-        let (witness, mut said) = (Witness::default(), String::new());
-        let missed = witness.missed_since_round(Counted::CacheMisses, |how| said = how);
+        let (perf_counters, mut said) = (PerfCounters::default(), String::new());
+        let missed = perf_counters.missed_since_round(Counted::CacheMisses, |how| said = how);
         if said.starts_with("cache misses: counted (") {
             return;
         }
         assert!(said.starts_with("cache misses: not measurable here ("), "{said}");
-        witness.begin(1_000_000_000);
-        assert_eq!((missed, witness.missed()), (None, None));
+        perf_counters.begin(1_000_000_000);
+        assert_eq!((missed, perf_counters.missed()), (None, None));
     }
 }

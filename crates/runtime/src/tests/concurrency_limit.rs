@@ -132,14 +132,14 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
     gate.post(&handle.color_on(CoreIndex(1)), 0).expect("below the bound");
     assert_eq!(enters.recv_timeout(PATIENCE), Ok(0));
     let colors: Vec<Color> = (0..6).map(|number| handle.color_on(CoreIndex(number % 2))).collect();
-    let witness = Arc::new(());
+    let perf_counters = Arc::new(());
     let tasks: Vec<_> = colors
         .iter()
         .map(|color| {
-            let witness = witness.clone();
+            let perf_counters = perf_counters.clone();
             let task = handle.spawn_on(color, async move {
                 std::future::pending::<()>().await;
-                drop(witness);
+                drop(perf_counters);
             });
             gate.post(color, 1).expect("below the bound");
             task
@@ -150,7 +150,7 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
     assert_eq!(stopped.tasks_cancelled, 6);
     assert!(tasks.into_iter().all(|task| task.wait().is_err()));
     drop(colors);
-    assert_eq!(Arc::strong_count(&witness), 1, "their futures are gone");
+    assert_eq!(Arc::strong_count(&perf_counters), 1, "their futures are gone");
     assert_eq!(enters.try_iter().count() + stopped.events_dropped, 6);
 }
 
@@ -281,7 +281,7 @@ fn a_bound_that_makes_no_sense_is_the_next_that_does() {
             let spec = Spec::new("bounded").exclusion(exclusion).at_most(said);
             assert_eq!(handle.most_runs(&spec), is);
             let handler = handle.handler(spec, |()| ());
-            (0..20).for_each(|_| handler.post(&handle.free_color(), ()).expect("below the bound"));
+            (0..20).for_each(|_| handler.post(&handle.concurrent_color(), ()).expect("below the bound"));
         }
     }
     let stopped = runtime.shutdown(PATIENCE);

@@ -8,13 +8,13 @@
 
 use crate::{
     Color,
-    color::Head,
+    color::RuntimeHead,
     core::{Core, current},
     error::{Panic, TaskError},
     observed::poster,
     registry::Cancel,
-    share::Share,
-    shared::Shared,
+    runtime_ref::RuntimeRef,
+    shared::RuntimeShared,
 };
 use std::{
     future::Future,
@@ -33,7 +33,7 @@ use vermeil_queue::{
 use vermeil_sched::{CoreIndex, HandlerIndex};
 
 /// The part of a task's event beside its future.
-pub(crate) struct Body<F: Future, H> {
+pub(crate) struct TaskState<F: Future, H> {
     home: H,
     /// The color that the future has hopped to; `None` at home.
     away: OnceLock<Box<Mutex<Option<Color>>>>,
@@ -51,33 +51,33 @@ pub(crate) struct Body<F: Future, H> {
 const UNREGISTERED: u64 = u64::MAX;
 
 /// A task's event.
-type Event<F, H> = Pin<Arc<TaskCell<Body<F, H>>>>;
+type TaskEvent<F, H> = Pin<Arc<TaskCell<TaskState<F, H>>>>;
 
 /// Target of a task's wake-ups while the task is at home: a [`Color`], or the task's own color, for
 /// which a part in the runtime is enough.
-pub(crate) trait Home: Sized + Send + Sync + 'static {
+pub(crate) trait WakeTarget: Sized + Send + Sync + 'static {
     /// The part of the color that lies in the task's event.
     type Head: QueuedMark;
 
-    fn shared(&self) -> &Shared;
+    fn shared(&self) -> &RuntimeShared;
 
     fn is(&self, color: &Color) -> bool;
 
-    fn wake<F>(task: &Event<F, Self>)
+    fn wake<F>(task: &TaskEvent<F, Self>)
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static;
 
-    fn wake_owned<F>(task: Event<F, Self>)
+    fn wake_owned<F>(task: TaskEvent<F, Self>)
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static;
 }
 
-impl Home for Color {
+impl WakeTarget for Color {
     type Head = AtomicQueuedMark;
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &RuntimeShared {
         &self.shared
     }
 
@@ -85,7 +85,7 @@ impl Home for Color {
         self.id() == color.id()
     }
 
-    fn wake<F>(task: &Event<F, Self>)
+    fn wake<F>(task: &TaskEvent<F, Self>)
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -93,7 +93,7 @@ impl Home for Color {
         post(task, &task.body.home);
     }
 
-    fn wake_owned<F>(task: Event<F, Self>)
+    fn wake_owned<F>(task: TaskEvent<F, Self>)
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -102,10 +102,10 @@ impl Home for Color {
     }
 }
 
-impl Home for Share {
-    type Head = Head;
+impl WakeTarget for RuntimeRef {
+    type Head = RuntimeHead;
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &RuntimeShared {
         self
     }
 
@@ -114,7 +114,7 @@ impl Home for Share {
         false
     }
 
-    fn wake<F>(task: &Event<F, Self>)
+    fn wake<F>(task: &TaskEvent<F, Self>)
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -127,13 +127,13 @@ impl Home for Share {
         }
     }
 
-    fn wake_owned<F>(task: Event<F, Self>)
+    fn wake_owned<F>(task: TaskEvent<F, Self>)
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Share::outlived_by(
-            |task: &Event<F, Self>| &task.body.home,
+        RuntimeRef::with_runtime(
+            |task: &TaskEvent<F, Self>| &task.body.home,
             task,
             |shared, task| {
                 let (handler, mut poster) = (task.body.handler, None);
@@ -147,35 +147,35 @@ impl Home for Share {
     }
 }
 
-fn label(shared: &Shared, handler: HandlerIndex, by: &mut Option<CoreIndex>) -> Label {
+fn label(shared: &RuntimeShared, handler: HandlerIndex, by: &mut Option<CoreIndex>) -> Label {
     let label = shared.label(handler, shared.worth_ns(handler));
     *by = poster(label);
     label
 }
 
 /// Posts a task to a color that other events share.
-fn post<F, H>(task: &Event<F, H>, color: &Color)
+fn post<F, H>(task: &TaskEvent<F, H>, color: &Color)
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
-    H: Home,
+    H: WakeTarget,
 {
     if let Some(event) = task.post() {
         color.push(task.body.handler, event);
     }
 }
 
-impl<F, H> TaskBody for Body<F, H>
+impl<F, H> TaskBody for TaskState<F, H>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
-    H: Home,
+    H: WakeTarget,
 {
     type Mark = H::Head;
     type Slotted = F;
     type Output = Result<F::Output, TaskError>;
 
-    fn run(task: &Event<F, H>) {
+    fn run(task: &TaskEvent<F, H>) {
         let (body, future) = (&task.body, task.as_ref().future_slot());
         if current_color() != Some(future.color()) {
             // This post preceded the hop of the task, so follow the task.
@@ -191,24 +191,24 @@ where
         }
     }
 
-    fn wake(task: &Event<F, H>) {
+    fn wake(task: &TaskEvent<F, H>) {
         // A waker that runs before `go_to` posts at home; the event then follows the task.
-        match task.body.whereabouts() {
+        match task.body.current_color() {
             None => H::wake(task),
             Some(color) => post(task, &color),
         }
     }
 
-    fn wake_owned(task: Event<F, H>) {
+    fn wake_owned(task: TaskEvent<F, H>) {
         if task.body.away.get().is_some() { Self::wake(&task) } else { H::wake_owned(task) }
     }
 
-    fn cancel(task: &Event<F, H>) {
+    fn cancel(task: &TaskEvent<F, H>) {
         task.body.cancelled.store(true, Ordering::Release);
         Self::wake(task);
     }
 
-    fn dropped(task: &Event<F, H>) {
+    fn dropped(task: &TaskEvent<F, H>) {
         let future = task.as_ref().future_slot();
         if current_color() == Some(future.color()) && future.with(|future| future.is_some()) {
             future.with(drop_contained);
@@ -218,11 +218,11 @@ where
     }
 }
 
-impl<F, H> Body<F, H>
+impl<F, H> TaskState<F, H>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
-    H: Home,
+    H: WakeTarget,
 {
     // Inlined, because otherwise the value is built on the stack and copied to its place.
     #[inline(always)]
@@ -240,7 +240,7 @@ where
     /// Polls the future if the future is still alive, and returns the payload of a panic. Returns
     /// nothing else, because a larger result would be returned in memory, written in parts and
     /// copied as a whole, which stalls the load.
-    fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Option<Payload> {
+    fn poll(&self, task: &TaskEvent<F, H>, mut future: Pin<&mut Option<F>>) -> Option<PanicBox> {
         let alive = future.as_mut().as_pin_mut()?;
         if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
             return Self::end(task, future, Err(TaskError::Cancelled));
@@ -263,10 +263,10 @@ where
     /// The task has ended: drops the future and completes the result. Returns the panic of the
     /// future's destructor.
     fn end(
-        task: &Event<F, H>,
+        task: &TaskEvent<F, H>,
         future: Pin<&mut Option<F>>,
         result: Result<F::Output, TaskError>,
-    ) -> Option<Payload> {
+    ) -> Option<PanicBox> {
         let panic = drop_contained(future);
         // The task hops nowhere any more. Cleared before `complete`, because a waker may panic
         // there.
@@ -278,7 +278,7 @@ where
 
     /// Moves the future to the color that the future asked for.
     #[cold]
-    fn hop(&self, task: &Event<F, H>) {
+    fn hop(&self, task: &TaskEvent<F, H>) {
         if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten() {
             task.as_ref().future_slot().move_to(color.id());
             self.go_to(color);
@@ -295,7 +295,7 @@ where
 
     /// The task waits: from now on this core's registry keeps the task alive, wherever its color
     /// moves.
-    fn register(task: &Event<F, H>) {
+    fn register(task: &TaskEvent<F, H>) {
         let place = &task.body.place;
         if place.load(Ordering::Relaxed) == UNREGISTERED {
             current(|core| {
@@ -311,7 +311,7 @@ where
         shared.task_ends();
         // Closes the succession: the waiter usually waits for other tasks too, so the waiter need
         // not run next.
-        current(Core::close_succession);
+        current(Core::close_lifo_slot);
         let place = self.place.load(Ordering::Relaxed);
         if place != UNREGISTERED {
             shared.core((place >> 32) as u32).tasks.remove(place as u32);
@@ -325,32 +325,32 @@ where
     }
 
     /// The color of the future if the future is not at home.
-    fn whereabouts(&self) -> Option<Color> {
+    fn current_color(&self) -> Option<Color> {
         self.away.get()?.lock().expect("nothing panics under this lock").clone()
     }
 }
 
-type Payload = Box<dyn std::any::Any + Send>;
+type PanicBox = Box<dyn std::any::Any + Send>;
 
 /// Drops a future on its color, and contains a panic of the destructor.
-fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Payload> {
+fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<PanicBox> {
     catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
 }
 
-impl<F, H> Cancel for TaskCell<Body<F, H>>
+impl<F, H> Cancel for TaskCell<TaskState<F, H>>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
-    H: Home,
+    H: WakeTarget,
 {
     fn cancel(self: Pin<Arc<Self>>) {
-        Body::cancel(&self);
+        TaskState::cancel(&self);
     }
 
     fn abandon(self: Pin<Arc<Self>>) {
         // A post to a runtime that has ended drops the event at once, on its color, and the future
         // with the event.
-        Body::wake(&self);
+        TaskState::wake(&self);
         self.complete(Err(TaskError::Cancelled));
     }
 }
@@ -364,7 +364,7 @@ mod tests {
     /// added byte, and the cache holds fewer tasks.
     #[test]
     fn a_task_with_its_color_is_small() {
-        type Alone = TaskCell<Body<Ready<u64>, Share>>;
+        type Alone = TaskCell<TaskState<Ready<u64>, RuntimeRef>>;
         // Includes the counts of an `Arc`, the future of 16 bytes and a result of 8 bytes.
         assert_eq!(2 * size_of::<usize>() + size_of::<Alone>(), 224);
     }

@@ -2,17 +2,17 @@
 //!
 //! The acting thread counts. A core counts in its own rows, which no other thread writes. Threads
 //! that are not cores share a row by handler. A color counts for the handler of its last posted
-//! event. Leaves out the decisions to steal, move and wake. Tested in `tests/rare.rs`.
+//! event. Leaves out the decisions to steal, move and wake. Tested in `tests/move_counters.rs`.
 
 use crate::{
     core::{Core, current_of},
     handler::HandlerCounters,
-    shared::{CoreCounters, Shared, add},
+    shared::{CoreCounters, RuntimeShared, add},
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_sched::HandlerIndex;
 
-impl Shared {
+impl RuntimeShared {
     /// This thread sends a color of `handler` to another core.
     #[cold]
     pub(crate) fn count_move(&self, handler: HandlerIndex) {

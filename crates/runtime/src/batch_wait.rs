@@ -5,17 +5,17 @@
 //! in `tests/handler.rs`.
 
 use crate::{
-    color::{Head, Token},
+    color::{RuntimeHead, RuntimeToken},
     core::Core,
-    shared::Shared,
+    shared::RuntimeShared,
 };
 use std::{sync::atomic::Ordering, time::Duration};
 use vermeil_sched::BatchWait;
 
-impl Shared {
+impl RuntimeShared {
     /// Keeps the token of a previously empty color until its events have gathered.
     #[cold]
-    pub(crate) fn gather(&self, token: Token, gather: BatchWait) {
+    pub(crate) fn wait_for_batch(&self, token: RuntimeToken, gather: BatchWait) {
         let color = token.color().clone();
         // The color cannot move, because this is its token.
         let index = color.core();
@@ -25,7 +25,7 @@ impl Shared {
             if self.ended.load(Ordering::Relaxed) {
                 return Some(token);
             }
-            color.about.gathering.store(true, Ordering::Relaxed);
+            color.meta.batch_waits.store(true, Ordering::Relaxed);
             ready.post(name, 1);
             ready.wait_for_batch(name, token, due_ns);
             None
@@ -34,24 +34,24 @@ impl Shared {
             token.discard();
         } else if gather.is_enough(color.len()) {
             // An event posted meanwhile may not have seen that the color gathers.
-            self.end_gathering(&color);
+            self.end_batch_wait(&color);
         } else {
             // The core may sleep beyond the due time.
-            self.ring(index, color.about.handler());
+            self.ring(index, color.meta.handler());
         }
     }
 
-    pub(crate) fn end_gathering(&self, color: &Head) {
+    pub(crate) fn end_batch_wait(&self, color: &RuntimeHead) {
         let name = color.id().0.get();
         let gathered = self.core(color.core()).ready.with(|ready| ready.take_batch_wait(name));
         if let Some(token) = gathered {
-            self.gathered(token);
+            self.batched(token);
         }
     }
 
     /// A color has gathered its events, or has waited for the longest time.
-    pub(crate) fn gathered(&self, token: Token) {
-        token.color().about.gathering.store(false, Ordering::Relaxed);
+    pub(crate) fn batched(&self, token: RuntimeToken) {
+        token.color().meta.batch_waits.store(false, Ordering::Relaxed);
         self.schedule(token, 0);
     }
 }
@@ -59,22 +59,22 @@ impl Shared {
 impl Core {
     /// Queues colors whose gathering time is over.
     #[inline]
-    pub(crate) fn attend_gathering(&self, stopping: bool) {
-        if self.shared.handlers.any_gathers() {
-            self.queue_gathered(stopping);
+    pub(crate) fn attend_batch_waits(&self, stopping: bool) {
+        if self.shared.handlers.any_batch_wait() {
+            self.queue_batched(stopping);
         }
     }
 
     #[cold]
-    fn queue_gathered(&self, stopping: bool) {
+    fn queue_batched(&self, stopping: bool) {
         let now_ns = if stopping { u64::MAX } else { self.shared.clock.now_ns() };
         while let Some(token) = self.mine().ready.with(|ready| ready.take_batched(now_ns)) {
-            self.shared.gathered(token);
+            self.shared.batched(token);
         }
     }
 
-    pub(crate) fn until_gathered(&self) -> Option<Duration> {
-        let any = self.shared.handlers.any_gathers();
+    pub(crate) fn until_batched(&self) -> Option<Duration> {
+        let any = self.shared.handlers.any_batch_wait();
         let due_ns = any.then(|| self.mine().ready.with(|ready| ready.next_batched_ns())).flatten()?;
         Some(Duration::from_nanos(due_ns.saturating_sub(self.shared.clock.now_ns())))
     }

@@ -20,13 +20,13 @@ use std::{
 };
 
 /// A handler that reports each begin and waits for its release.
-struct Gate {
+struct GatedHandler {
     handler: Handler<u32>,
     begun: Receiver<u32>,
     release: Sender<()>,
 }
 
-impl Gate {
+impl GatedHandler {
     fn new(handle: &Handle) -> Self {
         let ((begins, begun), (release, released)) = (channel(), channel());
         let released = Mutex::new(released);
@@ -49,9 +49,9 @@ impl Gate {
     }
 }
 
-struct Unpark(Thread);
+struct UnparkThis(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkThis {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -59,7 +59,7 @@ impl Wake for Unpark {
 
 /// Waits for a future on a thread that is no core.
 fn wait_here<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkThis(thread::current())));
     let (mut future, deadline) = (pin!(future), Instant::now() + PATIENCE);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -78,7 +78,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
 }
 
 fn waiting(handle: &Handle, core: u32) -> usize {
-    handle.shared.core(core).line.lock().expect("nobody panics under it").len()
+    handle.shared.core(core).waiters.lock().expect("nobody panics under it").len()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_full_color_gives_the_event_back_and_keeps_nobody_else() {
     let runtime = runtime();
     let handle = runtime.handle();
     let color = handle.color().bounded(2);
-    let gate = Gate::new(&handle);
+    let gate = GatedHandler::new(&handle);
     for number in 0..3 {
         gate.handler.post(&color, number).expect("there is room");
         if number == 0 {
@@ -102,14 +102,14 @@ fn a_full_color_gives_the_event_back_and_keeps_nobody_else() {
     elsewhere.post(&handle.color(), ()).expect("another color has room");
     assert_eq!(gate.next(), 1);
     gate.handler.post(&color, 4).expect("there is room again");
-    assert_eq!((gate.next(), color.crowd()), (2, (1, 0)));
+    assert_eq!((gate.next(), color.waiters()), (2, (1, 0)));
     gate.release.send(()).expect("it waits");
     assert_eq!((met.wait(), task.wait()), (Ok(1), Ok(2)));
     gate.release.send(()).expect("it waits");
-    eventually("all have run", || color.crowd() == (0, 0) && color.is_empty());
+    eventually("all have run", || color.waiters() == (0, 0) && color.is_empty());
     let fragile = handle.handler("fragile", |()| panic!("planted"));
     (0..2).for_each(|_| fragile.post(&color, ()).expect("there is room"));
-    eventually("a panic gives its place back", || color.crowd() == (0, 0));
+    eventually("a panic gives its place back", || color.waiters() == (0, 0));
     runtime.shutdown(PATIENCE);
 }
 
@@ -120,7 +120,7 @@ fn who_waits_longest_is_let_in_first() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let color = handle.color().bounded(1);
-    let gate = Gate::new(&handle);
+    let gate = GatedHandler::new(&handle);
     gate.handler.post(&color, 100).expect("there is room");
     assert_eq!(gate.begins(), 100);
     gate.handler.post(&color, 101).expect("there is room");
@@ -128,19 +128,19 @@ fn who_waits_longest_is_let_in_first() {
         .map(|number| {
             let (posts, to) = (gate.handler, color.clone());
             let task = handle.spawn(async move { posts.post_when_room(&to, number).await });
-            eventually("it waits", || color.crowd() == (1, number as usize + 1));
+            eventually("it waits", || color.waiters() == (1, number as usize + 1));
             task
         })
         .collect();
     tasks[2].cancel();
-    eventually("it waits no longer", || color.crowd() == (1, 5));
+    eventually("it waits no longer", || color.waiters() == (1, 5));
     assert_eq!(gate.next(), 101);
     for number in [0, 1, 3, 4, 5] {
         assert_eq!(gate.handler.post(&color, 99).map_err(|full| full.of), Err(FullOf::Color));
         assert_eq!(gate.next(), number);
     }
     gate.release.send(()).expect("it waits");
-    eventually("all are through", || color.crowd() == (0, 0));
+    eventually("all are through", || color.waiters() == (0, 0));
     for (number, task) in tasks.into_iter().enumerate() {
         assert_eq!(task.wait().is_ok(), number != 2);
     }
@@ -152,7 +152,7 @@ fn a_full_core_lets_in_who_waits() {
     let runtime = runtime_with(Limits { events_per_core: 2, ..Limits::default() });
     let handle = runtime.handle();
     let color = handle.color_on(CoreIndex(0));
-    let gate = Gate::new(&handle);
+    let gate = GatedHandler::new(&handle);
     for number in 0..3 {
         gate.handler.post(&color, number).expect("there is room");
         if number == 0 {
@@ -191,7 +191,7 @@ fn a_place_that_is_not_taken_goes_on() {
     let limits = Limits { events_per_core: 1, ..Limits::default() };
     let runtime = runtime_with(limits);
     let handle = runtime.handle();
-    let gate = Gate::new(&handle);
+    let gate = GatedHandler::new(&handle);
     for color in [handle.color_on(CoreIndex(0)), handle.color_on(CoreIndex(0)).bounded(1)] {
         gate.handler.post(&color, 0).expect("there is room");
         assert_eq!(gate.begins(), 0);
@@ -277,7 +277,7 @@ fn nobody_waits_for_ever_and_no_place_is_lost() {
         assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (0, 0), "{policy}");
         assert_eq!(ran.load(Ordering::Relaxed), posted.load(Ordering::Relaxed), "{policy}");
         assert!(posted.load(Ordering::Relaxed) >= TASKS * ROUNDS / 2);
-        assert!(colors[..6].iter().all(|color| color.crowd() == (0, 0)), "{policy}");
+        assert!(colors[..6].iter().all(|color| color.waiters() == (0, 0)), "{policy}");
         for core in 0..4 {
             let core = handle.shared.core(core);
             assert_eq!((core.queued.len(), core.queued.is_awaited()), (0, false));
@@ -293,7 +293,7 @@ fn a_runtime_stops_whoever_waits_for_room() {
         let runtime = runtime_with(limits);
         let handle = runtime.handle();
         let color = handle.color_on(CoreIndex(0)).bounded(bound);
-        let gate = Gate::new(&handle);
+        let gate = GatedHandler::new(&handle);
         gate.handler.post(&color, 0).expect("there is room");
         assert_eq!(gate.begins(), 0);
         gate.handler.post(&color, 1).expect("there is room");
@@ -305,7 +305,7 @@ fn a_runtime_stops_whoever_waits_for_room() {
         let far = handle.color_on(CoreIndex(1));
         let task = handle.spawn_on(&far, async move { posts.post_when_room(&to, 3).await });
         let waits = || match bound {
-            1 => color.crowd().1,
+            1 => color.waiters().1,
             _ => waiting(&handle, 0),
         };
         eventually("the task waits", || waits() == 2);
@@ -338,7 +338,7 @@ fn bounds_of_nothing_and_of_everything_are_bounds() {
 
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
-    let gate = Gate::new(&handle);
+    let gate = GatedHandler::new(&handle);
     let least = handle.color().bounded(0);
     gate.handler.post(&least, 0).expect("at least one");
     assert_eq!(gate.begins(), 0);
@@ -359,7 +359,7 @@ fn bounds_of_nothing_and_of_everything_are_bounds() {
 fn bounds_go_with_keys_groups_and_free_colors() {
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();
-    let gate = Gate::new(&handle);
+    let gate = GatedHandler::new(&handle);
     let users = handle.keyed::<u32>().bounded(1);
     let color = users.clone().color_of(&7);
     gate.handler.post(&color, 0).expect("there is room");
@@ -382,8 +382,8 @@ fn bounds_go_with_keys_groups_and_free_colors() {
 
     // The colors of all its events are on a single core, which a begun event keeps busy. Two more
     // events may wait.
-    let free = handle.free_color_at(&crate::Place::Core(CoreIndex(1))).bounded(2);
-    assert!(free.is_free());
+    let free = handle.concurrent_color_at(&crate::Place::Core(CoreIndex(1))).bounded(2);
+    assert!(free.is_concurrent());
     gate.handler.post(&free, 4).expect("there is room");
     assert_eq!(gate.begins(), 4);
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -392,10 +392,10 @@ fn bounds_go_with_keys_groups_and_free_colors() {
         move |()| seen.lock().unwrap().push(current_color().expect("on a core"))
     });
     (0..2).for_each(|_| note.post(&free, ()).expect("there is room"));
-    assert_eq!((note.post(&free, ()).is_err(), free.crowd()), (true, (2, 0)));
+    assert_eq!((note.post(&free, ()).is_err(), free.waiters()), (true, (2, 0)));
     let (waits, to) = (note, free.clone());
     let task = handle.spawn(async move { waits.post_when_room(&to, ()).await });
-    eventually("it waits", || free.crowd() == (2, 1));
+    eventually("it waits", || free.waiters() == (2, 1));
     gate.release.send(()).expect("it waits");
     assert_eq!(task.wait(), Ok(Ok(())));
     eventually("all ran", || seen.lock().unwrap().len() == 3);

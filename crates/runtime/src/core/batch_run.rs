@@ -5,7 +5,7 @@
 
 use super::Core;
 use crate::{
-    color::{About, Head, Token},
+    color::{ColorMeta, RuntimeHead, RuntimeToken},
     costs::coldness,
     handler::Begins,
     shared::{IDLE, add},
@@ -25,7 +25,7 @@ struct Timing {
 
 impl Core {
     /// Takes up the next color.
-    fn next_color(&self) -> Option<Token> {
+    fn next_color(&self) -> Option<RuntimeToken> {
         let spent_ns = self.spent_ns.take();
         if !self.shared.divides {
             return self.mine().ready.with(|ready| ready.pop());
@@ -46,29 +46,29 @@ impl Core {
         while let Some(token) = next {
             all += self.run_color(token, batch - all, left - all);
             if all >= batch || self.expired.get() {
-                self.close_succession();
+                self.close_lifo_slot();
             }
-            next = self.take_successor();
+            next = self.take_lifo_slot();
         }
         runs.end();
         self.mine().counters.running.store(IDLE, Ordering::Relaxed);
         self.publish_time();
-        self.attend_line();
+        self.attend_waiters();
         all
     }
 
     /// Publishes how long the taken color and its successors delayed the colors in the queue.
     fn publish_time(&self) {
         if let (took_ns, true) = self.held_back.take() {
-            self.mine().hints.took(took_ns);
+            self.mine().load_cell.took(took_ns);
         }
     }
 
     /// Runs at most `batch` events of a color, or as many of `left` as its handler says. Returns
     /// the number.
-    fn run_color(&self, mut token: Token, batch: usize, left: usize) -> usize {
+    fn run_color(&self, mut token: RuntimeToken, batch: usize, left: usize) -> usize {
         let mine = self.mine();
-        let handler = token.color().about.handler();
+        let handler = token.color().meta.handler();
         let batch = self.shared.handlers.batch(handler, batch, left);
         let batch = self.shared.batch(batch);
         let time_ns = self.shared.handlers.batch_ns(handler);
@@ -78,7 +78,7 @@ impl Core {
         let (mut all, mut stays_since_ns) = (0, None);
         loop {
             self.yields.set(false);
-            let (ran, next) = self.activate(token, batch - all, until_ns);
+            let (ran, next) = self.run_batch(token, batch - all, until_ns);
             self.after.set(RunAfter::Own);
             self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
             if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS {
@@ -93,12 +93,12 @@ impl Core {
             if !matches!(next, BatchRun::Empty) {
                 // The color has events of its own, so the woken color is queued, as if the
                 // succession had never begun.
-                self.close_succession();
+                self.close_lifo_slot();
             }
             if let Some(handler) = self.needs_slot.take()
                 && let BatchRun::Again(token) = next
             {
-                self.shared.wait_for_slot(handler, token);
+                self.shared.wait_for_permit(handler, token);
                 return all;
             }
             match next {
@@ -117,7 +117,7 @@ impl Core {
                 }
                 BatchRun::Empty => return all,
                 BatchRun::Held(held) => {
-                    self.arrived(held);
+                    self.acquired(held);
                     return all;
                 }
             }
@@ -133,7 +133,7 @@ impl Core {
     /// Whether a color that has just run continues without being queued. Conditions: no plan wants
     /// the color elsewhere, the turn has not lasted too long, and either no other color waits here
     /// or the color stays nevertheless.
-    fn goes_on(&self, token: &Token, stays_since_ns: &mut Option<u64>) -> bool {
+    fn goes_on(&self, token: &RuntimeToken, stays_since_ns: &mut Option<u64>) -> bool {
         if token.color().is_migrating() {
             return false;
         }
@@ -142,9 +142,9 @@ impl Core {
             self.publish_time();
             return !self.expired.get();
         }
-        let stays = self.stays(token, stays_since_ns);
+        let stays = self.extends_batch(token, stays_since_ns);
         if stays && self.expired.take() {
-            self.attend_gathering(false);
+            self.attend_batch_waits(false);
             self.look();
         }
         stays
@@ -153,16 +153,16 @@ impl Core {
     /// Whether a color that has just run stays although others wait: the loss from leaving is worth
     /// the delay, or the loss is to be measured. `since_ns`: the time when the color would first
     /// have left.
-    fn stays(&self, token: &Token, since_ns: &mut Option<u64>) -> bool {
+    fn extends_batch(&self, token: &RuntimeToken, since_ns: &mut Option<u64>) -> bool {
         let shared = &*self.shared;
         // If classes divide the time, or if a task yields, the other colors run.
         if shared.stealing != Stealing::Learned || shared.divides || self.yields.get() {
             return false;
         }
-        let handler = token.color().about.handler();
-        let stay_ns = shared.handlers.published(handler).stay_ns();
+        let handler = token.color().meta.handler();
+        let stay_ns = shared.handlers.published(handler).extension_ns();
         if stay_ns == 0 {
-            let tries = self.timed.get() && self.learner.borrow_mut().tries_to_stay(handler);
+            let tries = self.timed.get() && self.learner.borrow_mut().tries_extension(handler);
             self.times_next.set(tries);
             return tries;
         }
@@ -172,28 +172,33 @@ impl Core {
 
     /// Runs a color, publishes the expected duration, learns the costs of the events and records
     /// the observed events. No event but the first begins after `until_ns`.
-    fn activate(&self, token: Token, batch: usize, until_ns: Option<u64>) -> (BatchCounts, BatchRun<About>) {
+    fn run_batch(
+        &self,
+        token: RuntimeToken,
+        batch: usize,
+        until_ns: Option<u64>,
+    ) -> (BatchCounts, BatchRun<ColorMeta>) {
         let (mine, shared) = (self.mine(), &*self.shared);
-        let came_from = token.color().about.runs_on(self.index);
-        *self.reach.borrow_mut() = token.color().about.reach();
+        let came_from = token.color().meta.runs_on(self.index);
+        *self.reach.borrow_mut() = token.color().meta.reach();
         let timing = self.timing(token.color(), came_from);
         self.timed.set(timing.events);
         if !shared.divides {
-            self.succession.set(LifoSlotRule::begin(shared.stealing, timing.expected_ns));
+            self.lifo_slot_rule.set(LifoSlotRule::begin(shared.stealing, timing.expected_ns));
         }
         if timing.events || shared.divides {
             self.measured_ns.set(shared.clock.now_ns());
         }
-        if timing.events && self.learns() && self.witness.begin(self.measured_ns.get()) {
+        if timing.events && self.learns() && self.perf_counters.begin(self.measured_ns.get()) {
             self.measured_ns.set(shared.clock.now_ns());
         }
         let began_ns = self.measured_ns.get();
         if shared.stealing.is_on() {
-            mine.hints.begin(began_ns, timing.expected_ns);
+            mine.load_cell.begin(began_ns, timing.expected_ns);
         }
         let came_from = Cell::new(came_from);
         let (span, in_slot) = (Cell::new(None), Cell::new(false));
-        let before = |color: &Head, label: Label| {
+        let before = |color: &RuntimeHead, label: Label| {
             let handler = HandlerIndex(label.handler().into());
             match shared.handlers.begins_on(handler, self.index, color.id()) {
                 Begins::Freely => {}
@@ -201,7 +206,7 @@ impl Core {
                 Begins::NotYet => {
                     self.needs_slot.set(Some(handler));
                     // The color has not run here yet.
-                    came_from.take().map(|from| color.about.runs_on(from));
+                    came_from.take().map(|from| color.meta.runs_on(from));
                     return ControlFlow::Break(());
                 }
             }
@@ -217,7 +222,7 @@ impl Core {
             span.set(None);
             let handler = HandlerIndex(label.handler().into());
             if in_slot.take() {
-                shared.leave_slot(handler);
+                shared.return_permit(handler);
             }
             if timing.events {
                 self.timed(color, label, came_from.take());
@@ -239,7 +244,7 @@ impl Core {
     }
 
     /// Whether the events of the next activation are timed, for learning or for observation.
-    fn timing(&self, color: &Head, came_from: Option<CoreIndex>) -> Timing {
+    fn timing(&self, color: &RuntimeHead, came_from: Option<CoreIndex>) -> Timing {
         let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
         let tries = self.times_next.take();
         let learns = self.learns();
@@ -257,7 +262,7 @@ impl Core {
     }
 
     /// A timed event has run; its run began at the last reading of the clock.
-    fn timed(&self, color: &Head, label: Label, came_from: Option<CoreIndex>) {
+    fn timed(&self, color: &RuntimeHead, label: Label, came_from: Option<CoreIndex>) {
         let shared = &*self.shared;
         let handler = HandlerIndex(label.handler().into());
         let now_ns = shared.clock.now_ns();
@@ -268,13 +273,13 @@ impl Core {
         let mut sample = RunSample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
         let after = self.after.replace(RunAfter::Own);
         if self.learns() {
-            let misses = self.witness.missed();
+            let misses = self.perf_counters.missed();
             let mut learner = self.learner.borrow_mut();
             let expected_ns = learner.expects_ns(handler);
-            let (interrupted, asked) = self.witness.spoiled(now_ns, sample.run_ns, expected_ns);
+            let (interrupted, asked) = self.perf_counters.is_interrupted(now_ns, sample.run_ns, expected_ns);
             sample.interrupted = interrupted;
             let published = shared.handlers.published(handler);
-            learner.observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
+            learner.observe(handler, sample, after, published, |handler| shared.handlers.cost_hint(handler));
             self.count_run(handler, Some(sample));
             if let Some(lines) = misses
                 && !sample.interrupted
@@ -292,13 +297,13 @@ impl Core {
 
     /// Bookkeeping after every event.
     #[inline]
-    fn after(&self, color: &Head, handler: HandlerIndex) {
+    fn after(&self, color: &RuntimeHead, handler: HandlerIndex) {
         add(&self.mine().handlers[handler.0 as usize].runs, 1);
         if self.take_driver_use() {
-            color.about.bind_to_driver();
+            color.meta.bind_to_driver();
         }
         if let Some(there) = self.follows.take() {
-            color.about.comes_to_driver();
+            color.meta.comes_to_driver();
             self.shared.migrate_to(color, there.0 as u16);
         }
     }

@@ -1,9 +1,9 @@
 //! Waiting for room: for an event in a core's bound of posted events, or in a bounded color.
 //!
 //! Waiters stand in a line, and the first waiter is let in first. A waiter that is let in owns its
-//! place, so a later poster cannot take the place. A bounded color (`door.rs`) counts under the
-//! lock of its line. A core counts without a lock (`queued.rs`), and the fast path adds only a look
-//! at a flag on the same line of memory:
+//! place, so a later poster cannot take the place. A bounded color (`bounded.rs`) counts under the
+//! lock of its line. A core counts without a lock (`in_flight.rs`), and the fast path adds only a
+//! look at a flag on the same line of memory:
 //!
 //! - A new waiter counts as an event at once, so posts find no room. The waiter is let in when the
 //!   events without the waiters leave room.
@@ -13,12 +13,13 @@
 //!   the flag after each activation, and for the last time after it has announced its sleep.
 //!
 //! Wakers are woken and dropped outside of the locks, because a waker's code may call this module.
-//! At the runtime's end all remaining waiters get an error (`Ends`). Tested in `tests/room.rs`.
+//! At the runtime's end all remaining waiters get an error (`EndWaiters`). Tested in
+//! `tests/capacity.rs`.
 
 use crate::{
     core::Core,
     error::Stops,
-    shared::{CoreShared, Shared},
+    shared::{CoreShared, RuntimeShared},
 };
 use slab::Slab;
 use std::{
@@ -32,12 +33,12 @@ use std::{
 
 /// The waiters for room, in order of arrival.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct CapacityWaiters {
     waiting: BTreeMap<u64, Waker>,
     came: u64,
 }
 
-impl Line {
+impl CapacityWaiters {
     /// Adds a waiter, and returns its ticket.
     pub(crate) fn join(&mut self, waker: &Waker) -> u64 {
         self.came += 1;
@@ -53,7 +54,7 @@ impl Line {
     }
 
     /// Lets the first waiter in, and returns its waker for the caller to wake.
-    pub(crate) fn let_in(&mut self) -> Option<Waker> {
+    pub(crate) fn admit(&mut self) -> Option<Waker> {
         self.waiting.pop_first().map(|(_, waker)| waker)
     }
 
@@ -68,7 +69,7 @@ impl Line {
 }
 
 /// A bounded set of events.
-pub(crate) trait Room {
+pub(crate) trait Capacity {
     /// Takes a place, or joins the line and returns the ticket.
     fn enter(&self, waker: &Waker) -> Option<u64>;
 
@@ -80,21 +81,21 @@ pub(crate) trait Room {
 }
 
 /// A future that waits for a place in a room, and has the place when ready.
-pub(crate) struct Wait<'a, R: Room> {
+pub(crate) struct CapacityWait<'a, R: Capacity> {
     room: R,
-    ends: &'a Ends,
+    ends: &'a EndWaiters,
     ticket: Option<u64>,
-    /// The index of this waiter in [`Ends`].
+    /// The index of this waiter in [`EndWaiters`].
     told: Option<usize>,
 }
 
-impl<'a, R: Room> Wait<'a, R> {
-    pub(crate) fn new(shared: &'a Shared, room: R) -> Self {
+impl<'a, R: Capacity> CapacityWait<'a, R> {
+    pub(crate) fn new(shared: &'a RuntimeShared, room: R) -> Self {
         Self { room, ends: &shared.ends, ticket: None, told: None }
     }
 }
 
-impl<R: Room + Unpin> Future for Wait<'_, R> {
+impl<R: Capacity + Unpin> Future for CapacityWait<'_, R> {
     type Output = Result<(), Stops>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -117,7 +118,7 @@ impl<R: Room + Unpin> Future for Wait<'_, R> {
     }
 }
 
-impl<R: Room> Drop for Wait<'_, R> {
+impl<R: Capacity> Drop for CapacityWait<'_, R> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.room.give_up(ticket);
@@ -129,15 +130,15 @@ impl<R: Room> Drop for Wait<'_, R> {
 }
 
 /// Wakers to wake when the runtime has ended; `None` afterwards.
-pub(crate) struct Ends(Mutex<Option<Slab<Waker>>>);
+pub(crate) struct EndWaiters(Mutex<Option<Slab<Waker>>>);
 
-impl Default for Ends {
+impl Default for EndWaiters {
     fn default() -> Self {
         Self(Mutex::new(Some(Slab::new())))
     }
 }
 
-impl Ends {
+impl EndWaiters {
     /// Registers `waker`, at index `told` if the waiter has one.
     fn note(&self, told: &mut Option<usize>, waker: &Waker) -> Result<(), Stops> {
         let mut waker = waker.clone();
@@ -164,62 +165,62 @@ impl Ends {
 }
 
 /// The room of a core.
-pub(crate) struct CoreRoom<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct CoreCapacity<'a> {
+    pub(crate) shared: &'a RuntimeShared,
     pub(crate) core: u32,
 }
 
-impl CoreRoom<'_> {
+impl CoreCapacity<'_> {
     fn core(&self) -> &CoreShared {
         self.shared.core(self.core)
     }
 }
 
-impl Room for CoreRoom<'_> {
+impl Capacity for CoreCapacity<'_> {
     fn enter(&self, waker: &Waker) -> Option<u64> {
         if self.shared.enter(self.core, self.shared.limits.events_per_core) {
             return None;
         }
         let core = self.core();
-        let mut line = core.line.lock().expect("nothing panics under this lock");
+        let mut waiters = core.waiters.lock().expect("nothing panics under this lock");
         core.queued.enter_remote();
-        let ticket = line.join(waker);
+        let ticket = waiters.join(waker);
         core.queued.set_awaited(true);
-        drop(line);
-        self.shared.let_in(self.core);
+        drop(waiters);
+        self.shared.admit(self.core);
         self.waits(ticket, waker).then_some(ticket)
     }
 
     fn waits(&self, ticket: u64, waker: &Waker) -> bool {
         let mut waker = waker.clone();
-        self.core().line.lock().expect("nothing panics under this lock").has(ticket, &mut waker)
+        self.core().waiters.lock().expect("nothing panics under this lock").has(ticket, &mut waker)
     }
 
     fn give_up(&self, ticket: u64) {
         // The waiter counts as an event in either case.
-        let left = self.core().line.lock().expect("nothing panics under this lock").leave(ticket);
+        let left = self.core().waiters.lock().expect("nothing panics under this lock").leave(ticket);
         self.shared.leave(self.core);
         if left.is_some() {
-            self.shared.let_in(self.core);
+            self.shared.admit(self.core);
         }
     }
 }
 
-impl Shared {
+impl RuntimeShared {
     /// Lets in waiters on core `index`, as far as there is room.
     #[cold]
-    pub(crate) fn let_in(&self, index: u32) {
+    pub(crate) fn admit(&self, index: u32) {
         let (core, bound) = (self.core(index), self.limits.events_per_core);
         let mut woken = Vec::new();
-        let mut line = core.line.lock().expect("nothing panics under this lock");
+        let mut waiters = core.waiters.lock().expect("nothing panics under this lock");
         // `len` counts the waiters too.
-        while core.queued.len() < bound.saturating_add(line.len())
-            && let Some(waker) = line.let_in()
+        while core.queued.len() < bound.saturating_add(waiters.len())
+            && let Some(waker) = waiters.admit()
         {
             woken.push(waker);
         }
-        core.queued.set_awaited(line.len() > 0);
-        drop(line);
+        core.queued.set_awaited(waiters.len() > 0);
+        drop(waiters);
         woken.into_iter().for_each(Waker::wake);
     }
 }
@@ -227,9 +228,9 @@ impl Shared {
 impl Core {
     /// Lets in waiters on this core.
     #[inline]
-    pub(crate) fn attend_line(&self) {
+    pub(crate) fn attend_waiters(&self) {
         if self.mine().queued.is_awaited() {
-            self.shared.let_in(self.index.0);
+            self.shared.admit(self.index.0);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! References to a runtime, for objects that may outlive the runtime: handles, colors, tasks.
 //!
 //! A reference count that all cores change is a contended line, touched at the begin and end of
-//! each task. So each core has a [`Lease`] of its own, and a reference counts on the lease of the
-//! core that makes the reference. Tested by everything that outlives a runtime: `tests/task.rs`,
-//! `tests/handler.rs`.
+//! each task. So each core has a [`LocalRef`] of its own, and a reference counts on the lease of
+//! the core that makes the reference. Tested by everything that outlives a runtime:
+//! `tests/task.rs`, `tests/handler.rs`.
 
 use crate::{
     core::{current, current_of},
-    shared::Shared,
+    shared::RuntimeShared,
 };
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use std::{
 pub(crate) struct RuntimeId(u64);
 
 /// The runtimes that have not ended. Only threads that are not cores use this table.
-static RUNTIMES: RwLock<BTreeMap<RuntimeId, Weak<Lease>>> = RwLock::new(BTreeMap::new());
+static RUNTIMES: RwLock<BTreeMap<RuntimeId, Weak<LocalRef>>> = RwLock::new(BTreeMap::new());
 
 impl RuntimeId {
     pub(crate) fn next() -> Self {
@@ -40,7 +40,7 @@ impl RuntimeId {
 
     /// Calls `f` with the runtime, unless the runtime has ended.
     #[inline]
-    pub(crate) fn with<R>(self, f: impl FnOnce(&Share) -> R) -> Option<R> {
+    pub(crate) fn with<R>(self, f: impl FnOnce(&RuntimeRef) -> R) -> Option<R> {
         if self.is_here() {
             return current(|core| f(&core.share));
         }
@@ -48,50 +48,50 @@ impl RuntimeId {
     }
 
     #[cold]
-    fn find(self) -> Option<Share> {
+    fn find(self) -> Option<RuntimeRef> {
         let runtimes = RUNTIMES.read().expect("nothing panics under this lock");
-        runtimes.get(&self)?.upgrade().map(Share)
+        runtimes.get(&self)?.upgrade().map(RuntimeRef)
     }
 }
 
 /// A reference to a runtime: keeps the shared state of the cores alive.
-pub(crate) struct Share(Arc<Lease>);
+pub(crate) struct RuntimeRef(Arc<LocalRef>);
 
 /// The reference count of a core.
-struct Lease(Arc<Shared>);
+struct LocalRef(Arc<RuntimeShared>);
 
-impl Share {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self(Arc::new(Lease(shared)))
+impl RuntimeRef {
+    pub(crate) fn new(shared: Arc<RuntimeShared>) -> Self {
+        Self(Arc::new(LocalRef(shared)))
     }
 
     /// Registers the runtime by its number.
-    pub(crate) fn enrol(&self) {
+    pub(crate) fn register(&self) {
         let mut runtimes = RUNTIMES.write().expect("nothing panics under this lock");
         runtimes.insert(self.id, Arc::downgrade(&self.0));
     }
 
     /// Removes the runtime's number, because the runtime has ended.
-    pub(crate) fn strike(&self) {
+    pub(crate) fn unregister(&self) {
         RUNTIMES.write().expect("nothing panics under this lock").remove(&self.id);
     }
 
     #[cfg(test)]
-    pub(crate) fn arc(&self) -> Arc<Shared> {
+    pub(crate) fn arc(&self) -> Arc<RuntimeShared> {
         self.0.0.clone()
     }
 
     /// Whether both refer to the same runtime.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
-        std::ptr::eq::<Shared>(&**self, &**other)
+        std::ptr::eq::<RuntimeShared>(&**self, &**other)
     }
 
     /// Calls `f` with the runtime and an owner of `Self` that may be gone before `f` returns.
     #[inline]
-    pub(crate) fn outlived_by<T, R>(
+    pub(crate) fn with_runtime<T, R>(
         share: impl for<'a> FnOnce(&'a T) -> &'a Self,
         owner: T,
-        f: impl FnOnce(&Shared, T) -> R,
+        f: impl FnOnce(&RuntimeShared, T) -> R,
     ) -> R {
         let own = share(&owner);
         if current_of(own, |_| ()).is_some() {
@@ -103,7 +103,7 @@ impl Share {
     }
 }
 
-impl Clone for Share {
+impl Clone for RuntimeRef {
     #[inline]
     fn clone(&self) -> Self {
         let here = current_of(self, |core| core.share.0.clone());
@@ -111,11 +111,11 @@ impl Clone for Share {
     }
 }
 
-impl Deref for Share {
-    type Target = Shared;
+impl Deref for RuntimeRef {
+    type Target = RuntimeShared;
 
     #[inline]
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &RuntimeShared {
         &self.0.0
     }
 }

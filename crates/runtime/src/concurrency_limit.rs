@@ -7,29 +7,30 @@
 //! waits. No returned slot is missed, because returning and waiting both happen under the lock.
 //!
 //! An event never blocks while it holds a slot, so every slot is returned. If the bound is at least
-//! the number of cores, no event can wait, and no slots are made. Tested in `tests/slots.rs`.
+//! the number of cores, no event can wait, and no slots are made. Tested in
+//! `tests/concurrency_limit.rs`.
 
-use crate::{color::Token, handler::Handlers, shared::Shared};
+use crate::{color::RuntimeToken, handler::Handlers, shared::RuntimeShared};
 use std::{collections::VecDeque, sync::Mutex};
 use vermeil_queue::ColorId;
 use vermeil_sched::HandlerIndex;
 
 /// The slots of a handler.
-pub(crate) struct Slots(Mutex<State>);
+pub(crate) struct ConcurrencyLimit(Mutex<LimitState>);
 
-struct State {
+struct LimitState {
     free: usize,
-    waiting: VecDeque<Token>,
+    waiting: VecDeque<RuntimeToken>,
     /// Colors that have waited, got a slot and do not run yet: at most as many as there are slots.
     given: Vec<ColorId>,
 }
 
-impl Slots {
+impl ConcurrencyLimit {
     pub(crate) fn new(most: usize) -> Self {
-        Self(Mutex::new(State { free: most, waiting: VecDeque::new(), given: Vec::new() }))
+        Self(Mutex::new(LimitState { free: most, waiting: VecDeque::new(), given: Vec::new() }))
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut LimitState) -> R) -> R {
         f(&mut self.0.lock().expect("nothing panics under this lock"))
     }
 
@@ -48,7 +49,7 @@ impl Slots {
 
     /// Makes a color wait whose first event found no slot. Returns the token if a slot is free now.
     #[must_use = "a token that is dropped strands its color"]
-    fn wait(&self, token: Token) -> Option<Token> {
+    fn wait(&self, token: RuntimeToken) -> Option<RuntimeToken> {
         self.with(|state| {
             if state.free == 0 {
                 state.waiting.push_back(token);
@@ -63,7 +64,7 @@ impl Slots {
     /// Returns a slot. If a color waits, the slot goes to that color, and the call returns its
     /// token.
     #[must_use = "a token that is dropped strands its color"]
-    fn give_back(&self) -> Option<Token> {
+    fn give_back(&self) -> Option<RuntimeToken> {
         self.with(|state| {
             let next = state.waiting.pop_front();
             match &next {
@@ -74,37 +75,37 @@ impl Slots {
         })
     }
 
-    fn take_waiting(&self) -> VecDeque<Token> {
+    fn take_waiting(&self) -> VecDeque<RuntimeToken> {
         self.with(|state| std::mem::take(&mut state.waiting))
     }
 }
 
-impl Shared {
+impl RuntimeShared {
     /// The first event of a color, an event of `handler`, found no slot.
     #[cold]
-    pub(crate) fn wait_for_slot(&self, handler: HandlerIndex, token: Token) {
-        if let Some(token) = self.slots(handler).wait(token) {
+    pub(crate) fn wait_for_permit(&self, handler: HandlerIndex, token: RuntimeToken) {
+        if let Some(token) = self.concurrency_limit(handler).wait(token) {
             self.schedule(token, 1);
         }
     }
 
     /// An event of `handler` with a slot has run.
     #[cold]
-    pub(crate) fn leave_slot(&self, handler: HandlerIndex) {
-        if let Some(next) = self.slots(handler).give_back() {
+    pub(crate) fn return_permit(&self, handler: HandlerIndex) {
+        if let Some(next) = self.concurrency_limit(handler).give_back() {
             self.schedule(next, 1);
         }
     }
 
-    fn slots(&self, handler: HandlerIndex) -> &Slots {
-        self.handlers.slots(handler).expect("only such a handler has its colors wait")
+    fn concurrency_limit(&self, handler: HandlerIndex) -> &ConcurrencyLimit {
+        self.handlers.concurrency_limit(handler).expect("only such a handler has its colors wait")
     }
 }
 
 impl Handlers {
     /// Drops the colors that wait for a slot, after all cores have stopped.
     pub(crate) fn discard_waiting(&self) {
-        let waiting = self.all_slots().flat_map(Slots::take_waiting);
-        waiting.map(Token::discard).for_each(|_| ());
+        let waiting = self.concurrency_limits().flat_map(ConcurrencyLimit::take_waiting);
+        waiting.map(RuntimeToken::discard).for_each(|_| ());
     }
 }
