@@ -6,6 +6,7 @@
 mod cgi;
 mod limits;
 mod php;
+mod programs;
 mod resolve;
 
 #[cfg(test)]
@@ -15,9 +16,10 @@ use crate::usage::UsageError;
 use crate::values::{Listen, parse_cores};
 use crate::{Exit, print};
 use cgi::CgiArgs;
-use clap::{Arg, ArgAction, Args, Command, Id, ValueEnum, ValueHint};
+use clap::{Arg, ArgAction, ArgGroup, Args, Command, Id, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
+use programs::ProgramsArgs;
 use std::path::PathBuf;
 use vermeil_server::ControlTarget;
 use vermeil_server::config::{self, Given, Surroundings};
@@ -52,6 +54,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
 /// `index.html`, or with a listing. `404.html` in DIR is the page for missing files.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
+#[command(group = ArgGroup::new("programs").args(["php", "cgi"]).multiple(true))]
 pub(crate) struct ServeArgs {
     /// The folder to serve
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
@@ -187,6 +190,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten, next_help_heading = "CGI")]
     cgi: CgiArgs,
+
+    #[command(flatten, next_help_heading = "Programs")]
+    programs: ProgramsArgs,
 
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitArgs,

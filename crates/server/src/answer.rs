@@ -461,7 +461,7 @@ pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]
         }
         Rejection::BodyTooLong => {
             let cure = match is_of_programs {
-                true => "--php-body-bytes, or body_bytes in [php]",
+                true => "--programs-body-bytes, or body_bytes in [programs]",
                 false => "--body-bytes, or body_bytes in [limits]",
             };
             ("content", format!("{} bytes", limits.body_bytes), cure)

@@ -1,8 +1,6 @@
 //! The options of `vermeil serve` about PHP, and their conversion.
 
-use super::limits::{G, K};
 use crate::usage::UsageError;
-use crate::values::{Size, Span, size_between};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use std::net::SocketAddr;
@@ -10,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use vermeil_server::Unfit;
 use vermeil_server::settings::cgi::Identity;
-use vermeil_server::settings::gateway::{self, GatewayOptions, GatewayTimeouts, SendRoot, Sends};
+use vermeil_server::settings::gateway::SendRoot;
 use vermeil_server::settings::php::{self, PhpOptions, PhpSource};
 
 /// PHP.
@@ -41,34 +39,11 @@ pub(super) struct PhpArgs {
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
     php_queue: usize,
 
-    /// How long a request may wait for a free PHP child, in seconds or with a unit: ms, s, m, h
-    ///
-    /// From 1ms to 24h. Then: 503.
-    #[arg(long, value_name = "TIME", default_value_t = Span::from(GatewayTimeouts::default().queue))]
-    #[arg(requires = "php")]
-    php_queue_timeout: Span,
-
-    /// How long PHP may be silent, in seconds or with a unit: ms, s, m, h
-    ///
-    /// From 1ms to 24h, without a byte of the answer received or of the request sent. Then: 504, or
-    /// the answer is cut.
-    #[arg(long, value_name = "TIME", default_value_t = Span::from(GatewayTimeouts::default().answer))]
-    #[arg(requires = "php")]
-    php_timeout: Span,
-
     /// Requests after which a child of the server's own pool is replaced
     ///
     /// From 0 (never) to 4294967295.
     #[arg(long, value_name = "N", default_value_t = php::REQUESTS_PER_CHILD, requires = "php")]
     php_requests: u32,
-
-    /// The longest request body for PHP, in bytes
-    ///
-    /// From 0 to 1T. Beyond it: 413. A body over 64K waits in an unnamed file until the body is
-    /// complete.
-    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(gateway::CONTENT_BYTES), requires = "php")]
-    #[arg(value_parser = size_between(0, K * G))]
-    php_body_bytes: Size,
 
     /// The user of the server's own pool, if the superuser starts the server
     ///
@@ -150,18 +125,8 @@ impl PhpArgs {
         }
     }
 
-    /// The options for relaying requests.
-    pub(super) fn gateway(&self, cgi_sends: Vec<SendRoot>) -> GatewayOptions {
-        let timeouts = GatewayTimeouts {
-            queue: self.php_queue_timeout.into(),
-            answer: self.php_timeout.into(),
-            ..GatewayTimeouts::default()
-        };
-        GatewayOptions {
-            content_bytes: self.php_body_bytes.bytes,
-            timeouts,
-            sends: Sends { php: self.php_send.clone(), cgi: cgi_sends },
-            ..GatewayOptions::default()
-        }
+    /// The folders from which PHP may have files sent.
+    pub(super) fn sends(&self) -> Vec<SendRoot> {
+        self.php_send.clone()
     }
 }

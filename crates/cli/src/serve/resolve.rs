@@ -12,7 +12,7 @@ use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::log::LogFormat;
 use vermeil_server::settings::Balance;
-use vermeil_server::settings::gateway::{GatewayOptions, HostSends};
+use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
 use vermeil_server::settings::php::PoolsOptions;
 use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
@@ -40,7 +40,7 @@ impl ServeArgs {
         let mut limits = Limits::from(self.limits);
         let gateway = GatewayOptions {
             content_memory_bytes_max: self.limits.body_memory_bytes.bytes,
-            ..self.php.gateway(self.cgi.sends())
+            ..self.programs.gateway(Sends { php: self.php.sends(), cgi: self.cgi.sends() })
         };
         if self.php.is_on() || self.cgi.is_on() {
             // The receiver of the content is known only after the head. Content for other receivers

@@ -265,3 +265,20 @@ fn a_small_cache_lowers_the_largest_file_in_it() {
     let store = parse(&["--cache-bytes", "0"]).unwrap().resolve(&surroundings()).unwrap().store;
     assert_eq!((store.content_bytes_max, store.content_file_bytes_max), (0, 0));
 }
+
+#[test]
+fn limits_of_programs_hold_with_cgi_alone() {
+    let options = resolve(&["--cgi", ".cgi", "--programs-timeout", "2s", "--programs-body-bytes", "1M"]);
+    assert_eq!(options.gateway.timeouts.answer, Duration::from_secs(2));
+    assert_eq!(options.gateway.content_bytes, 1 << 20);
+    let error = parse(&["--programs-timeout", "2s"]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument);
+}
+
+#[test]
+fn former_option_names_its_successor() {
+    for option in ["queue-timeout", "timeout", "body-bytes"] {
+        let error = parse(&["--php", &format!("--php-{option}"), "1"]).unwrap_err().to_string();
+        assert!(error.contains(&format!("write --programs-{option}")), "{error}");
+    }
+}

@@ -336,9 +336,11 @@ fn a_silent_program_is_late_by_the_key_of_all_programs(io: Io) {
     let site = site();
     site.write("cgi-bin/silent", b"#!/bin/sh\nsleep 1000\n");
     mode(&site.path("cgi-bin/silent"), 0o755);
-    let text = format!("[php]\ntimeout = \"300ms\"\n{}", configuration(&["", ""]));
+    let text = format!("[programs]\ntimeout = \"300ms\"\n{}", configuration(&["", ""]));
     let server = Server::configured(io, &site, &text);
     assert_eq!(ask(&server, "a", "silent").0, 504);
-    server.says("/cgi-bin/silent: it was silent for 0.3 s; that limit is changed by timeout in [php] (504)");
+    server.says(
+        "/cgi-bin/silent: it was silent for 0.3 s; that limit is changed by timeout in [programs] (504)",
+    );
     server.stops_clean();
 }

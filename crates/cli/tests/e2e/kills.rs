@@ -153,7 +153,7 @@ fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
     let log = site.outside("access.log");
     let text = format!(
         "io = \"{}\"\nlog = {log:?}\ncontrol = \"control\"\n{top}[[listener]]\naddress = \"127.0.0.1:0\"\n{user}\
-         [php]\nchildren = 3\nqueue_timeout = \"5s\"\n\
+         [php]\nchildren = 3\n[programs]\nqueue_timeout = \"5s\"\n\
          [[host]]\nroot = \"site\"\nphp = true\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
          [[host]]\nnames = [\"pool\"]\nroot = \"site\"\n[host.php]\n{pool_user}children = 2\n",
         io.name()

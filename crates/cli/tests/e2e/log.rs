@@ -236,13 +236,13 @@ fn refused_request_keeps_its_fields(io: Io) {
             "GET /index.html",
             "Content-Length: 100000000\r\n",
             413,
-            "GET /index.html: the content of the request has more than 67108864 bytes; that limit is changed by --php-body-bytes, or body_bytes in [php] (413)",
+            "GET /index.html: the content of the request has more than 67108864 bytes; that limit is changed by --programs-body-bytes, or body_bytes in [programs] (413)",
         ),
         (
             "POST /cgi-bin/now",
             "Content-Length: 100000000\r\n",
             413,
-            "more than 67108864 bytes; that limit is changed by body_bytes in [php] of a configuration (413)",
+            "more than 67108864 bytes; that limit is changed by --programs-body-bytes (413)",
         ),
     ] {
         // Each kind of notice has its own rate limit.

@@ -65,7 +65,7 @@ fn check_and_serve_agree_on_each_configuration() {
         (
             "missing folder for bodies",
             String::new(),
-            format!("[php]\nspool_folder = \"gone\"\n{host}php = true\n"),
+            format!("[programs]\nspool_folder = \"gone\"\n{host}php = true\n"),
             false,
         ),
         ("PHP without a temporary folder", "#".to_owned(), format!("{host}php = true\n"), false),

@@ -120,7 +120,7 @@ fn room_troubles(options: &ServeOptions) -> Vec<String> {
     let spool = Spools::folder(&options.gateway);
     if let Err(error) = Spools::try_out(&spool) {
         troubles.push(format!(
-            "cannot keep request bodies in {}: {error}; name another folder by spool_folder in [php]",
+            "cannot keep request bodies in {}: {error}; name another folder by spool_folder in [programs]",
             spool.display()
         ));
     }

@@ -91,6 +91,8 @@ table! {
         memory: MemoryTable = MemoryTable::unwritten().expect("every key has a default"),
         /// Settings for all hosts together.
         hosts: HostsTable = HostsTable::unwritten().expect("every key has a default"),
+        /// The limits of all programs: PHP and CGI.
+        programs: ProgramsTable = ProgramsTable::unwritten().expect("every key has a default"),
         /// The PHP of all hosts with `php = true`.
         php: PhpTable = PhpTable::unwritten().expect("every key has a default"),
         /// The user and the bounds of the programs of routes with `action = "cgi"`.
@@ -303,6 +305,27 @@ table! {
 }
 
 table! {
+    /// Limits of all programs: PHP and CGI.
+    pub(super) struct ProgramsTable {
+        /// The longest wait of a request for a PHP child, or for the turn of its CGI program. Then:
+        /// 503.
+        queue_timeout: Span = GatewayTimeouts::default().queue.into(),
+        /// The longest silence of a program: no byte of the answer comes, and no byte of the
+        /// request is taken. Then: 504, or the answer is cut.
+        timeout: Span = GatewayTimeouts::default().answer.into(),
+        /// The longest request body for programs, in bytes. Beyond the bound: 413.
+        body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
+        /// The folder for request bodies above 64 KiB; relative to the folder of this file. The
+        /// files in the folder have no name. Without the key: `TMPDIR`, or `/var/tmp`. A change
+        /// needs a restart.
+        spool_folder: Option<PathBuf> = None,
+        /// The most bytes of spooled bodies on the disk, for all requests together. Beyond the
+        /// bound: 503. A change needs a restart.
+        spool_bytes: Size = Size::bytes(gateway::SPOOL_BYTES); from 0, to 1 << 50,
+    }
+}
+
+table! {
     /// PHP over FastCGI.
     pub(super) struct PhpTable {
         /// The PHP to use: `"auto"`, a pool of our own with the php-fpm or php-cgi that is found;
@@ -318,22 +341,8 @@ table! {
         kept_max: Option<u64> = None; from 0, to 10_000,
         /// Requests that may wait for a child. Beyond the bound: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
-        /// The longest wait of a request for a child, or of a CGI request for its turn. Then: 503.
-        queue_timeout: Span = GatewayTimeouts::default().queue.into(),
-        /// The longest time without output of PHP or a CGI program. Then: 504, or the answer is
-        /// cut.
-        timeout: Span = GatewayTimeouts::default().answer.into(),
         /// Requests after which a child of our own pool is replaced; 0: never.
         requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
-        /// The longest request body for PHP and CGI programs, in bytes. Beyond the bound: 413.
-        body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
-        /// The folder for request bodies above 64 KiB, for PHP and CGI; relative to the folder of
-        /// this file. The files in the folder have no name. Without the key: `TMPDIR`, or
-        /// `/var/tmp`. A change needs a restart.
-        spool_folder: Option<PathBuf> = None,
-        /// The most bytes of spooled bodies on the disk, for all requests together. Beyond the
-        /// bound: 503. A change needs a restart.
-        spool_bytes: Size = Size::bytes(gateway::SPOOL_BYTES); from 0, to 1 << 50,
         /// The user of our own pool, if the superuser starts the server. Without the key:
         /// `www-data`, or `nobody`.
         user: Option<At<String>> = None,
@@ -395,8 +404,8 @@ table! {
         /// The most waiting requests of a host. Beyond the bound: 503.
         host_waiting_max: u64 = cgi::HOST_WAITING_MAX as u64; from 0, to 1_000_000,
         /// The longest run time of a program. Then the server kills the program and all its
-        /// descendants: 504, or the answer is cut. `timeout` and `queue_timeout` in `[php]` bound
-        /// the silence of a program and the wait of a request.
+        /// descendants: 504, or the answer is cut. `timeout` and `queue_timeout` in
+        /// `[programs]` bound the silence of a program and the wait of a request.
         timeout: Span = cgi::TIME_LIMIT.into(),
         /// The most address space of each process of a program, in bytes, from 1M. Without the key:
         /// no bound.

@@ -1,10 +1,10 @@
-//! From the tables `[php]` and `[cgi]` to the options of programs.
+//! From the tables `[programs]`, `[php]` and `[cgi]` to the options of programs.
 //!
 //! Leaves out the hosts and paths that run programs; hosts and routes define these. Tested in
 //! `tests.rs`.
 
 use super::{
-    keys::{CgiTable, HostCgiTable, HostPhpTable, PhpTable},
+    keys::{CgiTable, HostCgiTable, HostPhpTable, PhpTable, ProgramsTable},
     read::{At, FlagOr},
     resolve::{Problems, narrow},
     values::Size,
@@ -32,7 +32,7 @@ const CHILDREN_MAX: u64 = 10_000;
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 /// The options for relaying requests to programs.
-pub(super) fn gateway(table: &PhpTable, sends: Sends, folder: &Path) -> GatewayOptions {
+pub(super) fn gateway(table: &ProgramsTable, sends: Sends, folder: &Path) -> GatewayOptions {
     GatewayOptions {
         sends,
         spool_folder: table.spool_folder.as_ref().map(|path| folder.join(path)),

@@ -15,6 +15,15 @@ use vermeil_topology::{CoreSelection, InstanceSelection};
 
 pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
+/// Former paths of keys, each with the present name and table of the key.
+const RENAMED: [(&str, &str, &str); 5] = [
+    ("php.queue_timeout", "queue_timeout", "programs"),
+    ("php.timeout", "timeout", "programs"),
+    ("php.body_bytes", "body_bytes", "programs"),
+    ("php.spool_folder", "spool_folder", "programs"),
+    ("php.spool_bytes", "spool_bytes", "programs"),
+];
+
 /// A kind of value that a key can have.
 pub(super) trait Setting: Sized {
     /// The kind in the reference.
@@ -69,9 +78,13 @@ impl Reader {
         if !path.is_empty() {
             path.push('.');
         }
+        path.push_str(key);
         let at = self.base + at.start..self.base + at.end;
-        let what = format!("there is no such key; {}", suggestion(key, known));
-        self.problems.push(Problem { at, key: path + key, what });
+        let what = match RENAMED.iter().find(|(old, _, _)| *old == path) {
+            Some((_, new, table)) => format!("this key has moved: write `{new}` in [{table}]"),
+            None => format!("there is no such key; {}", suggestion(key, known)),
+        };
+        self.problems.push(Problem { at, key: path, what });
     }
 
     pub(super) fn missing(&mut self, at: Range<usize>, key: &'static str) {

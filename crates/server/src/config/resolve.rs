@@ -81,7 +81,7 @@ pub(super) fn resolve(
     let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
     let gateway = GatewayOptions {
         content_memory_bytes_max: document.limits.body_memory_bytes.bytes,
-        ..programs::gateway(&document.php, sends, folder)
+        ..programs::gateway(&document.programs, sends, folder)
     };
     let cgi = programs::cgi(&document.cgi, &mut found);
     let shared_php = programs::php(&document.php, cpus.len(), &mut found);

@@ -223,7 +223,7 @@ fn programs_are_asked_for_by_hosts() {
     let plain = load("[[host]]\nroot = \"x\"\n[php]\nchildren = 3\n");
     assert_eq!(plain.php, None, "no host has it");
     let text = "[[host]]\nroot = \"x\"\nphp = true\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
-                [php]\nsource = \"unix:/run/php.sock\"\nchildren = 3\nqueue_max = 7\ntimeout = 5\nbody_bytes = \"2M\"\n\
+                [php]\nsource = \"unix:/run/php.sock\"\nchildren = 3\nqueue_max = 7\n[programs]\ntimeout = 5\nbody_bytes = \"2M\"\n\
                 [cgi]\nrunning_max = 9\ntimeout = \"1m\"\nnph = true\nmemory = \"1G\"\n";
     let options = load(text);
     let php = options.php.unwrap();
@@ -382,6 +382,14 @@ fn programs_have_files_sent_out_of_named_folders() {
         ("sned = []", "v.toml:2:1: php.sned: there is no such key; did you mean `send`?"),
     ] {
         assert_eq!(problems(&format!("[php]\n{keys}\n[[host]]\n")), [problem]);
+    }
+}
+
+#[test]
+fn moved_key_names_its_new_table() {
+    for key in ["queue_timeout", "timeout", "body_bytes", "spool_folder", "spool_bytes"] {
+        let problem = format!("v.toml:2:1: php.{key}: this key has moved: write `{key}` in [programs]");
+        assert_eq!(problems(&format!("[php]\n{key} = 1\n[[host]]\n")), [problem]);
     }
 }
 

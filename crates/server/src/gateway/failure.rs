@@ -124,22 +124,20 @@ impl Failure {
     /// The option or key of the limit that was reached, if the limit is configurable.
     pub(crate) fn limit_key(&self, kind: Kind, said: Said) -> Option<&'static str> {
         Some(match (self, kind, said) {
-            (Self::QueueLate(_), Kind::Php, Said::Option) => "--php-queue-timeout, or more --php-children",
-            (Self::QueueLate(_), Kind::Php, Said::Key) => "queue_timeout in [php], or more children",
+            (Self::QueueLate(_), Kind::Php, Said::Option) => {
+                "--programs-queue-timeout, or more --php-children"
+            }
+            (Self::QueueLate(_), Kind::Php, Said::Key) => "queue_timeout in [programs], or more children",
             (Self::QueueLate(_), Kind::Cgi, Said::Option) => {
-                "a higher --cgi-max, or queue_timeout in [php] of a configuration"
+                "--programs-queue-timeout, or a higher --cgi-max"
             }
             (Self::QueueLate(_), Kind::Cgi, Said::Key) => {
-                "queue_timeout in [php], or a higher running_max or host_running_max in [cgi]"
+                "queue_timeout in [programs], or a higher running_max or host_running_max in [cgi]"
             }
-            (Self::Silent(_), Kind::Php, Said::Option) => "--php-timeout",
-            (Self::Silent(_), Kind::Cgi, Said::Option) => "timeout in [php] of a configuration",
-            (Self::Silent(_), _, Said::Key) => "timeout in [php]",
-            (Self::Content(Rejection::BodyTooLong), Kind::Php, Said::Option) => "--php-body-bytes",
-            (Self::Content(Rejection::BodyTooLong), Kind::Cgi, Said::Option) => {
-                "body_bytes in [php] of a configuration"
-            }
-            (Self::Content(Rejection::BodyTooLong), _, Said::Key) => "body_bytes in [php]",
+            (Self::Silent(_), _, Said::Option) => "--programs-timeout",
+            (Self::Silent(_), _, Said::Key) => "timeout in [programs]",
+            (Self::Content(Rejection::BodyTooLong), _, Said::Option) => "--programs-body-bytes",
+            (Self::Content(Rejection::BodyTooLong), _, Said::Key) => "body_bytes in [programs]",
             (Self::Late(_), _, Said::Option) => "--cgi-timeout",
             (Self::Late(_), _, Said::Key) => "timeout in [cgi], or in its [host.cgi]",
             _ => return None,

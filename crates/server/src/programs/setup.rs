@@ -39,7 +39,9 @@ pub enum SetupError {
         source: io::Error,
     },
     /// The folder for request bodies.
-    #[error("cannot keep request bodies in {folder}: {source}; name another folder by spool_folder in [php]")]
+    #[error(
+        "cannot keep request bodies in {folder}: {source}; name another folder by spool_folder in [programs]"
+    )]
     Spool {
         /// The folder.
         folder: PathBuf,

@@ -80,7 +80,9 @@ fn expectations_are_met_and_the_connection_goes_on(io: Io) {
 fn too_long_content_is_refused(io: Io) {
     let site = site();
     write(&site, "x.php", "echo 'x';");
-    let Some(server) = serve(io, &site, &["--php-body-bytes", "100K", "--body-bytes", "1K"]) else { return };
+    let Some(server) = serve(io, &site, &["--programs-body-bytes", "100K", "--body-bytes", "1K"]) else {
+        return;
+    };
     let mut client = server.client();
     client.ask("POST", "/x.php", &["Content-Length: 102401"]);
     let refused = client.read(Content::Follows);

@@ -170,7 +170,7 @@ fn who_waits_too_long_is_told(io: Io) {
     let go = writable(&site, "signals").join("go");
     let wait = format!("while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }}", go.display());
     write(&site, "wait.php", &format!("{wait} echo 'done';"));
-    let times = ["--php-children", "1", "--php-timeout", "500ms", "--php-queue-timeout", "100ms"];
+    let times = ["--php-children", "1", "--programs-timeout", "500ms", "--programs-queue-timeout", "100ms"];
     let Some(server) = serve(io, &site, &times) else { return };
     let mut first = server.client();
     first.ask("GET", "/wait.php", &[]);
@@ -180,7 +180,7 @@ fn who_waits_too_long_is_told(io: Io) {
     let mut statuses = [first.read(Content::Follows).status, second.read(Content::Follows).status];
     statuses.sort_unstable();
     assert_eq!(statuses, [503, 504]);
-    server.says("none was free within 0.1 s; that limit is changed by --php-queue-timeout, or more --php-children (503)");
+    server.says("none was free within 0.1 s; that limit is changed by --programs-queue-timeout, or more --php-children (503)");
     fs::write(go, "").expect("a file");
     assert_eq!(first.get("/index.html").status, 200, "the connection goes on");
 }

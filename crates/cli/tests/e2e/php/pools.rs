@@ -197,7 +197,7 @@ fn beyond_the_bound_requests_wait_and_are_told(io: Io) {
     );
     write(&site, "wait.php", &code);
     write(&site, "x.php", "echo 'x';");
-    let top = "[php]\npools_max = 1\nqueue_timeout = \"300ms\"";
+    let top = "[php]\npools_max = 1\n[programs]\nqueue_timeout = \"300ms\"";
     let server = serve(io, &site, top, ["children = 1", "children = 2"]);
     // On a slow machine the first request may wait for the pool's start.
     let mut busy = until("it runs", || {
