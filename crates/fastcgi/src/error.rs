@@ -1,13 +1,13 @@
 //! Protocol errors of a peer.
 
-use crate::ids::{Kind, RequestId};
+use crate::ids::{RecordKind, RequestId};
 use thiserror::Error;
 
 /// The reason why a connection must end: the peer's bytes are not FastCGI, or not of this request.
 /// Close the connection, because nothing more can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum FastcgiFault {
     /// The version is not 1: most likely the listener is no FastCGI application.
     #[error("reading a FastCGI record: its version is {0}, not 1; is the peer a FastCGI application?")]
     Version(u8),
@@ -21,12 +21,12 @@ pub enum Fault {
     },
     /// A record of a kind that only the other side may send, or out of order.
     #[error("reading a FastCGI record: {0:?} is out of place")]
-    OutOfPlace(Kind),
+    OutOfPlace(RecordKind),
     /// A record with an invalid length for its kind.
     #[error("reading a FastCGI record: {kind:?} cannot have {bytes} bytes")]
     Length {
         /// The kind of the record.
-        kind: Kind,
+        kind: RecordKind,
         /// Bytes of the content.
         bytes: usize,
     },

@@ -37,13 +37,13 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
         /// The kind of a record (§8).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Kind {
+        pub enum RecordKind {
             $($(#[$doc])* $name,)*
             /// A number outside of the specification.
             Unknown(u8),
         }
 
-        impl Kind {
+        impl RecordKind {
             pub(crate) const fn of(number: u8) -> Self {
                 match number {
                     $($number => Self::$name,)*

@@ -1,10 +1,10 @@
 //! FastCGI 1.0 without sockets: the messages of a web server to a responder, and the replies.
 //!
 //! Bytes in, events out; no code here reads a socket or a clock. [`request`] writes the client's
-//! messages (a request, its parameters, its input), and [`Response`] reads the reply. [`responder`]
-//! is the other side, as far as tests and benches need it. Both read records with [`records`] under
-//! one rule: *the events depend on the bytes, never on how the bytes were cut*. Adjacent pieces of
-//! a stream count as a single event in this sense.
+//! messages (a request, its parameters, its input), and [`FastcgiResponse`] reads the reply.
+//! [`responder`] is the other side, as far as tests and benches need it. Both read records with
+//! [`records`] under one rule: *the events depend on the bytes, never on how the bytes were cut*.
+//! Adjacent pieces of a stream count as a single event in this sense.
 //!
 //! One request at a time on a connection: no known application multiplexes, because the protocol
 //! has no flow control per request. The request number still changes, so that late output of an
@@ -22,9 +22,9 @@ pub mod request;
 pub mod responder;
 mod response;
 
-pub use error::Fault;
-pub use ids::{Kind, RequestId};
-pub use response::{Event, ProtocolStatus, Response, Step};
+pub use error::FastcgiFault;
+pub use ids::{RecordKind, RequestId};
+pub use response::{FastcgiResponse, ProtocolStatus, ResponseEvent, ResponseStep};
 
 /// The same cases in every run, so that only a change of the code causes a failure.
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A length below 128 takes one byte, any other four with the highest bit set. Tested below and,
 //! across records, in `responder/tests.rs`.
 
-use crate::Fault;
+use crate::FastcgiFault;
 
 /// The first length that needs four bytes.
 const SHORT_END: usize = 128;
@@ -45,7 +45,7 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Iterator for Pairs<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), Fault>;
+    type Item = Result<(&'a [u8], &'a [u8]), FastcgiFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -55,7 +55,7 @@ impl<'a> Iterator for Pairs<'a> {
         if pair.is_none() {
             self.rest = b"";
         }
-        Some(pair.ok_or(Fault::Pair))
+        Some(pair.ok_or(FastcgiFault::Pair))
     }
 }
 

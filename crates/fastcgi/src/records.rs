@@ -1,13 +1,13 @@
 //! Records: the header of eight bytes, the content, the padding (§3.3).
 //!
-//! [`Reader`] cuts the input into records. Content of streams is passed on in pieces as it arrives,
-//! content of other kinds is passed on whole, within [`WHOLE_BYTES_MAX`], and content of unknown
-//! kinds is skipped. The reader holds no bytes: the caller keeps unconsumed bytes and passes them
-//! again with more bytes behind. Tested through both roles.
+//! [`RecordReader`] cuts the input into records. Content of streams is passed on in pieces as it
+//! arrives, content of other kinds is passed on whole, within [`WHOLE_BYTES_MAX`], and content of
+//! unknown kinds is skipped. The reader holds no bytes: the caller keeps unconsumed bytes and
+//! passes them again with more bytes behind. Tested through both roles.
 
 use crate::{
-    Fault,
-    ids::{Kind, RequestId},
+    FastcgiFault,
+    ids::{RecordKind, RequestId},
     limits::WHOLE_BYTES_MAX,
 };
 use std::ops::Range;
@@ -26,10 +26,14 @@ enum Manner {
     Skipped,
 }
 
-fn manner(kind: Kind) -> Manner {
+fn manner(kind: RecordKind) -> Manner {
     match kind {
-        Kind::Params | Kind::Stdin | Kind::Stdout | Kind::Stderr | Kind::Data => Manner::InPieces,
-        Kind::Unknown(_) => Manner::Skipped,
+        RecordKind::Params
+        | RecordKind::Stdin
+        | RecordKind::Stdout
+        | RecordKind::Stderr
+        | RecordKind::Data => Manner::InPieces,
+        RecordKind::Unknown(_) => Manner::Skipped,
         _ => Manner::Whole,
     }
 }
@@ -38,12 +42,12 @@ fn manner(kind: Kind) -> Manner {
 ///
 /// # Panics
 /// If the content does not fit into one record.
-pub(crate) fn put_header(out: &mut Vec<u8>, kind: Kind, id: Option<RequestId>, content_bytes: usize) {
+pub(crate) fn put_header(out: &mut Vec<u8>, kind: RecordKind, id: Option<RequestId>, content_bytes: usize) {
     out.extend_from_slice(&header(kind, id, content_bytes));
 }
 
 /// A record's header.
-pub(crate) fn header(kind: Kind, id: Option<RequestId>, content_bytes: usize) -> [u8; HEADER_BYTES] {
+pub(crate) fn header(kind: RecordKind, id: Option<RequestId>, content_bytes: usize) -> [u8; HEADER_BYTES] {
     let [id_high, id_low] = id.map_or(0, RequestId::number).to_be_bytes();
     let content_bytes = u16::try_from(content_bytes).expect("content fits into one record");
     let [length_high, length_low] = content_bytes.to_be_bytes();
@@ -52,16 +56,16 @@ pub(crate) fn header(kind: Kind, id: Option<RequestId>, content_bytes: usize) ->
 
 /// Cuts a connection's bytes into records.
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
-    phase: Phase,
+pub struct RecordReader {
+    phase: RecordPhase,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Phase {
+enum RecordPhase {
     #[default]
     Header,
     Content {
-        kind: Kind,
+        kind: RecordKind,
         id: u16,
         left: usize,
         padding: usize,
@@ -71,9 +75,9 @@ enum Phase {
     },
 }
 
-/// The result of [`Reader::read`].
+/// The result of [`RecordReader::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum RecordRead {
     /// Nothing yet: pass the same bytes again with more bytes behind.
     NeedMore,
     /// Meaningless bytes: drop this number.
@@ -83,7 +87,7 @@ pub enum Read {
         /// Bytes to drop, content included.
         consumed: usize,
         /// The kind.
-        kind: Kind,
+        kind: RecordKind,
         /// The number of the request, zero for the connection.
         id: u16,
         /// The position of the content. Empty for a record of a stream: the stream's end.
@@ -91,81 +95,81 @@ pub enum Read {
     },
 }
 
-impl Reader {
+impl RecordReader {
     /// Whether the next byte begins a record.
     pub fn is_between_records(&self) -> bool {
-        matches!(self.phase, Phase::Header)
+        matches!(self.phase, RecordPhase::Header)
     }
 
     /// Continues reading in `input`.
     ///
     /// # Errors
     /// The protocol error; nothing more can be read afterwards.
-    pub fn read(&mut self, input: &[u8]) -> Result<Read, Fault> {
+    pub fn read(&mut self, input: &[u8]) -> Result<RecordRead, FastcgiFault> {
         match self.phase {
-            Phase::Header => self.header(input),
-            Phase::Content { kind, id, left, padding } => {
+            RecordPhase::Header => self.header(input),
+            RecordPhase::Content { kind, id, left, padding } => {
                 if input.is_empty() {
-                    return Ok(Read::NeedMore);
+                    return Ok(RecordRead::NeedMore);
                 }
                 let count = left.min(input.len());
                 self.phase = match left - count {
                     0 => after_content(padding),
-                    left => Phase::Content { kind, id, left, padding },
+                    left => RecordPhase::Content { kind, id, left, padding },
                 };
                 Ok(match manner(kind) {
-                    Manner::Skipped => Read::Skip(count),
-                    _ => Read::Record { consumed: count, kind, id, data: 0..count },
+                    Manner::Skipped => RecordRead::Skip(count),
+                    _ => RecordRead::Record { consumed: count, kind, id, data: 0..count },
                 })
             }
-            Phase::Padding { .. } if input.is_empty() => Ok(Read::NeedMore),
-            Phase::Padding { left } => {
+            RecordPhase::Padding { .. } if input.is_empty() => Ok(RecordRead::NeedMore),
+            RecordPhase::Padding { left } => {
                 let count = left.min(input.len());
                 self.phase = after_content(left - count);
-                Ok(Read::Skip(count))
+                Ok(RecordRead::Skip(count))
             }
         }
     }
 
-    fn header(&mut self, input: &[u8]) -> Result<Read, Fault> {
+    fn header(&mut self, input: &[u8]) -> Result<RecordRead, FastcgiFault> {
         // The first byte reveals input that is not FastCGI, however slowly the bytes arrive.
         if let Some(&version) = input.first()
             && version != VERSION
         {
-            return Err(Fault::Version(version));
+            return Err(FastcgiFault::Version(version));
         }
         let Some(&[_, number, id_high, id_low, length_high, length_low, padding, _]) =
             input.first_chunk::<HEADER_BYTES>()
         else {
-            return Ok(Read::NeedMore);
+            return Ok(RecordRead::NeedMore);
         };
-        let kind = Kind::of(number);
+        let kind = RecordKind::of(number);
         let id = u16::from_be_bytes([id_high, id_low]);
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
         let padding = usize::from(padding);
         if manner(kind) == Manner::Whole && length > WHOLE_BYTES_MAX {
-            return Err(Fault::Length { kind, bytes: length });
+            return Err(FastcgiFault::Length { kind, bytes: length });
         }
         let is_piecemeal = manner(kind) != Manner::Whole && length > 0;
         if is_piecemeal {
-            self.phase = Phase::Content { kind, id, left: length, padding };
-            return Ok(Read::Skip(HEADER_BYTES));
+            self.phase = RecordPhase::Content { kind, id, left: length, padding };
+            return Ok(RecordRead::Skip(HEADER_BYTES));
         }
         let end = HEADER_BYTES + length;
         if input.len() < end {
-            return Ok(Read::NeedMore);
+            return Ok(RecordRead::NeedMore);
         }
         self.phase = after_content(padding);
         Ok(match manner(kind) {
-            Manner::Skipped => Read::Skip(end),
-            _ => Read::Record { consumed: end, kind, id, data: HEADER_BYTES..end },
+            Manner::Skipped => RecordRead::Skip(end),
+            _ => RecordRead::Record { consumed: end, kind, id, data: HEADER_BYTES..end },
         })
     }
 }
 
-fn after_content(padding: usize) -> Phase {
+fn after_content(padding: usize) -> RecordPhase {
     match padding {
-        0 => Phase::Header,
-        left => Phase::Padding { left },
+        0 => RecordPhase::Header,
+        left => RecordPhase::Padding { left },
     }
 }

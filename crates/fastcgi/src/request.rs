@@ -5,7 +5,7 @@
 //! before the content. Read back by the other role in `responder/tests.rs`.
 
 use crate::{
-    ids::{Kind, RequestId},
+    ids::{RecordKind, RequestId},
     limits::CONTENT_BYTES_MAX,
     pairs,
     records::{HEADER_BYTES, header, put_header},
@@ -19,7 +19,7 @@ pub(crate) const FLAG_KEEP: u8 = 1;
 
 /// The state of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Persistence {
+pub enum RequestPersistence {
     /// The application leaves the connection open for another request.
     Keep,
     /// The application closes the connection.
@@ -30,10 +30,10 @@ pub enum Persistence {
 pub const VALUE_NAMES: [&str; 3] = ["FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"];
 
 /// Appends the beginning of a request.
-pub fn begin(out: &mut Vec<u8>, id: RequestId, persistence: Persistence) {
-    put_header(out, Kind::BeginRequest, Some(id), 8);
+pub fn begin(out: &mut Vec<u8>, id: RequestId, persistence: RequestPersistence) {
+    put_header(out, RecordKind::BeginRequest, Some(id), 8);
     let [role_high, role_low] = ROLE_RESPONDER.to_be_bytes();
-    let flags = if persistence == Persistence::Keep { FLAG_KEEP } else { 0 };
+    let flags = if persistence == RequestPersistence::Keep { FLAG_KEEP } else { 0 };
     out.extend_from_slice(&[role_high, role_low, flags, 0, 0, 0, 0, 0]);
 }
 
@@ -51,7 +51,7 @@ impl<'a> Params<'a> {
     /// Parameters of request `id`, behind the contents of `out`.
     pub fn new(out: &'a mut Vec<u8>, id: RequestId) -> Self {
         let record_at = out.len();
-        put_header(out, Kind::Params, Some(id), 0);
+        put_header(out, RecordKind::Params, Some(id), 0);
         Self { out, id, record_at }
     }
 
@@ -90,10 +90,10 @@ impl<'a> Params<'a> {
     }
 
     fn next_record(&mut self) {
-        let header = header(Kind::Params, Some(self.id), self.content_bytes());
+        let header = header(RecordKind::Params, Some(self.id), self.content_bytes());
         self.out[self.record_at..][..HEADER_BYTES].copy_from_slice(&header);
         self.record_at = self.out.len();
-        put_header(self.out, Kind::Params, Some(self.id), 0);
+        put_header(self.out, RecordKind::Params, Some(self.id), 0);
     }
 
     /// Ends the parameters.
@@ -112,7 +112,7 @@ impl<'a> Params<'a> {
 /// If `bytes` is more than [`CONTENT_BYTES_MAX`].
 pub fn stdin_header(out: &mut Vec<u8>, id: RequestId, bytes: usize) {
     assert!(bytes <= CONTENT_BYTES_MAX, "one record of input has at most {CONTENT_BYTES_MAX} bytes");
-    put_header(out, Kind::Stdin, Some(id), bytes);
+    put_header(out, RecordKind::Stdin, Some(id), bytes);
 }
 
 /// Appends a piece of input, copied. An empty piece appends nothing, because an empty record would
@@ -131,7 +131,7 @@ pub fn end_stdin(out: &mut Vec<u8>, id: RequestId) {
 
 /// Appends a request to abort request `id` (§5.4). The application still ends the request.
 pub fn abort(out: &mut Vec<u8>, id: RequestId) {
-    put_header(out, Kind::AbortRequest, Some(id), 0);
+    put_header(out, RecordKind::AbortRequest, Some(id), 0);
 }
 
 /// Appends a query for values by name (§4.1), at most a few of [`VALUE_NAMES`].
@@ -145,6 +145,6 @@ pub fn get_values(out: &mut Vec<u8>, names: &[&str]) {
         content.extend_from_slice(&lengths[..count]);
         content.extend_from_slice(name.as_bytes());
     }
-    put_header(out, Kind::GetValues, None, content.len());
+    put_header(out, RecordKind::GetValues, None, content.len());
     out.extend_from_slice(&content);
 }

@@ -1,15 +1,15 @@
 //! The application's side, as small as tests and benches need it: requests in, output out.
 //!
-//! [`Requests`] reads the client's messages and holds the parameters until they are complete. Roles
-//! other than the responder's are reported, not refused, because the caller decides on the answer.
-//! Tested in `responder/tests.rs`, together with the output of [`request`](crate::request).
+//! [`RequestReader`] reads the client's messages and holds the parameters until they are complete.
+//! Roles other than the responder's are reported, not refused, because the caller decides on the
+//! answer. Tested in `responder/tests.rs`, together with the output of [`request`](crate::request).
 
 use crate::{
-    Fault,
-    ids::{Kind, RequestId},
+    FastcgiFault,
+    ids::{RecordKind, RequestId},
     limits::{CONTENT_BYTES_MAX, PARAMS_BYTES_MAX},
-    records::{Read, Reader, put_header},
-    request::{FLAG_KEEP, Persistence, ROLE_RESPONDER},
+    records::{RecordRead, RecordReader, put_header},
+    request::{FLAG_KEEP, ROLE_RESPONDER, RequestPersistence},
 };
 use std::ops::Range;
 
@@ -18,23 +18,23 @@ mod tests;
 
 /// Reads the requests of a connection, one at a time.
 #[derive(Clone, Debug, Default)]
-pub struct Requests {
-    reader: Reader,
+pub struct RequestReader {
+    reader: RecordReader,
     params: Vec<u8>,
 }
 
 /// An event, and the number of bytes to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RequestStep {
     /// Bytes of the input that are consumed.
     pub consumed: usize,
     /// The event; none if the bytes have no meaning yet.
-    pub event: Option<Event>,
+    pub event: Option<RequestEvent>,
 }
 
 /// A part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum RequestEvent {
     /// A request begins.
     Begin {
         /// The request's number.
@@ -42,7 +42,7 @@ pub enum Event {
         /// Whether the client uses the responder role; this crate supports no other role.
         is_responder: bool,
         /// The state of the connection after the answer.
-        persistence: Persistence,
+        persistence: RequestPersistence,
     },
     /// All parameters, to be read with [`pairs::read`](crate::pairs::read).
     Params(Vec<u8>),
@@ -56,74 +56,82 @@ pub enum Event {
     GetValues(Range<usize>),
 }
 
-impl Requests {
+impl RequestReader {
     /// Continues reading in `input`, which has arrived and was not consumed; `None` if more bytes
     /// are needed.
     ///
     /// # Errors
     /// The protocol error. The connection must be closed.
-    pub fn read(&mut self, input: &[u8]) -> Result<Option<Step>, Fault> {
+    pub fn read(&mut self, input: &[u8]) -> Result<Option<RequestStep>, FastcgiFault> {
         match self.reader.read(input)? {
-            Read::NeedMore => Ok(None),
-            Read::Skip(consumed) => Ok(Some(Step { consumed, event: None })),
-            Read::Record { consumed, kind, id, data } => {
+            RecordRead::NeedMore => Ok(None),
+            RecordRead::Skip(consumed) => Ok(Some(RequestStep { consumed, event: None })),
+            RecordRead::Record { consumed, kind, id, data } => {
                 let event = self.record(kind, id, data, input)?;
-                Ok(Some(Step { consumed, event }))
+                Ok(Some(RequestStep { consumed, event }))
             }
         }
     }
 
     fn record(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         id: u16,
         data: Range<usize>,
         input: &[u8],
-    ) -> Result<Option<Event>, Fault> {
+    ) -> Result<Option<RequestEvent>, FastcgiFault> {
         match kind {
-            Kind::BeginRequest => {
+            RecordKind::BeginRequest => {
                 self.params.clear();
                 begin(id, &input[data]).map(Some)
             }
-            Kind::Params if data.is_empty() => Ok(Some(Event::Params(std::mem::take(&mut self.params)))),
-            Kind::Params if self.params.len() + data.len() > PARAMS_BYTES_MAX => Err(Fault::ParamsTooLong),
-            Kind::Params => {
+            RecordKind::Params if data.is_empty() => {
+                Ok(Some(RequestEvent::Params(std::mem::take(&mut self.params))))
+            }
+            RecordKind::Params if self.params.len() + data.len() > PARAMS_BYTES_MAX => {
+                Err(FastcgiFault::ParamsTooLong)
+            }
+            RecordKind::Params => {
                 self.params.extend_from_slice(&input[data]);
                 Ok(None)
             }
-            Kind::Stdin if data.is_empty() => Ok(Some(Event::StdinEnd)),
-            Kind::Stdin => Ok(Some(Event::Stdin(data))),
-            Kind::AbortRequest => Ok(Some(Event::Abort)),
-            Kind::GetValues => Ok(Some(Event::GetValues(data))),
-            _ => Err(Fault::OutOfPlace(kind)),
+            RecordKind::Stdin if data.is_empty() => Ok(Some(RequestEvent::StdinEnd)),
+            RecordKind::Stdin => Ok(Some(RequestEvent::Stdin(data))),
+            RecordKind::AbortRequest => Ok(Some(RequestEvent::Abort)),
+            RecordKind::GetValues => Ok(Some(RequestEvent::GetValues(data))),
+            _ => Err(FastcgiFault::OutOfPlace(kind)),
         }
     }
 }
 
-fn begin(id: u16, content: &[u8]) -> Result<Event, Fault> {
-    let out_of_place = Fault::OutOfPlace(Kind::BeginRequest);
+fn begin(id: u16, content: &[u8]) -> Result<RequestEvent, FastcgiFault> {
+    let out_of_place = FastcgiFault::OutOfPlace(RecordKind::BeginRequest);
     let id = RequestId::new(id).ok_or(out_of_place)?;
     let &[role_high, role_low, flags, ..] = content else {
-        return Err(Fault::Length { kind: Kind::BeginRequest, bytes: content.len() });
+        return Err(FastcgiFault::Length { kind: RecordKind::BeginRequest, bytes: content.len() });
     };
-    Ok(Event::Begin {
+    Ok(RequestEvent::Begin {
         id,
         is_responder: u16::from_be_bytes([role_high, role_low]) == ROLE_RESPONDER,
-        persistence: if flags & FLAG_KEEP != 0 { Persistence::Keep } else { Persistence::Close },
+        persistence: if flags & FLAG_KEEP != 0 {
+            RequestPersistence::Keep
+        } else {
+            RequestPersistence::Close
+        },
     })
 }
 
 /// Appends a piece of output, in as many records as necessary.
 pub fn stdout(out: &mut Vec<u8>, id: RequestId, output: &[u8]) {
-    stream(out, Kind::Stdout, id, output);
+    stream(out, RecordKind::Stdout, id, output);
 }
 
 /// Appends a piece of error output.
 pub fn stderr(out: &mut Vec<u8>, id: RequestId, output: &[u8]) {
-    stream(out, Kind::Stderr, id, output);
+    stream(out, RecordKind::Stderr, id, output);
 }
 
-fn stream(out: &mut Vec<u8>, kind: Kind, id: RequestId, content: &[u8]) {
+fn stream(out: &mut Vec<u8>, kind: RecordKind, id: RequestId, content: &[u8]) {
     for piece in content.chunks(CONTENT_BYTES_MAX) {
         put_header(out, kind, Some(id), piece.len());
         out.extend_from_slice(piece);
@@ -132,8 +140,8 @@ fn stream(out: &mut Vec<u8>, kind: Kind, id: RequestId, content: &[u8]) {
 
 /// Appends the end of the output and of the request.
 pub fn end(out: &mut Vec<u8>, id: RequestId, app_status: u32) {
-    put_header(out, Kind::Stdout, Some(id), 0);
-    put_header(out, Kind::EndRequest, Some(id), 8);
+    put_header(out, RecordKind::Stdout, Some(id), 0);
+    put_header(out, RecordKind::EndRequest, Some(id), 8);
     out.extend_from_slice(&app_status.to_be_bytes());
     out.extend_from_slice(&[0; 4]);
 }

@@ -1,14 +1,14 @@
 //! The reply to a client: output, error output, the end.
 //!
-//! [`Response`] reads the records of a request's answer and refuses every record that no
+//! [`FastcgiResponse`] reads the records of a request's answer and refuses every record that no
 //! application may send: another request's records, kinds of the other direction, output after the
 //! end. `response/tests.rs` checks that any cut gives the same events, and that no bytes cause a
 //! panic.
 
 use crate::{
-    Fault,
-    ids::{Kind, RequestId},
-    records::{Read, Reader},
+    FastcgiFault,
+    ids::{RecordKind, RequestId},
+    records::{RecordRead, RecordReader},
 };
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ const END_BYTES: usize = 8;
 
 /// Reads the answer to a request.
 #[derive(Clone, Debug)]
-pub struct Response {
-    reader: Reader,
+pub struct FastcgiResponse {
+    reader: RecordReader,
     id: RequestId,
     stdout_ended: bool,
     ended: bool,
@@ -29,16 +29,16 @@ pub struct Response {
 
 /// An event, and the number of bytes to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ResponseStep {
     /// Bytes of the input that are consumed.
     pub consumed: usize,
     /// The event; none if the bytes have no meaning.
-    pub event: Option<Event>,
+    pub event: Option<ResponseEvent>,
 }
 
-/// A part of an answer. Ranges are positions in the input of [`Response::read`].
+/// A part of an answer. Ranges are positions in the input of [`FastcgiResponse::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ResponseEvent {
     /// A piece of the output: head and body as in CGI.
     Stdout(Range<usize>),
     /// A piece of the error output.
@@ -83,10 +83,10 @@ impl ProtocolStatus {
     }
 }
 
-impl Response {
+impl FastcgiResponse {
     /// The answer to request `id`.
     pub fn new(id: RequestId) -> Self {
-        Self { reader: Reader::default(), id, stdout_ended: false, ended: false }
+        Self { reader: RecordReader::default(), id, stdout_ended: false, ended: false }
     }
 
     /// Whether the request has ended and the connection is between records. Another request may
@@ -106,55 +106,60 @@ impl Response {
     ///
     /// # Errors
     /// The protocol error. The connection must be closed.
-    pub fn read(&mut self, input: &[u8]) -> Result<Option<Step>, Fault> {
+    pub fn read(&mut self, input: &[u8]) -> Result<Option<ResponseStep>, FastcgiFault> {
         match self.reader.read(input)? {
-            Read::NeedMore => Ok(None),
-            Read::Skip(consumed) => Ok(Some(Step { consumed, event: None })),
-            Read::Record { consumed, kind, id, data } => {
+            RecordRead::NeedMore => Ok(None),
+            RecordRead::Skip(consumed) => Ok(Some(ResponseStep { consumed, event: None })),
+            RecordRead::Record { consumed, kind, id, data } => {
                 let event = match (kind, id) {
-                    (Kind::GetValuesResult, 0) => Some(Event::Values(data)),
-                    (Kind::UnknownType, 0) => Some(unknown_kind(&input[data])?),
+                    (RecordKind::GetValuesResult, 0) => Some(ResponseEvent::Values(data)),
+                    (RecordKind::UnknownType, 0) => Some(unknown_kind(&input[data])?),
                     (_, id) if RequestId::new(id) == Some(self.id) => self.of_request(kind, data, input)?,
-                    (_, got) => return Err(Fault::OtherRequest { expected: self.id, got }),
+                    (_, got) => return Err(FastcgiFault::OtherRequest { expected: self.id, got }),
                 };
-                Ok(Some(Step { consumed, event }))
+                Ok(Some(ResponseStep { consumed, event }))
             }
         }
     }
 
-    fn of_request(&mut self, kind: Kind, data: Range<usize>, input: &[u8]) -> Result<Option<Event>, Fault> {
+    fn of_request(
+        &mut self,
+        kind: RecordKind,
+        data: Range<usize>,
+        input: &[u8],
+    ) -> Result<Option<ResponseEvent>, FastcgiFault> {
         if self.ended {
-            return Err(Fault::OutOfPlace(kind));
+            return Err(FastcgiFault::OutOfPlace(kind));
         }
         match kind {
-            Kind::Stdout if self.stdout_ended => Err(Fault::OutOfPlace(kind)),
-            Kind::Stdout if data.is_empty() => {
+            RecordKind::Stdout if self.stdout_ended => Err(FastcgiFault::OutOfPlace(kind)),
+            RecordKind::Stdout if data.is_empty() => {
                 self.stdout_ended = true;
                 Ok(None)
             }
-            Kind::Stdout => Ok(Some(Event::Stdout(data))),
-            Kind::Stderr if data.is_empty() => Ok(None),
-            Kind::Stderr => Ok(Some(Event::Stderr(data))),
-            Kind::EndRequest => {
+            RecordKind::Stdout => Ok(Some(ResponseEvent::Stdout(data))),
+            RecordKind::Stderr if data.is_empty() => Ok(None),
+            RecordKind::Stderr => Ok(Some(ResponseEvent::Stderr(data))),
+            RecordKind::EndRequest => {
                 self.ended = true;
                 end_request(&input[data]).map(Some)
             }
-            _ => Err(Fault::OutOfPlace(kind)),
+            _ => Err(FastcgiFault::OutOfPlace(kind)),
         }
     }
 }
 
-fn end_request(content: &[u8]) -> Result<Event, Fault> {
+fn end_request(content: &[u8]) -> Result<ResponseEvent, FastcgiFault> {
     let Ok([a, b, c, d, status, ..]) = <[u8; END_BYTES]>::try_from(content) else {
-        return Err(Fault::Length { kind: Kind::EndRequest, bytes: content.len() });
+        return Err(FastcgiFault::Length { kind: RecordKind::EndRequest, bytes: content.len() });
     };
     let app_status = u32::from_be_bytes([a, b, c, d]);
-    Ok(Event::End { app_status, protocol_status: ProtocolStatus::of(status) })
+    Ok(ResponseEvent::End { app_status, protocol_status: ProtocolStatus::of(status) })
 }
 
-fn unknown_kind(content: &[u8]) -> Result<Event, Fault> {
+fn unknown_kind(content: &[u8]) -> Result<ResponseEvent, FastcgiFault> {
     match content.first() {
-        Some(&number) => Ok(Event::UnknownKind(number)),
-        None => Err(Fault::Length { kind: Kind::UnknownType, bytes: 0 }),
+        Some(&number) => Ok(ResponseEvent::UnknownKind(number)),
+        None => Err(FastcgiFault::Length { kind: RecordKind::UnknownType, bytes: 0 }),
     }
 }

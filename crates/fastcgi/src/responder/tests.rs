@@ -4,41 +4,41 @@ use super::*;
 use crate::{fixed_cases, pairs, request};
 use proptest::prelude::*;
 
-type Pair = (Vec<u8>, Vec<u8>);
+type NamePair = (Vec<u8>, Vec<u8>);
 
 /// A whole request from the view of the responder.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct SeenRequest {
     id: Option<RequestId>,
-    persistence: Option<Persistence>,
-    params: Option<Vec<Pair>>,
+    persistence: Option<RequestPersistence>,
+    params: Option<Vec<NamePair>>,
     stdin: Vec<u8>,
     stdin_ended: bool,
     aborted: bool,
-    asked: Vec<Pair>,
+    asked: Vec<NamePair>,
 }
 
-fn owned(bytes: &[u8]) -> Vec<Pair> {
+fn owned(bytes: &[u8]) -> Vec<NamePair> {
     pairs::read(bytes).map(|pair| pair.expect("whole")).map(|(n, v)| (n.to_vec(), v.to_vec())).collect()
 }
 
-fn read_in(bytes: &[u8], at_once: usize) -> Result<Seen, Fault> {
-    let (mut requests, mut seen, mut buffer) = (Requests::default(), Seen::default(), Vec::new());
+fn read_in(bytes: &[u8], at_once: usize) -> Result<SeenRequest, FastcgiFault> {
+    let (mut requests, mut seen, mut buffer) = (RequestReader::default(), SeenRequest::default(), Vec::new());
     for piece in bytes.chunks(at_once) {
         buffer.extend_from_slice(piece);
-        while let Some(Step { consumed, event }) = requests.read(&buffer)? {
+        while let Some(RequestStep { consumed, event }) = requests.read(&buffer)? {
             match event {
                 None => {}
-                Some(Event::Begin { id, is_responder, persistence }) => {
+                Some(RequestEvent::Begin { id, is_responder, persistence }) => {
                     assert!(is_responder);
                     seen.id = Some(id);
                     seen.persistence = Some(persistence);
                 }
-                Some(Event::Params(params)) => seen.params = Some(owned(&params)),
-                Some(Event::Stdin(data)) => seen.stdin.extend_from_slice(&buffer[data]),
-                Some(Event::StdinEnd) => seen.stdin_ended = true,
-                Some(Event::Abort) => seen.aborted = true,
-                Some(Event::GetValues(data)) => seen.asked = owned(&buffer[data]),
+                Some(RequestEvent::Params(params)) => seen.params = Some(owned(&params)),
+                Some(RequestEvent::Stdin(data)) => seen.stdin.extend_from_slice(&buffer[data]),
+                Some(RequestEvent::StdinEnd) => seen.stdin_ended = true,
+                Some(RequestEvent::Abort) => seen.aborted = true,
+                Some(RequestEvent::GetValues(data)) => seen.asked = owned(&buffer[data]),
             }
             buffer.drain(..consumed);
         }
@@ -46,7 +46,7 @@ fn read_in(bytes: &[u8], at_once: usize) -> Result<Seen, Fault> {
     Ok(seen)
 }
 
-fn write(id: RequestId, persistence: Persistence, params: &[Pair], stdin: &[u8]) -> Vec<u8> {
+fn write(id: RequestId, persistence: RequestPersistence, params: &[NamePair], stdin: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     request::begin(&mut bytes, id, persistence);
     let mut writer = request::Params::new(&mut bytes, id);
@@ -60,7 +60,7 @@ fn write(id: RequestId, persistence: Persistence, params: &[Pair], stdin: &[u8])
 }
 
 /// Pairs that fill exactly `total` bytes.
-fn params_of(total: usize) -> Vec<Pair> {
+fn params_of(total: usize) -> Vec<NamePair> {
     let name = b"NAME".to_vec();
     // One byte for the name's length, four for the value's.
     vec![(name.clone(), vec![b'v'; total - name.len() - 5])]
@@ -70,8 +70,8 @@ fn params_of(total: usize) -> Vec<Pair> {
 fn parameters_around_the_bounds_of_records_come_back() {
     for total in [200, CONTENT_BYTES_MAX - 1, CONTENT_BYTES_MAX, CONTENT_BYTES_MAX + 1, PARAMS_BYTES_MAX] {
         let params = params_of(total);
-        let seen =
-            read_in(&write(RequestId::FIRST, Persistence::Keep, &params, b""), 4096).expect("no fault");
+        let seen = read_in(&write(RequestId::FIRST, RequestPersistence::Keep, &params, b""), 4096)
+            .expect("no fault");
         assert!(seen.params.as_ref() == Some(&params), "{total} bytes");
         assert!(seen.stdin_ended && seen.stdin.is_empty());
     }
@@ -79,15 +79,15 @@ fn parameters_around_the_bounds_of_records_come_back() {
 
 #[test]
 fn too_many_parameters_are_a_fault() {
-    let bytes = write(RequestId::FIRST, Persistence::Keep, &params_of(PARAMS_BYTES_MAX + 1), b"");
-    assert_eq!(read_in(&bytes, 4096), Err(Fault::ParamsTooLong));
+    let bytes = write(RequestId::FIRST, RequestPersistence::Keep, &params_of(PARAMS_BYTES_MAX + 1), b"");
+    assert_eq!(read_in(&bytes, 4096), Err(FastcgiFault::ParamsTooLong));
 }
 
 #[test]
 fn no_parameters_are_an_end_at_once() {
-    let seen = read_in(&write(RequestId::FIRST, Persistence::Close, &[], b""), 1).expect("no fault");
+    let seen = read_in(&write(RequestId::FIRST, RequestPersistence::Close, &[], b""), 1).expect("no fault");
     assert_eq!(seen.params, Some(Vec::new()));
-    assert_eq!(seen.persistence, Some(Persistence::Close));
+    assert_eq!(seen.persistence, Some(RequestPersistence::Close));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn abort_and_values() {
 fn what_only_applications_send_is_out_of_place() {
     let mut bytes = Vec::new();
     stdout(&mut bytes, RequestId::FIRST, b"x");
-    assert_eq!(read_in(&bytes, 1), Err(Fault::OutOfPlace(Kind::Stdout)));
+    assert_eq!(read_in(&bytes, 1), Err(FastcgiFault::OutOfPlace(RecordKind::Stdout)));
 }
 
 #[test]
@@ -130,9 +130,9 @@ proptest! {
     ) {
         let id = RequestId::FIRST.next();
         let stdin = stdin.repeat(times);
-        let seen = read_in(&write(id, Persistence::Keep, &params, &stdin), at_once).expect("no fault");
+        let seen = read_in(&write(id, RequestPersistence::Keep, &params, &stdin), at_once).expect("no fault");
         prop_assert_eq!(seen.id, Some(id));
-        prop_assert_eq!(seen.persistence, Some(Persistence::Keep));
+        prop_assert_eq!(seen.persistence, Some(RequestPersistence::Keep));
         prop_assert!(seen.params == Some(params));
         prop_assert!(seen.stdin == stdin && seen.stdin_ended);
     }

@@ -9,31 +9,31 @@ const ID: RequestId = RequestId::FIRST;
 
 /// An event with its bytes; adjacent pieces of a stream are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
+enum SeenEvent {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
     Values(Vec<u8>),
     UnknownKind(u8),
     End(u32, ProtocolStatus),
-    Fault(Fault),
+    Fault(FastcgiFault),
 }
 
 /// Reads bytes that arrive in these pieces.
-fn read_in<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Seen> {
-    let mut response = Response::new(ID);
+fn read_in<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<SeenEvent> {
+    let mut response = FastcgiResponse::new(ID);
     let (mut buffer, mut seen) = (Vec::new(), Vec::new());
     for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
             match response.read(&buffer) {
                 Ok(None) => break,
-                Ok(Some(Step { consumed, event })) => {
+                Ok(Some(ResponseStep { consumed, event })) => {
                     assert!(consumed > 0, "every step goes on");
                     note(&mut seen, event, &buffer);
                     buffer.drain(..consumed);
                 }
                 Err(fault) => {
-                    seen.push(Seen::Fault(fault));
+                    seen.push(SeenEvent::Fault(fault));
                     return seen;
                 }
             }
@@ -42,17 +42,19 @@ fn read_in<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Seen> {
     seen
 }
 
-fn note(seen: &mut Vec<Seen>, event: Option<Event>, input: &[u8]) {
+fn note(seen: &mut Vec<SeenEvent>, event: Option<ResponseEvent>, input: &[u8]) {
     match (event, seen.last_mut()) {
         (None, _) => {}
-        (Some(Event::Stdout(data)), Some(Seen::Stdout(bytes)))
-        | (Some(Event::Stderr(data)), Some(Seen::Stderr(bytes))) => bytes.extend_from_slice(&input[data]),
-        (Some(Event::Stdout(data)), _) => seen.push(Seen::Stdout(input[data].to_vec())),
-        (Some(Event::Stderr(data)), _) => seen.push(Seen::Stderr(input[data].to_vec())),
-        (Some(Event::Values(data)), _) => seen.push(Seen::Values(input[data].to_vec())),
-        (Some(Event::UnknownKind(number)), _) => seen.push(Seen::UnknownKind(number)),
-        (Some(Event::End { app_status, protocol_status }), _) => {
-            seen.push(Seen::End(app_status, protocol_status));
+        (Some(ResponseEvent::Stdout(data)), Some(SeenEvent::Stdout(bytes)))
+        | (Some(ResponseEvent::Stderr(data)), Some(SeenEvent::Stderr(bytes))) => {
+            bytes.extend_from_slice(&input[data])
+        }
+        (Some(ResponseEvent::Stdout(data)), _) => seen.push(SeenEvent::Stdout(input[data].to_vec())),
+        (Some(ResponseEvent::Stderr(data)), _) => seen.push(SeenEvent::Stderr(input[data].to_vec())),
+        (Some(ResponseEvent::Values(data)), _) => seen.push(SeenEvent::Values(input[data].to_vec())),
+        (Some(ResponseEvent::UnknownKind(number)), _) => seen.push(SeenEvent::UnknownKind(number)),
+        (Some(ResponseEvent::End { app_status, protocol_status }), _) => {
+            seen.push(SeenEvent::End(app_status, protocol_status));
         }
     }
 }
@@ -82,12 +84,12 @@ fn an_answer_is_read_whole_and_at_every_cut() {
     ]
     .concat();
     let expected = [
-        Seen::Stderr(b"PHP Warning".into()),
-        Seen::Stdout(b"Content-Type: text/plain\r\n\r\nhello".into()),
-        Seen::Values(b"\x0f\x01FCGI_MPXS_CONNS0".into()),
-        Seen::UnknownKind(9),
-        Seen::Stdout(b" world".into()),
-        Seen::End(258, ProtocolStatus::Complete),
+        SeenEvent::Stderr(b"PHP Warning".into()),
+        SeenEvent::Stdout(b"Content-Type: text/plain\r\n\r\nhello".into()),
+        SeenEvent::Values(b"\x0f\x01FCGI_MPXS_CONNS0".into()),
+        SeenEvent::UnknownKind(9),
+        SeenEvent::Stdout(b" world".into()),
+        SeenEvent::End(258, ProtocolStatus::Complete),
     ];
     assert_eq!(read_in([&bytes[..]]), expected);
     assert_eq!(read_in(bytes.chunks(1)), expected);
@@ -99,7 +101,7 @@ fn an_answer_is_read_whole_and_at_every_cut() {
 #[test]
 fn it_is_over_when_the_end_and_its_padding_have_come() {
     let bytes = record(3, 1, &[0; 8], 2);
-    let mut response = Response::new(ID);
+    let mut response = FastcgiResponse::new(ID);
     let step = response.read(&bytes).expect("no fault").expect("the record");
     assert!(!response.is_over(), "padding is left");
     response.read(&bytes[step.consumed..]).expect("no fault").expect("the padding");
@@ -110,22 +112,25 @@ fn it_is_over_when_the_end_and_its_padding_have_come() {
 fn faults() {
     let end = record(3, 1, &[0; 8], 0);
     for (bytes, fault) in [
-        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), Fault::Version(b'H')),
-        (record(6, 2, b"late", 0), Fault::OtherRequest { expected: ID, got: 2 }),
-        (record(6, 0, b"x", 0), Fault::OtherRequest { expected: ID, got: 0 }),
-        (record(1, 1, &[0; 8], 0), Fault::OutOfPlace(Kind::BeginRequest)),
-        (record(5, 1, b"x", 0), Fault::OutOfPlace(Kind::Stdin)),
-        ([record(6, 1, b"", 0), record(6, 1, b"x", 0)].concat(), Fault::OutOfPlace(Kind::Stdout)),
-        ([end.clone(), end].concat(), Fault::OutOfPlace(Kind::EndRequest)),
-        (record(3, 1, &[0; 7], 0), Fault::Length { kind: Kind::EndRequest, bytes: 7 }),
-        (record(11, 0, b"", 0), Fault::Length { kind: Kind::UnknownType, bytes: 0 }),
+        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), FastcgiFault::Version(b'H')),
+        (record(6, 2, b"late", 0), FastcgiFault::OtherRequest { expected: ID, got: 2 }),
+        (record(6, 0, b"x", 0), FastcgiFault::OtherRequest { expected: ID, got: 0 }),
+        (record(1, 1, &[0; 8], 0), FastcgiFault::OutOfPlace(RecordKind::BeginRequest)),
+        (record(5, 1, b"x", 0), FastcgiFault::OutOfPlace(RecordKind::Stdin)),
+        (
+            [record(6, 1, b"", 0), record(6, 1, b"x", 0)].concat(),
+            FastcgiFault::OutOfPlace(RecordKind::Stdout),
+        ),
+        ([end.clone(), end].concat(), FastcgiFault::OutOfPlace(RecordKind::EndRequest)),
+        (record(3, 1, &[0; 7], 0), FastcgiFault::Length { kind: RecordKind::EndRequest, bytes: 7 }),
+        (record(11, 0, b"", 0), FastcgiFault::Length { kind: RecordKind::UnknownType, bytes: 0 }),
         (
             record(10, 0, &[0; WHOLE_BYTES_MAX + 1], 0),
-            Fault::Length { kind: Kind::GetValuesResult, bytes: WHOLE_BYTES_MAX + 1 },
+            FastcgiFault::Length { kind: RecordKind::GetValuesResult, bytes: WHOLE_BYTES_MAX + 1 },
         ),
     ] {
-        assert_eq!(read_in([&bytes[..]]).last(), Some(&Seen::Fault(fault)), "{bytes:?}");
-        assert_eq!(read_in(bytes.chunks(1)).last(), Some(&Seen::Fault(fault)), "{bytes:?}");
+        assert_eq!(read_in([&bytes[..]]).last(), Some(&SeenEvent::Fault(fault)), "{bytes:?}");
+        assert_eq!(read_in(bytes.chunks(1)).last(), Some(&SeenEvent::Fault(fault)), "{bytes:?}");
     }
 }
 
@@ -139,7 +144,7 @@ fn how_a_request_can_end() {
         (4, ProtocolStatus::Unknown(4)),
     ] {
         let bytes = record(3, 1, &[0, 0, 0, 0, number, 0, 0, 0], 0);
-        assert_eq!(read_in([&bytes[..]]), [Seen::End(0, status)]);
+        assert_eq!(read_in([&bytes[..]]), [SeenEvent::End(0, status)]);
     }
 }
 
@@ -197,8 +202,8 @@ proptest! {
         let mut bytes = Vec::new();
         responder::stdout(&mut bytes, ID, &output);
         responder::end(&mut bytes, ID, 7);
-        let mut expected = vec![Seen::End(7, ProtocolStatus::Complete)];
-        if !output.is_empty() { expected.insert(0, Seen::Stdout(output)) }
+        let mut expected = vec![SeenEvent::End(7, ProtocolStatus::Complete)];
+        if !output.is_empty() { expected.insert(0, SeenEvent::Stdout(output)) }
         prop_assert!(read_in([&bytes[..]]) == expected);
     }
 }

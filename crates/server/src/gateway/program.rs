@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use std::io;
 use thiserror::Error;
-use vermeil_fastcgi::{Fault, ProtocolStatus};
+use vermeil_fastcgi::{FastcgiFault, ProtocolStatus};
 
 use super::{ErrorLines, Written};
 
@@ -69,7 +69,7 @@ pub(crate) enum Trouble {
     Ended,
     /// The program violated the protocol.
     #[error("{0}")]
-    Protocol(#[from] Fault),
+    Protocol(#[from] FastcgiFault),
     /// The program refused the request.
     #[error("it refused the request: {0:?}")]
     Refused(ProtocolStatus),

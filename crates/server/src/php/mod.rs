@@ -31,7 +31,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 use stream::Address;
-use vermeil_fastcgi::request::Persistence;
+use vermeil_fastcgi::request::RequestPersistence;
 
 /// Idle time after which a connection to our own pool is closed, in milliseconds. Guess: the time
 /// between two clicks; opening a connection costs 30 µs.
@@ -46,7 +46,7 @@ pub(crate) struct Php {
     pub(crate) pool: Arc<Pool>,
     address: Address,
     /// Whether connections are kept.
-    persistence: Persistence,
+    persistence: RequestPersistence,
     /// Idle time after which a connection is closed, in milliseconds.
     idle_ms: u64,
     /// `Some` for our own pool. If no process listens there, the pool is being restarted.
@@ -66,7 +66,11 @@ impl Php {
             number: 0,
             pool: Pool::new(PoolBounds { idle_max: options.kept_max, ..bounds(options) }, cores),
             address,
-            persistence: if options.kept_max > 0 { Persistence::Keep } else { Persistence::Close },
+            persistence: if options.kept_max > 0 {
+                RequestPersistence::Keep
+            } else {
+                RequestPersistence::Close
+            },
             idle_ms: KEPT_IDLE.as_millis() as u64,
             restarts: None,
         })
@@ -84,7 +88,7 @@ impl Php {
             pool: Pool::new(bounds(options), cores),
             idle_ms: IDLE_MS,
             address: prepared.plan.address(),
-            persistence: Persistence::Keep,
+            persistence: RequestPersistence::Keep,
             restarts: Some(restarts),
         })
     }
@@ -102,7 +106,7 @@ impl Php {
             pool: Pool::on_demand(bounds, cores, bell, number),
             idle_ms: IDLE_MS,
             address: plan.address(),
-            persistence: Persistence::Keep,
+            persistence: RequestPersistence::Keep,
             restarts: Some(Arc::default()),
         })
     }

@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{Sleep, core_index, sleep, yield_now};
-use vermeil_fastcgi::request::Persistence;
+use vermeil_fastcgi::request::RequestPersistence;
 use vermeil_http::{
     Method, Request,
     gateway::{Invocation, Link, Script},
@@ -225,7 +225,7 @@ async fn finish(lease: Lease, connection: PhpConnection, php: &Arc<Php>, result:
         connection.abort().await;
         return;
     }
-    if php.persistence == Persistence::Keep && connection.may_be_kept().await {
+    if php.persistence == RequestPersistence::Keep && connection.may_be_kept().await {
         let mut connection = Some(connection);
         let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));
         debug_assert_eq!(connection.is_some(), fate == Fate::Close);

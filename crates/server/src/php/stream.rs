@@ -20,9 +20,9 @@ use std::{
 };
 use vermeil::{DriverOptions, More, TcpStream};
 use vermeil_fastcgi::{
-    RequestId, Response,
+    FastcgiResponse, RequestId,
     limits::CONTENT_BYTES_MAX,
-    request::{self, Params, Persistence},
+    request::{self, Params, RequestPersistence},
 };
 
 /// Length from which a receive counts as part of a long answer: a full receive buffer of the
@@ -90,7 +90,7 @@ impl Connection {
     /// Begins a request, and returns its writer and reader. `put` writes the parameters.
     pub(crate) fn begin(
         &mut self,
-        persistence: Persistence,
+        persistence: RequestPersistence,
         put: impl FnOnce(&mut Params<'_>),
     ) -> (RequestWriter<'_>, ResponseReader<'_>) {
         self.id = self.id.next();
@@ -102,7 +102,7 @@ impl Connection {
         params.finish();
         let Self { stream, id, buffer, is_clean } = self;
         let writer = RequestWriter { stream, id: *id, first };
-        (writer, ResponseReader { stream, buffer, response: Response::new(*id), is_clean })
+        (writer, ResponseReader { stream, buffer, response: FastcgiResponse::new(*id), is_clean })
     }
 
     /// Tells the application to abandon the answer, if that is possible without waiting.
@@ -164,7 +164,7 @@ impl Writer for RequestWriter<'_> {
 pub(crate) struct ResponseReader<'a> {
     stream: &'a TcpStream,
     buffer: &'a mut Vec<u8>,
-    response: Response,
+    response: FastcgiResponse,
     is_clean: &'a mut bool,
 }
 

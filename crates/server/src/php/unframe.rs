@@ -6,7 +6,7 @@
 
 use crate::gateway::{ErrorLines, PIECE_BYTES, Read, Trouble, Written};
 use std::{mem, ops::Range};
-use vermeil_fastcgi::{Event, ProtocolStatus, Response, Step};
+use vermeil_fastcgi::{FastcgiResponse, ProtocolStatus, ResponseEvent, ResponseStep};
 
 /// Receive buffer for a long answer: one piece as it is sent, and as much again, because PHP fills
 /// its output buffer whatever the script does.
@@ -30,7 +30,7 @@ pub(super) fn make_room(received: &mut Vec<u8>) {
 /// # Errors
 /// The bytes are no valid answer, or the answer of another request.
 pub(super) fn unframe(
-    response: &mut Response,
+    response: &mut FastcgiResponse,
     received: &mut Vec<u8>,
     output: &mut Written,
     errors: &mut ErrorLines,
@@ -42,10 +42,10 @@ pub(super) fn unframe(
         // Reserve once instead of growing step by step.
         output.end().reserve(received.len());
     }
-    while let Some(Step { consumed, event }) = response.read(&received[at..])? {
+    while let Some(ResponseStep { consumed, event }) = response.read(&received[at..])? {
         let place = |Range { start, end }| at + start..at + end;
         match event {
-            Some(Event::Stdout(data)) => {
+            Some(ResponseEvent::Stdout(data)) => {
                 if stays {
                     staying = joined(received, staying, place(data));
                 } else {
@@ -53,13 +53,17 @@ pub(super) fn unframe(
                 }
                 found = Some(Read::Some);
             }
-            Some(Event::Stderr(data)) => {
+            Some(ResponseEvent::Stderr(data)) => {
                 errors.push(&received[place(data)]);
                 found = Some(Read::Some);
             }
-            Some(Event::End { protocol_status: ProtocolStatus::Complete, .. }) => found = Some(Read::End),
-            Some(Event::End { protocol_status, .. }) => return Err(Trouble::Refused(protocol_status)),
-            Some(Event::Values(_) | Event::UnknownKind(_)) | None => {}
+            Some(ResponseEvent::End { protocol_status: ProtocolStatus::Complete, .. }) => {
+                found = Some(Read::End)
+            }
+            Some(ResponseEvent::End { protocol_status, .. }) => {
+                return Err(Trouble::Refused(protocol_status));
+            }
+            Some(ResponseEvent::Values(_) | ResponseEvent::UnknownKind(_)) | None => {}
         }
         at += consumed;
     }
@@ -120,7 +124,7 @@ mod tests {
         for at_once in [1_000, STAYS_BYTES - 1, STAYS_BYTES, 65_000, ROOM_BYTES, answer.len()] {
             let notices = Arc::new(Notices::kept());
             let mut errors = ErrorLines::new(ErrorSink::new(notices.clone()), "php", RequestName(1));
-            let mut response = Response::new(RequestId::FIRST);
+            let mut response = FastcgiResponse::new(RequestId::FIRST);
             let (mut received, mut all, mut last) = (Vec::new(), Vec::new(), None);
             for bytes in answer.chunks(at_once) {
                 received.extend_from_slice(bytes);
@@ -157,7 +161,7 @@ mod tests {
         let mut received = record(6, &[b'x'; STAYS_BYTES]);
         let place = received.as_ptr();
         let mut errors = ErrorLines::new(ErrorSink::new(Arc::new(Notices::kept())), "php", RequestName(1));
-        let mut response = Response::new(RequestId::FIRST);
+        let mut response = FastcgiResponse::new(RequestId::FIRST);
         let read = unframe(&mut response, &mut received, &mut output, &mut errors);
         assert!(matches!(read, Ok(Some(Read::Some))));
         let mut out = Vec::new();
@@ -174,7 +178,7 @@ mod tests {
         output.end().extend_from_slice(b"head");
         let mut received = record(6, &[b'x'; STAYS_BYTES]);
         let mut errors = ErrorLines::new(ErrorSink::new(Arc::new(Notices::kept())), "php", RequestName(1));
-        let mut response = Response::new(RequestId::FIRST);
+        let mut response = FastcgiResponse::new(RequestId::FIRST);
         let read = unframe(&mut response, &mut received, &mut output, &mut errors);
         assert!(matches!(read, Ok(Some(Read::Some))));
         assert_eq!((output.len(), &output.as_slice()[..5]), (4 + STAYS_BYTES, &b"headx"[..]));

@@ -19,8 +19,8 @@ use std::{
 };
 
 use clap::Parser;
-use vermeil_fastcgi::request::Persistence;
-use vermeil_fastcgi::responder::{self, Event, Requests, Step};
+use vermeil_fastcgi::request::RequestPersistence;
+use vermeil_fastcgi::responder::{self, RequestEvent, RequestReader, RequestStep};
 use vermeil_fastcgi::{RequestId, pairs};
 
 /// The start of every answer.
@@ -72,7 +72,7 @@ fn serve_all(listener: &UnixListener) -> io::Result<()> {
 
 /// Serves one connection to its end.
 fn serve(mut stream: UnixStream) -> io::Result<()> {
-    let (mut requests, mut echo) = (Requests::default(), Echo::new());
+    let (mut requests, mut echo) = (RequestReader::default(), Echo::new());
     let (mut unread, mut buffer, mut out) = (Vec::new(), vec![0; RECEIVE_BYTES], Vec::new());
     loop {
         match stream.read(&mut buffer) {
@@ -84,7 +84,9 @@ fn serve(mut stream: UnixStream) -> io::Result<()> {
         }
         let mut next = ControlFlow::Continue(());
         let mut done = 0;
-        while let Some(Step { consumed, event }) = requests.read(&unread[done..]).map_err(io::Error::other)? {
+        while let Some(RequestStep { consumed, event }) =
+            requests.read(&unread[done..]).map_err(io::Error::other)?
+        {
             if let Some(event) = event {
                 next = echo.take(event, &unread[done..], &mut out)?;
             }
@@ -106,26 +108,26 @@ fn serve(mut stream: UnixStream) -> io::Result<()> {
 /// One connection's request.
 struct Echo {
     id: RequestId,
-    persistence: Persistence,
+    persistence: RequestPersistence,
     output: Vec<u8>,
 }
 
 impl Echo {
     fn new() -> Self {
-        Self { id: RequestId::FIRST, persistence: Persistence::Close, output: Vec::new() }
+        Self { id: RequestId::FIRST, persistence: RequestPersistence::Close, output: Vec::new() }
     }
 
     /// Takes a part of the request, found in `input`. The last part puts the answer into `out`; the
     /// result says whether more requests may follow on the connection.
-    fn take(&mut self, event: Event, input: &[u8], out: &mut Vec<u8>) -> io::Result<ControlFlow<()>> {
+    fn take(&mut self, event: RequestEvent, input: &[u8], out: &mut Vec<u8>) -> io::Result<ControlFlow<()>> {
         match event {
-            Event::Begin { id, persistence, .. } => {
+            RequestEvent::Begin { id, persistence, .. } => {
                 self.id = id;
                 self.persistence = persistence;
                 self.output.clear();
                 self.output.extend_from_slice(HEAD);
             }
-            Event::Params(params) => {
+            RequestEvent::Params(params) => {
                 for pair in pairs::read(&params) {
                     if let (b"REQUEST_URI", target) = pair.map_err(io::Error::other)? {
                         self.output.extend_from_slice(target);
@@ -133,16 +135,16 @@ impl Echo {
                     }
                 }
             }
-            Event::Stdin(data) => self.output.extend_from_slice(&input[data]),
-            Event::StdinEnd => {
+            RequestEvent::Stdin(data) => self.output.extend_from_slice(&input[data]),
+            RequestEvent::StdinEnd => {
                 responder::stdout(out, self.id, &self.output);
                 responder::end(out, self.id, 0);
-                if self.persistence == Persistence::Close {
+                if self.persistence == RequestPersistence::Close {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            Event::Abort => return Ok(ControlFlow::Break(())),
-            Event::GetValues(_) => {}
+            RequestEvent::Abort => return Ok(ControlFlow::Break(())),
+            RequestEvent::GetValues(_) => {}
         }
         Ok(ControlFlow::Continue(()))
     }

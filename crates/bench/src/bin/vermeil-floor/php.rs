@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
-use vermeil_fastcgi::request::{self, Params, Persistence};
-use vermeil_fastcgi::{Event as Of, RequestId, Step};
+use vermeil_fastcgi::request::{self, Params, RequestPersistence};
+use vermeil_fastcgi::{RequestId, ResponseEvent as Of, ResponseStep};
 
 use crate::response::{Progress, Response};
 
@@ -53,14 +53,16 @@ impl Php {
     pub(crate) fn body_bytes(&self) -> io::Result<u64> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.write_all(&request_for(&self.script))?;
-        let mut answer = vermeil_fastcgi::Response::new(RequestId::FIRST);
+        let mut answer = vermeil_fastcgi::FastcgiResponse::new(RequestId::FIRST);
         let (mut unread, mut output, mut buffer) = (Vec::new(), Vec::new(), vec![0; RECEIVE_BYTES]);
         while !answer.is_over() {
             match stream.read(&mut buffer)? {
                 0 => return Err(io::Error::other("PHP has closed the connection before it answered")),
                 bytes => unread.extend_from_slice(&buffer[..bytes]),
             }
-            while let Some(Step { consumed, event }) = answer.read(&unread).map_err(io::Error::other)? {
+            while let Some(ResponseStep { consumed, event }) =
+                answer.read(&unread).map_err(io::Error::other)?
+            {
                 if let Some(Of::Stdout(place)) = event {
                     output.extend_from_slice(&unread[place]);
                 }
@@ -144,7 +146,7 @@ fn request_for(script: &Path) -> Vec<u8> {
     let name = script.file_name().unwrap_or_default().to_string_lossy();
     let (uri, folder) = (format!("/{name}"), script.parent().unwrap_or(Path::new("/")));
     let (file, folder) = (script.to_string_lossy(), folder.to_string_lossy());
-    request::begin(&mut bytes, RequestId::FIRST, Persistence::Keep);
+    request::begin(&mut bytes, RequestId::FIRST, RequestPersistence::Keep);
     let mut params = Params::new(&mut bytes, RequestId::FIRST);
     for (name, value) in [
         ("UNIQUE_ID", "0123456789abcdef"),
