@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use crate::limits::Limits;
+use crate::limits::ConnectionLimits;
 use crate::rejection::Rejection;
 use crate::request::Framing;
 
@@ -22,11 +22,11 @@ use chunked::Chunks;
 /// Reads the content of one request.
 #[derive(Clone, Debug)]
 pub struct BodyReader {
-    state: State,
+    state: BodyState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum BodyState {
     Length { left: u64 },
     Chunked(Chunks),
     Done,
@@ -34,7 +34,7 @@ enum State {
 
 /// The result of one [`BodyReader::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct BodyStep {
     /// Consumed bytes of the input. The caller passes the remaining bytes again, after the caller
     /// has used the data.
     pub consumed: usize,
@@ -48,20 +48,21 @@ impl BodyReader {
     /// A reader for content framed by `framing`.
     ///
     /// # Errors
-    /// [`Rejection::BodyTooLong`] if the length is known already and over [`Limits::body_bytes`].
-    pub fn new(framing: Framing, limits: &Limits) -> Result<Self, Rejection> {
+    /// [`Rejection::BodyTooLong`] if the length is known already and over
+    /// [`ConnectionLimits::body_bytes`].
+    pub fn new(framing: Framing, limits: &ConnectionLimits) -> Result<Self, Rejection> {
         let state = match framing {
-            Framing::None | Framing::Length(0) => State::Done,
+            Framing::None | Framing::Length(0) => BodyState::Done,
             Framing::Length(length) if length > limits.body_bytes => return Err(Rejection::BodyTooLong),
-            Framing::Length(left) => State::Length { left },
-            Framing::Chunked => State::Chunked(Chunks::new(limits)),
+            Framing::Length(left) => BodyState::Length { left },
+            Framing::Chunked => BodyState::Chunked(Chunks::new(limits)),
         };
         Ok(Self { state })
     }
 
     /// Whether the content has ended.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, BodyState::Done)
     }
 
     /// Continues with `input`. Consumes at least one byte of a non-empty input unless the content
@@ -72,18 +73,18 @@ impl BodyReader {
     ///
     /// The error of the framing, or the limit that was exceeded. The reader must not be used after
     /// an error.
-    pub fn read(&mut self, input: &[u8]) -> Result<Step, Rejection> {
+    pub fn read(&mut self, input: &[u8]) -> Result<BodyStep, Rejection> {
         let step = match &mut self.state {
-            State::Done => Step { consumed: 0, data: 0..0, done: true },
-            State::Length { left } => {
+            BodyState::Done => BodyStep { consumed: 0, data: 0..0, done: true },
+            BodyState::Length { left } => {
                 let len = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 *left -= len as u64;
-                Step { consumed: len, data: 0..len, done: *left == 0 }
+                BodyStep { consumed: len, data: 0..len, done: *left == 0 }
             }
-            State::Chunked(chunks) => chunks.read(input)?,
+            BodyState::Chunked(chunks) => chunks.read(input)?,
         };
         if step.done {
-            self.state = State::Done;
+            self.state = BodyState::Done;
         }
         Ok(step)
     }

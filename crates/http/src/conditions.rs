@@ -12,7 +12,7 @@
 use std::time::UNIX_EPOCH;
 
 use crate::date::HttpDate;
-use crate::list::List;
+use crate::list::ListField;
 use crate::scan;
 
 #[cfg(test)]
@@ -22,9 +22,9 @@ mod tests;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions<'a> {
     /// `If-Match`
-    pub if_match: Option<List<'a>>,
+    pub if_match: Option<ListField<'a>>,
     /// `If-None-Match`
-    pub if_none_match: Option<List<'a>>,
+    pub if_none_match: Option<ListField<'a>>,
     /// `If-Modified-Since`
     pub if_modified_since: Option<&'a [u8]>,
     /// `If-Unmodified-Since`
@@ -74,7 +74,7 @@ impl Preconditions<'_> {
 
     fn evaluate_some(&self, current: &Validators<'_>) -> Verdict {
         let unchanged = match (self.if_match, self.if_unmodified_since) {
-            (Some(tags), _) => has_tag(tags, current.etag, Comparison::Strong),
+            (Some(tags), _) => has_tag(tags, current.etag, TagComparison::Strong),
             (None, Some(date)) => is_unmodified_since(date, current.last_modified).unwrap_or(true),
             (None, None) => true,
         };
@@ -82,7 +82,7 @@ impl Preconditions<'_> {
             return Verdict::PreconditionFailed;
         }
         let client_is_current = match (self.if_none_match, self.if_modified_since) {
-            (Some(tags), _) => has_tag(tags, current.etag, Comparison::Weak),
+            (Some(tags), _) => has_tag(tags, current.etag, TagComparison::Weak),
             (None, Some(date)) => current.last_modified.is_some_and(|sent| is_date(date, sent)),
             (None, None) => false,
         };
@@ -101,7 +101,7 @@ impl Preconditions<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+enum TagComparison {
     Strong,
     Weak,
 }
@@ -112,15 +112,15 @@ fn is_weak(etag: &[u8]) -> bool {
 
 /// Whether the list `tags` is `*` or holds the tag `etag`. The rest of a line after a malformed
 /// element is ignored.
-fn has_tag(tags: List<'_>, etag: &[u8], comparison: Comparison) -> bool {
+fn has_tag(tags: ListField<'_>, etag: &[u8], comparison: TagComparison) -> bool {
     tags.lines().any(|line| line_has_tag(line, etag, comparison))
 }
 
-fn line_has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
+fn line_has_tag(tags: &[u8], etag: &[u8], comparison: TagComparison) -> bool {
     if tags == b"*" {
         return true;
     }
-    if comparison == Comparison::Strong && is_weak(etag) {
+    if comparison == TagComparison::Strong && is_weak(etag) {
         return false;
     }
     if tags == etag {
@@ -129,7 +129,7 @@ fn line_has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     let etag = etag.strip_prefix(b"W/").unwrap_or(etag);
     let mut rest = tags;
     while let Some(element) = next_tag(&mut rest) {
-        if element.tag == etag && (comparison == Comparison::Weak || !element.weak) {
+        if element.tag == etag && (comparison == TagComparison::Weak || !element.weak) {
             return true;
         }
     }

@@ -14,15 +14,15 @@
 use std::ops::Range;
 
 use crate::body::BodyReader;
-use crate::limits::Limits;
+use crate::limits::ConnectionLimits;
 use crate::rejection::Rejection;
-use crate::request::{Framing, Parsed, Request, parse};
+use crate::request::{Framing, ParsedPart, Request, parse};
 
 mod progress;
 #[cfg(test)]
 mod tests;
 
-use progress::Place;
+use progress::HeadPart;
 
 /// The input side of one connection.
 ///
@@ -49,19 +49,19 @@ use progress::Place;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Conversation {
-    state: State,
+    state: ConversationState,
     /// Whether the connection continues after the present request.
     goes_on: bool,
     requests: u32,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum ConversationState {
     /// Waits for a head. The first `seen` bytes of the buffer are a valid prefix of a head, which
     /// ends in `place`.
     Head {
         seen: usize,
-        place: Place,
+        place: HeadPart,
     },
     Body(BodyReader),
     /// The content of the last request is longer than the limit, so the machine does not read the
@@ -73,7 +73,7 @@ enum State {
 /// The meaning of the bytes that [`Conversation::next`] was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a box would allocate per request")]
-pub enum Event<'a> {
+pub enum ConversationEvent<'a> {
     /// No event yet. The caller must call again with the same bytes and more bytes after them.
     NeedMore,
     /// A request, which the caller must answer. If the framing is not [`Framing::None`], body
@@ -111,7 +111,7 @@ impl Default for Conversation {
 impl Conversation {
     /// A connection that has just been accepted.
     pub fn new() -> Self {
-        Self { state: State::BEGIN, goes_on: true, requests: 0 }
+        Self { state: ConversationState::BEGIN, goes_on: true, requests: 0 }
     }
 
     /// A connection on which so many requests have been read, and nothing of the next.
@@ -128,51 +128,52 @@ impl Conversation {
     /// header or body timeout applies when this is true.
     pub fn is_amid_request(&self) -> bool {
         match self.state {
-            State::Head { seen, .. } => seen > 0,
-            State::Body(_) | State::TooLong => true,
-            State::Closed => false,
+            ConversationState::Head { seen, .. } => seen > 0,
+            ConversationState::Body(_) | ConversationState::TooLong => true,
+            ConversationState::Closed => false,
         }
     }
 
     /// Whether the content of a request is being read.
     pub fn is_amid_body(&self) -> bool {
-        matches!(self.state, State::Body(_) | State::TooLong)
+        matches!(self.state, ConversationState::Body(_) | ConversationState::TooLong)
     }
 
     /// Stops reading: the answer to the present request is the last answer. For a server that
     /// drains, or that answers with a final status while the client waits for `100 Continue`.
     pub fn close(&mut self) {
         self.goes_on = false;
-        self.state = State::Closed;
+        self.state = ConversationState::Closed;
     }
 
     /// Looks at `buf`, the bytes received and not yet consumed. Call again after each event but
-    /// [`Event::NeedMore`], until there is nothing left to do; `limits` must stay the same.
+    /// [`ConversationEvent::NeedMore`], until there is nothing left to do; `limits` must stay the
+    /// same.
     #[inline]
-    pub fn next<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Event<'a> {
+    pub fn next<'a>(&mut self, buf: &'a [u8], limits: &ConnectionLimits) -> ConversationEvent<'a> {
         match &mut self.state {
-            State::Head { seen, place } => match is_still_open(buf, seen, place, limits) {
-                true => Event::NeedMore,
+            ConversationState::Head { seen, place } => match is_still_open(buf, seen, place, limits) {
+                true => ConversationEvent::NeedMore,
                 false => self.head(buf, limits),
             },
-            State::Body(reader) => {
+            ConversationState::Body(reader) => {
                 let read = reader.read(buf);
                 self.body(read)
             }
-            State::TooLong => self.reject(Rejection::BodyTooLong),
-            State::Closed => Event::Closed,
+            ConversationState::TooLong => self.reject(Rejection::BodyTooLong),
+            ConversationState::Closed => ConversationEvent::Closed,
         }
     }
 
     #[inline]
-    fn head<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Event<'a> {
+    fn head<'a>(&mut self, buf: &'a [u8], limits: &ConnectionLimits) -> ConversationEvent<'a> {
         let (mut request, consumed) = match parse(buf, limits) {
-            Parsed::Complete { request, consumed } => (request, consumed),
-            Parsed::Incomplete => {
-                self.state = State::Head { seen: buf.len(), place: Place::of(buf) };
-                return Event::NeedMore;
+            ParsedPart::Complete { request, consumed } => (request, consumed),
+            ParsedPart::Incomplete => {
+                self.state = ConversationState::Head { seen: buf.len(), place: HeadPart::of(buf) };
+                return ConversationEvent::NeedMore;
             }
-            Parsed::Rejected(rejection) => return self.reject(rejection),
+            ParsedPart::Rejected(rejection) => return self.reject(rejection),
         };
         self.requests += 1;
         // Content over the limit ends the connection, but the request still gets an answer. The
@@ -182,49 +183,49 @@ impl Conversation {
         self.goes_on = request.keep_alive;
         match reader {
             Ok(_) if request.body == Framing::None => self.end_request(),
-            Ok(reader) => self.state = State::Body(reader),
-            Err(_) => self.state = State::TooLong,
+            Ok(reader) => self.state = ConversationState::Body(reader),
+            Err(_) => self.state = ConversationState::TooLong,
         }
-        Event::Request { request, consumed }
+        ConversationEvent::Request { request, consumed }
     }
 
-    fn body(&mut self, read: Result<crate::body::Step, Rejection>) -> Event<'static> {
+    fn body(&mut self, read: Result<crate::body::BodyStep, Rejection>) -> ConversationEvent<'static> {
         match read {
             Err(rejection) => self.reject(rejection),
-            Ok(step) if step.consumed == 0 && !step.done => Event::NeedMore,
+            Ok(step) if step.consumed == 0 && !step.done => ConversationEvent::NeedMore,
             Ok(step) => {
                 if step.done {
                     self.end_request();
                 }
-                Event::Body { consumed: step.consumed, data: step.data, done: step.done }
+                ConversationEvent::Body { consumed: step.consumed, data: step.data, done: step.done }
             }
         }
     }
 
     fn end_request(&mut self) {
-        self.state = if self.goes_on { State::BEGIN } else { State::Closed };
+        self.state = if self.goes_on { ConversationState::BEGIN } else { ConversationState::Closed };
     }
 
     #[cold]
-    fn reject(&mut self, rejection: Rejection) -> Event<'static> {
+    fn reject(&mut self, rejection: Rejection) -> ConversationEvent<'static> {
         self.close();
-        Event::Reject(rejection)
+        ConversationEvent::Reject(rejection)
     }
 }
 
-impl State {
+impl ConversationState {
     /// Nothing of a head has come.
-    const BEGIN: Self = Self::Head { seen: 0, place: Place::Method(0) };
+    const BEGIN: Self = Self::Head { seen: 0, place: HeadPart::Method(0) };
 }
 
 /// Whether `buf` still leaves the verdict open. The first `seen` bytes are a valid prefix that ends
 /// in `place`; if the verdict is open, `seen` and `place` advance to the end of `buf`. Parsing
 /// starts over each time, so a peer that sends its head byte by byte would make the cost quadratic.
 /// Therefore only a byte that may decide the verdict triggers a pass. Such bytes are the ends of
-/// lines (at most [`Limits::header_count`]), the few bytes of a version, and the bytes at which a
-/// limit is reached.
+/// lines (at most [`ConnectionLimits::header_count`]), the few bytes of a version, and the bytes at
+/// which a limit is reached.
 #[inline]
-fn is_still_open(buf: &[u8], seen: &mut usize, place: &mut Place, limits: &Limits) -> bool {
+fn is_still_open(buf: &[u8], seen: &mut usize, place: &mut HeadPart, limits: &ConnectionLimits) -> bool {
     if *seen == 0 {
         return buf.is_empty();
     }
@@ -234,7 +235,7 @@ fn is_still_open(buf: &[u8], seen: &mut usize, place: &mut Place, limits: &Limit
         false => limits.header_bytes,
     };
     let after = place.after(new);
-    if after == Place::Elsewhere || buf.len() >= bytes_max {
+    if after == HeadPart::Elsewhere || buf.len() >= bytes_max {
         return false;
     }
     (*seen, *place) = (buf.len(), after);

@@ -3,7 +3,7 @@
 //! Leaves out the meaning of fields (`request/fields.rs`). Tested with the whole head
 //! (`request/tests.rs`, `tests/corpus/`).
 
-use crate::rejection::{Rejection, Stop};
+use crate::rejection::{ParseStop, Rejection};
 use crate::scan;
 
 pub(crate) const LINE_END: &[u8; 2] = b"\r\n";
@@ -18,7 +18,7 @@ pub(crate) struct FieldLine<'a> {
 
 /// The field line at the start of `buf`; `None` at the empty line that ends the head.
 #[inline]
-pub(crate) fn field_line(buf: &[u8]) -> Result<Option<FieldLine<'_>>, Stop> {
+pub(crate) fn field_line(buf: &[u8]) -> Result<Option<FieldLine<'_>>, ParseStop> {
     let name_len = scan::token_len(buf);
     match buf.get(name_len) {
         Some(b':') if name_len > 0 => {}
@@ -35,23 +35,23 @@ pub(crate) fn field_line(buf: &[u8]) -> Result<Option<FieldLine<'_>>, Stop> {
 }
 
 /// Classifies the start of `buf` when no field name ends in a colon there.
-fn no_field(buf: &[u8], name_len: usize) -> Result<Option<FieldLine<'_>>, Stop> {
+fn no_field(buf: &[u8], name_len: usize) -> Result<Option<FieldLine<'_>>, ParseStop> {
     match buf {
         [b'\r', b'\n', ..] => Ok(None),
-        [b'\r'] => Err(Stop::More),
+        [b'\r'] => Err(ParseStop::More),
         [b'\r', ..] => Err(Rejection::BareCr.into()),
         [b'\n', ..] => Err(Rejection::BareLf.into()),
         [b' ' | b'\t', ..] => Err(Rejection::LineFolding.into()),
-        _ if name_len == buf.len() => Err(Stop::More),
+        _ if name_len == buf.len() => Err(ParseStop::More),
         _ => Err(Rejection::FieldName.into()),
     }
 }
 
 /// Why a field value does not end in CRLF; `rest` starts with the first byte that no value has.
 #[cold]
-fn value_stop(rest: &[u8]) -> Stop {
+fn value_stop(rest: &[u8]) -> ParseStop {
     match rest {
-        [] | [b'\r'] => Stop::More,
+        [] | [b'\r'] => ParseStop::More,
         [b'\r', ..] => Rejection::BareCr.into(),
         [b'\n', ..] => Rejection::BareLf.into(),
         _ => Rejection::FieldValue.into(),

@@ -21,6 +21,6 @@ mod tests;
 
 pub use body::{Body, BodyFraming};
 pub use fault::BadHead;
-pub use head::{Answer, HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ResponseHead};
+pub use head::{HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ProgramAnswer, ResponseHead};
 pub use oddity::Oddity;
-pub use variables::{Invocation, Link, Scheme, Script};
+pub use variables::{ClientLink, ClientScheme, Invocation, ScriptPaths};

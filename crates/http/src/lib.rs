@@ -35,13 +35,13 @@ mod version;
 
 pub use body::BodyReader;
 pub use conditions::{Preconditions, Validators, Verdict};
-pub use conversation::{Conversation, Event};
+pub use conversation::{Conversation, ConversationEvent};
 pub use date::HttpDate;
 pub use field_lines::FieldLines;
-pub use limits::Limits;
-pub use list::List;
+pub use limits::ConnectionLimits;
+pub use list::ListField;
 pub use rejection::Rejection;
-pub use request::{Framing, Method, Parsed, Request, Target, TargetForm, parse};
+pub use request::{Framing, Method, ParsedPart, Request, Target, TargetForm, parse};
 pub use status::Status;
 pub use version::Version;
 

@@ -2,9 +2,9 @@
 //! reason.
 //!
 //! The bounds are plain fields, so that a configuration can set each bound separately over
-//! [`Limits::default`]. Bounds in time (header, body, keep-alive) belong to the owner of a clock,
-//! not here. Each bound is exact, to the byte. The tests are in the files that apply the bound:
-//! `request/tests.rs`, `body/tests.rs`, `ranges/tests.rs`.
+//! [`ConnectionLimits::default`]. Bounds in time (header, body, keep-alive) belong to the owner of
+//! a clock, not here. Each bound is exact, to the byte. The tests are in the files that apply the
+//! bound: `request/tests.rs`, `body/tests.rs`, `ranges/tests.rs`.
 
 /// Longest request line, without its line end. RFC 9112 §3 recommends to accept at least 8,000
 /// bytes. nginx (`large_client_header_buffers`) accepts 8 KiB too, and Apache (`LimitRequestLine`)
@@ -42,7 +42,7 @@ pub const RANGES_MAX: usize = 16;
 
 /// The bounds on one connection's input. Defaults are the constants of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Longest request line in bytes, without its line end; beyond: 414. See
     /// [`REQUEST_LINE_BYTES`].
     pub request_line_bytes: usize,
@@ -64,7 +64,7 @@ pub struct Limits {
     pub ranges_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             request_line_bytes: REQUEST_LINE_BYTES,

@@ -8,14 +8,14 @@ use crate::field_lines::FieldLines;
 
 /// The value of a field that is a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List<'a> {
+pub enum ListField<'a> {
     /// The list has one line.
     Line(&'a [u8]),
     /// The list has several lines: the field lines of the head, from the first line of the list on.
     Lines(FieldLines<'a>),
 }
 
-impl<'a> List<'a> {
+impl<'a> ListField<'a> {
     /// The lines in their order, each a list.
     pub fn lines(self) -> impl Iterator<Item = &'a [u8]> {
         let (line, fields) = match self {
@@ -31,21 +31,21 @@ impl<'a> List<'a> {
 
 /// Takes `value` if it is the first line; sets `several` for a further line.
 #[inline]
-pub(crate) fn take<'a>(list: &mut Option<List<'a>>, several: &mut bool, value: &'a [u8]) {
+pub(crate) fn take<'a>(list: &mut Option<ListField<'a>>, several: &mut bool, value: &'a [u8]) {
     match list {
-        None => *list = Some(List::Line(value)),
+        None => *list = Some(ListField::Line(value)),
         Some(_) => *several = true,
     }
 }
 
 /// Makes the list `name` cover all of its lines among `fields`.
-pub(crate) fn join<'a>(list: &mut Option<List<'a>>, name: &[u8], fields: FieldLines<'a>) {
+pub(crate) fn join<'a>(list: &mut Option<ListField<'a>>, name: &[u8], fields: FieldLines<'a>) {
     let mut behind = fields;
     let mut starts = std::iter::from_fn(|| {
         let start = behind;
         behind.next().map(|(found, _)| (found, start))
     });
     if let Some((_, start)) = starts.find(|(found, _)| found.eq_ignore_ascii_case(name)) {
-        *list = Some(List::Lines(start));
+        *list = Some(ListField::Lines(start));
     }
 }

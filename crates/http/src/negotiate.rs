@@ -4,7 +4,7 @@
 //! order of the sizes that sidecar files have. No answer is ever refused for its coding: without an
 //! acceptable one, the identity is sent, as §12.5.3 allows. Cases: `negotiate/tests.rs`.
 
-use crate::list::List;
+use crate::list::ListField;
 use crate::scan;
 
 #[cfg(test)]
@@ -69,15 +69,15 @@ const PREFERENCE: [Choice; 4] = [Choice::Br, Choice::Zstd, Choice::Gzip, Choice:
 
 /// Chooses the coding of `available` with the highest weight in `Accept-Encoding`.
 #[inline]
-pub fn choose(accept_encoding: Option<List<'_>>, available: EncodingSet) -> Choice {
+pub fn choose(accept_encoding: Option<ListField<'_>>, available: EncodingSet) -> Choice {
     match accept_encoding {
         Some(list) if !available.is_empty() => choose_some(list, available),
         _ => Choice::Identity,
     }
 }
 
-fn choose_some(list: List<'_>, available: EncodingSet) -> Choice {
-    let List::Line(line) = list else { return heaviest(&Weights::parse(list), available) };
+fn choose_some(list: ListField<'_>, available: EncodingSet) -> Choice {
+    let ListField::Line(line) = list else { return heaviest(&Weights::parse(list), available) };
     match line {
         // The values of Chrome and Firefox, Safari, and older browsers: equal weights.
         b"gzip, deflate, br, zstd" => first_of(&PREFERENCE, available),
@@ -112,7 +112,7 @@ struct Weights {
 impl Weights {
     /// Reads a list of codings with weights. Of a coding named twice the last weight counts; an
     /// element with a malformed weight counts as not there.
-    fn parse(list: List<'_>) -> Self {
+    fn parse(list: ListField<'_>) -> Self {
         let mut weights = Self::default();
         for element in list.lines().flat_map(scan::list) {
             let (name, parameter) = match element.iter().position(|&b| b == b';') {

@@ -61,7 +61,7 @@ pub fn parse(header: &[u8], size: u64, ranges_max: usize) -> Ranges {
     if size == 0 {
         return Ranges::Whole;
     }
-    let mut found = Found::None;
+    let mut found = FoundRange::None;
     let mut count = 0;
     let mut bytes: u64 = 0;
     for spec in scan::list(specs).filter(|spec| !spec.is_empty()) {
@@ -79,19 +79,19 @@ pub fn parse(header: &[u8], size: u64, ranges_max: usize) -> Ranges {
     }
     match found {
         _ if count == 0 => Ranges::Whole,
-        Found::None => Ranges::Unsatisfiable,
-        Found::One(range) => Ranges::Single(range),
-        Found::Several(ranges) => join(ranges),
+        FoundRange::None => Ranges::Unsatisfiable,
+        FoundRange::One(range) => Ranges::Single(range),
+        FoundRange::Several(ranges) => join(ranges),
     }
 }
 
-enum Found {
+enum FoundRange {
     None,
     One(ByteRange),
     Several(Vec<ByteRange>),
 }
 
-impl Found {
+impl FoundRange {
     fn add(&mut self, range: ByteRange) {
         match self {
             Self::None => *self = Self::One(range),

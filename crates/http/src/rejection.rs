@@ -133,12 +133,12 @@ impl std::error::Error for Rejection {}
 
 /// Why a pass over the bytes ended before the end of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum ParseStop {
     More,
     Reject(Rejection),
 }
 
-impl From<Rejection> for Stop {
+impl From<Rejection> for ParseStop {
     fn from(rejection: Rejection) -> Self {
         Self::Reject(rejection)
     }

@@ -11,9 +11,9 @@
 
 use crate::conditions::Preconditions;
 use crate::field_lines::FieldLines;
-use crate::limits::Limits;
-use crate::list::List;
-use crate::rejection::{Rejection, Stop};
+use crate::limits::ConnectionLimits;
+use crate::list::ListField;
+use crate::rejection::{ParseStop, Rejection};
 use crate::version::Version;
 
 mod fields;
@@ -34,7 +34,7 @@ pub const METHOD_BYTES_MAX: usize = 32;
 /// The content at the start of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a box would allocate per request")]
-pub enum Parsed<'a> {
+pub enum ParsedPart<'a> {
     /// A valid prefix of a head; more bytes are needed.
     Incomplete,
     /// A whole head.
@@ -67,7 +67,7 @@ pub struct Request<'a> {
     /// `Range`.
     pub range: Option<&'a [u8]>,
     /// `Accept-Encoding`.
-    pub accept_encoding: Option<List<'a>>,
+    pub accept_encoding: Option<ListField<'a>>,
     /// `Referer`, for the log.
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, for the log.
@@ -166,19 +166,19 @@ pub enum Framing {
 }
 
 /// Parses the head at the start of `buf`. The parser reads up to the first byte that decides. The
-/// cost is linear in the head, and the parser allocates nothing. After [`Parsed::Incomplete`] the
-/// caller calls again with a longer buffer that starts at the same byte.
+/// cost is linear in the head, and the parser allocates nothing. After [`ParsedPart::Incomplete`]
+/// the caller calls again with a longer buffer that starts at the same byte.
 /// [`Conversation`](crate::Conversation) does so, and avoids quadratic cost for peers that send one
 /// byte at a time.
 ///
 /// # Errors
 ///
-/// [`Parsed::Rejected`] carries the first error, as soon as the error is certain.
+/// [`ParsedPart::Rejected`] carries the first error, as soon as the error is certain.
 #[inline]
-pub fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Parsed<'a> {
+pub fn parse<'a>(buf: &'a [u8], limits: &ConnectionLimits) -> ParsedPart<'a> {
     match head::parse(buf, limits) {
-        Ok((request, consumed)) => Parsed::Complete { request, consumed },
-        Err(Stop::More) => Parsed::Incomplete,
-        Err(Stop::Reject(rejection)) => Parsed::Rejected(rejection),
+        Ok((request, consumed)) => ParsedPart::Complete { request, consumed },
+        Err(ParseStop::More) => ParsedPart::Incomplete,
+        Err(ParseStop::Reject(rejection)) => ParsedPart::Rejected(rejection),
     }
 }

@@ -12,7 +12,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-pub use page::{Content, ErrorPage, html_escape};
+pub use page::{ErrorPage, PageContent, html_escape};
 
 /// `100 Continue` on the wire.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

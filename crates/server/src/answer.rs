@@ -24,7 +24,7 @@ use vermeil_http::{
     negotiate::{self, Choice},
     path::{self, PathError},
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
-    response::{Content as Sends, HeadWriter},
+    response::{HeadWriter, PageContent as Sends},
 };
 
 /// Bytes of a request line that a notice quotes, before the reason.

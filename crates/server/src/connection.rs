@@ -34,8 +34,8 @@ use taken::while_taken;
 use under_way::UnderWay;
 use vermeil::{More, Sleep, TcpStream, now_ms};
 use vermeil_http::{
-    Conversation, Event, Rejection, Status,
-    gateway::{Link, Scheme},
+    Conversation, ConversationEvent, Rejection, Status,
+    gateway::{ClientLink, ClientScheme},
     response::Persistence,
 };
 
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     pub(crate) visitor: Option<Box<Visitor>>,
     /// Both ends of the connection, set once a program was told of them, because they cost two
     /// system calls. Shared with the request that is being answered.
-    link: Option<Arc<Link>>,
+    link: Option<Arc<ClientLink>>,
     /// The request that is being answered, if its answer has to wait.
     under_way: Option<Box<UnderWay>>,
     /// Set when the client has sent its last byte.
@@ -303,14 +303,16 @@ impl Connection {
             let limits = local::with(|local| local.server.limits.clone());
             let unread = &self.input[self.consumed..];
             match self.conversation.next(unread, &limits) {
-                Event::Body { consumed, data, done } => {
+                ConversationEvent::Body { consumed, data, done } => {
                     into.extend_from_slice(&unread[data]);
                     self.consumed += consumed;
                     return Ok(if done { ContentStep::Done } else { ContentStep::More });
                 }
-                Event::Reject(rejection) => return Ok(ContentStep::Refused(rejection)),
-                Event::NeedMore => {}
-                Event::Request { .. } | Event::Closed => unreachable!("content is read to its end once"),
+                ConversationEvent::Reject(rejection) => return Ok(ContentStep::Refused(rejection)),
+                ConversationEvent::NeedMore => {}
+                ConversationEvent::Request { .. } | ConversationEvent::Closed => {
+                    unreachable!("content is read to its end once")
+                }
             }
             if self.half_closed.is_some() {
                 return Err(Lost::Peer);
@@ -369,7 +371,7 @@ impl Connection {
     }
 
     /// Both ends of the connection, for a program.
-    pub(crate) fn link(&mut self) -> io::Result<Arc<Link>> {
+    pub(crate) fn link(&mut self) -> io::Result<Arc<ClientLink>> {
         if let Some(link) = &self.link {
             return Ok(link.clone());
         }
@@ -377,10 +379,13 @@ impl Connection {
             Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?))
         })??;
         let link = match remote {
-            Some(remote) => Link::new(SocketAddr::try_from(own)?, remote, Scheme::Http),
+            Some(remote) => ClientLink::new(SocketAddr::try_from(own)?, remote, ClientScheme::Http),
             None => {
                 let listener = local::with(|local| local.listener_of(&own));
-                Link::unix(listener.and_then(|addr| addr.unix()).map(UnixAddr::path), Scheme::Http)
+                ClientLink::unix(
+                    listener.and_then(|addr| addr.unix()).map(UnixAddr::path),
+                    ClientScheme::Http,
+                )
             }
         };
         Ok(self.link.insert(Arc::new(link)).clone())
@@ -389,7 +394,7 @@ impl Connection {
     /// Decides whether the connection continues after an answer that waited for content.
     pub(crate) fn settle(&mut self, persistence: Persistence) {
         let limits = local::with(|local| local.server.limits.clone());
-        let is_over = matches!(self.conversation.next(b"", &limits), Event::Closed);
+        let is_over = matches!(self.conversation.next(b"", &limits), ConversationEvent::Closed);
         if persistence == Persistence::Close && !is_over {
             self.conversation.close();
             self.farewell = Farewell::Ours;

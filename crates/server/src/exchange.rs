@@ -6,7 +6,7 @@ use crate::address::{Client, ListenAddr};
 use std::io;
 use vermeil_http::{
     Method, Request, Version,
-    response::{Content, Persistence},
+    response::{PageContent, Persistence},
 };
 
 /// Largest body that is copied behind its head, in bytes, so that both leave as one piece of
@@ -19,7 +19,7 @@ pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
 pub(crate) struct Head {
     pub(crate) version: Version,
     pub(crate) persistence: Persistence,
-    pub(crate) content: Content,
+    pub(crate) content: PageContent,
     pub(crate) visitor: Visitor,
 }
 
@@ -41,7 +41,7 @@ impl Head {
     pub(crate) const UNKNOWN: Self = Self {
         version: Version::Http11,
         persistence: Persistence::Close,
-        content: Content::Sent,
+        content: PageContent::Sent,
         visitor: Visitor::UNKNOWN,
     };
 
@@ -52,7 +52,7 @@ impl Head {
         Self {
             version: request.version,
             persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
-            content: if request.method == Method::Head { Content::Omitted } else { Content::Sent },
+            content: if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent },
             visitor,
         }
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 use vermeil_topology::{CpuId, CpuSet, Instance};
 
 /// Default number of connections that one core holds. Beyond it new connections wait in the
@@ -77,7 +77,7 @@ pub struct ServeOptions {
     /// folders, and the next request opens them again.
     pub sites_open_max: usize,
     /// Bounds on a client's requests.
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
     /// How long a client may take.
     pub timeouts: Timeouts,
     /// Connections per core. At the bound the core accepts no more until one ends. New connections

@@ -1,9 +1,10 @@
 //! The loop of one connection: receive, answer every received request, send, repeat.
 //!
 //! ```text
-//! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
-//!                                       │  slow: a file to send, a miss that must block (`slow.rs`)
-//!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
+//! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered
+//!                                       before anything is sent) │  slow: a file to send, a miss
+//!                                       that must block (`slow.rs`) └─ last: sent, then closed so
+//!                                       that the client can read it (`close.rs`)
 //! ```
 //!
 //! The hot path from a request's bytes to its answer's bytes is the one synchronous function
@@ -22,7 +23,7 @@ use crate::{
 };
 use bytes::Bytes;
 use vermeil::{More, TcpStream};
-use vermeil_http::{Event, Limits, response::Persistence};
+use vermeil_http::{ConnectionLimits, ConversationEvent, response::Persistence};
 
 /// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
 /// first window.
@@ -98,16 +99,16 @@ fn consume(connection: &mut Connection) -> Next {
 /// Takes the next event of the input. Returns `None` if `consume` should simply take another
 /// event.
 #[inline]
-fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Limits) -> Option<Next> {
+fn consume_one(connection: &mut Connection, local: &mut Local, limits: &ConnectionLimits) -> Option<Next> {
     let unread = &connection.input[connection.consumed..];
     let answered = connection.conversation.is_amid_body();
     match connection.conversation.next(unread, limits) {
-        Event::NeedMore => Some(Next::Receive),
-        Event::Body { consumed, .. } => {
+        ConversationEvent::NeedMore => Some(Next::Receive),
+        ConversationEvent::Body { consumed, .. } => {
             connection.consumed += consumed;
             None
         }
-        Event::Request { request, consumed } => {
+        ConversationEvent::Request { request, consumed } => {
             connection.quiet_since_ms = None;
             local.server.count_request();
             let refused = connection.admission != Admission::Serve;
@@ -158,8 +159,8 @@ fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Limits) 
         }
         // The client would take a second answer for the answer to a request that it has not
         // sent yet.
-        Event::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
-        Event::Reject(rejection) => {
+        ConversationEvent::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
+        ConversationEvent::Reject(rejection) => {
             // The rejected request counts, because it gets an answer and a line in the log.
             local.server.count_request();
             answer::say_limit(local, rejection, unread);
@@ -167,10 +168,10 @@ fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Limits) 
             local.log_answer(connection.peer, unread, None, sent);
             Some(Next::Close(Farewell::Ours))
         }
-        Event::Closed if connection.consumed == connection.input.len() => {
+        ConversationEvent::Closed if connection.consumed == connection.input.len() => {
             Some(Next::Close(connection.farewell))
         }
-        Event::Closed => Some(Next::Close(Farewell::Ours)),
+        ConversationEvent::Closed => Some(Next::Close(Farewell::Ours)),
     }
 }
 

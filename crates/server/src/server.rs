@@ -24,11 +24,11 @@ use std::{
     },
     time::Duration,
 };
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 
 pub(crate) struct Server {
     pub(crate) sites: Arc<OpenSites>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ConnectionLimits,
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
     pub(crate) wait_max: Duration,

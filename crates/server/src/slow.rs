@@ -22,7 +22,7 @@ use bytes::Bytes;
 use std::{borrow::Cow, io::ErrorKind, mem};
 use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_http::{
-    Limits, Parsed, Request, Status, gateway::redirect::LOCAL_REDIRECTS_MAX, negotiate::Choice,
+    ConnectionLimits, ParsedPart, Request, Status, gateway::redirect::LOCAL_REDIRECTS_MAX, negotiate::Choice,
     ranges::ByteRange,
 };
 use vermeil_io::CacheOnly;
@@ -148,9 +148,9 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
 }
 
 /// Parses the request again. These bytes were parsed before, so parsing succeeds.
-fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
+fn parsed<'a>(head: &'a [u8], limits: &ConnectionLimits) -> Request<'a> {
     match vermeil_http::parse(head, limits) {
-        Parsed::Complete { request, .. } => request,
+        ParsedPart::Complete { request, .. } => request,
         _ => unreachable!("a head that was parsed parses again"),
     }
 }

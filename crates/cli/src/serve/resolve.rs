@@ -7,7 +7,7 @@ use super::CacheArgs;
 use super::{BalanceChoice, BusyPollChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::log::LogFormat;
@@ -37,7 +37,7 @@ impl ServeArgs {
             return Err(UsageError::TraceOfSeveral { instances: instances.len() });
         }
         let cpus = cpus_of(&instances);
-        let mut limits = Limits::from(self.limits);
+        let mut limits = ConnectionLimits::from(self.limits);
         let gateway = GatewayOptions {
             content_memory_bytes_max: self.limits.body_memory_bytes.bytes,
             ..self.programs.gateway(Sends { php: self.php.sends(), cgi: self.cgi.sends() })
@@ -187,7 +187,7 @@ impl From<FollowSymlinks> for files::FollowSymlinks {
     }
 }
 
-impl From<LimitArgs> for Limits {
+impl From<LimitArgs> for ConnectionLimits {
     fn from(args: LimitArgs) -> Self {
         // The limits of the parsers are far below the maximum of a 32-bit size.
         let small = |size: Size| usize::try_from(size.bytes).expect("at most 16M");

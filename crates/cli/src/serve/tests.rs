@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
 use vermeil_server::settings::Balance;
@@ -68,7 +68,7 @@ fn without_arguments() {
     assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
     assert_eq!(options.log, LogTarget::Stdout);
     assert_eq!(options.store, StoreOptions::default());
-    assert_eq!(options.limits, Limits::default());
+    assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
     assert_eq!(options.connections_max, CONNECTIONS_MAX);
 }
@@ -157,14 +157,14 @@ fn each_option_arrives() {
     };
     assert_eq!(options.timeouts, timeouts);
     assert_eq!((options.connections_max, options.wait_max), (7, Duration::from_millis(70)));
-    let limits = Limits {
+    let limits = ConnectionLimits {
         request_line_bytes: 1024,
         header_count: 9,
         header_bytes: 2048,
         body_bytes: 3 << 30,
         requests_per_connection: 5,
         ranges_max: 0,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     assert_eq!(options.limits, limits);
 }

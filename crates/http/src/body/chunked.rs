@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! Size ─▶ SizeEnd ─▶ Data ─▶ DataCr ─▶ DataLf ─▶ Size …          a chunk
-//!   └▶ Extension(…) ─▶ SizeEnd                                    its extensions, checked and dropped
-//! SizeEnd of size 0 ─▶ Trailer(Start) ⇄ Trailer(Name, Value, End) ─▶ Trailer(LastLf) ─▶ done
+//!   └▶ Extension(…) ─▶ SizeEnd                                    its extensions, checked and
+//! dropped SizeEnd of size 0 ─▶ Trailer(Start) ⇄ Trailer(Name, Value, End) ─▶ Trailer(LastLf) ─▶
+//! done
 //! ```
 //!
 //! Every line must end in CRLF, because attackers used a bare LF after a chunk size or in an
 //! extension to make chunk parsers disagree. Trailer fields obey the syntax of header fields and
 //! have no effect (RFC 9110 §6.5.1).
 
-use super::Step;
-use crate::limits::Limits;
+use super::BodyStep;
+use crate::limits::ConnectionLimits;
 use crate::rejection::Rejection;
 use crate::scan;
 
 /// The position of the next byte in the framing, and the remaining budgets.
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
-    phase: Phase,
+    phase: ChunkPhase,
     /// Bytes of the present chunk that are still to come.
     left: u64,
     /// Content still allowed.
@@ -28,7 +29,7 @@ pub(super) struct Chunks {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum ChunkPhase {
     Size { digits: u8 },
     Extension(Extension),
     SizeEnd,
@@ -66,9 +67,9 @@ enum Trailer {
 const SIZE_DIGITS_MAX: u8 = 16;
 
 impl Chunks {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &ConnectionLimits) -> Self {
         Self {
-            phase: Phase::Size { digits: 0 },
+            phase: ChunkPhase::Size { digits: 0 },
             left: 0,
             content_left: limits.body_bytes,
             extension_bytes_left: limits.chunk_extension_bytes,
@@ -77,49 +78,49 @@ impl Chunks {
     }
 
     /// Consumes framing up to a run of content, and that run; or all of `input`.
-    pub(super) fn read(&mut self, input: &[u8]) -> Result<Step, Rejection> {
+    pub(super) fn read(&mut self, input: &[u8]) -> Result<BodyStep, Rejection> {
         for (at, &byte) in input.iter().enumerate() {
             match self.phase {
-                Phase::Data => return Ok(self.data(at, input.len())),
-                Phase::Done => return Ok(Step { consumed: at, data: at..at, done: true }),
+                ChunkPhase::Data => return Ok(self.data(at, input.len())),
+                ChunkPhase::Done => return Ok(BodyStep { consumed: at, data: at..at, done: true }),
                 _ => self.phase = self.frame(byte)?,
             }
         }
-        let done = matches!(self.phase, Phase::Done);
-        Ok(Step { consumed: input.len(), data: input.len()..input.len(), done })
+        let done = matches!(self.phase, ChunkPhase::Done);
+        Ok(BodyStep { consumed: input.len(), data: input.len()..input.len(), done })
     }
 
-    fn data(&mut self, at: usize, end: usize) -> Step {
+    fn data(&mut self, at: usize, end: usize) -> BodyStep {
         let len = usize::try_from(self.left).map_or(end - at, |left| left.min(end - at));
         self.left -= len as u64;
         if self.left == 0 {
-            self.phase = Phase::DataCr;
+            self.phase = ChunkPhase::DataCr;
         }
-        Step { consumed: at + len, data: at..at + len, done: false }
+        BodyStep { consumed: at + len, data: at..at + len, done: false }
     }
 
     /// The phase after `byte`, which is not content.
-    fn frame(&mut self, byte: u8) -> Result<Phase, Rejection> {
+    fn frame(&mut self, byte: u8) -> Result<ChunkPhase, Rejection> {
         match self.phase {
-            Phase::Size { digits } => self.size(digits, byte),
-            Phase::Extension(extension) => self.extension(extension, byte),
-            Phase::SizeEnd if byte == b'\n' => self.size_end(),
-            Phase::SizeEnd => Err(Rejection::BareCr),
-            Phase::DataCr if byte == b'\r' => Ok(Phase::DataLf),
-            Phase::DataLf if byte == b'\n' => Ok(Phase::Size { digits: 0 }),
-            Phase::DataCr | Phase::DataLf => Err(Rejection::ChunkEnd),
-            Phase::Trailer(trailer) => self.trailer(trailer, byte),
-            Phase::Data | Phase::Done => unreachable!("not framing"),
+            ChunkPhase::Size { digits } => self.size(digits, byte),
+            ChunkPhase::Extension(extension) => self.extension(extension, byte),
+            ChunkPhase::SizeEnd if byte == b'\n' => self.size_end(),
+            ChunkPhase::SizeEnd => Err(Rejection::BareCr),
+            ChunkPhase::DataCr if byte == b'\r' => Ok(ChunkPhase::DataLf),
+            ChunkPhase::DataLf if byte == b'\n' => Ok(ChunkPhase::Size { digits: 0 }),
+            ChunkPhase::DataCr | ChunkPhase::DataLf => Err(Rejection::ChunkEnd),
+            ChunkPhase::Trailer(trailer) => self.trailer(trailer, byte),
+            ChunkPhase::Data | ChunkPhase::Done => unreachable!("not framing"),
         }
     }
 
-    fn size(&mut self, digits: u8, byte: u8) -> Result<Phase, Rejection> {
+    fn size(&mut self, digits: u8, byte: u8) -> Result<ChunkPhase, Rejection> {
         match (char::from(byte).to_digit(16), byte) {
             (Some(digit), _) if digits < SIZE_DIGITS_MAX => {
                 self.left = self.left << 4 | u64::from(digit);
-                Ok(Phase::Size { digits: digits + 1 })
+                Ok(ChunkPhase::Size { digits: digits + 1 })
             }
-            (None, b'\r') if digits > 0 => Ok(Phase::SizeEnd),
+            (None, b'\r') if digits > 0 => Ok(ChunkPhase::SizeEnd),
             (None, b';') if digits > 0 => self.extension(Extension::BeforeSemicolon, byte),
             (None, b' ' | b'\t') if digits > 0 => self.extension(Extension::BeforeSemicolon, byte),
             (None, b'\n') if digits > 0 => Err(Rejection::BareLf),
@@ -127,11 +128,11 @@ impl Chunks {
         }
     }
 
-    fn extension(&mut self, extension: Extension, byte: u8) -> Result<Phase, Rejection> {
+    fn extension(&mut self, extension: Extension, byte: u8) -> Result<ChunkPhase, Rejection> {
         use Extension::*;
         let ends_line = byte == b'\r' && matches!(extension, Name | Token | AfterQuoted);
         if ends_line {
-            return Ok(Phase::SizeEnd);
+            return Ok(ChunkPhase::SizeEnd);
         }
         spend(&mut self.extension_bytes_left, Rejection::ChunkExtensionsTooLong)?;
         let next = match (extension, byte) {
@@ -149,26 +150,26 @@ impl Chunks {
             (_, b'\n') => return Err(Rejection::BareLf),
             _ => return Err(Rejection::ChunkExtension),
         };
-        Ok(Phase::Extension(next))
+        Ok(ChunkPhase::Extension(next))
     }
 
-    fn size_end(&mut self) -> Result<Phase, Rejection> {
+    fn size_end(&mut self) -> Result<ChunkPhase, Rejection> {
         match self.content_left.checked_sub(self.left) {
             None => Err(Rejection::BodyTooLong),
-            Some(_) if self.left == 0 => Ok(Phase::Trailer(Trailer::Start)),
+            Some(_) if self.left == 0 => Ok(ChunkPhase::Trailer(Trailer::Start)),
             Some(content_left) => {
                 self.content_left = content_left;
-                Ok(Phase::Data)
+                Ok(ChunkPhase::Data)
             }
         }
     }
 
-    fn trailer(&mut self, trailer: Trailer, byte: u8) -> Result<Phase, Rejection> {
+    fn trailer(&mut self, trailer: Trailer, byte: u8) -> Result<ChunkPhase, Rejection> {
         if let (Trailer::LastLf, b'\n') = (trailer, byte) {
-            return Ok(Phase::Done);
+            return Ok(ChunkPhase::Done);
         }
         if let (Trailer::Start, b'\r') = (trailer, byte) {
-            return Ok(Phase::Trailer(Trailer::LastLf));
+            return Ok(ChunkPhase::Trailer(Trailer::LastLf));
         }
         spend(&mut self.trailer_bytes_left, Rejection::TrailersTooLong)?;
         let next = match (trailer, byte) {
@@ -183,7 +184,7 @@ impl Chunks {
             (Trailer::Start | Trailer::Name, _) => return Err(Rejection::FieldName),
             (Trailer::Value, _) => return Err(Rejection::FieldValue),
         };
-        Ok(Phase::Trailer(next))
+        Ok(ChunkPhase::Trailer(next))
     }
 }
 

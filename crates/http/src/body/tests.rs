@@ -10,7 +10,7 @@ use crate::scan;
 fn read<'a>(
     framing: Framing,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-    limits: &Limits,
+    limits: &ConnectionLimits,
 ) -> Result<Option<(Vec<u8>, usize)>, Rejection> {
     let mut reader = BodyReader::new(framing, limits)?;
     let (mut content, mut consumed) = (Vec::new(), 0);
@@ -132,7 +132,7 @@ proptest! {
         let len = input.len();
         input.extend_from_slice(b"GET / HTTP/1.1\r\n");
         let expected = Ok(Some((chunks.concat(), len)));
-        let limits = Limits::default();
+        let limits = ConnectionLimits::default();
         prop_assert_eq!(read(Framing::Chunked, cut(&input, &cuts), &limits), expected.clone());
         prop_assert_eq!(read(Framing::Chunked, input.chunks(1), &limits), expected);
     }
@@ -148,7 +148,7 @@ proptest! {
             let at = index.index(input.len());
             if insert { input.insert(at, byte) } else { input[at] = byte }
         }
-        let limits = Limits::default();
+        let limits = ConnectionLimits::default();
         let whole = read(Framing::Chunked, [&input[..]], &limits);
         prop_assert_eq!(read(Framing::Chunked, cut(&input, &cuts), &limits), whole.clone());
         prop_assert_eq!(read(Framing::Chunked, input.chunks(1), &limits), whole.clone());
@@ -171,23 +171,23 @@ proptest! {
         let input = [&content[..], &behind[..]].concat();
         let framing = Framing::Length(content.len() as u64);
         let expected = Ok(Some((content.clone(), content.len())));
-        prop_assert_eq!(read(framing, cut(&input, &cuts), &Limits::default()), expected);
-        prop_assert_eq!(read(framing, [&content[1..]], &Limits::default()), Ok(None));
+        prop_assert_eq!(read(framing, cut(&input, &cuts), &ConnectionLimits::default()), expected);
+        prop_assert_eq!(read(framing, [&content[1..]], &ConnectionLimits::default()), Ok(None));
     }
 }
 
 #[test]
 fn no_content_ends_at_once() {
     for framing in [Framing::None, Framing::Length(0)] {
-        let mut reader = BodyReader::new(framing, &Limits::default()).unwrap();
+        let mut reader = BodyReader::new(framing, &ConnectionLimits::default()).unwrap();
         assert!(reader.is_done());
-        assert_eq!(reader.read(b"GET"), Ok(Step { consumed: 0, data: 0..0, done: true }));
+        assert_eq!(reader.read(b"GET"), Ok(BodyStep { consumed: 0, data: 0..0, done: true }));
     }
 }
 
 #[test]
 fn the_content_limit_is_exact() {
-    let limits = Limits { body_bytes: 10, ..Limits::default() };
+    let limits = ConnectionLimits { body_bytes: 10, ..ConnectionLimits::default() };
     assert!(BodyReader::new(Framing::Length(10), &limits).is_ok());
     assert_eq!(BodyReader::new(Framing::Length(11), &limits).err(), Some(Rejection::BodyTooLong));
     let chunked = |input: &'static [u8]| read(Framing::Chunked, [input], &limits);
@@ -199,7 +199,7 @@ fn the_content_limit_is_exact() {
 
 #[test]
 fn the_extension_limit_is_exact_and_covers_all_chunks() {
-    let limits = Limits { chunk_extension_bytes: 8, ..Limits::default() };
+    let limits = ConnectionLimits { chunk_extension_bytes: 8, ..ConnectionLimits::default() };
     let chunked = |input: &'static [u8]| read(Framing::Chunked, [input], &limits);
     assert!(chunked(b"1;abc\r\nx\r\n0;abc\r\n\r\n").unwrap().is_some());
     assert_eq!(chunked(b"1;abc\r\nx\r\n0;abcd\r\n"), Err(Rejection::ChunkExtensionsTooLong));
@@ -207,7 +207,7 @@ fn the_extension_limit_is_exact_and_covers_all_chunks() {
 
 #[test]
 fn the_trailer_limit_is_exact() {
-    let limits = Limits { trailer_bytes: 12, ..Limits::default() };
+    let limits = ConnectionLimits { trailer_bytes: 12, ..ConnectionLimits::default() };
     let chunked = |input: &'static [u8]| read(Framing::Chunked, [input], &limits);
     assert!(chunked(b"0\r\nA: b\r\nC: d\r\n\r\n").unwrap().is_some());
     assert_eq!(chunked(b"0\r\nA: b\r\nC: de\r\n"), Err(Rejection::TrailersTooLong));

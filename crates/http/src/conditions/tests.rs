@@ -13,7 +13,7 @@ const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 fn conditions<'a>(lines: &[(&str, &'a str)]) -> Preconditions<'a> {
     let mut conditions = Preconditions::default();
     for (name, value) in lines {
-        let list = Some(List::Line(value.as_bytes()));
+        let list = Some(ListField::Line(value.as_bytes()));
         let value = Some(value.as_bytes());
         match *name {
             "match" => conditions.if_match = list,

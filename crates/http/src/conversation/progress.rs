@@ -1,7 +1,7 @@
 //! The position in a head at which the received bytes end, so that more bytes of the same part need
 //! no new pass over the head.
 //!
-//! [`Place::after`] knows only which bytes leave the verdict open. The parser judges every byte
+//! [`HeadPart::after`] knows only which bytes leave the verdict open. The parser judges every byte
 //! that could decide, the last byte of a line included. So a refusal comes with the byte that
 //! causes the refusal, however the head was cut. `tests/corpus/` checks this on every cut of the
 //! corpus.
@@ -11,7 +11,7 @@ use crate::scan;
 
 /// The part of a head in which the received bytes end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum HeadPart {
     /// In the method, of which so many bytes are known.
     Method(usize),
     Target,
@@ -23,7 +23,7 @@ pub(super) enum Place {
     Elsewhere,
 }
 
-impl Place {
+impl HeadPart {
     /// Where `head` ends, a valid prefix of a head.
     pub(super) fn of(head: &[u8]) -> Self {
         let line_at = head.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -88,34 +88,34 @@ mod tests {
         let head = b"\r\nGET /a HTTP/1.1\r\nHost: h\r\nX-Name: v\tw\r\n";
         for len in 0..=head.len() {
             for cut in 0..=len {
-                let place = Place::of(&head[..cut]);
+                let place = HeadPart::of(&head[..cut]);
                 let later = place.after(&head[cut..len]);
                 assert!(
-                    later == Place::of(&head[..len]) || later == Place::Elsewhere,
+                    later == HeadPart::of(&head[..len]) || later == HeadPart::Elsewhere,
                     "{cut} of {len}: {place:?}, then {later:?}"
                 );
             }
         }
         for (prefix, place) in [
-            ("", Place::Method(0)),
-            ("G", Place::Method(1)),
-            ("\r\nGE", Place::Method(2)),
-            ("GET ", Place::Target),
-            ("GET /x", Place::Target),
-            ("GET /x ", Place::Elsewhere),
-            ("GET /x HTTP/1.1\r\n", Place::LineStart),
-            ("GET /x HTTP/1.1\r\nA", Place::FieldName),
-            ("GET /x HTTP/1.1\r\nA:", Place::FieldValue),
-            ("GET /x HTTP/1.1\r\nA: b\r", Place::Elsewhere),
+            ("", HeadPart::Method(0)),
+            ("G", HeadPart::Method(1)),
+            ("\r\nGE", HeadPart::Method(2)),
+            ("GET ", HeadPart::Target),
+            ("GET /x", HeadPart::Target),
+            ("GET /x ", HeadPart::Elsewhere),
+            ("GET /x HTTP/1.1\r\n", HeadPart::LineStart),
+            ("GET /x HTTP/1.1\r\nA", HeadPart::FieldName),
+            ("GET /x HTTP/1.1\r\nA:", HeadPart::FieldValue),
+            ("GET /x HTTP/1.1\r\nA: b\r", HeadPart::Elsewhere),
         ] {
-            assert_eq!(Place::of(prefix.as_bytes()), place, "{prefix:?}");
+            assert_eq!(HeadPart::of(prefix.as_bytes()), place, "{prefix:?}");
         }
     }
 
     #[test]
     fn too_long_method_is_left_to_the_parser() {
         let long = [b'G'; METHOD_BYTES_MAX + 1];
-        assert_eq!(Place::of(&long[1..]), Place::Method(METHOD_BYTES_MAX));
-        assert_eq!(Place::of(&long), Place::Elsewhere);
+        assert_eq!(HeadPart::of(&long[1..]), HeadPart::Method(METHOD_BYTES_MAX));
+        assert_eq!(HeadPart::of(&long), HeadPart::Elsewhere);
     }
 }

@@ -7,7 +7,7 @@
 //! `gateway/tests/bodies.rs`.
 
 use super::ResponseHead;
-use crate::response::{Content, HeadWriter};
+use crate::response::{HeadWriter, PageContent};
 use crate::version::Version;
 use std::io::Write as _;
 
@@ -48,7 +48,7 @@ pub struct Body {
 
 /// The treatment of the next piece of a program's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum ContentPiece {
     /// Drop the piece.
     Dropped,
     /// Send the first so many bytes of the piece unchanged.
@@ -59,7 +59,7 @@ pub enum Piece {
 
 /// How content can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ContentEnd {
     /// The content is complete.
     Complete,
     /// The content is complete once [`LAST_CHUNK`] was sent.
@@ -72,9 +72,9 @@ pub enum End {
 
 impl Body {
     /// For an answer with `head` to a request of `version`, of which `content` is wanted.
-    pub fn new(head: &ResponseHead, version: Version, content: Content) -> Self {
+    pub fn new(head: &ResponseHead, version: Version, content: PageContent) -> Self {
         let framing = match (head.content_length, version) {
-            _ if content == Content::Omitted || !head.has_content() => BodyFraming::None,
+            _ if content == PageContent::Omitted || !head.has_content() => BodyFraming::None,
             (Some(length), _) => BodyFraming::Length(length),
             (None, Version::Http11) => BodyFraming::Chunked,
             (None, Version::Http10) => BodyFraming::UntilClose,
@@ -103,21 +103,21 @@ impl Body {
     }
 
     /// Takes a piece of `bytes` bytes.
-    pub fn piece(&mut self, bytes: usize) -> Piece {
+    pub fn piece(&mut self, bytes: usize) -> ContentPiece {
         let piece = match self.framing {
-            _ if bytes == 0 => Piece::Dropped,
-            BodyFraming::None => Piece::Dropped,
+            _ if bytes == 0 => ContentPiece::Dropped,
+            BodyFraming::None => ContentPiece::Dropped,
             BodyFraming::Length(length) => match usize::try_from(length - self.sent) {
-                Ok(0) => Piece::Dropped,
-                left => Piece::Plain(left.map_or(bytes, |left| left.min(bytes))),
+                Ok(0) => ContentPiece::Dropped,
+                left => ContentPiece::Plain(left.map_or(bytes, |left| left.min(bytes))),
             },
-            BodyFraming::Chunked => Piece::Chunk,
-            BodyFraming::UntilClose => Piece::Plain(bytes),
+            BodyFraming::Chunked => ContentPiece::Chunk,
+            BodyFraming::UntilClose => ContentPiece::Plain(bytes),
         };
         self.sent += match piece {
-            Piece::Dropped => 0,
-            Piece::Plain(bytes) => bytes as u64,
-            Piece::Chunk => bytes as u64,
+            ContentPiece::Dropped => 0,
+            ContentPiece::Plain(bytes) => bytes as u64,
+            ContentPiece::Chunk => bytes as u64,
         };
         piece
     }
@@ -135,12 +135,12 @@ impl Body {
     }
 
     /// The program has ended.
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> ContentEnd {
         match self.framing {
-            BodyFraming::Length(length) if self.sent < length => End::Short,
-            BodyFraming::None | BodyFraming::Length(_) => End::Complete,
-            BodyFraming::Chunked => End::LastChunk,
-            BodyFraming::UntilClose => End::Close,
+            BodyFraming::Length(length) if self.sent < length => ContentEnd::Short,
+            BodyFraming::None | BodyFraming::Length(_) => ContentEnd::Complete,
+            BodyFraming::Chunked => ContentEnd::LastChunk,
+            BodyFraming::UntilClose => ContentEnd::Close,
         }
     }
 }

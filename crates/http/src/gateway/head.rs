@@ -37,7 +37,7 @@ impl Default for HeadLimits {
 
 /// The answer that a program's head asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProgramAnswer {
     /// This answer, with the content that follows.
     Document(ResponseHead),
     /// The answer to a GET of this path and query of the same site (RFC 3875 §6.2.2).
@@ -91,12 +91,12 @@ pub struct HeadReader {
     /// Bytes of whole lines that were read.
     at: usize,
     fields: usize,
-    draft: Draft,
+    draft: HeadDraft,
     oddities: Vec<Oddity>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Draft {
+struct HeadDraft {
     status: Option<(u16, Vec<u8>)>,
     location: Option<Vec<u8>>,
     content_length: Option<u64>,
@@ -113,7 +113,7 @@ struct Draft {
 impl HeadReader {
     /// Reads within `limits`.
     pub fn new(limits: HeadLimits) -> Self {
-        Self { limits, at: 0, fields: 0, draft: Draft::default(), oddities: Vec::new() }
+        Self { limits, at: 0, fields: 0, draft: HeadDraft::default(), oddities: Vec::new() }
     }
 
     /// The parts of the head that are not forwarded, once there is an answer.
@@ -128,7 +128,7 @@ impl HeadReader {
     /// # Errors
     ///
     /// The first error. The reader must not be used after an answer or an error.
-    pub fn read(&mut self, output: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
+    pub fn read(&mut self, output: &[u8]) -> Result<Option<(ProgramAnswer, usize)>, BadHead> {
         let cut = &output[..output.len().min(self.limits.bytes)];
         while let Some(len) = line_len(&cut[self.at..]) {
             let line = &cut[self.at..self.at + len];
@@ -174,7 +174,7 @@ const NOT_FOR_CLIENTS: [&[u8]; 9] = [
     b"x-lighttpd-send-file",
 ];
 
-impl Draft {
+impl HeadDraft {
     fn take(&mut self, line: &[u8], is_first: bool, oddities: &mut Vec<Oddity>) -> Result<(), BadHead> {
         let Some((name, value)) = split(line, is_first)? else {
             oddities.push(Oddity::Name(line.to_vec()));
@@ -215,7 +215,7 @@ impl Draft {
         Ok(())
     }
 
-    fn finish(mut self, oddities: &mut Vec<Oddity>) -> Result<Answer, BadHead> {
+    fn finish(mut self, oddities: &mut Vec<Oddity>) -> Result<ProgramAnswer, BadHead> {
         let sends_file = self.accel_redirect.is_some() || self.send_file.is_some();
         let given = self.status.take();
         let is_status_given = given.is_some();
@@ -234,7 +234,7 @@ impl Draft {
             // Beside a redirect within the server RFC 3875 §6.2.2 allows no other field, and none
             // could reach the client; and only the client can go to a fragment.
             if is_local && !is_status_given && !self.has_other_fields && !location.contains(&b'#') {
-                return Ok(Answer::LocalRedirect(location));
+                return Ok(ProgramAnswer::LocalRedirect(location));
             }
             if !is_status_given {
                 (status, reason) = (302, b"Found".to_vec());
@@ -248,16 +248,16 @@ impl Draft {
         let head = ResponseHead { status, is_status_given, reason, content_length, is_unbuffered, lines };
         Ok(match (self.accel_redirect, self.send_file) {
             (Some(_), Some(_)) => return Err(BadHead::Repeated),
-            (Some(path), None) => Answer::AccelRedirect(head, path),
-            (None, Some(path)) => Answer::SendFile(head, path),
-            (None, None) => Answer::Document(head),
+            (Some(path), None) => ProgramAnswer::AccelRedirect(head, path),
+            (None, Some(path)) => ProgramAnswer::SendFile(head, path),
+            (None, None) => ProgramAnswer::Document(head),
         })
     }
 }
 
 /// Reports the fields that the file's own head replaces. `ETag`, `Last-Modified` and similar
 /// fields, which describe the file, are replaced.
-fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
+fn tell_beside_file(draft: &HeadDraft, status: u16, oddities: &mut Vec<Oddity>) {
     if status != 200 {
         oddities.push(Oddity::BesideFile("Status"));
     }
@@ -272,11 +272,11 @@ fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
 }
 
 /// Name and value of a field line.
-type Field<'a> = (&'a [u8], &'a [u8]);
+type ProgramField<'a> = (&'a [u8], &'a [u8]);
 
 /// Name and value of a line. `None` if the text before the colon is a single word that is not a
 /// field name.
-fn split(line: &[u8], is_first: bool) -> Result<Option<Field<'_>>, BadHead> {
+fn split(line: &[u8], is_first: bool) -> Result<Option<ProgramField<'_>>, BadHead> {
     if line.starts_with(b" ") || line.starts_with(b"\t") {
         return Err(BadHead::LineFolding);
     }

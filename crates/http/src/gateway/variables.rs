@@ -18,14 +18,14 @@ use std::{
 
 /// How the client's connection is secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum ClientScheme {
     /// Not at all.
     Http,
     /// By TLS.
     Https,
 }
 
-impl Scheme {
+impl ClientScheme {
     fn name(self) -> &'static [u8] {
         match self {
             Self::Http => b"http",
@@ -37,31 +37,31 @@ impl Scheme {
 /// The two ends of the client's connection, as shown to programs: made once for all requests of the
 /// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    local: End,
-    remote: End,
+pub struct ClientLink {
+    local: EndText,
+    remote: EndText,
     /// The server's end, where a name is wanted.
     name: String,
-    scheme: Scheme,
+    scheme: ClientScheme,
 }
 
 /// One end, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct End {
+struct EndText {
     address: String,
     port: String,
 }
 
-impl From<SocketAddr> for End {
+impl From<SocketAddr> for EndText {
     fn from(end: SocketAddr) -> Self {
         Self { address: end.ip().to_canonical().to_string(), port: end.port().to_string() }
     }
 }
 
-impl Link {
+impl ClientLink {
     /// The connection between `local`, our end, and `remote`, the client's, secured as `scheme`
     /// says.
-    pub fn new(local: SocketAddr, remote: SocketAddr, scheme: Scheme) -> Self {
+    pub fn new(local: SocketAddr, remote: SocketAddr, scheme: ClientScheme) -> Self {
         let name = match local.ip().to_canonical() {
             IpAddr::V4(v4) => v4.to_string(),
             IpAddr::V6(v6) => format!("[{v6}]"),
@@ -70,20 +70,20 @@ impl Link {
     }
 }
 
-impl Link {
+impl ClientLink {
     /// The connection that came through the unix socket at `path`. Its client is a process of this
     /// machine, such as a proxy.
-    pub fn unix(path: Option<&Path>, scheme: Scheme) -> Self {
+    pub fn unix(path: Option<&Path>, scheme: ClientScheme) -> Self {
         let of_socket = |path: &str| format!("{UNIX}{path}");
-        let local = End {
+        let local = EndText {
             address: of_socket(&path.unwrap_or(Path::new("")).to_string_lossy()),
             // Programs make addresses of it (§4.1.15), so it is the port that goes without saying.
             port: match scheme {
-                Scheme::Http => "80".to_owned(),
-                Scheme::Https => "443".to_owned(),
+                ClientScheme::Http => "80".to_owned(),
+                ClientScheme::Https => "443".to_owned(),
             },
         };
-        let remote = End { address: of_socket(""), port: String::new() };
+        let remote = EndText { address: of_socket(""), port: String::new() };
         Self { local, remote, name: "localhost".to_owned(), scheme }
     }
 }
@@ -93,7 +93,7 @@ const UNIX: &str = "unix:";
 
 /// The program of a request. All paths are decoded bytes, as in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Script<'a> {
+pub struct ScriptPaths<'a> {
     /// The path in the site, such as `/app/index.php`.
     pub name: &'a [u8],
     /// The file, absolute.
@@ -110,9 +110,9 @@ pub struct Invocation<'a> {
     /// The request.
     pub request: &'a Request<'a>,
     /// The program.
-    pub script: Script<'a>,
+    pub script: ScriptPaths<'a>,
     /// The connection of the request.
-    pub link: &'a Link,
+    pub link: &'a ClientLink,
     /// Bytes of the content that the program will get; nothing if the request has none. Content
     /// that came in chunks must have been counted before: programs read by length.
     pub content_length: Option<u64>,
@@ -145,7 +145,7 @@ impl Invocation<'_> {
     }
 
     fn connection(&self, put: &mut impl FnMut(&[u8], &[u8])) {
-        let Link { local, remote, name, scheme } = self.link;
+        let ClientLink { local, remote, name, scheme } = self.link;
         put(b"SERVER_ADDR", local.address.as_bytes());
         put(b"REMOTE_ADDR", remote.address.as_bytes());
         // The server does not look up the name; the address may replace the name (§4.1.9).
@@ -154,7 +154,7 @@ impl Invocation<'_> {
         put(b"SERVER_PORT", local.port.as_bytes());
         put(b"REMOTE_PORT", remote.port.as_bytes());
         put(b"REQUEST_SCHEME", scheme.name());
-        if *scheme == Scheme::Https {
+        if *scheme == ClientScheme::Https {
             put(b"HTTPS", b"on");
         }
     }

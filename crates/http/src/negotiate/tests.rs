@@ -55,7 +55,7 @@ fn table() {
         ("gzip;q=1, gzip;q=0", ALL, Identity),
     ];
     for &(value, available, expected) in cases {
-        assert_eq!(choose(Some(List::Line(value.as_bytes())), available), expected, "{value}");
+        assert_eq!(choose(Some(ListField::Line(value.as_bytes())), available), expected, "{value}");
     }
     assert_eq!(choose(None, ALL), Identity);
 }
@@ -67,9 +67,9 @@ fn shortcuts_agree_with_the_list() {
         for bits in 0..8 {
             let codings = [(1, Br), (2, Zstd), (4, Gzip)].into_iter().filter(|(bit, _)| bits & bit != 0);
             let available = codings.fold(EncodingSet::NONE, |set, (_, coding)| set.with(coding));
-            let read = heaviest(&Weights::parse(List::Line(value.as_bytes())), available);
+            let read = heaviest(&Weights::parse(ListField::Line(value.as_bytes())), available);
             assert_eq!(
-                choose(Some(List::Line(value.as_bytes())), available),
+                choose(Some(ListField::Line(value.as_bytes())), available),
                 read,
                 "{value} of {available:?}"
             );

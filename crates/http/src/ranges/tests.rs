@@ -97,13 +97,13 @@ fn apache_killer_gets_the_whole() {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Spec {
+enum RangeSpecText {
     Closed(u64, u64),
     Open(u64),
     Suffix(u64),
 }
 
-impl Spec {
+impl RangeSpecText {
     fn text(self) -> String {
         match self {
             Self::Closed(first, last) => format!("{first}-{last}"),
@@ -123,12 +123,12 @@ impl Spec {
     }
 }
 
-fn spec() -> impl Strategy<Value = Spec> {
+fn spec() -> impl Strategy<Value = RangeSpecText> {
     prop_oneof![
-        4 => (0..60u64, 0..20u64).prop_map(|(first, more)| Spec::Closed(first, first + more)),
-        1 => (0..60u64, 0..60u64).prop_map(|(first, last)| Spec::Closed(first, last)),
-        1 => (0..60u64).prop_map(Spec::Open),
-        1 => (0..20u64).prop_map(Spec::Suffix),
+        4 => (0..60u64, 0..20u64).prop_map(|(first, more)| RangeSpecText::Closed(first, first + more)),
+        1 => (0..60u64, 0..60u64).prop_map(|(first, last)| RangeSpecText::Closed(first, last)),
+        1 => (0..60u64).prop_map(RangeSpecText::Open),
+        1 => (0..20u64).prop_map(RangeSpecText::Suffix),
     ]
 }
 

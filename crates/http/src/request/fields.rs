@@ -1,26 +1,26 @@
 //! The fields with a meaning here: their names, the syntax of their values, and their combined
 //! result.
 //!
-//! [`Meaning`] takes the field lines of one head in order, and refuses a line as soon as the line
-//! contradicts earlier lines. [`Meaning::finish`] refuses heads whose error shows only at the end.
-//! Framing follows RFC 9112 §6; every "ought to" and "may" about request smuggling is applied in
-//! the strict way.
+//! [`CombinedFields`] takes the field lines of one head in order, and refuses a line as soon as the
+//! line contradicts earlier lines. [`CombinedFields::finish`] refuses heads whose error shows only
+//! at the end. Framing follows RFC 9112 §6; every "ought to" and "may" about request smuggling is
+//! applied in the strict way.
 
 use super::{Framing, host};
 use crate::conditions::Preconditions;
 use crate::field_lines::FieldLines;
-use crate::list::{self, List};
+use crate::list::{self, ListField};
 use crate::rejection::Rejection;
 use crate::scan;
 use crate::version::Version;
 
 /// The combined result of the field lines read so far.
 #[derive(Default)]
-pub(super) struct Meaning<'a> {
+pub(super) struct CombinedFields<'a> {
     pub(super) host: Option<&'a [u8]>,
     pub(super) preconditions: Preconditions<'a>,
     pub(super) range: Option<&'a [u8]>,
-    pub(super) accept_encoding: Option<List<'a>>,
+    pub(super) accept_encoding: Option<ListField<'a>>,
     pub(super) referer: Option<&'a [u8]>,
     pub(super) user_agent: Option<&'a [u8]>,
     /// Whether a list has several lines.
@@ -33,13 +33,13 @@ pub(super) struct Meaning<'a> {
 }
 
 /// The framing and the persistence that the whole head asks for.
-pub(super) struct Outcome {
+pub(super) struct HeadOutcome {
     pub(super) body: Framing,
     pub(super) keep_alive: bool,
     pub(super) expect_continue: bool,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> CombinedFields<'a> {
     /// Takes one field line; `name` is not empty.
     #[inline]
     pub(super) fn take(&mut self, version: Version, name: &[u8], value: &'a [u8]) -> Result<(), Rejection> {
@@ -88,7 +88,7 @@ impl<'a> Meaning<'a> {
 
     /// Called at the end of the head.
     #[inline]
-    pub(super) fn finish(&self, version: Version) -> Result<Outcome, Rejection> {
+    pub(super) fn finish(&self, version: Version) -> Result<HeadOutcome, Rejection> {
         if self.host.is_none() && version == Version::Http11 {
             return Err(Rejection::HostMissing);
         }
@@ -97,7 +97,7 @@ impl<'a> Meaning<'a> {
             None | Some(0) => Framing::None,
             Some(length) => Framing::Length(length),
         };
-        Ok(Outcome {
+        Ok(HeadOutcome {
             body,
             keep_alive: !self.close && (version == Version::Http11 || self.keep_alive),
             expect_continue: self.expects_continue && body != Framing::None,

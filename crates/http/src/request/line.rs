@@ -2,7 +2,7 @@
 //! at the end.
 
 use super::{METHOD_BYTES_MAX, Method, Target, TargetForm, host};
-use crate::rejection::{Rejection, Stop};
+use crate::rejection::{ParseStop, Rejection};
 use crate::scan;
 use crate::version::Version;
 
@@ -18,12 +18,12 @@ pub(super) struct RequestLine<'a> {
 
 /// Reads the request line at the start of `buf`.
 #[inline]
-pub(super) fn parse(buf: &[u8]) -> Result<RequestLine<'_>, Stop> {
+pub(super) fn parse(buf: &[u8]) -> Result<RequestLine<'_>, ParseStop> {
     let (method, target_at) = method(buf)?;
     let rest = &buf[target_at..];
     let target_len = scan::target_len(rest);
     match rest.get(target_len) {
-        None => return Err(Stop::More),
+        None => return Err(ParseStop::More),
         Some(b' ') if target_len > 0 => {}
         Some(_) => return Err(Rejection::Target.into()),
     }
@@ -35,7 +35,7 @@ pub(super) fn parse(buf: &[u8]) -> Result<RequestLine<'_>, Stop> {
 
 /// The method and where the target starts.
 #[inline]
-fn method(buf: &[u8]) -> Result<(Method<'_>, usize), Stop> {
+fn method(buf: &[u8]) -> Result<(Method<'_>, usize), ParseStop> {
     if buf.starts_with(b"GET ") {
         return Ok((Method::Get, 4));
     }
@@ -44,7 +44,7 @@ fn method(buf: &[u8]) -> Result<(Method<'_>, usize), Stop> {
         return Err(Rejection::Method.into());
     }
     match buf.get(len) {
-        None => return Err(Stop::More),
+        None => return Err(ParseStop::More),
         Some(b' ') if len > 0 => {}
         Some(_) => return Err(Rejection::Method.into()),
     }
@@ -67,7 +67,7 @@ const VERSION_LINE_LEN: usize = b"HTTP/1.1\r\n".len();
 
 /// The version and its line end, at the start of `buf`.
 #[inline]
-fn version(buf: &[u8]) -> Result<Version, Stop> {
+fn version(buf: &[u8]) -> Result<Version, ParseStop> {
     match buf.first_chunk::<VERSION_LINE_LEN>() {
         Some(b"HTTP/1.1\r\n") => Ok(Version::Http11),
         Some(b"HTTP/1.0\r\n") => Ok(Version::Http10),
@@ -78,7 +78,7 @@ fn version(buf: &[u8]) -> Result<Version, Stop> {
 /// A version that is not one of the usual two: a later minor version of HTTP/1, another major
 /// version, no version, or an incomplete version.
 #[cold]
-fn other_version(buf: &[u8]) -> Result<Version, Stop> {
+fn other_version(buf: &[u8]) -> Result<Version, ParseStop> {
     const PATTERN: &[u8; VERSION_LINE_LEN] = b"HTTP/0.0\r\n";
     for (&byte, &pattern) in buf.iter().zip(PATTERN) {
         let matches = if pattern == b'0' { byte.is_ascii_digit() } else { byte == pattern };
@@ -90,7 +90,7 @@ fn other_version(buf: &[u8]) -> Result<Version, Stop> {
         }
     }
     match buf.get(..VERSION_LINE_LEN) {
-        None => Err(Stop::More),
+        None => Err(ParseStop::More),
         // 1.0 and 1.1 are known already.
         Some(line) if line.starts_with(b"HTTP/1.") => Ok(Version::Http11),
         Some(_) => Err(Rejection::VersionUnsupported.into()),

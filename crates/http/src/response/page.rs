@@ -7,7 +7,7 @@ use crate::version::Version;
 
 /// Whether the content is sent, or only its head, as the answer to `HEAD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum PageContent {
     /// Head and content.
     Sent,
     /// The head only, the same as if the content were sent.
@@ -26,7 +26,7 @@ pub struct ErrorPage<'a> {
     /// The persistence of the connection.
     pub persistence: Persistence,
     /// Whether the page is sent, or only the head.
-    pub content: Content,
+    pub content: PageContent,
     /// The present.
     pub now: &'a HttpDate,
     /// More field lines (`Allow`, `Retry-After`), each with its line end.
@@ -45,8 +45,8 @@ impl ErrorPage<'_> {
             .connection(self.version, self.persistence)
             .finish();
         match self.content {
-            Content::Omitted => 0,
-            Content::Sent => {
+            PageContent::Omitted => 0,
+            PageContent::Sent => {
                 out.extend_from_slice(&page);
                 page.len() as u64
             }

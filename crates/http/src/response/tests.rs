@@ -87,7 +87,7 @@ fn an_error_page_and_its_head_alone() {
         detail: "no <b>POST</b> here",
         version: Version::Http11,
         persistence: Persistence::Close,
-        content: Content::Sent,
+        content: PageContent::Sent,
         now: &now,
         lines: b"Allow: GET, HEAD\r\n",
     };
@@ -106,7 +106,7 @@ fn an_error_page_and_its_head_alone() {
         ))
     );
     assert_eq!(sent, body.len() as u64);
-    page.content = Content::Omitted;
+    page.content = PageContent::Omitted;
     assert_eq!(written(|out| sent = page.write(out)), format!("{head}\r\n\r\n"));
     assert_eq!(sent, 0);
 }

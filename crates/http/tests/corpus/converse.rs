@@ -1,6 +1,6 @@
 //! A whole connection, with its input cut anywhere, and the properties that any two cuts share.
 
-use vermeil_http::{Conversation, Event, Framing, Limits, Parsed, Request, parse};
+use vermeil_http::{ConnectionLimits, Conversation, ConversationEvent, Framing, ParsedPart, Request, parse};
 
 /// Runs a connection as a server does, with `input` arriving in `pieces`, and reports the events:
 ///
@@ -10,7 +10,7 @@ use vermeil_http::{Conversation, Event, Framing, Limits, Parsed, Request, parse}
 /// - `more` if the input ends within a request.
 ///
 /// After `@` stands the position in the input at which each event ended.
-pub(crate) fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> String {
+pub(crate) fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &ConnectionLimits) -> String {
     let mut conversation = Conversation::new();
     let mut transcript = Transcript::default();
     let mut buf = Vec::new();
@@ -36,10 +36,15 @@ struct Transcript {
 
 impl Transcript {
     /// Handles one event; `None` if there is nothing to do before more bytes arrive.
-    fn step(&mut self, conversation: &mut Conversation, buf: &[u8], limits: &Limits) -> Option<usize> {
+    fn step(
+        &mut self,
+        conversation: &mut Conversation,
+        buf: &[u8],
+        limits: &ConnectionLimits,
+    ) -> Option<usize> {
         match conversation.next(buf, limits) {
-            Event::NeedMore | Event::Closed => None,
-            Event::Request { request, consumed } => {
+            ConversationEvent::NeedMore | ConversationEvent::Closed => None,
+            ConversationEvent::Request { request, consumed } => {
                 self.position += consumed;
                 self.lines.push(describe(&request));
                 if request.body == Framing::None {
@@ -47,7 +52,7 @@ impl Transcript {
                 }
                 Some(consumed)
             }
-            Event::Body { consumed, data, done } => {
+            ConversationEvent::Body { consumed, data, done } => {
                 assert!(data.end <= consumed && consumed <= buf.len());
                 self.position += consumed;
                 self.body.extend_from_slice(&buf[data]);
@@ -59,7 +64,7 @@ impl Transcript {
                 }
                 Some(consumed)
             }
-            Event::Reject(rejection) => {
+            ConversationEvent::Reject(rejection) => {
                 assert!(!self.ended, "a refusal is the last thing that happens");
                 self.ended = true;
                 self.lines.push(format!("{} {rejection:?}", rejection.status().code()));
@@ -93,12 +98,14 @@ pub(crate) fn without_positions(line: &str) -> String {
 
 /// Every prefix of `input` gives "incomplete" or the verdict of the whole. A verdict never changes
 /// once it is decided.
-pub(crate) fn check_prefixes(input: &[u8], limits: &Limits) {
+pub(crate) fn check_prefixes(input: &[u8], limits: &ConnectionLimits) {
     let whole = parse(input, limits);
     let mut decided = false;
     for len in 0..input.len() {
         match parse(&input[..len], limits) {
-            Parsed::Incomplete => assert!(!decided, "undecided again at {len} of {}", input.escape_ascii()),
+            ParsedPart::Incomplete => {
+                assert!(!decided, "undecided again at {len} of {}", input.escape_ascii())
+            }
             verdict => {
                 assert_eq!(verdict, whole, "at {len} of {}", input.escape_ascii());
                 decided = true;
@@ -108,11 +115,11 @@ pub(crate) fn check_prefixes(input: &[u8], limits: &Limits) {
 }
 
 /// Fed byte by byte, a connection decides at the very byte at which the parser can.
-pub(crate) fn check_moment(input: &[u8], limits: &Limits) {
+pub(crate) fn check_moment(input: &[u8], limits: &ConnectionLimits) {
     let mut conversation = Conversation::new();
     for len in 1..=input.len() {
-        let is_open = matches!(parse(&input[..len], limits), Parsed::Incomplete);
-        let still = matches!(conversation.next(&input[..len], limits), Event::NeedMore);
+        let is_open = matches!(parse(&input[..len], limits), ParsedPart::Incomplete);
+        let still = matches!(conversation.next(&input[..len], limits), ConversationEvent::NeedMore);
         assert_eq!(still, is_open, "at {len} of {}", input.escape_ascii());
         if !is_open {
             return;
@@ -121,8 +128,8 @@ pub(crate) fn check_moment(input: &[u8], limits: &Limits) {
 }
 
 /// httparse reads every accepted head the same way.
-pub(crate) fn check_against_httparse(input: &[u8], limits: &Limits) {
-    let Parsed::Complete { request, consumed } = parse(input, limits) else { return };
+pub(crate) fn check_against_httparse(input: &[u8], limits: &ConnectionLimits) {
+    let ParsedPart::Complete { request, consumed } = parse(input, limits) else { return };
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut other = httparse::Request::new(&mut headers);
     // httparse accepts no minor version beyond 1, and in targets only UTF-8 beyond ASCII. So

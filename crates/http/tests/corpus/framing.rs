@@ -2,9 +2,9 @@
 //! TE.TE (Kettle, "HTTP Desync Attacks", 2019), chunk tricks ("Funky chunks", 2025), and from the
 //! public probe suites.
 
-use super::heads::Entry;
+use super::heads::HeadEntry;
 
-pub(crate) const VALID: &[Entry] = &[
+pub(crate) const VALID: &[HeadEntry] = &[
     ("post with content", b"POST /f HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "POST /f h keep body=hello"),
     ("post without length", b"POST /f HTTP/1.1\r\nHost: h\r\n\r\n", "POST /f h keep"),
     ("length 0", b"POST /f HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", "POST /f h keep"),
@@ -100,7 +100,7 @@ pub(crate) const VALID: &[Entry] = &[
     ("content at its limit", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\n\r\n", "PUT / h keep; more"),
 ];
 
-pub(crate) const MALFORMED: &[Entry] = &[
+pub(crate) const MALFORMED: &[HeadEntry] = &[
     ("length over its limit", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1048577\r\n\r\n", "PUT / h close; 413 BodyTooLong"),
     ("the largest length", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551614\r\n\r\n", "PUT / h close; 413 BodyTooLong"),
     ("length that overflows", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551616\r\n\r\n", "400 LengthSyntax"),
@@ -149,7 +149,7 @@ pub(crate) const MALFORMED: &[Entry] = &[
     ("folded trailer", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: a\r\n b\r\n\r\n", "POST / h keep; 400 LineFolding"),
 ];
 
-pub(crate) const SMUGGLING: &[Entry] = &[
+pub(crate) const SMUGGLING: &[HeadEntry] = &[
     (
         "CL.TE",
         b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG",

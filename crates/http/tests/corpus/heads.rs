@@ -1,9 +1,9 @@
 //! Corpus: heads.
 
 /// Name, bytes, and the expected result.
-pub(crate) type Entry = (&'static str, &'static [u8], &'static str);
+pub(crate) type HeadEntry = (&'static str, &'static [u8], &'static str);
 
-pub(crate) const VALID: &[Entry] = &[
+pub(crate) const VALID: &[HeadEntry] = &[
     ("plain get", b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", "GET / example.com keep"),
     (
         "what wrk sends",
@@ -134,7 +134,7 @@ pub(crate) const VALID: &[Entry] = &[
     ("one and a half", b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET /", "GET / h keep; more"),
 ];
 
-pub(crate) const MALFORMED: &[Entry] = &[
+pub(crate) const MALFORMED: &[HeadEntry] = &[
     ("TLS client hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "400 Method"),
     ("SSH banner", b"SSH-2.0-OpenSSH_9.2\r\n", "400 Method"),
     ("NUL first", b"\0", "400 Method"),

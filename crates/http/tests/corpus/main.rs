@@ -8,29 +8,29 @@ mod heads;
 mod mutation;
 
 use converse::{check_against_httparse, check_moment, check_prefixes, converse, without_positions};
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 
 /// One entry: bytes, and the expected result in one line (see [`converse`]).
 #[derive(Clone, Debug)]
-struct Case {
+struct CorpusCase {
     name: &'static str,
     input: &'static [u8],
     expected: &'static str,
 }
 
 /// All entries.
-fn corpus() -> Vec<Case> {
+fn corpus() -> Vec<CorpusCase> {
     let tables = [heads::VALID, heads::MALFORMED, framing::VALID, framing::MALFORMED, framing::SMUGGLING];
     let entries = tables.into_iter().flatten();
-    entries.map(|&(name, input, expected)| Case { name, input, expected }).collect()
+    entries.map(|&(name, input, expected)| CorpusCase { name, input, expected }).collect()
 }
 
 #[test]
 fn every_entry_gives_the_line_beside_it() {
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     let wrong: Vec<String> = corpus()
         .iter()
-        .filter_map(|Case { name, input, expected }| {
+        .filter_map(|CorpusCase { name, input, expected }| {
             let got = without_positions(&converse([*input], &limits));
             (got != *expected).then(|| format!("{name}:\n  expected {expected}\n  got      {got}"))
         })
@@ -49,8 +49,8 @@ fn the_corpus_is_large_and_its_names_are_unique() {
 
 #[test]
 fn no_cut_changes_a_line() {
-    let limits = Limits::default();
-    for Case { name, input, .. } in corpus() {
+    let limits = ConnectionLimits::default();
+    for CorpusCase { name, input, .. } in corpus() {
         let whole = converse([input], &limits);
         assert_eq!(converse(input.chunks(1), &limits), whole, "{name}, byte by byte");
         for at in 0..=input.len() {
@@ -62,7 +62,7 @@ fn no_cut_changes_a_line() {
 
 #[test]
 fn no_prefix_contradicts_the_whole() {
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     for case in corpus() {
         check_prefixes(case.input, &limits);
     }
@@ -70,7 +70,7 @@ fn no_prefix_contradicts_the_whole() {
 
 #[test]
 fn connection_decides_as_early_as_the_parser() {
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     for case in corpus() {
         check_moment(case.input, &limits);
     }
@@ -78,7 +78,7 @@ fn connection_decides_as_early_as_the_parser() {
 
 #[test]
 fn httparse_agrees_on_all_that_is_accepted() {
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     for case in corpus() {
         check_against_httparse(case.input, &limits);
     }

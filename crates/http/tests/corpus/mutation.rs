@@ -4,10 +4,10 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, RngSeed};
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 
 use crate::converse::{check_against_httparse, check_moment, check_prefixes, converse};
-use crate::{Case, corpus};
+use crate::{CorpusCase, corpus};
 
 /// Bytes at which parsers decide something.
 const INTERESTING: &[u8] = b"\r\n\t \0:;,=/?#*\"%+-0159aAfFxX[]@\x0b\x7f\x80\xff";
@@ -22,7 +22,7 @@ enum Damage {
 }
 
 impl Damage {
-    fn apply(&self, input: &mut Vec<u8>, corpus: &[Case]) {
+    fn apply(&self, input: &mut Vec<u8>, corpus: &[CorpusCase]) {
         let len = input.len();
         match self {
             Self::Set(_, _) | Self::Remove(_, _) | Self::Double(_, _) if len == 0 => {}
@@ -58,8 +58,8 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 /// Defaults, and limits so small that damaged entries reach the limits.
-fn limits() -> impl Strategy<Value = Limits> {
-    let small = Limits {
+fn limits() -> impl Strategy<Value = ConnectionLimits> {
+    let small = ConnectionLimits {
         request_line_bytes: 32,
         header_count: 3,
         header_bytes: 96,
@@ -67,9 +67,9 @@ fn limits() -> impl Strategy<Value = Limits> {
         requests_per_connection: 2,
         chunk_extension_bytes: 4,
         trailer_bytes: 16,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
-    prop_oneof![2 => Just(Limits::default()), 1 => Just(small)]
+    prop_oneof![2 => Just(ConnectionLimits::default()), 1 => Just(small)]
 }
 
 fn cut<'a>(input: &'a [u8], at: &[Index]) -> Vec<&'a [u8]> {
@@ -79,7 +79,7 @@ fn cut<'a>(input: &'a [u8], at: &[Index]) -> Vec<&'a [u8]> {
     places.windows(2).map(|pair| &input[pair[0]..pair[1]]).collect()
 }
 
-fn check(input: &[u8], limits: &Limits, cuts: &[Index]) -> Result<(), TestCaseError> {
+fn check(input: &[u8], limits: &ConnectionLimits, cuts: &[Index]) -> Result<(), TestCaseError> {
     check_prefixes(input, limits);
     check_against_httparse(input, limits);
     check_moment(input, limits);

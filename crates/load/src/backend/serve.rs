@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use vermeil::{DriverOptions, Handle, IoChoice, More, Runtime, TcpListener, TcpStream};
-use vermeil_http::{Conversation, Event, Limits};
+use vermeil_http::{ConnectionLimits, Conversation, ConversationEvent};
 
 use super::records;
 use crate::error::LoadError;
@@ -161,20 +161,20 @@ async fn accept(server: Server, socket: OwnedFd) {
 
 /// Serves a connection until the client closes it or an error occurs.
 async fn serve(server: Server, stream: TcpStream, mut random: Random) {
-    let limits = Limits { requests_per_connection: u32::MAX, ..Limits::default() };
+    let limits = ConnectionLimits { requests_per_connection: u32::MAX, ..ConnectionLimits::default() };
     let (mut conversation, mut received) = (Conversation::new(), Vec::new());
     loop {
         let (body, keep_alive) = match conversation.next(&received, &limits) {
-            Event::NeedMore => match stream.recv(&mut received).await {
+            ConversationEvent::NeedMore => match stream.recv(&mut received).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => continue,
             },
-            Event::Body { consumed, .. } => {
+            ConversationEvent::Body { consumed, .. } => {
                 received.drain(..consumed);
                 continue;
             }
-            Event::Reject(_) | Event::Closed => return,
-            Event::Request { request, consumed } => {
+            ConversationEvent::Reject(_) | ConversationEvent::Closed => return,
+            ConversationEvent::Request { request, consumed } => {
                 let mut target = String::from_utf8_lossy(request.target.path).into_owned();
                 if let Some(query) = request.target.query {
                     target.push('?');

@@ -12,7 +12,7 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-use vermeil_http::{BodyReader, Framing as Coding, Limits};
+use vermeil_http::{BodyReader, ConnectionLimits, Framing as Coding};
 
 pub use head::Seen;
 use head::{Framing, Meaning, parse_head};
@@ -266,6 +266,6 @@ impl ResponseReader {
 
 /// A reader of chunks without a bound on the length.
 fn chunks() -> BodyReader {
-    let limits = Limits { body_bytes: u64::MAX, ..Limits::default() };
+    let limits = ConnectionLimits { body_bytes: u64::MAX, ..ConnectionLimits::default() };
     BodyReader::new(Coding::Chunked, &limits).expect("chunks have no length to refuse")
 }

@@ -3,8 +3,8 @@
 //! Nearly always its whole request is there. The core reads the request, answers 503 and closes in
 //! a few system calls, without a task and without the driver. Closing loses no answer, because
 //! nothing is unread and nothing will come. Any other connection is served like all connections,
-//! which waits for the rest (`request_loop.rs`, `close.rs`). Tested below, and by `cargo xtask bench
-//! overload`.
+//! which waits for the rest (`request_loop.rs`, `close.rs`). Tested below, and by `cargo xtask
+//! bench overload`.
 
 use crate::{
     address::Client,
@@ -16,8 +16,8 @@ use crate::{
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_http::{
-    Conversation, Event, Limits, Method, Request, Status,
-    response::{Content, HeadWriter},
+    ConnectionLimits, Conversation, ConversationEvent, Method, Request, Status,
+    response::{HeadWriter, PageContent},
 };
 
 /// The longest request that is refused in this way. Guess: most are shorter.
@@ -58,10 +58,10 @@ pub(super) fn refuse_silent(socket: OwnedFd) {
 }
 
 /// The request in `received`, if no other bytes follow the request.
-fn only_request<'a>(received: &'a [u8], limits: &Limits) -> Option<Request<'a>> {
+fn only_request<'a>(received: &'a [u8], limits: &ConnectionLimits) -> Option<Request<'a>> {
     let mut conversation = Conversation::new();
     match conversation.next(received, limits) {
-        Event::Request { request, consumed }
+        ConversationEvent::Request { request, consumed }
             if consumed == received.len() && !conversation.is_amid_request() =>
         {
             Some(request)
@@ -72,7 +72,7 @@ fn only_request<'a>(received: &'a [u8], limits: &Limits) -> Option<Request<'a>> 
 
 fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
     local::with(|local| {
-        let content = if request.method == Method::Head { Content::Omitted } else { Content::Sent };
+        let content = if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent };
         let head = Head { version: request.version, content, ..Head::UNKNOWN };
         let mut answer = Vec::new();
         local.server.count_request();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn only_whole_requests_that_nothing_follows() {
-        let limits = Limits::default();
+        let limits = ConnectionLimits::default();
         let is_one = |received: &[u8]| only_request(received, &limits).is_some();
         assert!(is_one(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(is_one(b"HEAD / HTTP/1.0\r\n\r\n"));

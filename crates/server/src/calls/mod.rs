@@ -281,7 +281,7 @@ fn redirected(request: &Request<'_>, location: &[u8]) -> Result<Vec<u8>, BadHead
     let limits = local::with(|local| local.server.limits.clone());
     // The new request must be valid as if a client had sent it.
     match vermeil_http::parse(&head, &limits) {
-        vermeil_http::Parsed::Complete { .. } => Ok(head),
+        vermeil_http::ParsedPart::Complete { .. } => Ok(head),
         _ => Err(BadHead::Location),
     }
 }

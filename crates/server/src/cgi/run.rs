@@ -26,7 +26,7 @@ use std::{
 use vermeil::Sleep;
 use vermeil_http::{
     Request,
-    gateway::{BadHead, Invocation, Link, Script},
+    gateway::{BadHead, ClientLink, Invocation, ScriptPaths},
 };
 use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest};
 
@@ -102,7 +102,7 @@ impl Run<'_> {
         limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate(patience)))
     }
 
-    fn start(&self, content: &Content, link: &Link, turn: Turn) -> Result<(Process, Output), Failure> {
+    fn start(&self, content: &Content, link: &ClientLink, turn: Turn) -> Result<(Process, Output), Failure> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
         let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
@@ -125,7 +125,7 @@ impl Run<'_> {
         request.variable(b"UNIQUE_ID", &self.asking.name.digits());
         let invocation = Invocation {
             request: self.request,
-            script: Script {
+            script: ScriptPaths {
                 name: &program.script,
                 filename: &[&*site.root, &*program.script].concat(),
                 path_info: &program.path_info,

@@ -30,7 +30,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil_http::{Limits, Status};
+use vermeil_http::{ConnectionLimits, Status};
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
 
@@ -93,7 +93,7 @@ pub(super) fn resolve(
     let several_hosts = hosts.iter().len() > 1;
     let by_default = if several_hosts { LogFormat::VhostCombined } else { LogFormat::Combined };
     let log_format = document.log_format.unwrap_or(by_default);
-    let mut limits = Limits::from(document.limits.clone());
+    let mut limits = ConnectionLimits::from(document.limits.clone());
     if hosts.have_php() || hosts.have_cgi() {
         // The server knows only after the head whether a body is for a program. A body for another
         // target is discarded.
@@ -225,7 +225,7 @@ fn refuse_contradictions(document: &Document, problems: &mut Problems) {
     within(&cache.file_bytes, "cache.file_bytes", cache.bytes, "bytes");
 }
 
-impl From<LimitsTable> for Limits {
+impl From<LimitsTable> for ConnectionLimits {
     fn from(table: LimitsTable) -> Self {
         Self {
             request_line_bytes: narrow(table.request_line_bytes.value.bytes.min(table.header_bytes.bytes)),

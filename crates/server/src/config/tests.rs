@@ -10,7 +10,7 @@ use crate::{
     options::{ServeOptions, Timeouts, keys_that_differ},
 };
 use std::{io, net::SocketAddr, time::Duration};
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.
@@ -59,7 +59,7 @@ fn one_host_and_nothing_else_has_every_default() {
     assert_eq!(options.listen, [ListenAddr::Tcp(addr("127.0.0.1:8080"))]);
     assert_eq!(options.cpus.len(), 4);
     assert_eq!((options.io, &options.log), (IoChoice::Auto, &LogTarget::Stdout));
-    assert_eq!(options.limits, Limits::default());
+    assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
     assert_eq!(options.store, Default::default());
     assert_eq!(options.connections_max, crate::options::CONNECTIONS_MAX);
@@ -108,14 +108,14 @@ fn each_key_arrives() {
         options.listen,
         ["[::1]:80", "127.0.0.1:80", "0.0.0.0:81", "[::]:81"].map(addr).map(ListenAddr::Tcp)
     );
-    let limits = Limits {
+    let limits = ConnectionLimits {
         request_line_bytes: 1024,
         header_count: 9,
         header_bytes: 2048,
         body_bytes: 3 << 30,
         requests_per_connection: 5,
         ranges_max: 0,
-        ..Limits::default()
+        ..ConnectionLimits::default()
     };
     assert_eq!(options.limits, limits);
     assert_eq!(options.wait_max, Duration::from_millis(70));

@@ -10,7 +10,7 @@ use crate::{
     local,
 };
 use bytes::Bytes;
-use vermeil_http::{Parsed, gateway::Oddity};
+use vermeil_http::{ParsedPart, gateway::Oddity};
 
 /// The logged status if the client left before anything was sent, as in nginx.
 const CLIENT_LEFT: u16 = 499;
@@ -63,7 +63,7 @@ impl UnderWay {
             if local.log.is_on() {
                 let limits = local.server.limits.clone();
                 // These bytes were parsed before.
-                if let Parsed::Complete { request, .. } = vermeil_http::parse(&self.request, &limits) {
+                if let ParsedPart::Complete { request, .. } = vermeil_http::parse(&self.request, &limits) {
                     local.log_answer(self.peer, &self.request, Some(&request), sent);
                 }
             }

@@ -32,10 +32,10 @@ use std::{
 use vermeil::{More, Sleep, now_ms, sleep};
 use vermeil_http::{
     gateway::{
-        Answer, BadHead, Body, BodyFraming, HeadLimits, HeadReader, Oddity, ResponseHead,
-        body::{CHUNK_END, End, LAST_CHUNK, Piece, chunk_header},
+        BadHead, Body, BodyFraming, HeadLimits, HeadReader, Oddity, ProgramAnswer, ResponseHead,
+        body::{CHUNK_END, ContentEnd, ContentPiece, LAST_CHUNK, chunk_header},
     },
-    response::{Content as Sends, HeadWriter, Persistence},
+    response::{HeadWriter, PageContent as Sends, Persistence},
 };
 
 /// Bytes of output gathered before a send. Guess: a socket's first window, as for ready answers.
@@ -169,10 +169,12 @@ impl<R: Reader> Pump<'_, R> {
         self.output.skip(head_bytes);
         self.connection.note_oddities(head_reader.oddities());
         match answer {
-            Answer::Document(head) => self.document(head).await,
-            Answer::LocalRedirect(location) => self.drop_rest(Relayed::LocalRedirect(location)).await,
-            Answer::AccelRedirect(head, path) => self.drop_rest(Relayed::AccelRedirect(head, path)).await,
-            Answer::SendFile(head, path) => self.drop_rest(Relayed::SendFile(head, path)).await,
+            ProgramAnswer::Document(head) => self.document(head).await,
+            ProgramAnswer::LocalRedirect(location) => self.drop_rest(Relayed::LocalRedirect(location)).await,
+            ProgramAnswer::AccelRedirect(head, path) => {
+                self.drop_rest(Relayed::AccelRedirect(head, path)).await
+            }
+            ProgramAnswer::SendFile(head, path) => self.drop_rest(Relayed::SendFile(head, path)).await,
         }
     }
 
@@ -270,7 +272,7 @@ impl<R: Reader> Pump<'_, R> {
             }
             self.gather(&mut hold, enough(&head, body.sent())).await;
         }
-        if body.end() == End::Short {
+        if body.end() == ContentEnd::Short {
             self.connection.flush(long, More::No).await?;
             self.connection.sent().await?;
             return Err(Trouble::Ended.into());
@@ -295,15 +297,15 @@ impl<R: Reader> Pump<'_, R> {
         let bytes = output.len();
         let is_announced = matches!(body.framing(), BodyFraming::Length(_));
         let (taken, behind): (_, &[u8]) = match body.piece(bytes) {
-            Piece::Dropped => (0, b""),
-            Piece::Plain(bytes) => (bytes, b""),
-            Piece::Chunk => {
+            ContentPiece::Dropped => (0, b""),
+            ContentPiece::Plain(bytes) => (bytes, b""),
+            ContentPiece::Chunk => {
                 chunk_header(out, bytes);
                 (bytes, CHUNK_END)
             }
         };
         self.has_excess |= is_announced && taken < bytes;
-        let end: &[u8] = if *ended && body.end() == End::LastChunk { LAST_CHUNK } else { b"" };
+        let end: &[u8] = if *ended && body.end() == ContentEnd::LastChunk { LAST_CHUNK } else { b"" };
         output.take(taken, out, &[behind, end])
     }
 

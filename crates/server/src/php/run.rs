@@ -32,7 +32,7 @@ use vermeil::{Sleep, core_index, sleep, yield_now};
 use vermeil_fastcgi::request::RequestPersistence;
 use vermeil_http::{
     Method, Request,
-    gateway::{Invocation, Link, Script},
+    gateway::{ClientLink, Invocation, ScriptPaths},
 };
 
 /// Pause between attempts to connect to our own pool while it is being restarted.
@@ -45,7 +45,7 @@ struct Run<'a> {
     asking: &'a Asking<'a>,
     program: &'a Program,
     head: Head,
-    link: Arc<Link>,
+    link: Arc<ClientLink>,
     content: Content,
 }
 
@@ -172,7 +172,7 @@ impl Run<'_> {
         let filename = [document_root, &*self.program.script].concat();
         with(Invocation {
             request: self.request,
-            script: Script {
+            script: ScriptPaths {
                 name: &self.program.script,
                 filename: &filename,
                 path_info: &self.program.path_info,

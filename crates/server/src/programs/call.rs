@@ -119,7 +119,7 @@ fn names_program_encoded(path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vermeil_http::{Limits, Parsed};
+    use vermeil_http::{ConnectionLimits, ParsedPart};
 
     #[test]
     fn which_requests_may_be_for_programs() {
@@ -146,7 +146,8 @@ mod tests {
             ("OPTIONS *", None),
         ] {
             let head = format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n");
-            let Parsed::Complete { request, .. } = vermeil_http::parse(head.as_bytes(), &Limits::default())
+            let ParsedPart::Complete { request, .. } =
+                vermeil_http::parse(head.as_bytes(), &ConnectionLimits::default())
             else {
                 panic!("{line} is a request")
             };

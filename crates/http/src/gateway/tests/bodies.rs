@@ -1,13 +1,13 @@
 //! Framing, by version, length and method.
 
 use crate::Version::{self, Http10, Http11};
-use crate::gateway::body::{Body, BodyFraming, End, Piece, chunk_header};
+use crate::gateway::body::{Body, BodyFraming, ContentEnd, ContentPiece, chunk_header};
 use crate::gateway::{HeadLimits, HeadReader, ResponseHead};
-use crate::response::Content::{self, Omitted, Sent};
+use crate::response::PageContent::{self, Omitted, Sent};
 
 fn head(text: &str) -> ResponseHead {
     match HeadReader::new(HeadLimits::default()).read(text.as_bytes()) {
-        Ok(Some((crate::gateway::Answer::Document(head), _))) => head,
+        Ok(Some((crate::gateway::ProgramAnswer::Document(head), _))) => head,
         other => panic!("{other:?}"),
     }
 }
@@ -16,7 +16,7 @@ fn head(text: &str) -> ResponseHead {
 fn framing_follows_from_length_version_and_method() {
     let plain = "Content-Type: a/b\n\n";
     let long = "Content-Type: a/b\nContent-Length: 5\n\n";
-    let cases: [(&str, Version, Content, BodyFraming); 9] = [
+    let cases: [(&str, Version, PageContent, BodyFraming); 9] = [
         (plain, Http11, Sent, BodyFraming::Chunked),
         (plain, Http10, Sent, BodyFraming::UntilClose),
         (plain, Http11, Omitted, BodyFraming::None),
@@ -35,10 +35,10 @@ fn framing_follows_from_length_version_and_method() {
 #[test]
 fn a_program_is_held_to_its_length() {
     let mut body = Body::new(&head("Content-Type: a/b\nContent-Length: 5\n\n"), Http11, Sent);
-    assert_eq!((body.piece(3), body.end()), (Piece::Plain(3), End::Short));
-    assert_eq!((body.piece(0), body.is_complete()), (Piece::Dropped, false));
-    assert_eq!((body.piece(9), body.end()), (Piece::Plain(2), End::Complete));
-    assert_eq!((body.piece(1), body.sent(), body.is_complete()), (Piece::Dropped, 5, true));
+    assert_eq!((body.piece(3), body.end()), (ContentPiece::Plain(3), ContentEnd::Short));
+    assert_eq!((body.piece(0), body.is_complete()), (ContentPiece::Dropped, false));
+    assert_eq!((body.piece(9), body.end()), (ContentPiece::Plain(2), ContentEnd::Complete));
+    assert_eq!((body.piece(1), body.sent(), body.is_complete()), (ContentPiece::Dropped, 5, true));
 }
 
 #[test]
@@ -47,12 +47,15 @@ fn without_a_length_the_end_says_itself() {
     let mut chunked = Body::new(&plain, Http11, Sent);
     assert_eq!(
         (chunked.piece(3), chunked.piece(0), chunked.end()),
-        (Piece::Chunk, Piece::Dropped, End::LastChunk)
+        (ContentPiece::Chunk, ContentPiece::Dropped, ContentEnd::LastChunk)
     );
     let mut old = Body::new(&plain, Http10, Sent);
-    assert_eq!((old.piece(3), old.end(), old.sent()), (Piece::Plain(3), End::Close, 3));
+    assert_eq!((old.piece(3), old.end(), old.sent()), (ContentPiece::Plain(3), ContentEnd::Close, 3));
     let mut none = Body::new(&plain, Http11, Omitted);
-    assert_eq!((none.piece(3), none.end(), none.is_complete()), (Piece::Dropped, End::Complete, true));
+    assert_eq!(
+        (none.piece(3), none.end(), none.is_complete()),
+        (ContentPiece::Dropped, ContentEnd::Complete, true)
+    );
 }
 
 #[test]

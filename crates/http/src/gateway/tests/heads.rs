@@ -1,17 +1,17 @@
 //! Outputs of programs and their verdicts, whole and cut at every byte.
 
 use crate::fixed_cases;
-use crate::gateway::{Answer, BadHead, HeadLimits, HeadReader, Oddity};
+use crate::gateway::{BadHead, HeadLimits, HeadReader, Oddity, ProgramAnswer};
 use proptest::prelude::*;
 
-type Verdict = Result<Option<(Answer, usize)>, BadHead>;
+type HeadVerdict = Result<Option<(ProgramAnswer, usize)>, BadHead>;
 
-fn read(output: &[u8]) -> Verdict {
+fn read(output: &[u8]) -> HeadVerdict {
     HeadReader::new(HeadLimits::default()).read(output)
 }
 
 /// The verdict when the output comes in pieces of `step` bytes.
-fn read_in(output: &[u8], step: usize) -> Verdict {
+fn read_in(output: &[u8], step: usize) -> HeadVerdict {
     let mut reader = HeadReader::new(HeadLimits::default());
     let mut end = 0;
     while end < output.len() {
@@ -37,10 +37,12 @@ fn shown(output: &str) -> String {
     };
     assert_eq!(&output[consumed..], "body", "the head ends where the body starts");
     let (kind, head) = match &answer {
-        Answer::LocalRedirect(path) => return format!("local {}{}", path.escape_ascii(), told(output)),
-        Answer::Document(head) => (String::new(), head),
-        Answer::AccelRedirect(head, path) => (format!("accel {} ", path.escape_ascii()), head),
-        Answer::SendFile(head, path) => (format!("sendfile {} ", path.escape_ascii()), head),
+        ProgramAnswer::LocalRedirect(path) => {
+            return format!("local {}{}", path.escape_ascii(), told(output));
+        }
+        ProgramAnswer::Document(head) => (String::new(), head),
+        ProgramAnswer::AccelRedirect(head, path) => (format!("accel {} ", path.escape_ascii()), head),
+        ProgramAnswer::SendFile(head, path) => (format!("sendfile {} ", path.escape_ascii()), head),
     };
     let unbuffered = if head.is_unbuffered { "unbuffered " } else { "" };
     let length = head.content_length.map_or(String::new(), |length| format!(" [{length}]"));
@@ -236,7 +238,7 @@ proptest! {
         let output = [lines.concat(), end, "body".into()].concat();
         let whole = read(output.as_bytes());
         prop_assert_eq!(&read_in(output.as_bytes(), step), &whole);
-        if let Ok(Some((Answer::Document(head), _))) = whole {
+        if let Ok(Some((ProgramAnswer::Document(head), _))) = whole {
             let mut out = Vec::new();
             head.write(&mut out);
             // As many line ends as there are lines, and none elsewhere.

@@ -1,7 +1,7 @@
 //! The program's file in a path, and the request of a local redirect.
 
 use crate::gateway::{BadHead, redirect, split};
-use crate::{Limits, Parsed, parse};
+use crate::{ConnectionLimits, ParsedPart, parse};
 
 #[test]
 fn only_a_segment_with_the_extension_can_be_the_program() {
@@ -28,12 +28,12 @@ fn only_a_segment_with_the_extension_can_be_the_program() {
 }
 
 fn redirected(request: &str, location: &str) -> Result<String, BadHead> {
-    let Parsed::Complete { request, .. } = parse(request.as_bytes(), &Limits::default()) else {
+    let ParsedPart::Complete { request, .. } = parse(request.as_bytes(), &ConnectionLimits::default()) else {
         panic!("{request} is a request")
     };
     let mut out = Vec::new();
     redirect::write_request(&request, location.as_bytes(), &mut out)?;
-    assert!(matches!(parse(&out, &Limits::default()), Parsed::Complete { .. }));
+    assert!(matches!(parse(&out, &ConnectionLimits::default()), ParsedPart::Complete { .. }));
     Ok(String::from_utf8(out).unwrap())
 }
 

@@ -1,11 +1,11 @@
 //! The variables of a request, and the variables that no client may set.
 
-use crate::gateway::{Invocation, Link, Scheme, Script};
-use crate::{Limits, Parsed, parse};
+use crate::gateway::{ClientLink, ClientScheme, Invocation, ScriptPaths};
+use crate::{ConnectionLimits, ParsedPart, parse};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-const SCRIPT: Script<'static> = Script {
+const SCRIPT: ScriptPaths<'static> = ScriptPaths {
     name: b"/app/index.php",
     filename: b"/srv/www/app/index.php",
     path_info: b"",
@@ -14,31 +14,36 @@ const SCRIPT: Script<'static> = Script {
 
 /// The two ends of a connection, and the security of the connection.
 #[derive(Clone, Copy)]
-struct Ends {
+struct TestEnds {
     local: SocketAddr,
     remote: SocketAddr,
-    scheme: Scheme,
+    scheme: ClientScheme,
 }
 
-fn link(scheme: Scheme) -> Ends {
-    Ends { local: "192.0.2.1:8080".parse().unwrap(), remote: "203.0.113.9:50123".parse().unwrap(), scheme }
+fn link(scheme: ClientScheme) -> TestEnds {
+    TestEnds {
+        local: "192.0.2.1:8080".parse().unwrap(),
+        remote: "203.0.113.9:50123".parse().unwrap(),
+        scheme,
+    }
 }
 
-struct Call<'a> {
-    script: Script<'a>,
-    link: Ends,
+struct TestCall<'a> {
+    script: ScriptPaths<'a>,
+    link: TestEnds,
     content_length: Option<u64>,
 }
 
-impl Call<'_> {
+impl TestCall<'_> {
     fn variables(&self, head: &str) -> BTreeMap<String, String> {
-        let Parsed::Complete { request, .. } = parse(head.as_bytes(), &Limits::default()) else {
+        let ParsedPart::Complete { request, .. } = parse(head.as_bytes(), &ConnectionLimits::default())
+        else {
             panic!("{head:?} is a request")
         };
         let invocation = Invocation {
             request: &request,
             script: self.script,
-            link: &Link::new(self.link.local, self.link.remote, self.link.scheme),
+            link: &ClientLink::new(self.link.local, self.link.remote, self.link.scheme),
             content_length: self.content_length,
             software: "vermeil",
         };
@@ -51,21 +56,21 @@ impl Call<'_> {
     }
 }
 
-const PLAIN: Call<'static> = Call {
+const PLAIN: TestCall<'static> = TestCall {
     script: SCRIPT,
-    link: Ends {
+    link: TestEnds {
         local: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80),
         remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 81),
-        scheme: Scheme::Http,
+        scheme: ClientScheme::Http,
     },
     content_length: None,
 };
 
 #[test]
 fn all_of_a_request() {
-    let call = Call {
-        script: Script { path_info: b"/a b/c", ..SCRIPT },
-        link: link(Scheme::Https),
+    let call = TestCall {
+        script: ScriptPaths { path_info: b"/a b/c", ..SCRIPT },
+        link: link(ClientScheme::Https),
         content_length: Some(11),
     };
     let head = "POST /app/index.php/a%20b/c?x=1&y=%20 HTTP/1.1\r\nHost: example.org:8443\r\nContent-Length: 11\r\n\
@@ -142,21 +147,23 @@ fn names_of_the_server() {
     let old = PLAIN.variables("GET / HTTP/1.0\r\n\r\n");
     assert_eq!((&*old["SERVER_NAME"], old.contains_key("HTTP_HOST")), ("127.0.0.1", false));
     assert_eq!(&*old["SERVER_PROTOCOL"], "HTTP/1.0");
-    let six = Call { link: Ends { local: "[::1]:80".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
+    let six = TestCall { link: TestEnds { local: "[::1]:80".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
     let six = six.variables("GET / HTTP/1.0\r\n\r\n");
     assert_eq!((&*six["SERVER_NAME"], &*six["SERVER_ADDR"]), ("[::1]", "::1"));
-    let mapped =
-        Call { link: Ends { remote: "[::ffff:192.0.2.7]:9".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
+    let mapped = TestCall {
+        link: TestEnds { remote: "[::ffff:192.0.2.7]:9".parse().unwrap(), ..PLAIN.link },
+        ..PLAIN
+    };
     assert_eq!(&*mapped.variables("GET / HTTP/1.0\r\n\r\n")["REMOTE_ADDR"], "192.0.2.7");
 }
 
 #[test]
 fn client_of_unix_socket_has_no_address() {
     let head = "GET / HTTP/1.0\r\n\r\n";
-    let Parsed::Complete { request, .. } = parse(head.as_bytes(), &Limits::default()) else {
+    let ParsedPart::Complete { request, .. } = parse(head.as_bytes(), &ConnectionLimits::default()) else {
         panic!("{head}")
     };
-    let link = Link::unix(Some("/run/v.sock".as_ref()), Scheme::Http);
+    let link = ClientLink::unix(Some("/run/v.sock".as_ref()), ClientScheme::Http);
     let call = Invocation {
         request: &request,
         script: SCRIPT,

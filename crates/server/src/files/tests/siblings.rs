@@ -2,7 +2,7 @@
 
 use super::*;
 use vermeil_http::{
-    List,
+    ListField,
     negotiate::{EncodingSet, choose},
 };
 
@@ -46,7 +46,7 @@ fn siblings_are_representations_with_their_own_tag_length_and_coding() {
     tags.sort();
     tags.dedup();
     assert_eq!(tags.len(), 4);
-    assert_eq!(choose(Some(List::Line(b"gzip, deflate, br")), file.codings()), Choice::Br);
+    assert_eq!(choose(Some(ListField::Line(b"gzip, deflate, br")), file.codings()), Choice::Br);
 }
 
 #[test]
