@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use std::{fs, io};
-use vermeil_io::output::{Output, Place};
+use vermeil_io::output::{NameInFolder, Output};
 
 /// Whether `path` can be written to, without leaving a new file there.
 ///
@@ -28,7 +28,7 @@ fn try_to_write(path: &Path) -> io::Result<()> {
     if is_new {
         // A leftover file would look like an empty result. If the removal fails, the run overwrites
         // the file.
-        let _left = Place::find(path).and_then(|place| place.remove());
+        let _left = NameInFolder::find(path).and_then(|place| place.remove());
     }
     Ok(())
 }

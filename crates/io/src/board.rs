@@ -41,13 +41,13 @@ pub struct CoreBoard {
 /// The pages of all cores.
 #[derive(Debug)]
 pub struct Board {
-    memory: Memory,
+    memory: BoardMemory,
     /// The pages of this board, among all pages in the memory.
     part: Range<usize>,
 }
 
 #[derive(Debug)]
-enum Memory {
+enum BoardMemory {
     Private(Box<[CoreBoard]>),
     Mapped { first: NonNull<CoreBoard>, cores: usize },
 }
@@ -67,7 +67,10 @@ pub fn monotonic_ns() -> u64 {
 impl Board {
     /// Pages in memory of this process.
     pub fn private(cores: usize) -> Board {
-        Board { memory: Memory::Private((0..cores).map(|_| CoreBoard::default()).collect()), part: 0..cores }
+        Board {
+            memory: BoardMemory::Private((0..cores).map(|_| CoreBoard::default()).collect()),
+            part: 0..cores,
+        }
     }
 
     /// Pages in memory that other processes or the kernel map too: a file, or a kernel map whose
@@ -81,7 +84,7 @@ impl Board {
         // SAFETY: the kernel chooses the address, so the mapping replaces no other memory.
         let first = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, memory, 0)? };
         let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Board { memory: Memory::Mapped { first, cores }, part: 0..cores })
+        Ok(Board { memory: BoardMemory::Mapped { first, cores }, part: 0..cores })
     }
 
     /// Only some of these pages: the cores of one process, if several processes share the memory.
@@ -97,11 +100,13 @@ impl Board {
 
     fn all(&self) -> &[CoreBoard] {
         let whole: &[CoreBoard] = match &self.memory {
-            Memory::Private(cores) => cores,
+            BoardMemory::Private(cores) => cores,
             // SAFETY: `cores` pages were mapped, at the start of a memory page, which their
             // alignment divides. They are unmapped only when `self` is dropped. Other processes may
             // write the atomic words meanwhile.
-            Memory::Mapped { first, cores } => unsafe { std::slice::from_raw_parts(first.as_ptr(), *cores) },
+            BoardMemory::Mapped { first, cores } => unsafe {
+                std::slice::from_raw_parts(first.as_ptr(), *cores)
+            },
         };
         &whole[self.part.clone()]
     }
@@ -127,7 +132,7 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        if let Memory::Mapped { first, cores } = self.memory {
+        if let BoardMemory::Mapped { first, cores } = self.memory {
             // SAFETY: exactly the mapping that `mapped` made, and no reference to it exists any
             // more. On failure, memory leaks, no more.
             let _ = unsafe { munmap(first.as_ptr().cast(), cores * size_of::<CoreBoard>()) };

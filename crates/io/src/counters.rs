@@ -22,7 +22,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// The counted event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedEvent {
     /// Lines that a cpu did not find in its caches of levels 1 and 2, so that the lines came from
     /// another core's or a shared cache, or from memory. The kernel's "cache misses" differ: they
     /// are of level 2 on AMD's processors, of the last level on Intel's and of the first on Arm's.
@@ -42,22 +42,22 @@ pub struct NotMeasurable(String);
 /// A counter of the thread that opened it; the counter stays on that thread.
 #[derive(Debug)]
 pub struct Counter {
-    counted: Counted,
+    counted: CountedEvent,
     descriptor: OwnedFd,
     /// Missing if the kernel maps no further page for this user (`kernel.perf_event_mlock_kb`).
-    page: Option<Page>,
+    page: Option<CounterPage>,
 }
 
 /// A count at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct CountReading {
     count: u64,
     /// Time that the thread has run without being counted, because other users needed the
     /// processor's counters.
     absent_ns: u64,
 }
 
-impl Reading {
+impl CountReading {
     /// The events since an earlier reading. `None` if some may have been missed, and as long as
     /// nothing was counted at all, as with the fake counter of some virtual machines.
     pub fn since(self, earlier: Self) -> Option<u64> {
@@ -71,31 +71,31 @@ impl Counter {
     ///
     /// # Errors
     /// The machine has no such event, or the kernel or a filter forbids this thread to count it.
-    pub fn open(counted: Counted) -> Result<Self, NotMeasurable> {
+    pub fn open(counted: CountedEvent) -> Result<Self, NotMeasurable> {
         let descriptor = open(counted).map_err(|error| NotMeasurable(reason(&error)))?;
-        let page = Page::of(&descriptor).ok();
+        let page = CounterPage::of(&descriptor).ok();
         Ok(Self { counted, descriptor, page })
     }
 
     /// The count now, from 0 at the opening; `None` if unknown.
     #[inline]
-    pub fn read(&self) -> Option<Reading> {
+    pub fn read(&self) -> Option<CountReading> {
         self.read_by_instruction().or_else(|| self.read_by_call())
     }
 
     /// The count now if reading takes an instruction and no system call. That may change at any
     /// time, because other users may need the processor's counters, or release them.
     #[inline]
-    pub fn read_by_instruction(&self) -> Option<Reading> {
-        self.page.as_ref().and_then(Page::read)
+    pub fn read_by_instruction(&self) -> Option<CountReading> {
+        self.page.as_ref().and_then(CounterPage::read)
     }
 
-    fn read_by_call(&self) -> Option<Reading> {
+    fn read_by_call(&self) -> Option<CountReading> {
         // Count, time enabled, time running, in the order of `read_format`.
         let mut words = [0; 3 * size_of::<u64>()];
         let read = rustix::io::read(&self.descriptor, &mut words).ok()?;
         let word = |at: usize| u64::from_ne_bytes(words[8 * at..8 * at + 8].try_into().expect("eight bytes"));
-        let reading = Reading { count: word(0), absent_ns: word(1).wrapping_sub(word(2)) };
+        let reading = CountReading { count: word(0), absent_ns: word(1).wrapping_sub(word(2)) };
         (read == words.len()).then_some(reading)
     }
 }
@@ -107,7 +107,7 @@ impl fmt::Display for Counter {
     }
 }
 
-impl fmt::Display for Counted {
+impl fmt::Display for CountedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CacheMisses => "cache misses",
@@ -117,15 +117,15 @@ impl fmt::Display for Counted {
 }
 
 /// Type and number of an event (`linux/perf_event.h`), and its name in perf(1).
-fn event(counted: Counted) -> (u32, u64, &'static str) {
+fn event(counted: CountedEvent) -> (u32, u64, &'static str) {
     const HARDWARE: u32 = 0;
     const SOFTWARE: u32 = 1;
     const CACHE: u32 = 3;
     match counted {
-        Counted::CacheMisses if has_amd_events() => (HARDWARE, 3, "cache-misses"),
+        CountedEvent::CacheMisses if has_amd_events() => (HARDWARE, 3, "cache-misses"),
         // Level `LL`, operation `READ`, result `ACCESS`.
-        Counted::CacheMisses => (CACHE, 2, "LLC-loads"),
-        Counted::PageFaults => (SOFTWARE, 2, "page-faults"),
+        CountedEvent::CacheMisses => (CACHE, 2, "LLC-loads"),
+        CountedEvent::PageFaults => (SOFTWARE, 2, "page-faults"),
     }
 }
 
@@ -147,7 +147,7 @@ fn has_amd_events() -> bool {
 /// (`PERF_ATTR_SIZE_VER0`).
 #[repr(C)]
 #[derive(Default)]
-struct Attributes {
+struct PerfAttributes {
     kind: u32,
     size: u32,
     config: u64,
@@ -160,9 +160,9 @@ struct Attributes {
     config1: u64,
 }
 
-const _: () = assert!(size_of::<Attributes>() == 64);
+const _: () = assert!(size_of::<PerfAttributes>() == 64);
 
-fn open(counted: Counted) -> io::Result<OwnedFd> {
+fn open(counted: CountedEvent) -> io::Result<OwnedFd> {
     /// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `…_RUNNING`.
     const TIMES: u64 = 1 | 2;
     /// `exclude_kernel`, `exclude_hv`.
@@ -170,9 +170,15 @@ fn open(counted: Counted) -> io::Result<OwnedFd> {
     /// `PERF_FLAG_FD_CLOEXEC`.
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let (kind, config, _) = event(counted);
-    let size = size_of::<Attributes>() as u32;
-    let attributes =
-        Attributes { kind, size, config, read_format: TIMES, flags: USER_ONLY, ..Attributes::default() };
+    let size = size_of::<PerfAttributes>() as u32;
+    let attributes = PerfAttributes {
+        kind,
+        size,
+        config,
+        read_format: TIMES,
+        flags: USER_ONLY,
+        ..PerfAttributes::default()
+    };
     let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
     // SAFETY: the kernel reads `size` bytes of the attributes, which live until the call returns,
     // and writes nothing.
@@ -206,13 +212,13 @@ fn reason(error: &io::Error) -> String {
 
 /// The page in which the kernel describes a thread's counter.
 #[derive(Debug)]
-struct Page(NonNull<Told>);
+struct CounterPage(NonNull<MmapPageHead>);
 
 /// The beginning of `perf_event_mmap_page`. The kernel writes the page while the thread does not
 /// run.
 #[repr(C)]
 #[derive(Debug, Default)]
-struct Told {
+struct MmapPageHead {
     version: AtomicU32,
     oldest_version: AtomicU32,
     /// Changes whenever another field changes.
@@ -227,7 +233,7 @@ struct Told {
     width: AtomicU16,
 }
 
-impl Page {
+impl CounterPage {
     fn of(descriptor: &OwnedFd) -> io::Result<Self> {
         let (length, nowhere) = (rustix::param::page_size(), std::ptr::null_mut());
         // SAFETY: a new mapping at an address of the kernel's choice, so no existing memory
@@ -236,21 +242,22 @@ impl Page {
         NonNull::new(page.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    fn told(&self) -> &Told {
-        // SAFETY: the page is mapped as long as `self` lives and begins with the fields of `Told`,
-        // aligned as a page is. The fields that the kernel writes meanwhile are atomics here.
+    fn told(&self) -> &MmapPageHead {
+        // SAFETY: the page is mapped as long as `self` lives and begins with the fields of
+        // `MmapPageHead`, aligned as a page is. The fields that the kernel writes meanwhile are
+        // atomics here.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
-    fn read(&self) -> Option<Reading> {
+    fn read(&self) -> Option<CountReading> {
         // SAFETY: the kernel has told the calling thread, the owner of this counter, that it may
         // read the processor's counter.
         self.told().reading(|index| unsafe { by_instruction(index) })
     }
 }
 
-impl Drop for Page {
+impl Drop for CounterPage {
     fn drop(&mut self) {
         // SAFETY: `of` made this mapping, and all borrows of it have ended with `self`. On failure,
         // the page stays mapped.
@@ -258,11 +265,11 @@ impl Drop for Page {
     }
 }
 
-impl Told {
+impl MmapPageHead {
     /// The count, if `read` can read the processor's counter now: the reading loop of
     /// `linux/perf_event.h`.
     #[inline]
-    fn reading(&self, read: impl Fn(u32) -> Option<u64>) -> Option<Reading> {
+    fn reading(&self, read: impl Fn(u32) -> Option<u64>) -> Option<CountReading> {
         /// `cap_user_rdpmc`.
         const READABLE: u64 = 1 << 2;
         loop {
@@ -285,7 +292,7 @@ impl Told {
             if self.lock.load(Ordering::Relaxed) == lock {
                 // The counter has fewer bits than 64, and the highest bit is a sign.
                 let more = (raw.wrapping_shl(unused) as i64).wrapping_shr(unused);
-                return Some(Reading { count: offset.wrapping_add(more) as u64, absent_ns });
+                return Some(CountReading { count: offset.wrapping_add(more) as u64, absent_ns });
             }
         }
     }
@@ -340,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_thread_counts_what_it_does_itself() {
-        let counter = match Counter::open(Counted::PageFaults) {
+        let counter = match Counter::open(CountedEvent::PageFaults) {
             Ok(counter) => counter,
             Err(error) => return eprintln!("skipped: page faults: {error}"),
         };
@@ -366,7 +373,7 @@ mod tests {
     /// The reading loop; the processor's counter is invented.
     #[test]
     fn a_processors_counter_is_read_as_the_kernel_says() {
-        let told = Told::default();
+        let told = MmapPageHead::default();
         let set = |index, offset, capabilities, width| {
             told.index.store(index, Ordering::Relaxed);
             told.offset.store(offset, Ordering::Relaxed);
@@ -381,7 +388,7 @@ mod tests {
         told.enabled_ns.store(90, Ordering::Relaxed);
         told.running_ns.store(70, Ordering::Relaxed);
         let read = told.reading(|index| Some(u64::from(index) + 40)).unwrap();
-        assert_eq!(read, Reading { count: 1_042, absent_ns: 20 });
+        assert_eq!(read, CountReading { count: 1_042, absent_ns: 20 });
         let read = told.reading(|_| Some((1 << 48) - 7)).unwrap();
         assert_eq!(read.count, 993, "48 bits, one of which is the sign");
         set(1, 5, 4, 64);
@@ -411,7 +418,7 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_is_not_told() {
-        let at = |count, absent_ns| Reading { count, absent_ns };
+        let at = |count, absent_ns| CountReading { count, absent_ns };
         assert_eq!(at(12, 0).since(at(5, 0)), Some(7));
         assert_eq!(at(12, 9).since(at(5, 0)), None, "others had the processor's counters");
         assert_eq!(at(12, 0).since(at(12, 0)), Some(0));
@@ -427,7 +434,7 @@ mod tests {
                 .starts_with("not measurable here (not allowed: kernel.perf_event_paranoid is ")
         );
         assert!(said(libc::EMFILE).contains("open files"));
-        match Counter::open(Counted::CacheMisses) {
+        match Counter::open(CountedEvent::CacheMisses) {
             Ok(counter) => eprintln!("cache misses: {counter}: {:?}", counter.read()),
             Err(error) => eprintln!("cache misses: {error}"),
         }

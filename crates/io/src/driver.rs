@@ -32,13 +32,13 @@ pub use unpark::Unparker;
 
 /// All input and output of a core. The driver stays on the thread that made it.
 pub struct Driver {
-    kind: Kind,
+    kind: DriverKind,
     description: String,
     /// io_uring accepts submissions only from the thread that made the ring.
     not_send: PhantomData<*const ()>,
 }
 
-enum Kind {
+enum DriverKind {
     Uring(Box<Uring>),
     Epoll(Box<Epoll>),
 }
@@ -47,8 +47,8 @@ enum Kind {
 macro_rules! each {
     ($driver:expr, $inner:ident => $call:expr) => {
         match &mut $driver.kind {
-            Kind::Uring($inner) => $call,
-            Kind::Epoll($inner) => $call,
+            DriverKind::Uring($inner) => $call,
+            DriverKind::Epoll($inner) => $call,
         }
     };
 }
@@ -65,7 +65,7 @@ impl Driver {
             choice => match Uring::tested(options) {
                 Ok(uring) => {
                     let description = uring.description();
-                    return Ok(Self::from_kind(Kind::Uring(Box::new(uring)), description));
+                    return Ok(Self::from_kind(DriverKind::Uring(Box::new(uring)), description));
                 }
                 Err(error) if choice == IoChoice::Uring => return Err(error),
                 Err(error) => Some(error),
@@ -75,10 +75,10 @@ impl Driver {
             Some(IoError::Uring { step, source }) => format!("epoll (io_uring: {step}: {source})"),
             _ => "epoll".to_owned(),
         };
-        Ok(Self::from_kind(Kind::Epoll(Box::new(Epoll::new(options)?)), description))
+        Ok(Self::from_kind(DriverKind::Epoll(Box::new(Epoll::new(options)?)), description))
     }
 
-    fn from_kind(kind: Kind, description: String) -> Self {
+    fn from_kind(kind: DriverKind, description: String) -> Self {
         Self { kind, description, not_send: PhantomData }
     }
 
@@ -90,8 +90,8 @@ impl Driver {
     /// The waker of this driver, for other threads.
     pub fn unparker(&self) -> Unparker {
         match &self.kind {
-            Kind::Uring(uring) => uring.unparker(),
-            Kind::Epoll(epoll) => epoll.unparker(),
+            DriverKind::Uring(uring) => uring.unparker(),
+            DriverKind::Epoll(epoll) => epoll.unparker(),
         }
     }
 
@@ -122,16 +122,16 @@ impl Driver {
     /// Whether queued operations wait for the next [`turn`](Self::turn).
     pub fn has_unsubmitted(&self) -> bool {
         match &self.kind {
-            Kind::Uring(uring) => uring.has_unsubmitted(),
-            Kind::Epoll(_) => false,
+            DriverKind::Uring(uring) => uring.has_unsubmitted(),
+            DriverKind::Epoll(_) => false,
         }
     }
 
     /// The number of streams, including closed streams whose last completion has not arrived.
     pub fn stream_count(&self) -> usize {
         match &self.kind {
-            Kind::Uring(uring) => uring.stream_count(),
-            Kind::Epoll(epoll) => epoll.stream_count(),
+            DriverKind::Uring(uring) => uring.stream_count(),
+            DriverKind::Epoll(epoll) => epoll.stream_count(),
         }
     }
 
@@ -158,8 +158,8 @@ impl Driver {
     pub fn waiting_count(&self, key: ListenerKey) -> usize {
         let queued = self.listener_fd(key).and_then(|fd| queued_count(fd).ok()).unwrap_or(0);
         let accepted = match &self.kind {
-            Kind::Uring(uring) => uring.accepted_count(key),
-            Kind::Epoll(epoll) => epoll.accepted_count(key),
+            DriverKind::Uring(uring) => uring.accepted_count(key),
+            DriverKind::Epoll(epoll) => epoll.accepted_count(key),
         };
         queued as usize + accepted
     }
@@ -193,9 +193,9 @@ impl Driver {
     /// None so far.
     pub fn resume_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         match &mut self.kind {
-            Kind::Uring(uring) => uring.resume_stream(fd),
+            DriverKind::Uring(uring) => uring.resume_stream(fd),
             // epoll receives before it waits in any case.
-            Kind::Epoll(epoll) => epoll.add_stream(fd),
+            DriverKind::Epoll(epoll) => epoll.add_stream(fd),
         }
     }
 
@@ -319,8 +319,8 @@ impl Driver {
     /// The socket of a listener; none once closed.
     pub fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
         match &self.kind {
-            Kind::Uring(uring) => uring.listener_fd(key),
-            Kind::Epoll(epoll) => epoll.listener_fd(key),
+            DriverKind::Uring(uring) => uring.listener_fd(key),
+            DriverKind::Epoll(epoll) => epoll.listener_fd(key),
         }
     }
 
@@ -330,8 +330,8 @@ impl Driver {
     /// With a stale key.
     pub fn stream_fd(&self, key: StreamKey) -> BorrowedFd<'_> {
         let fd = match &self.kind {
-            Kind::Uring(uring) => uring.stream_fd(key),
-            Kind::Epoll(epoll) => epoll.stream_fd(key),
+            DriverKind::Uring(uring) => uring.stream_fd(key),
+            DriverKind::Epoll(epoll) => epoll.stream_fd(key),
         };
         fd.expect("the stream of this key is closed")
     }
@@ -353,15 +353,15 @@ impl Driver {
     /// The kernel cannot watch the listener.
     pub fn add_watch(&mut self, listener: OwnedFd) -> io::Result<SourceKey> {
         match &mut self.kind {
-            Kind::Uring(uring) => uring.add_source(listener),
-            Kind::Epoll(epoll) => epoll.add_watch(listener),
+            DriverKind::Uring(uring) => uring.add_source(listener),
+            DriverKind::Epoll(epoll) => epoll.add_watch(listener),
         }
     }
 
     /// Whether a listener's watchers are told of each connection, including connections that the
     /// owner accepts.
     pub fn tells_every_watcher(&self) -> bool {
-        matches!(self.kind, Kind::Uring(_))
+        matches!(self.kind, DriverKind::Uring(_))
     }
 
     /// Ready whenever there is input, the end, or an error to be read. One task at a time per
@@ -379,8 +379,8 @@ impl Driver {
     /// With a stale key.
     pub fn source_fd(&self, key: SourceKey) -> BorrowedFd<'_> {
         let fd = match &self.kind {
-            Kind::Uring(uring) => uring.source_fd(key),
-            Kind::Epoll(epoll) => epoll.source_fd(key),
+            DriverKind::Uring(uring) => uring.source_fd(key),
+            DriverKind::Epoll(epoll) => epoll.source_fd(key),
         };
         fd.expect("the source of this key is closed")
     }

@@ -51,7 +51,7 @@ pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_curr
 pub use board::{Board, CoreBoard, NEAR_MAX, monotonic_ns};
 pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
-pub use counters::{Counted, Counter, NotMeasurable, Reading};
+pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, append_nowait, read_nowait, start_writeback};
@@ -59,10 +59,10 @@ pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
-pub use shelf::{Rest, Shelf};
-pub use slots::{Slot, Slots};
+pub use shelf::{IdlePool, Rest};
+pub use slots::{RegionSlot, Slots};
 pub use socket::{
-    ListenOptions, Newcomer, Peer, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,
+    ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,
     held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, peer_after_end,
     prefer_cpu, probe_free, queued_count, set_nodelay,
 };

@@ -2,10 +2,10 @@
 //!
 //! The superuser writes such files in folders that other users may change. A user that plants a
 //! symbolic or hard link there must not decide which file the superuser opens, makes, empties,
-//! gives away or removes. So for the superuser [`Place::find`] walks the path folder by folder and
-//! follows a symbolic link only where no other user could have made it. [`Output`] then opens the
-//! file beneath the folder that was reached: a regular file with one link, a FIFO or a device. The
-//! owner of a file that was there before never changes.
+//! gives away or removes. So for the superuser [`NameInFolder::find`] walks the path folder by
+//! folder and follows a symbolic link only where no other user could have made it. [`Output`] then
+//! opens the file beneath the folder that was reached: a regular file with one link, a FIFO or a
+//! device. The owner of a file that was there before never changes.
 //!
 //! A folder is *open to others* if its owner is another user, or if its mode lets a group or
 //! all users write. In a folder with the sticky bit, an entry of the superuser counts as safe,
@@ -20,9 +20,9 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-pub use place::{Place, Refusal};
+pub use place::{NameInFolder, PathRefusal};
 
-use place::{Walk, is_trusted};
+use place::{PathWalk, is_trusted};
 use rustix::{
     fs::{
         CWD, FileType, Gid, Mode, OFlags, Uid, fchmod, fchown, fcntl_getfl, fcntl_setfl, fstat, ftruncate,
@@ -44,7 +44,7 @@ const TRIES_MAX: usize = 16;
 
 /// The user and the group that a new file or folder belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Owner {
+pub struct FileOwner {
     /// The user's number.
     pub uid: u32,
     /// The group's number.
@@ -61,7 +61,7 @@ pub fn make_folder(
     folder: BorrowedFd<'_>,
     name: &OsStr,
     mode: u32,
-    owner: Option<Owner>,
+    owner: Option<FileOwner>,
 ) -> io::Result<OwnedFd> {
     mkdirat(folder, name, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -80,12 +80,12 @@ pub fn make_folder(
 /// Makes the folders of `path` that are missing, with mode 0755 less the mask of the process.
 ///
 /// # Errors
-/// As [`Place::find`].
+/// As [`NameInFolder::find`].
 pub fn make_folders(path: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return std::fs::create_dir_all(path);
     }
-    let mut walk = Walk::new(path)?;
+    let mut walk = PathWalk::new(path)?;
     walk.makes_folders = true;
     walk.into_end().map(drop)
 }
@@ -103,7 +103,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     mode: u32,
-    owner: Option<Owner>,
+    owner: Option<FileOwner>,
     /// Else the content is replaced.
     appends: bool,
 }
@@ -129,7 +129,7 @@ impl Output {
 
     /// A new file belongs to `owner`, and a file of this user is taken.
     #[must_use]
-    pub fn owned_by(self, owner: Option<Owner>) -> Self {
+    pub fn owned_by(self, owner: Option<FileOwner>) -> Self {
         Self { owner, ..self }
     }
 
@@ -138,12 +138,12 @@ impl Output {
     /// [`replace`](Self::replace) a FIFO is waited for, unless another user could have planted it.
     ///
     /// # Errors
-    /// The system's error, or [`Refusal`].
+    /// The system's error, or [`PathRefusal`].
     pub fn open(&self, path: &Path) -> io::Result<File> {
         if !geteuid().is_root() {
             return Ok(self.open_plainly(path)?.into());
         }
-        let walk = Walk::new(path)?;
+        let walk = PathWalk::new(path)?;
         self.open_at(walk)
     }
 
@@ -158,9 +158,9 @@ impl Output {
         Ok(openat(CWD, path, flags, Mode::from_raw_mode(self.mode))?)
     }
 
-    fn open_at(&self, walk: Walk) -> io::Result<File> {
+    fn open_at(&self, walk: PathWalk) -> io::Result<File> {
         let place = walk.place()?;
-        let Place { folder, name, .. } = &place;
+        let NameInFolder { folder, name, .. } = &place;
         if place.is_of_kernel {
             // The process has this file already, and the link has no text that could be followed.
             return Ok(openat(folder, name, self.flags(), Mode::empty())?.into());
@@ -191,7 +191,7 @@ impl Output {
     }
 
     /// Looks at a file that was there.
-    fn check(&self, file: OwnedFd, place: &Place) -> io::Result<File> {
+    fn check(&self, file: OwnedFd, place: &NameInFolder) -> io::Result<File> {
         let found = fstat(&file)?;
         if !self.appends {
             fcntl_setfl(&file, fcntl_getfl(&file)? & !OFlags::NONBLOCK)?;
@@ -199,16 +199,16 @@ impl Output {
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => {}
             FileType::Fifo | FileType::CharacterDevice => return Ok(file.into()),
-            _ => return Err(Refusal::Kind(place.path.clone()).into()),
+            _ => return Err(PathRefusal::Kind(place.path.clone()).into()),
         }
         let folder = fstat(&place.folder)?;
         if place.could_be_planted(&found)? {
             if found.st_nlink != 1 {
-                return Err(Refusal::HardLink(place.path.clone()).into());
+                return Err(PathRefusal::HardLink(place.path.clone()).into());
             }
             let wanted = self.owner.map(|owner| owner.uid);
             if !is_trusted(found.st_uid)? && found.st_uid != folder.st_uid && Some(found.st_uid) != wanted {
-                return Err(Refusal::Foreign { path: place.path.clone(), uid: found.st_uid }.into());
+                return Err(PathRefusal::Foreign { path: place.path.clone(), uid: found.st_uid }.into());
             }
         }
         if !self.appends {
@@ -218,6 +218,6 @@ impl Output {
     }
 }
 
-fn give(file: &OwnedFd, owner: Owner) -> io::Result<()> {
+fn give(file: &OwnedFd, owner: FileOwner) -> io::Result<()> {
     Ok(fchown(file, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?)
 }

@@ -27,13 +27,13 @@ const LOOK_MAX: usize = 64;
 
 /// Parked sockets, each with the caller's data.
 #[derive(Debug)]
-pub struct Shelf<T> {
+pub struct IdlePool<T> {
     epoll: OwnedFd,
-    held: Mutex<Held<T>>,
+    held: Mutex<ParkedSocket<T>>,
 }
 
 #[derive(Debug)]
-struct Held<T> {
+struct ParkedSocket<T> {
     /// Keys given so far; no key is given twice.
     keys: u64,
     resting: HashMap<u64, Resting<T>>,
@@ -52,21 +52,21 @@ struct Resting<T> {
 /// has taken the socket.
 #[derive(Debug)]
 pub struct Rest<T> {
-    shelf: Arc<Shelf<T>>,
+    shelf: Arc<IdlePool<T>>,
     key: u64,
 }
 
-impl<T> Shelf<T> {
+impl<T> IdlePool<T> {
     /// An empty pool.
     ///
     /// # Errors
     /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
-        let held = Held { keys: 0, resting: HashMap::new(), told: BTreeSet::new() };
+        let held = ParkedSocket { keys: 0, resting: HashMap::new(), told: BTreeSet::new() };
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, held: Mutex::new(held) })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held<T>> {
+    fn held(&self) -> MutexGuard<'_, ParkedSocket<T>> {
         self.held.lock().expect("nothing panics under this lock")
     }
 
@@ -104,7 +104,7 @@ impl<T> Shelf<T> {
         woken.iter().for_each(Waker::wake_by_ref);
     }
 
-    fn hear(&self, held: &mut Held<T>) -> Vec<Waker> {
+    fn hear(&self, held: &mut ParkedSocket<T>) -> Vec<Waker> {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; LOOK_MAX];
         // Interrupted by a signal: the caller will look again.
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) else {
@@ -157,8 +157,8 @@ impl<T> Shelf<T> {
     }
 }
 
-impl<T> AsFd for Shelf<T> {
-    /// Readable while [`look`](Shelf::look) has something to report.
+impl<T> AsFd for IdlePool<T> {
+    /// Readable while [`look`](IdlePool::look) has something to report.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
@@ -197,20 +197,20 @@ mod tests {
     use std::task::Wake;
 
     #[derive(Default)]
-    struct Count(AtomicUsize);
+    struct ParkedCount(AtomicUsize);
 
-    impl Wake for Count {
+    impl Wake for ParkedCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn shelf() -> (Arc<Shelf<u32>>, Arc<Count>) {
-        (Arc::new(Shelf::new().expect("a descriptor")), Arc::default())
+    fn shelf() -> (Arc<IdlePool<u32>>, Arc<ParkedCount>) {
+        (Arc::new(IdlePool::new().expect("a descriptor")), Arc::default())
     }
 
     /// A parked socket, and its peer.
-    fn put(shelf: &Arc<Shelf<u32>>, with: u32, woken: &Arc<Count>) -> (Rest<u32>, UnixStream) {
+    fn put(shelf: &Arc<IdlePool<u32>>, with: u32, woken: &Arc<ParkedCount>) -> (Rest<u32>, UnixStream) {
         let (peer, socket) = UnixStream::pair().expect("a pair");
         let rest = shelf.put(socket.into(), with, woken.clone().into()).expect("it can be watched");
         (rest, peer)

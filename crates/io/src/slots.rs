@@ -32,11 +32,11 @@ const CLASS_BYTES_MIN: usize = 256;
 #[derive(Debug)]
 pub struct Slots {
     region: Region,
-    state: Mutex<State>,
+    state: Mutex<RegionState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct RegionState {
     taken: Vec<bool>,
     /// Position at which the search for free units continues.
     hand: usize,
@@ -61,12 +61,12 @@ impl Slab {
 
 /// The position of a slot.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum SlotPlace {
     Units { first: usize, count: usize },
     InSlab { slab: usize, slot: u16, slot_bytes: usize },
 }
 
-impl Place {
+impl SlotPlace {
     fn offset(self) -> usize {
         match self {
             Self::Units { first, .. } => first * UNIT_BYTES,
@@ -96,7 +96,7 @@ impl Slots {
     /// Divides `region`.
     pub fn new(region: Region) -> Arc<Self> {
         let units = region.bytes() / UNIT_BYTES;
-        let state = State {
+        let state = RegionState {
             taken: vec![false; units],
             hand: 0,
             slabs: HashMap::new(),
@@ -106,7 +106,7 @@ impl Slots {
         Arc::new(Self { region, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RegionState> {
         self.state.lock().expect("nothing panics under this lock")
     }
 
@@ -116,21 +116,21 @@ impl Slots {
     }
 
     /// A slot of `bytes`; `None` if no slot is free. The initial contents are unspecified.
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Option<Slot> {
+    pub fn take(self: &Arc<Self>, bytes: usize) -> Option<RegionSlot> {
         let mut state = self.lock();
         let place = if bytes > UNIT_BYTES {
             let count = bytes.div_ceil(UNIT_BYTES);
-            Place::Units { first: state.take_units(count)?, count }
+            SlotPlace::Units { first: state.take_units(count)?, count }
         } else {
             state.take_in_slab(class_of(bytes))?
         };
         state.bytes += place.bytes();
         drop(state);
-        Some(Slot { slots: self.clone(), place, bytes })
+        Some(RegionSlot { slots: self.clone(), place, bytes })
     }
 }
 
-impl State {
+impl RegionState {
     /// `count` consecutive free units, searched from the position of the last success.
     fn take_units(&mut self, count: usize) -> Option<usize> {
         let units = self.taken.len();
@@ -160,7 +160,7 @@ impl State {
         None
     }
 
-    fn take_in_slab(&mut self, slot_bytes: usize) -> Option<Place> {
+    fn take_in_slab(&mut self, slot_bytes: usize) -> Option<SlotPlace> {
         let slab = match self.open.get(&slot_bytes).and_then(|open| open.last()) {
             Some(slab) => *slab,
             None => {
@@ -176,14 +176,14 @@ impl State {
         if of_slab.free.is_empty() {
             self.open.get_mut(&slot_bytes).expect("it was open").retain(|open| *open != slab);
         }
-        Some(Place::InSlab { slab, slot, slot_bytes })
+        Some(SlotPlace::InSlab { slab, slot, slot_bytes })
     }
 
-    fn give_back(&mut self, place: Place) {
+    fn give_back(&mut self, place: SlotPlace) {
         self.bytes -= place.bytes();
         let (slab, slot, slot_bytes) = match place {
-            Place::Units { first, count } => return self.taken[first..first + count].fill(false),
-            Place::InSlab { slab, slot, slot_bytes } => (slab, slot, slot_bytes),
+            SlotPlace::Units { first, count } => return self.taken[first..first + count].fill(false),
+            SlotPlace::InSlab { slab, slot, slot_bytes } => (slab, slot, slot_bytes),
         };
         let of_slab = self.slabs.get_mut(&slab).expect("a slot's slab stays");
         of_slab.free.push(slot);
@@ -200,19 +200,19 @@ impl State {
 }
 
 /// An owned part of a region; freed when dropped.
-pub struct Slot {
+pub struct RegionSlot {
     slots: Arc<Slots>,
-    place: Place,
+    place: SlotPlace,
     bytes: usize,
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for RegionSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slot {{ place: {:?}, bytes: {} }}", self.place, self.bytes)
     }
 }
 
-impl Deref for Slot {
+impl Deref for RegionSlot {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -225,7 +225,7 @@ impl Deref for Slot {
     }
 }
 
-impl DerefMut for Slot {
+impl DerefMut for RegionSlot {
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.slots.region.start();
         // SAFETY: as above; and the borrow is exclusive.
@@ -233,13 +233,13 @@ impl DerefMut for Slot {
     }
 }
 
-impl AsRef<[u8]> for Slot {
+impl AsRef<[u8]> for RegionSlot {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl Drop for Slot {
+impl Drop for RegionSlot {
     fn drop(&mut self) {
         self.slots.lock().give_back(self.place);
     }
@@ -285,7 +285,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 1usize..200_000, any::<prop::sample::Index>()), 0..300),
         ) {
             let slots = slots(4 << 20);
-            let mut held: Vec<(Slot, u8)> = Vec::new();
+            let mut held: Vec<(RegionSlot, u8)> = Vec::new();
             for (number, (takes, bytes, index)) in steps.into_iter().enumerate() {
                 if takes {
                     // Short contents more often.

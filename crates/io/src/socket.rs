@@ -201,7 +201,7 @@ pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
 
 /// The state of the peer of a TCP connection that has closed its sending side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerState {
     /// The peer has acknowledged all bytes, so the peer still receives.
     Receives,
     /// The peer has not acknowledged all bytes yet.
@@ -216,7 +216,7 @@ pub enum Peer {
 ///
 /// # Errors
 /// The descriptor is neither a TCP socket nor a unix socket.
-pub fn peer_after_end(fd: BorrowedFd<'_>) -> io::Result<Peer> {
+pub fn peer_after_end(fd: BorrowedFd<'_>) -> io::Result<PeerState> {
     /// `tcpi_unacked` in `struct tcp_info` (`linux/tcp.h`), in segments: after 8 bytes and 4 words.
     const AT: usize = 8 + 4 * 4;
     /// `tcpi_state`, the first byte, of a connection that was reset (`net/tcp_states.h`).
@@ -225,13 +225,13 @@ pub fn peer_after_end(fd: BorrowedFd<'_>) -> io::Result<Peer> {
         let mut peer = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
         poll(&mut peer, Some(&Timespec::default()))?;
         let has_gone = peer[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        return Ok(if has_gone { Peer::Gone } else { Peer::Receives });
+        return Ok(if has_gone { PeerState::Gone } else { PeerState::Receives });
     }
     let info = tcp_info::<{ AT + 4 }>(fd)?;
     Ok(match info[AT..] {
-        _ if info[0] == CLOSE => Peer::Gone,
-        [0, 0, 0, 0] => Peer::Receives,
-        _ => Peer::Unknown,
+        _ if info[0] == CLOSE => PeerState::Gone,
+        [0, 0, 0, 0] => PeerState::Receives,
+        _ => PeerState::Unknown,
     })
 }
 
@@ -498,8 +498,8 @@ mod tests {
         theirs.read_exact(&mut [0; 5000]).unwrap();
         assert_eq!(held_bytes(ours.as_fd()).unwrap(), 0);
         theirs.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(peer_after_end(ours.as_fd()).unwrap(), Peer::Receives);
+        assert_eq!(peer_after_end(ours.as_fd()).unwrap(), PeerState::Receives);
         drop(theirs);
-        assert_eq!(peer_after_end(ours.as_fd()).unwrap(), Peer::Gone);
+        assert_eq!(peer_after_end(ours.as_fd()).unwrap(), PeerState::Gone);
     }
 }

@@ -12,7 +12,7 @@ use vermeil_io::{DriverOptions, More};
 #[allow(dead_code)] // the other binary uses the rest
 mod suite;
 
-use suite::{Make, on_epoll, on_uring, poll_once};
+use suite::{MakeDriver, on_epoll, on_uring, poll_once};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -41,7 +41,7 @@ fn open_descriptors() -> usize {
 }
 
 /// Thousands of connections closed in every state, then drivers dropped with work in flight.
-fn cycles_leak_nothing(make: &Make) {
+fn cycles_leak_nothing(make: &MakeDriver) {
     let before_all = open_descriptors();
     {
         let world = make(DriverOptions::default());
@@ -85,7 +85,7 @@ fn cycles_leak_nothing(make: &Make) {
 
 /// Accepting fails, reports the failure without spinning, and works again once there are
 /// descriptors.
-fn out_of_descriptors(make: &Make) {
+fn out_of_descriptors(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (listener, addr) = world.listen();
     let clients: Vec<_> = (0..4)

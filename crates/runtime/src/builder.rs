@@ -141,7 +141,7 @@ impl Builder {
 
     /// Makes the cores count an event that every machine supports, in place of cache misses.
     #[cfg(test)]
-    pub(crate) fn counted(mut self, counted: vermeil_io::Counted) -> Self {
+    pub(crate) fn counted(mut self, counted: vermeil_io::CountedEvent) -> Self {
         self.noting.counted = counted;
         self
     }

@@ -13,7 +13,7 @@ use crate::{
     times::HandlerTimes,
 };
 use std::cell::{Cell, RefCell};
-use vermeil_io::{Clock, Counted};
+use vermeil_io::{Clock, CountedEvent};
 use vermeil_queue::{ColorId, Label, TraceRing, current_color};
 use vermeil_sched::{
     CoreIndex, HandlerIndex, Observe, RunSample, Stamps,
@@ -28,7 +28,7 @@ pub(crate) struct Noting {
     pub(crate) record: usize,
     /// The quantity that cores count if handlers are placed by observation. Only tests use anything
     /// but cache misses.
-    pub(crate) counted: Counted,
+    pub(crate) counted: CountedEvent,
 }
 
 impl Noting {

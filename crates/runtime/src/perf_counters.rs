@@ -8,7 +8,7 @@
 //! of the counts (`vermeil_sched::cost`). Tested below, and in `tests/perf_counters.rs`.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use vermeil_io::{Counted, Counter, Reading, preemptions};
+use vermeil_io::{CountReading, CountedEvent, Counter, preemptions};
 use vermeil_sched::{Budget, Interruptions};
 
 /// Cost of reading a count by system call, in nanoseconds: 1.0 us measured on a virtual machine.
@@ -33,9 +33,9 @@ struct MissCounts {
     /// system calls.
     by_instruction: bool,
     /// Reading at the last answered round.
-    at_round: Cell<Option<Reading>>,
+    at_round: Cell<Option<CountReading>>,
     /// Reading at the begin of the counted run.
-    at_start: Cell<Option<Reading>>,
+    at_start: Cell<Option<CountReading>>,
     /// The budget for system calls, and the time of its last income.
     budget: RefCell<(Budget, u64)>,
 }
@@ -74,7 +74,7 @@ impl PerfCounters {
 
     /// The misses since the last round, if counted. The first call opens the counter and passes its
     /// description to `say`.
-    pub(crate) fn missed_since_round(&self, counted: Counted, say: impl FnOnce(String)) -> Option<u64> {
+    pub(crate) fn missed_since_round(&self, counted: CountedEvent, say: impl FnOnce(String)) -> Option<u64> {
         let misses = self.misses.get_or_init(|| {
             let counter = Counter::open(counted);
             let how = counter.as_ref().map_or_else(ToString::to_string, ToString::to_string);
@@ -116,7 +116,7 @@ impl MissCounts {
         now.since(start)
     }
 
-    fn read(&self) -> Option<Reading> {
+    fn read(&self) -> Option<CountReading> {
         if self.by_instruction { self.counter.read_by_instruction() } else { self.counter.read() }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     /// count.
     fn opened() -> Option<PerfCounters> {
         let (perf_counters, mut said) = (PerfCounters::default(), String::new());
-        perf_counters.missed_since_round(Counted::PageFaults, |how| said = how);
+        perf_counters.missed_since_round(CountedEvent::PageFaults, |how| said = how);
         if said.starts_with("page faults: not measurable here (") {
             eprintln!("skipped: {said}");
             return None;
@@ -176,7 +176,8 @@ mod tests {
         fault();
         assert_eq!(perf_counters.missed(), None);
         assert!(
-            perf_counters.missed_since_round(Counted::PageFaults, |_| ()).expect("one call a round") >= 16
+            perf_counters.missed_since_round(CountedEvent::PageFaults, |_| ()).expect("one call a round")
+                >= 16
         );
     }
 
@@ -186,14 +187,15 @@ mod tests {
         fault();
         let again = |_| panic!("it was tried");
         assert!(
-            perf_counters.missed_since_round(Counted::PageFaults, again).expect("they were counted") >= 16
+            perf_counters.missed_since_round(CountedEvent::PageFaults, again).expect("they were counted")
+                >= 16
         );
     }
 
     #[test]
     fn what_cannot_be_counted_is_said_and_is_not_0() {
         let (perf_counters, mut said) = (PerfCounters::default(), String::new());
-        let missed = perf_counters.missed_since_round(Counted::CacheMisses, |how| said = how);
+        let missed = perf_counters.missed_since_round(CountedEvent::CacheMisses, |how| said = how);
         if said.starts_with("cache misses: counted (") {
             return;
         }

@@ -148,7 +148,7 @@ fn is_ours(path: &Path) -> bool {
 pub(crate) struct Place {
     path: PathBuf,
     /// The name, in an open folder. `None` if an inherited socket's folder is gone.
-    name: Option<output::Place>,
+    name: Option<output::NameInFolder>,
     listener: UnixListener,
     /// Whether dropping this value removes the name.
     has_name: bool,
@@ -179,17 +179,17 @@ impl Place {
         }
         let name = format!("{}{SUFFIX}", std::process::id());
         let path = folder.join(&name);
-        Self::bind_at(output::Place::within(opened, name.as_ref(), &path))
+        Self::bind_at(output::NameInFolder::within(opened, name.as_ref(), &path))
     }
 
     /// Binds a socket at `path`.
     pub(crate) fn bind(path: &Path) -> Result<Self, PlaceError> {
-        Self::bind_at(output::Place::find(path).map_err(PlaceError::io(path))?)
+        Self::bind_at(output::NameInFolder::find(path).map_err(PlaceError::io(path))?)
     }
 
     /// Every step uses the open folder, because between two steps the folder's user could insert a
     /// link.
-    fn bind_at(name: output::Place) -> Result<Self, PlaceError> {
+    fn bind_at(name: output::NameInFolder) -> Result<Self, PlaceError> {
         let path = name.path().to_owned();
         let is_socket = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
         match name.stat() {
@@ -210,7 +210,7 @@ impl Place {
 
     /// A socket that another process has bound at `path`. That process still owns the name.
     pub(crate) fn inherited(path: &Path, listener: UnixListener) -> Self {
-        let name = output::Place::find(path).ok();
+        let name = output::NameInFolder::find(path).ok();
         Self { path: path.to_owned(), name, listener, has_name: false, remover: None }
     }
 
@@ -243,7 +243,7 @@ impl Place {
 
     /// The descriptors that a process needs to remove the name.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.name.iter().map(output::Place::folder).collect()
+        self.name.iter().map(output::NameInFolder::folder).collect()
     }
 
     /// From now on another process removes the name.

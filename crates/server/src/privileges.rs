@@ -13,7 +13,7 @@ use crate::{
 };
 use rustix::process::geteuid;
 use std::io;
-use vermeil_io::output::Owner;
+use vermeil_io::output::FileOwner;
 use vermeil_spawn::Identity;
 
 /// The moment at which a server becomes its user.
@@ -72,7 +72,7 @@ pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
 
 /// The user that this process will become, if that is another user. Files that the server uses
 /// later must belong to this user.
-pub(crate) fn owner(options: &ServeOptions) -> Option<Owner> {
+pub(crate) fn owner(options: &ServeOptions) -> Option<FileOwner> {
     options.user.as_ref().filter(|user| !user.is_ours()).map(User::owner)
 }
 

@@ -10,7 +10,7 @@ use rustix::{
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 use std::{fmt, io, str::FromStr};
-use vermeil_io::output::{Output, Owner};
+use vermeil_io::output::{FileOwner, Output};
 use vermeil_spawn::{Identity, UserError};
 
 /// The user of the server after it has opened the resources that need the superuser. As text:
@@ -86,8 +86,8 @@ impl User {
         &self.identity
     }
 
-    pub(crate) fn owner(&self) -> Owner {
-        Owner { uid: self.identity.uid, gid: self.identity.gid }
+    pub(crate) fn owner(&self) -> FileOwner {
+        FileOwner { uid: self.identity.uid, gid: self.identity.gid }
     }
 
     /// Whether this process is this user already.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use vermeil_io::output::{self, Output, Place};
+use vermeil_io::output::{self, NameInFolder, Output};
 
 use crate::{Error, Owner, Setting};
 
@@ -160,7 +160,7 @@ impl Store {
             let mut file = Output::replace().open(&aside)?;
             file.write_all(serde_json::to_string_pretty(state).map_err(io::Error::other)?.as_bytes())?;
             file.sync_all()?;
-            let (aside, to) = (Place::find(&aside)?, Place::find(&self.file)?);
+            let (aside, to) = (NameInFolder::find(&aside)?, NameInFolder::find(&self.file)?);
             aside.rename(&to)?;
             to.sync_folder()
         };
@@ -168,7 +168,7 @@ impl Store {
     }
 
     pub(crate) fn remove(&self) -> Result<(), Error> {
-        match Place::find(&self.file).and_then(|file| file.remove()) {
+        match NameInFolder::find(&self.file).and_then(|file| file.remove()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.trouble("remove", error)),
             _ => Ok(()),
         }

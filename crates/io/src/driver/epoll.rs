@@ -22,13 +22,13 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::driver::incoming::Inbox;
 use crate::driver::spares::Spares;
-use crate::driver::table::{Id, Table};
+use crate::driver::table::{GenerationalTable, Id};
 use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
 use crate::socket::accept_now;
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
-use stream::{Stream, Watched};
-use wait::Events;
+use stream::{EpollStream, WatchedEvents};
+use wait::EpollEvents;
 
 /// The subject of an event; the top byte of the event's 64 bits.
 mod kind {
@@ -50,7 +50,7 @@ const ROOM_EVENTS: EventFlags = STREAM_EVENTS.union(EventFlags::OUT);
 /// waiting.
 const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET).union(EventFlags::EXCLUSIVE);
 
-struct Listener {
+struct EpollListener {
     /// `None` once closed.
     fd: Option<OwnedFd>,
     /// Whether accept may succeed.
@@ -60,16 +60,16 @@ struct Listener {
     waiter: Waiter,
 }
 
-struct Source {
+struct EpollSource {
     fd: OwnedFd,
-    asking: Asking,
+    asking: SourceRegistration,
     ready: bool,
     waiter: Waiter,
 }
 
 /// The registration of a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asking {
+enum SourceRegistration {
     /// Renewed for each wait, which makes the source level-triggered.
     EachTime,
     /// Once, for edges that no earlier waiter in the queue has taken (`EPOLLEXCLUSIVE`, which
@@ -79,11 +79,11 @@ enum Asking {
 
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    events: Events,
+    events: EpollEvents,
     unparker: Unparker,
-    listeners: Table<Listener>,
-    streams: Table<Stream>,
-    sources: Table<Source>,
+    listeners: GenerationalTable<EpollListener>,
+    streams: GenerationalTable<EpollStream>,
+    sources: GenerationalTable<EpollSource>,
     inbox: Inbox,
     spares: Spares,
 }
@@ -99,12 +99,12 @@ impl Epoll {
             .map_err(|error| because("watching the eventfd")(error.into()))?;
         Ok(Self {
             epoll,
-            events: Events::new(options.epoll_events),
+            events: EpollEvents::new(options.epoll_events),
             unparker,
-            listeners: Table::new(),
-            streams: Table::new(),
+            listeners: GenerationalTable::new(),
+            streams: GenerationalTable::new(),
             spares: Spares::default(),
-            sources: Table::new(),
+            sources: GenerationalTable::new(),
             inbox: Inbox::new(options.recv_buffer_bytes),
         })
     }
@@ -156,8 +156,12 @@ impl Epoll {
     }
 
     pub(crate) fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
-        let listener =
-            Listener { fd: Some(fd), readable: true, accepted: VecDeque::new(), waiter: Waiter::default() };
+        let listener = EpollListener {
+            fd: Some(fd),
+            readable: true,
+            accepted: VecDeque::new(),
+            waiter: Waiter::default(),
+        };
         let id = self.listeners.insert(listener);
         let fd = self.listeners.get(id).and_then(|listener| listener.fd.as_ref()).expect("just inserted");
         if let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, LISTENER_EVENTS) {
@@ -209,7 +213,7 @@ impl Epoll {
     }
 
     pub(crate) fn discard_listener(&mut self, key: ListenerKey) {
-        if let Some(Listener { fd: Some(fd), .. }) = self.listeners.remove(key.0) {
+        if let Some(EpollListener { fd: Some(fd), .. }) = self.listeners.remove(key.0) {
             // As above.
             let _ = epoll::delete(&self.epoll, &fd);
         }
@@ -220,18 +224,18 @@ impl Epoll {
     }
 
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        Ok(StreamKey(self.streams.insert(Stream::new(fd))))
+        Ok(StreamKey(self.streams.insert(EpollStream::new(fd))))
     }
 
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        self.add_watched(Stream::connecting(fd), Watched::InputAndRoom)
+        self.add_watched(EpollStream::connecting(fd), WatchedEvents::InputAndRoom)
     }
 
     pub(crate) fn add_connected(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        self.add_watched(Stream::new(fd), Watched::Input)
+        self.add_watched(EpollStream::new(fd), WatchedEvents::Input)
     }
 
-    fn add_watched(&mut self, stream: Stream, watched: Watched) -> io::Result<StreamKey> {
+    fn add_watched(&mut self, stream: EpollStream, watched: WatchedEvents) -> io::Result<StreamKey> {
         let id = self.streams.insert(stream);
         let stream = self.streams.get_mut(id).expect("just inserted");
         if let Err(error) = watch_stream(self.epoll.as_fd(), id, stream, watched) {
@@ -256,8 +260,8 @@ impl Epoll {
             return Poll::Ready(Err(stale("stream")));
         };
         let received = stream.poll_recv(cx, buf, &mut self.inbox);
-        if received.is_pending() && stream.watched() == Watched::Nothing {
-            watch_stream(self.epoll.as_fd(), key.0, stream, Watched::Input)?;
+        if received.is_pending() && stream.watched() == WatchedEvents::Nothing {
+            watch_stream(self.epoll.as_fd(), key.0, stream, WatchedEvents::Input)?;
         }
         received
     }
@@ -273,7 +277,8 @@ impl Epoll {
         if let Some(stream) = self.streams.get_mut(key.0) {
             stream.start_send(head, body, more, &mut self.spares)?;
             if stream.misses_room()
-                && let Err(error) = watch_stream(self.epoll.as_fd(), key.0, stream, Watched::InputAndRoom)
+                && let Err(error) =
+                    watch_stream(self.epoll.as_fd(), key.0, stream, WatchedEvents::InputAndRoom)
             {
                 stream.fail_send(error);
             }
@@ -302,7 +307,7 @@ impl Epoll {
         };
         let sent = stream.poll_sendfile(cx, file, offset, count);
         if stream.misses_room() {
-            watch_stream(self.epoll.as_fd(), key.0, stream, Watched::InputAndRoom)?;
+            watch_stream(self.epoll.as_fd(), key.0, stream, WatchedEvents::InputAndRoom)?;
         }
         sent
     }
@@ -330,27 +335,27 @@ impl Epoll {
         if !stream.is_idle() {
             return Poll::Ready(Ok(None));
         }
-        if stream.watched() != Watched::Nothing {
+        if stream.watched() != WatchedEvents::Nothing {
             epoll::delete(&self.epoll, stream.fd())?;
         }
-        Poll::Ready(Ok(self.streams.remove(key.0).map(Stream::into_fd)))
+        Poll::Ready(Ok(self.streams.remove(key.0).map(EpollStream::into_fd)))
     }
 
     pub(crate) fn stream_fd(&self, key: StreamKey) -> Option<BorrowedFd<'_>> {
-        self.streams.get(key.0).map(Stream::fd)
+        self.streams.get(key.0).map(EpollStream::fd)
     }
 
     pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
         // One shot, and nothing watched yet.
-        self.ask(fd, Asking::EachTime, EventFlags::ONESHOT)
+        self.ask(fd, SourceRegistration::EachTime, EventFlags::ONESHOT)
     }
 
     pub(crate) fn add_watch(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
-        self.ask(fd, Asking::Once, LISTENER_EVENTS)
+        self.ask(fd, SourceRegistration::Once, LISTENER_EVENTS)
     }
 
-    fn ask(&mut self, fd: OwnedFd, asking: Asking, events: EventFlags) -> io::Result<SourceKey> {
-        let id = self.sources.insert(Source { fd, asking, ready: false, waiter: Waiter::default() });
+    fn ask(&mut self, fd: OwnedFd, asking: SourceRegistration, events: EventFlags) -> io::Result<SourceKey> {
+        let id = self.sources.insert(EpollSource { fd, asking, ready: false, waiter: Waiter::default() });
         let fd = self.sources.get(id).expect("just inserted").fd.as_fd();
         if let Err(error) = self.watch(fd, kind::SOURCE, id, events) {
             self.sources.remove(id);
@@ -366,7 +371,7 @@ impl Epoll {
         if std::mem::take(&mut source.ready) {
             return Poll::Ready(Ok(()));
         }
-        if source.asking == Asking::EachTime && !source.waiter.is_waiting() {
+        if source.asking == SourceRegistration::EachTime && !source.waiter.is_waiting() {
             let data = EventData::new_u64(key.0.pack(kind::SOURCE));
             let asked = epoll::modify(&self.epoll, &source.fd, data, EventFlags::IN | EventFlags::ONESHOT);
             if let Err(error) = asked {
@@ -396,12 +401,19 @@ impl Drop for Epoll {
 }
 
 /// Makes the kernel report more events of a stream from now on, including present readiness.
-fn watch_stream(epoll: BorrowedFd<'_>, id: Id, stream: &mut Stream, watched: Watched) -> io::Result<()> {
-    let events = if watched == Watched::InputAndRoom { ROOM_EVENTS } else { STREAM_EVENTS };
+fn watch_stream(
+    epoll: BorrowedFd<'_>,
+    id: Id,
+    stream: &mut EpollStream,
+    watched: WatchedEvents,
+) -> io::Result<()> {
+    let events = if watched == WatchedEvents::InputAndRoom { ROOM_EVENTS } else { STREAM_EVENTS };
     let data = EventData::new_u64(id.pack(kind::STREAM));
     match stream.watched() {
-        Watched::Nothing => epoll::add(epoll, stream.fd(), data, events)?,
-        Watched::Input | Watched::InputAndRoom => epoll::modify(epoll, stream.fd(), data, events)?,
+        WatchedEvents::Nothing => epoll::add(epoll, stream.fd(), data, events)?,
+        WatchedEvents::Input | WatchedEvents::InputAndRoom => {
+            epoll::modify(epoll, stream.fd(), data, events)?
+        }
     }
     stream.set_watched(watched);
     Ok(())

@@ -33,7 +33,7 @@ impl Inbox {
 
     /// Appends the received bytes to `out`; zero bytes are the end of the stream.
     #[inline]
-    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, out: &mut Vec<u8>) -> Result<Received, Errno> {
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, out: &mut Vec<u8>) -> Result<CallResult, Errno> {
         let room = out.spare_capacity_mut();
         if room.len() >= self.buffer.len() {
             let asked = room.len();
@@ -42,23 +42,23 @@ impl Inbox {
             // SAFETY: the kernel has written `count` bytes behind the old length, within the
             // capacity.
             unsafe { out.set_len(out.len() + count) };
-            return Ok(Received { count, asked });
+            return Ok(CallResult { count, asked });
         }
         let count = patiently(|| recv(fd, &mut *self.buffer, RecvFlags::DONTWAIT).map(|(count, _)| count))?;
         out.extend_from_slice(&self.buffer[..count]);
-        Ok(Received { count, asked: self.buffer.len() })
+        Ok(CallResult { count, asked: self.buffer.len() })
     }
 }
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct CallResult {
     pub(crate) count: usize,
     /// The maximum possible number of bytes.
     pub(crate) asked: usize,
 }
 
-impl Received {
+impl CallResult {
     /// Whether there may be more bytes.
     pub(crate) fn is_full(self) -> bool {
         self.count == self.asked
@@ -92,9 +92,9 @@ mod tests {
             let mut out = Vec::with_capacity(1 + room);
             out.push(b'>');
             let received = |inbox: &mut Inbox, out: &mut Vec<u8>| inbox.receive(stream.as_fd(), out);
-            let full = Received { count: first, asked: first };
+            let full = CallResult { count: first, asked: first };
             assert_eq!(received(&mut inbox, &mut out), Ok(full), "one call receives no more");
-            let rest = Received { count: 6 - first, asked: 4 };
+            let rest = CallResult { count: 6 - first, asked: 4 };
             assert_eq!(received(&mut inbox, &mut out), Ok(rest));
             assert_eq!(out, b">abcdef", "{room}");
             assert_eq!(received(&mut inbox, &mut out), Err(Errno::AGAIN));

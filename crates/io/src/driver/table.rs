@@ -46,12 +46,12 @@ impl Id {
 }
 
 /// A generational table.
-pub(crate) struct Table<T> {
+pub(crate) struct GenerationalTable<T> {
     slots: Slab<(u32, T)>,
     next_generation: u32,
 }
 
-impl<T> Table<T> {
+impl<T> GenerationalTable<T> {
     pub(crate) fn new() -> Self {
         Self { slots: Slab::new(), next_generation: 0 }
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_stale_id_never_finds_the_next_tenant() {
-        let mut table = Table::new();
+        let mut table = GenerationalTable::new();
         let first = table.insert("first");
         assert_eq!(table.remove(first), Some("first"));
         let second = table.insert("second");

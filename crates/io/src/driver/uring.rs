@@ -31,17 +31,17 @@ use bytes::Bytes;
 
 use crate::driver::incoming::Inbox;
 use crate::driver::spares::Spares;
-use crate::driver::table::{Id, Table};
+use crate::driver::table::{GenerationalTable, Id};
 use crate::error::{listener_closed, stale};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
 use early::Early;
-use gather::Gather;
-use listener::{Listener, NextConnection};
+use gather::CompletionCoalescing;
+use listener::{NextConnection, UringListener};
 use outbox::Outbox;
-use ring::{Completion, Ring, Wait};
-use source::{Source, add_allowed};
-use stream::{Release, Stream};
+use ring::{Completion, Ring, RingWait};
+use source::{UringSource, add_allowed};
+use stream::{StreamRelease, UringStream};
 
 /// The subject of a completion; the top byte of its 64 bits.
 mod operation {
@@ -75,7 +75,7 @@ const NOBODY: Id = Id { index: 0, generation: 0 };
 
 /// The state that the operations of all descriptors share. The ring comes first, because it must be
 /// dropped before the buffers.
-struct Shared {
+struct UringShared {
     ring: Ring,
     buffers: Buffers,
     outbox: Outbox,
@@ -93,7 +93,7 @@ struct Shared {
     accepted_max: usize,
 }
 
-impl Shared {
+impl UringShared {
     /// The maximum number of bytes that a stream may hold in shared buffers, except for a burst.
     fn parked_bytes_max(&self) -> usize {
         usize::from(self.parked_max) * self.inbox.bytes()
@@ -101,14 +101,14 @@ impl Shared {
 }
 
 pub(crate) struct Uring {
-    shared: Shared,
+    shared: UringShared,
     unparker: Unparker,
-    listeners: Table<Listener>,
-    streams: Table<Stream>,
-    sources: Table<Source>,
+    listeners: GenerationalTable<UringListener>,
+    streams: GenerationalTable<UringStream>,
+    sources: GenerationalTable<UringSource>,
     /// Completions being dispatched; kept for the memory.
     batch: Vec<Completion>,
-    gather: Gather,
+    gather: CompletionCoalescing,
     epoch: Instant,
     /// The kernel may have deferred work without notice, because the kernel does a limited amount
     /// per call.
@@ -138,7 +138,7 @@ impl Uring {
         let buffers = Buffers::new(&ring, options.recv_buffers, options.recv_buffer_bytes)
             .map_err(because("buffer ring refused"))?;
         let unparker = Unparker::new().map_err(because("eventfd"))?;
-        let shared = Shared {
+        let shared = UringShared {
             ring,
             buffers,
             outbox: Outbox::new(),
@@ -154,11 +154,11 @@ impl Uring {
         let mut uring = Self {
             shared,
             unparker,
-            listeners: Table::new(),
-            streams: Table::new(),
-            sources: Table::new(),
+            listeners: GenerationalTable::new(),
+            streams: GenerationalTable::new(),
+            sources: GenerationalTable::new(),
             batch: Vec::new(),
-            gather: Gather::default(),
+            gather: CompletionCoalescing::default(),
             epoch: Instant::now(),
             behind: false,
         };
@@ -194,14 +194,14 @@ impl Uring {
         self.suspend_crowded();
         let ring = &mut self.shared.ring;
         let wait = match timeout {
-            Some(Duration::ZERO) => Wait::No,
-            _ if self.shared.awaited || ring.has_completions() => Wait::No,
+            Some(Duration::ZERO) => RingWait::No,
+            _ if self.shared.awaited || ring.has_completions() => RingWait::No,
             timeout if ring.can_gather() && self.gather.ask() > 1 => {
-                Wait::Several { count: self.gather.ask(), gather: gather::GATHER, timeout }
+                RingWait::Several { count: self.gather.ask(), gather: gather::GATHER, timeout }
             }
-            timeout => Wait::First(timeout),
+            timeout => RingWait::First(timeout),
         };
-        if wait != Wait::No || self.behind || ring.has_unsubmitted() || ring.has_kernel_work() {
+        if wait != RingWait::No || self.behind || ring.has_unsubmitted() || ring.has_kernel_work() {
             ring.enter(wait)?;
         }
         let mut came = self.dispatch();
@@ -213,7 +213,7 @@ impl Uring {
             self.behind = came >= KERNEL_BATCH;
             let goes_on = self.behind && count < COMPLETIONS_MAX && !self.shared.buffers.are_short();
             if self.shared.ring.has_overflowed() || goes_on {
-                self.shared.ring.enter(Wait::No)?;
+                self.shared.ring.enter(RingWait::No)?;
             } else if !self.shared.ring.has_completions() {
                 break;
             }
@@ -320,15 +320,15 @@ impl Uring {
     }
 
     pub(crate) fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
-        Ok(ListenerKey(self.listeners.insert(Listener::new(fd))))
+        Ok(ListenerKey(self.listeners.insert(UringListener::new(fd))))
     }
 
     pub(crate) fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
-        self.listeners.get(key.0).and_then(Listener::fd)
+        self.listeners.get(key.0).and_then(UringListener::fd)
     }
 
     pub(crate) fn accepted_count(&self, key: ListenerKey) -> usize {
-        self.listeners.get(key.0).map_or(0, Listener::accepted_count)
+        self.listeners.get(key.0).map_or(0, UringListener::accepted_count)
     }
 
     pub(crate) fn poll_accept(
@@ -365,15 +365,15 @@ impl Uring {
     }
 
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        Ok(StreamKey(self.streams.insert(Stream::new(fd))))
+        Ok(StreamKey(self.streams.insert(UringStream::new(fd))))
     }
 
     pub(crate) fn resume_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        Ok(StreamKey(self.streams.insert(Stream::resumed(fd))))
+        Ok(StreamKey(self.streams.insert(UringStream::resumed(fd))))
     }
 
     pub(crate) fn add_connected(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        Ok(StreamKey(self.streams.insert(Stream::made_here(fd))))
+        Ok(StreamKey(self.streams.insert(UringStream::made_here(fd))))
     }
 
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
@@ -389,7 +389,7 @@ impl Uring {
 
     /// The stream of a key and the shared state, unless the stream is closed.
     #[inline]
-    fn open_stream(&mut self, key: StreamKey) -> io::Result<(&mut Stream, &mut Shared)> {
+    fn open_stream(&mut self, key: StreamKey) -> io::Result<(&mut UringStream, &mut UringShared)> {
         match self.streams.get_mut(key.0) {
             Some(stream) if stream.is_open() => Ok((stream, &mut self.shared)),
             _ => Err(stale("stream")),
@@ -464,19 +464,19 @@ impl Uring {
     ) -> Poll<io::Result<Option<OwnedFd>>> {
         let (stream, shared) = self.open_stream(key)?;
         match stream.release(key.0, cx, shared) {
-            Release::Now => Poll::Ready(Ok(self.streams.remove(key.0).and_then(Stream::into_fd))),
-            Release::Later => Poll::Pending,
-            Release::Not => Poll::Ready(Ok(None)),
+            StreamRelease::Now => Poll::Ready(Ok(self.streams.remove(key.0).and_then(UringStream::into_fd))),
+            StreamRelease::Later => Poll::Pending,
+            StreamRelease::Not => Poll::Ready(Ok(None)),
         }
     }
 
     pub(crate) fn stream_fd(&self, key: StreamKey) -> Option<BorrowedFd<'_>> {
-        self.streams.get(key.0).and_then(Stream::fd)
+        self.streams.get(key.0).and_then(UringStream::fd)
     }
 
     pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
         add_allowed(fd.as_fd())?;
-        Ok(SourceKey(self.sources.insert(Source::new(fd))))
+        Ok(SourceKey(self.sources.insert(UringSource::new(fd))))
     }
 
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
@@ -487,7 +487,7 @@ impl Uring {
     }
 
     pub(crate) fn source_fd(&self, key: SourceKey) -> Option<BorrowedFd<'_>> {
-        self.sources.get(key.0).map(Source::fd)
+        self.sources.get(key.0).map(UringSource::fd)
     }
 
     pub(crate) fn close_source(&mut self, key: SourceKey) {

@@ -51,9 +51,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    struct Count(AtomicUsize);
+    struct WaiterCount(AtomicUsize);
 
-    impl Wake for Count {
+    impl Wake for WaiterCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn wakes_once_per_wait_and_keeps_the_waker() {
-        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let count = Arc::new(WaiterCount(AtomicUsize::new(0)));
         let waker = Waker::from(count.clone());
         let cx = Context::from_waker(&waker);
         let mut waiter = Waiter::default();

@@ -3,7 +3,7 @@
 //! Owns the walk along a path and the question which folders are open to others (`../output.rs`).
 //! Tested in `tests.rs`.
 
-use super::{Owner, make_folder};
+use super::{FileOwner, make_folder};
 use rustix::{
     fs::{
         AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat,
@@ -28,7 +28,7 @@ const LINKS_MAX: usize = 40;
 /// `PermissionDenied`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum PathRefusal {
     /// Another user could have made this link.
     #[error(
         "{} is a symbolic link that another user could have made, because {} is open to others; remove it, or name the file itself",
@@ -62,15 +62,15 @@ pub enum Refusal {
     Kind(PathBuf),
 }
 
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<PathRefusal> for io::Error {
+    fn from(refusal: PathRefusal) -> Self {
         Self::new(io::ErrorKind::PermissionDenied, refusal)
     }
 }
 
 /// A name in a folder that is held open: later changes to the folder's own path do not matter.
 #[derive(Debug)]
-pub struct Place {
+pub struct NameInFolder {
     pub(super) folder: OwnedFd,
     pub(super) name: OsString,
     /// For messages.
@@ -82,15 +82,15 @@ pub struct Place {
     pub(super) is_of_kernel: bool,
 }
 
-impl Place {
+impl NameInFolder {
     /// Finds the folder of `path`. The last component need not exist. For the superuser a last
     /// component that is a symbolic link of the superuser is followed; every other process keeps
     /// it.
     ///
     /// # Errors
-    /// A folder on the way is missing, or [`Refusal`].
+    /// A folder on the way is missing, or [`PathRefusal`].
     pub fn find(path: &Path) -> io::Result<Self> {
-        if geteuid().is_root() { Walk::new(path)?.place() } else { Self::plain(path) }
+        if geteuid().is_root() { PathWalk::new(path)?.place() } else { Self::plain(path) }
     }
 
     /// The name `name` in `folder`, which the caller has looked at.
@@ -165,12 +165,12 @@ impl Place {
     ///
     /// # Errors
     /// The system's error.
-    pub fn make_folder(&self, mode: u32, owner: Option<Owner>) -> io::Result<OwnedFd> {
+    pub fn make_folder(&self, mode: u32, owner: Option<FileOwner>) -> io::Result<OwnedFd> {
         make_folder(self.folder.as_fd(), &self.name, mode, owner)
     }
 }
 
-impl Place {
+impl NameInFolder {
     /// Whether an untrusted user could have put `entry` here.
     pub(super) fn could_be_planted(&self, entry: &Stat) -> io::Result<bool> {
         Ok(self.open.is_some() || is_open(&fstat(&self.folder)?, entry)?)
@@ -178,7 +178,7 @@ impl Place {
 
     pub(super) fn link_refused(&self) -> io::Error {
         let folder = self.open.clone().or_else(|| self.path.parent().map(Path::to_owned));
-        Refusal::SymbolicLink { link: self.path.clone(), folder: folder.unwrap_or_default() }.into()
+        PathRefusal::SymbolicLink { link: self.path.clone(), folder: folder.unwrap_or_default() }.into()
     }
 }
 
@@ -205,7 +205,7 @@ fn is_open(folder: &Stat, entry: &Stat) -> io::Result<bool> {
 }
 
 /// The way along a path, for the superuser.
-pub(super) struct Walk {
+pub(super) struct PathWalk {
     at: OwnedFd,
     /// Where `at` is, for messages.
     trail: PathBuf,
@@ -219,7 +219,7 @@ pub(super) struct Walk {
 }
 
 /// The kind of a component.
-enum Step {
+enum PathStep {
     Folder(OwnedFd, Stat),
     Link(OsString),
     /// No folder and no link.
@@ -227,7 +227,7 @@ enum Step {
     Missing,
 }
 
-impl Walk {
+impl PathWalk {
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let (start, trail) = if path.is_absolute() { ("/", "/") } else { (".", "") };
         let at = openat(CWD, start, FOLDER, Mode::empty())?;
@@ -254,7 +254,7 @@ impl Walk {
     }
 
     /// Goes to the folder of the last component.
-    pub(super) fn place(mut self) -> io::Result<Place> {
+    pub(super) fn place(mut self) -> io::Result<NameInFolder> {
         while let Some(name) = self.rest.pop() {
             let is_last = self.rest.is_empty();
             if is_last && name == ".." {
@@ -279,9 +279,9 @@ impl Walk {
         Ok(self.at)
     }
 
-    fn arrive(self, name: OsString, is_of_kernel: bool) -> Place {
+    fn arrive(self, name: OsString, is_of_kernel: bool) -> NameInFolder {
         let Self { at, open, path, .. } = self;
-        Place { folder: at, name, path, open, is_of_kernel }
+        NameInFolder { folder: at, name, path, open, is_of_kernel }
     }
 
     fn is_link(&self, name: &OsStr) -> io::Result<bool> {
@@ -301,35 +301,35 @@ impl Walk {
             return self.go_up();
         }
         match self.look(name)? {
-            Step::Folder(folder, stat) => self.enter(folder, name, &stat),
-            Step::Link(text) => self.follow(name, &text),
-            Step::Other => Err(Errno::NOTDIR.into()),
-            Step::Missing if self.makes_folders => {
+            PathStep::Folder(folder, stat) => self.enter(folder, name, &stat),
+            PathStep::Link(text) => self.follow(name, &text),
+            PathStep::Other => Err(Errno::NOTDIR.into()),
+            PathStep::Missing if self.makes_folders => {
                 let made = mkdirat(&self.at, name, Mode::from_raw_mode(0o755));
                 if !matches!(made, Err(Errno::EXIST)) {
                     made?;
                 }
                 match self.look(name)? {
-                    Step::Folder(folder, stat) => self.enter(folder, name, &stat),
+                    PathStep::Folder(folder, stat) => self.enter(folder, name, &stat),
                     _ => Err(Errno::NOTDIR.into()),
                 }
             }
-            Step::Missing => Err(Errno::NOENT.into()),
+            PathStep::Missing => Err(Errno::NOENT.into()),
         }
     }
 
-    fn look(&self, name: &OsStr) -> io::Result<Step> {
+    fn look(&self, name: &OsStr) -> io::Result<PathStep> {
         match openat(&self.at, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(folder) => {
                 let stat = fstat(&folder)?;
-                Ok(Step::Folder(folder, stat))
+                Ok(PathStep::Folder(folder, stat))
             }
-            Err(Errno::NOENT) => Ok(Step::Missing),
+            Err(Errno::NOENT) => Ok(PathStep::Missing),
             Err(Errno::NOTDIR | Errno::LOOP) if self.is_link(name)? => {
                 let text = readlinkat(&self.at, name, Vec::new())?;
-                Ok(Step::Link(OsStr::from_bytes(text.to_bytes()).to_owned()))
+                Ok(PathStep::Link(OsStr::from_bytes(text.to_bytes()).to_owned()))
             }
-            Err(Errno::NOTDIR | Errno::LOOP) => Ok(Step::Other),
+            Err(Errno::NOTDIR | Errno::LOOP) => Ok(PathStep::Other),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -346,7 +346,7 @@ impl Walk {
     fn go_up(&mut self) -> io::Result<()> {
         let is_foreign = !is_trusted(fstat(&self.at)?.st_uid)?;
         if self.open.is_some() || is_foreign {
-            return Err(Refusal::WayUp(self.path.clone()).into());
+            return Err(PathRefusal::WayUp(self.path.clone()).into());
         }
         self.at = openat(&self.at, "..", FOLDER, Mode::empty())?;
         self.trail.push("..");
@@ -357,7 +357,7 @@ impl Walk {
         let entry = statat(&self.at, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if self.open.is_some() || is_open(&fstat(&self.at)?, &entry)? {
             let folder = self.open.clone().unwrap_or_else(|| self.trail.clone());
-            return Err(Refusal::SymbolicLink { link: self.trail.join(name), folder }.into());
+            return Err(PathRefusal::SymbolicLink { link: self.trail.join(name), folder }.into());
         }
         self.links += 1;
         if self.links > LINKS_MAX {

@@ -12,15 +12,15 @@ use tempfile::TempDir;
 
 /// The user that plants links.
 const THEM: u32 = 65_534;
-const THEIRS: Owner = Owner { uid: THEM, gid: THEM };
+const THEIRS: FileOwner = FileOwner { uid: THEM, gid: THEM };
 
 /// A folder of the superuser, and in it a folder of another user, one for all users, and a file
 /// with a secret.
-struct World {
+struct OutputWorld {
     top: TempDir,
 }
 
-impl World {
+impl OutputWorld {
     /// Nothing if this process is not the superuser's.
     fn new() -> Option<Self> {
         if !geteuid().is_root() {
@@ -65,7 +65,7 @@ fn refusal(result: io::Result<File>) -> String {
 
 #[test]
 fn planted_links_are_refused() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = OutputWorld::new() else { return };
     for folder in ["theirs", "sticky", "everybody"] {
         let file = format!("{folder}/file");
         for how in [Output::append(), Output::replace(), Output::append().owned_by(Some(THEIRS))] {
@@ -87,7 +87,9 @@ fn planted_links_are_refused() {
             for name in ["secret", "new"] {
                 refusal(how.open(&world.at(&format!("{folder}/way/{name}"))));
             }
-            refusal(Place::find(&world.at(&format!("{folder}/way/new"))).map(|place| place.folder.into()));
+            refusal(
+                NameInFolder::find(&world.at(&format!("{folder}/way/new"))).map(|place| place.folder.into()),
+            );
             fs::remove_file(world.at(&format!("{folder}/way"))).expect("removed");
             world.secret_is_untouched();
         }
@@ -96,7 +98,7 @@ fn planted_links_are_refused() {
 
 #[test]
 fn links_below_their_folder_are_refused() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = OutputWorld::new() else { return };
     // The folder itself is the superuser's, but its parent's owner may have moved it there.
     fs::create_dir(world.at("theirs/deep")).expect("made");
     symlink(world.at("safe/secret"), world.at("theirs/deep/file")).expect("linked");
@@ -108,7 +110,7 @@ fn links_below_their_folder_are_refused() {
 
 #[test]
 fn links_of_the_superuser_are_followed() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = OutputWorld::new() else { return };
     symlink("secret", world.at("safe/link")).expect("linked");
     symlink(world.at("safe"), world.at("way")).expect("linked");
     symlink(world.at("safe/made"), world.at("dangling")).expect("linked");
@@ -124,7 +126,7 @@ fn links_of_the_superuser_are_followed() {
 
 #[test]
 fn only_new_files_change_owner() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = OutputWorld::new() else { return };
     let owner_of = |path: &str| fs::metadata(world.at(path)).expect("there").uid();
     for folder in ["safe", "theirs", "sticky"] {
         let file = format!("{folder}/file");
@@ -150,9 +152,9 @@ fn content_is_replaced_or_kept() {
     write(&path, "text").expect("written");
     Output::append().open(&path).expect("opened").write_all(b"!").expect("written");
     assert_eq!(fs::read_to_string(&path).expect("read"), "text!");
-    let place = Place::find(&path).expect("found");
+    let place = NameInFolder::find(&path).expect("found");
     assert_eq!(fs::read_to_string(place.way()).expect("read"), "text!");
-    let other = Place::find(&top.path().join("other")).expect("found");
+    let other = NameInFolder::find(&top.path().join("other")).expect("found");
     place.rename(&other).and_then(|()| other.sync_folder()).and_then(|()| other.remove()).expect("done");
     assert_eq!(fs::read_dir(top.path()).expect("listed").count(), 0);
     let missing = Output::append().open(&top.path().join("no/file")).expect_err("no folder");
@@ -176,14 +178,14 @@ fn streams_of_the_process_are_opened() {
 
 #[test]
 fn folders_are_made_beneath_what_is_open() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = OutputWorld::new() else { return };
     make_folders(&world.at("safe/a/b")).expect("made");
     make_folders(&world.at("safe/a/b")).expect("there");
     assert!(world.at("safe/a/b").is_dir());
     world.their_link("safe", "theirs/way");
     let error = make_folders(&world.at("theirs/way/new")).expect_err("a link");
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-    let place = Place::find(&world.at("theirs/made")).expect("found");
+    let place = NameInFolder::find(&world.at("theirs/made")).expect("found");
     place.make_folder(0o710, Some(THEIRS)).expect("made");
     let found = fs::metadata(world.at("theirs/made")).expect("there");
     assert_eq!((found.uid(), found.mode() & 0o7777), (THEM, 0o710));

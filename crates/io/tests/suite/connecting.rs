@@ -8,9 +8,9 @@ use std::thread;
 use bytes::Bytes;
 use vermeil_io::{ConnectOptions, Connecting, More, StreamKey, connect_tcp};
 
-use super::{Make, World, poll_once};
+use super::{DriverWorld, MakeDriver, poll_once};
 
-async fn connect(world: &World, addr: SocketAddr) -> io::Result<StreamKey> {
+async fn connect(world: &DriverWorld, addr: SocketAddr) -> io::Result<StreamKey> {
     let key = match connect_tcp(addr, &ConnectOptions::default())? {
         Connecting::Done(fd) => return world.driver.borrow_mut().add_connected(fd),
         Connecting::UnderWay(fd) => world.driver.borrow_mut().add_connecting(fd)?,
@@ -33,7 +33,7 @@ fn deserted() -> SocketAddr {
     listener().1
 }
 
-pub(crate) fn talks_to_whom_it_connected_to(make: &Make) {
+pub(crate) fn talks_to_whom_it_connected_to(make: &MakeDriver) {
     let world = make(Default::default());
     let (listener, addr) = listener();
     let peer = thread::spawn(move || {
@@ -53,7 +53,7 @@ pub(crate) fn talks_to_whom_it_connected_to(make: &Make) {
     assert_eq!(&peer.join().expect("the peer failed"), b"question");
 }
 
-pub(crate) fn nobody_listens(make: &Make) {
+pub(crate) fn nobody_listens(make: &MakeDriver) {
     let world = make(Default::default());
     let ours = world.clone();
     let error = world.run(async move { connect(&ours, deserted()).await }).expect_err("nobody listens");
@@ -62,7 +62,7 @@ pub(crate) fn nobody_listens(make: &Make) {
     assert_eq!(world.driver.borrow().stream_count(), 0);
 }
 
-pub(crate) fn many_at_once(make: &Make) {
+pub(crate) fn many_at_once(make: &MakeDriver) {
     const COUNT: usize = 200;
     let world = make(Default::default());
     let (key, addr) = world.listen();
@@ -86,7 +86,7 @@ pub(crate) fn many_at_once(make: &Make) {
     assert_eq!(world.driver.borrow().stream_count(), 0);
 }
 
-pub(crate) fn dropped_while_connecting(make: &Make) {
+pub(crate) fn dropped_while_connecting(make: &MakeDriver) {
     let world = make(Default::default());
     let (_listener, addr) = listener();
     let Connecting::UnderWay(fd) = connect_tcp(addr, &ConnectOptions::default()).expect("connect") else {
@@ -98,7 +98,7 @@ pub(crate) fn dropped_while_connecting(make: &Make) {
     assert_eq!(world.driver.borrow().stream_count(), 0);
 }
 
-pub(crate) fn stale_keys(make: &Make) {
+pub(crate) fn stale_keys(make: &MakeDriver) {
     let world = make(Default::default());
     let (key, _peer) = world.connected();
     world.driver.borrow_mut().close_stream(key);

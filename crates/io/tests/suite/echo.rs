@@ -7,10 +7,10 @@ use std::thread;
 use bytes::Bytes;
 use vermeil_io::{DriverOptions, More};
 
-use super::{DEADLINE, Make, World, pattern};
+use super::{DEADLINE, DriverWorld, MakeDriver, pattern};
 
 /// Serves connections, each until its end, and returns all bytes: head and body in turns.
-pub(crate) fn serve(world: &World, connections: usize) -> SocketAddr {
+pub(crate) fn serve(world: &DriverWorld, connections: usize) -> SocketAddr {
     let (listener, addr) = world.listen();
     let serving = world.clone();
     world.spawn(async move {
@@ -55,7 +55,7 @@ fn echoes(addr: SocketAddr, message: &[u8]) {
     });
 }
 
-pub(crate) fn many_sizes(make: &Make) {
+pub(crate) fn many_sizes(make: &MakeDriver) {
     let sizes = [0, 1, 2, 100, 4095, 4096, 4097, 8192, 65_535, 65_536, 1_000_000, 5_000_000];
     let world = make(DriverOptions::default());
     let addr = serve(&world, sizes.len());
@@ -69,7 +69,7 @@ pub(crate) fn many_sizes(make: &Make) {
     assert_eq!(world.driver.borrow().stream_count(), 0);
 }
 
-pub(crate) fn many_streams(make: &Make) {
+pub(crate) fn many_streams(make: &MakeDriver) {
     const CLIENTS: usize = 200;
     let world = make(DriverOptions::default());
     let addr = serve(&world, CLIENTS);
@@ -84,7 +84,7 @@ pub(crate) fn many_streams(make: &Make) {
 }
 
 /// Submission and completion queues that overflow all the time.
-pub(crate) fn queues_that_are_too_small(make: &Make) {
+pub(crate) fn queues_that_are_too_small(make: &MakeDriver) {
     const CLIENTS: usize = 100;
     let world = make(DriverOptions { ring_entries: 8, epoll_events: 1, ..Default::default() });
     let addr = serve(&world, CLIENTS);
@@ -97,7 +97,7 @@ pub(crate) fn queues_that_are_too_small(make: &Make) {
 }
 
 /// A single receive buffer of one byte, and other odd sizes.
-pub(crate) fn buffers_that_are_too_small(make: &Make) {
+pub(crate) fn buffers_that_are_too_small(make: &MakeDriver) {
     for (recv_buffers, recv_buffer_bytes) in [(1, 1), (1, 4096), (3, 100), (0, 0)] {
         let options = DriverOptions { recv_buffers, recv_buffer_bytes, ..Default::default() };
         let world = make(options);

@@ -9,13 +9,13 @@ use std::thread;
 use bytes::Bytes;
 use vermeil_io::{DriverOptions, More, StreamKey};
 
-use super::{Make, World, pattern, poll_once};
+use super::{DriverWorld, MakeDriver, pattern, poll_once};
 
 /// Far below the sent size, and enough that TCP does not wait for timers with every segment.
 const NARROW_BYTES: usize = 64 << 10;
 
 /// A stream whose peer has a small receive buffer, so that sending blocks often.
-fn narrow(world: &World) -> (StreamKey, TcpStream) {
+fn narrow(world: &DriverWorld) -> (StreamKey, TcpStream) {
     let (key, peer) = world.connected();
     socket2::SockRef::from(&peer).set_recv_buffer_size(NARROW_BYTES).expect("SO_RCVBUF");
     socket2::SockRef::from(&world.driver.borrow().stream_fd(key))
@@ -44,7 +44,7 @@ fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-pub(crate) fn a_slow_reader_gets_everything(make: &Make) {
+pub(crate) fn a_slow_reader_gets_everything(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = narrow(&world);
     let reader = sip(peer);
@@ -58,7 +58,7 @@ pub(crate) fn a_slow_reader_gets_everything(make: &Make) {
     assert!(reader.join().expect("reader") == message);
 }
 
-pub(crate) fn a_file_to_a_slow_reader(make: &Make) {
+pub(crate) fn a_file_to_a_slow_reader(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = narrow(&world);
     let reader = sip(peer);
@@ -80,7 +80,7 @@ pub(crate) fn a_file_to_a_slow_reader(make: &Make) {
     assert!(reader.join().expect("reader") == content);
 }
 
-pub(crate) fn a_head_and_its_file(make: &Make) {
+pub(crate) fn a_head_and_its_file(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = world.connected();
     let reader = sip(peer);
@@ -102,7 +102,7 @@ pub(crate) fn a_head_and_its_file(make: &Make) {
     assert!(reader.join().expect("reader") == once.repeat(3));
 }
 
-pub(crate) fn a_file_shorter_than_thought(make: &Make) {
+pub(crate) fn a_file_shorter_than_thought(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = world.connected();
     let reader = sip(peer);
@@ -119,7 +119,7 @@ pub(crate) fn a_file_shorter_than_thought(make: &Make) {
 }
 
 /// A stream armed once and then left alone, while the peer sends more than all buffers hold.
-pub(crate) fn an_unread_stream_starves_nobody(make: &Make) {
+pub(crate) fn an_unread_stream_starves_nobody(make: &MakeDriver) {
     let options = DriverOptions { recv_buffers: 8, recv_parked_max: 2, ..Default::default() };
     let world = make(options);
     let (unread, mut loud) = world.connected();
@@ -150,7 +150,7 @@ pub(crate) fn an_unread_stream_starves_nobody(make: &Make) {
     shouting.join().expect("the loud one").expect("write");
 }
 
-pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &Make) {
+pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &MakeDriver) {
     const BYTES: usize = 50_000;
     let options = DriverOptions { recv_buffers: 16, ring_entries: 64, ..Default::default() };
     let world = make(options);
@@ -179,7 +179,7 @@ pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &Make) {
 
 /// A reader that keeps much room behind the bytes it has read, like a reader that received long
 /// data before.
-pub(crate) fn a_reader_with_room_gets_what_is_long_and_what_is_short(make: &Make) {
+pub(crate) fn a_reader_with_room_gets_what_is_long_and_what_is_short(make: &MakeDriver) {
     const ROOM: usize = 128 << 10;
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();

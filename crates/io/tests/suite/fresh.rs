@@ -10,10 +10,10 @@ use bytes::Bytes;
 use vermeil_io::{DriverOptions, More, StreamKey};
 
 use super::streams::{TOO_MUCH, recv_now, sent_now};
-use super::{Make, World, pattern};
+use super::{DriverWorld, MakeDriver, pattern};
 
 /// Receives without ever waiting.
-fn hears(world: &World, key: StreamKey, expected: &[u8]) {
+fn hears(world: &DriverWorld, key: StreamKey, expected: &[u8]) {
     let mut heard = Vec::new();
     let deadline = std::time::Instant::now() + super::DEADLINE;
     while heard.len() < expected.len() {
@@ -27,7 +27,7 @@ fn hears(world: &World, key: StreamKey, expected: &[u8]) {
 
 /// Bytes, and the end, after the first receive and before any task waits, with and without a turn
 /// in between.
-pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &Make) {
+pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &MakeDriver) {
     for (in_vain, turns, rest) in [
         (false, 0, &b"rest"[..]),
         (false, 1, b"rest"),
@@ -56,7 +56,7 @@ pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &Make) {
 }
 
 /// A send that waits for room on a stream without any receive, and a receive after it.
-pub(crate) fn a_send_waits_before_the_first_receive(make: &Make) {
+pub(crate) fn a_send_waits_before_the_first_receive(make: &MakeDriver) {
     for waits_first in [false, true] {
         let world = make(DriverOptions::default());
         let (key, mut peer) = world.connected();
@@ -96,7 +96,7 @@ pub(crate) fn a_send_waits_before_the_first_receive(make: &Make) {
 }
 
 /// A stream that is not registered needs no deregistration.
-pub(crate) fn who_never_waited_is_released(make: &Make) {
+pub(crate) fn who_never_waited_is_released(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     peer.write_all(b"question").expect("write");
@@ -115,7 +115,7 @@ pub(crate) fn who_never_waited_is_released(make: &Make) {
 /// Regression: a task that keeps a connection asks whether the connection still stands, and does
 /// not wait for the answer. Registered that late, a connection that PHP had closed counted as open,
 /// and the next request was sent on it.
-pub(crate) fn the_end_of_a_connection_made_here_is_known_a_turn_later(make: &Make) {
+pub(crate) fn the_end_of_a_connection_made_here_is_known_a_turn_later(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected_by(|driver, socket| driver.add_connected(socket));
     peer.write_all(b"answer").expect("write");

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 
 use vermeil_io::{DriverOptions, queued_count};
 
-use super::{Make, poll_once};
+use super::{MakeDriver, poll_once};
 
-pub(crate) fn closing_hands_over_what_is_queued(make: &Make) {
+pub(crate) fn closing_hands_over_what_is_queued(make: &MakeDriver) {
     const CLIENTS: usize = 20;
     for armed in ["never polled", "polled", "polled and turned"] {
         let world = make(DriverOptions::default());
@@ -51,7 +51,7 @@ pub(crate) fn closing_hands_over_what_is_queued(make: &Make) {
 }
 
 /// A discarded listener closes the accepted connections and the connections in the kernel's queue.
-pub(crate) fn discarding_closes_what_is_queued(make: &Make) {
+pub(crate) fn discarding_closes_what_is_queued(make: &MakeDriver) {
     for armed in ["never polled", "polled", "polled and turned", "closed before"] {
         let world = make(DriverOptions::default());
         let (listener, addr) = world.listen();
@@ -82,7 +82,7 @@ pub(crate) fn discarding_closes_what_is_queued(make: &Make) {
     }
 }
 
-pub(crate) fn closing_tells_the_waiting_task(make: &Make) {
+pub(crate) fn closing_tells_the_waiting_task(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (listener, _) = world.listen();
     let (waiting, closing) = (world.clone(), world.clone());
@@ -96,7 +96,7 @@ pub(crate) fn closing_tells_the_waiting_task(make: &Make) {
     world.run_all();
 }
 
-pub(crate) fn more_connections_than_are_held(make: &Make) {
+pub(crate) fn more_connections_than_are_held(make: &MakeDriver) {
     const CLIENTS: usize = 64;
     let world = make(DriverOptions { accept_backlog_max: 4, ..Default::default() });
     let (listener, addr) = world.listen();
@@ -119,7 +119,7 @@ pub(crate) fn more_connections_than_are_held(make: &Make) {
 
 /// The kernel accepts all waiting connections at once. While many arrive, the driver does not
 /// request that, because otherwise the bound of the kernel's queue would have no effect.
-pub(crate) fn a_crowd_waits_in_the_kernel(make: &Make) {
+pub(crate) fn a_crowd_waits_in_the_kernel(make: &MakeDriver) {
     const CROWD: usize = 8;
     let world = make(DriverOptions { accept_backlog_max: 4, ..Default::default() });
     let (listener, addr) = world.listen();
@@ -156,7 +156,7 @@ pub(crate) fn a_crowd_waits_in_the_kernel(make: &Make) {
     assert!(nobody_came());
 }
 
-pub(crate) fn accepted_sockets_are_ready_for_use(make: &Make) {
+pub(crate) fn accepted_sockets_are_ready_for_use(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (listener, addr) = world.listen();
     let client = TcpStream::connect(addr).expect("connect");

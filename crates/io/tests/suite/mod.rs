@@ -33,20 +33,20 @@ pub(crate) mod turns;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Makes the driver of a case.
-pub(crate) type Make = dyn Fn(DriverOptions) -> World;
+pub(crate) type MakeDriver = dyn Fn(DriverOptions) -> DriverWorld;
 
-pub(crate) fn on_epoll(case: fn(&Make)) {
-    case(&|options| World::new(&DriverOptions { choice: IoChoice::Epoll, ..options }));
+pub(crate) fn on_epoll(case: fn(&MakeDriver)) {
+    case(&|options| DriverWorld::new(&DriverOptions { choice: IoChoice::Epoll, ..options }));
 }
 
-pub(crate) fn on_uring(case: fn(&Make)) {
+pub(crate) fn on_uring(case: fn(&MakeDriver)) {
     let choice = IoChoice::Uring;
     if let Err(error) = Driver::new(&DriverOptions { choice, ..Default::default() }) {
         println!("skipped: {error}");
         eprintln!("skipped: {error}");
         return;
     }
-    case(&move |options| World::new(&DriverOptions { choice, ..options }));
+    case(&move |options| DriverWorld::new(&DriverOptions { choice, ..options }));
 }
 
 struct Flag(AtomicBool);
@@ -57,17 +57,17 @@ impl Wake for Flag {
     }
 }
 
-type Task = (Arc<Flag>, Pin<Box<dyn Future<Output = ()>>>);
+type TestTask = (Arc<Flag>, Pin<Box<dyn Future<Output = ()>>>);
 
 /// A driver and its tasks.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct DriverWorld {
     pub(crate) driver: Rc<RefCell<Driver>>,
-    tasks: Rc<RefCell<Vec<Task>>>,
+    tasks: Rc<RefCell<Vec<TestTask>>>,
     running: Rc<Cell<usize>>,
 }
 
-impl World {
+impl DriverWorld {
     fn new(options: &DriverOptions) -> Self {
         let driver = Driver::new(options).expect("the driver was made a moment ago");
         Self { driver: Rc::new(RefCell::new(driver)), tasks: Rc::default(), running: Rc::default() }
@@ -132,7 +132,7 @@ impl World {
     }
 
     /// Takes a future out of its slot, so that the future may spawn others while it runs.
-    fn take_task(&self, at: usize) -> Option<Task> {
+    fn take_task(&self, at: usize) -> Option<TestTask> {
         let mut tasks = self.tasks.borrow_mut();
         let task = tasks.get_mut(at)?;
         Some((task.0.clone(), std::mem::replace(&mut task.1, Box::pin(std::future::ready(())))))

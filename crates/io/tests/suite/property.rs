@@ -16,10 +16,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use vermeil_io::{DriverOptions, More, StreamKey};
 
-use super::{DEADLINE, Make, World, pattern, poll_once};
+use super::{DEADLINE, DriverWorld, MakeDriver, pattern, poll_once};
 
 #[derive(Debug, Clone)]
-enum Step {
+enum PropertyStep {
     PeerWrites { pair: usize, bytes: usize },
     PeerReads { pair: usize, bytes: usize },
     Receives { pair: usize },
@@ -32,24 +32,24 @@ enum Step {
 
 const PAIRS: usize = 3;
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PropertyStep> {
     let pair = 0..PAIRS;
     let size = prop_oneof![3 => 0..200usize, 2 => 0..20_000usize, 1 => 0..600_000usize];
     prop_oneof![
-        3 => (pair.clone(), size.clone()).prop_map(|(pair, bytes)| Step::PeerWrites { pair, bytes }),
-        3 => (pair.clone(), size.clone()).prop_map(|(pair, bytes)| Step::PeerReads { pair, bytes }),
-        4 => pair.clone().prop_map(|pair| Step::Receives { pair }),
+        3 => (pair.clone(), size.clone()).prop_map(|(pair, bytes)| PropertyStep::PeerWrites { pair, bytes }),
+        3 => (pair.clone(), size.clone()).prop_map(|(pair, bytes)| PropertyStep::PeerReads { pair, bytes }),
+        4 => pair.clone().prop_map(|pair| PropertyStep::Receives { pair }),
         3 => (pair.clone(), 0..500usize, size, any::<bool>())
-            .prop_map(|(pair, head, body, more)| Step::Sends { pair, head, body, more }),
-        3 => pair.clone().prop_map(|pair| Step::Sent { pair }),
-        5 => Just(Step::Turns),
-        2 => pair.clone().prop_map(|pair| Step::Released { pair }),
-        1 => pair.prop_map(|pair| Step::Replaced { pair }),
+            .prop_map(|(pair, head, body, more)| PropertyStep::Sends { pair, head, body, more }),
+        3 => pair.clone().prop_map(|pair| PropertyStep::Sent { pair }),
+        5 => Just(PropertyStep::Turns),
+        2 => pair.clone().prop_map(|pair| PropertyStep::Released { pair }),
+        1 => pair.prop_map(|pair| PropertyStep::Replaced { pair }),
     ]
 }
 
 /// A stream, its peer, and the bytes sent and received by each side.
-struct Pair {
+struct StreamPair {
     key: StreamKey,
     peer: TcpStream,
     sending: bool,
@@ -59,8 +59,8 @@ struct Pair {
     peer_heard: Vec<u8>,
 }
 
-impl Pair {
-    fn new(world: &World) -> Self {
+impl StreamPair {
+    fn new(world: &DriverWorld) -> Self {
         let (key, peer) = world.connected();
         socket2::SockRef::from(&peer).set_recv_buffer_size(20_000).expect("SO_RCVBUF");
         peer.set_nonblocking(true).expect("nonblocking");
@@ -93,7 +93,7 @@ impl Pair {
         }
     }
 
-    fn receives(&mut self, world: &World) -> Option<usize> {
+    fn receives(&mut self, world: &DriverWorld) -> Option<usize> {
         let received = poll_once(|cx| world.driver.borrow_mut().poll_recv(cx, self.key, &mut self.heard));
         assert!(self.peer_said.starts_with(&self.heard), "heard what the peer did not say");
         match received {
@@ -102,7 +102,7 @@ impl Pair {
         }
     }
 
-    fn sends(&mut self, world: &World, (head, body, more): (usize, usize, bool), seed: u64) {
+    fn sends(&mut self, world: &DriverWorld, (head, body, more): (usize, usize, bool), seed: u64) {
         if self.sending {
             return;
         }
@@ -114,7 +114,7 @@ impl Pair {
         self.sending = true;
     }
 
-    fn sent(&mut self, world: &World) {
+    fn sent(&mut self, world: &DriverWorld) {
         if let Poll::Ready(head) = poll_once(|cx| world.driver.borrow_mut().poll_sent(cx, self.key)) {
             assert!(head.expect("sent").is_empty());
             self.sending = false;
@@ -122,7 +122,7 @@ impl Pair {
     }
 
     /// If the driver releases the socket, the socket is added again.
-    fn released(&mut self, world: &World) {
+    fn released(&mut self, world: &DriverWorld) {
         let mut driver = world.driver.borrow_mut();
         if let Poll::Ready(released) = poll_once(|cx| driver.poll_release(cx, self.key))
             && let Some(socket) = released.expect("release")
@@ -132,7 +132,7 @@ impl Pair {
     }
 
     /// Receives all sent bytes on both sides, and both ends.
-    fn finish(mut self, world: &World) {
+    fn finish(mut self, world: &DriverWorld) {
         let deadline = Instant::now() + DEADLINE;
         let mut ended = false;
         self.peer.shutdown(Shutdown::Write).expect("shutdown");
@@ -159,21 +159,23 @@ fn options() -> impl Strategy<Value = DriverOptions> {
     })
 }
 
-fn play(make: &Make, options: DriverOptions, steps: &[Step]) {
+fn play(make: &MakeDriver, options: DriverOptions, steps: &[PropertyStep]) {
     let world = make(options);
-    let mut pairs: Vec<_> = (0..PAIRS).map(|_| Pair::new(&world)).collect();
+    let mut pairs: Vec<_> = (0..PAIRS).map(|_| StreamPair::new(&world)).collect();
     for (step, seed) in steps.iter().zip(0..) {
         match *step {
-            Step::PeerWrites { pair, bytes } => pairs[pair].peer_writes(bytes, seed),
-            Step::PeerReads { pair, bytes } => pairs[pair].peer_reads(bytes),
-            Step::Receives { pair } => drop(pairs[pair].receives(&world)),
-            Step::Sends { pair, head, body, more } => pairs[pair].sends(&world, (head, body, more), seed),
-            Step::Sent { pair } => pairs[pair].sent(&world),
-            Step::Turns => drop(world.nudge()),
-            Step::Released { pair } => pairs[pair].released(&world),
-            Step::Replaced { pair } => {
+            PropertyStep::PeerWrites { pair, bytes } => pairs[pair].peer_writes(bytes, seed),
+            PropertyStep::PeerReads { pair, bytes } => pairs[pair].peer_reads(bytes),
+            PropertyStep::Receives { pair } => drop(pairs[pair].receives(&world)),
+            PropertyStep::Sends { pair, head, body, more } => {
+                pairs[pair].sends(&world, (head, body, more), seed)
+            }
+            PropertyStep::Sent { pair } => pairs[pair].sent(&world),
+            PropertyStep::Turns => drop(world.nudge()),
+            PropertyStep::Released { pair } => pairs[pair].released(&world),
+            PropertyStep::Replaced { pair } => {
                 world.close(pairs[pair].key);
-                pairs[pair] = Pair::new(&world);
+                pairs[pair] = StreamPair::new(&world);
             }
         }
     }
@@ -187,7 +189,7 @@ fn play(make: &Make, options: DriverOptions, steps: &[Step]) {
     }
 }
 
-pub(crate) fn bytes_are_those_of_the_model(make: &Make) {
+pub(crate) fn bytes_are_those_of_the_model(make: &MakeDriver) {
     let config = Config { cases: 100, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&(options(), vec(step(), 1..150)), |(options, steps)| {

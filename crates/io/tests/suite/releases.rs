@@ -7,9 +7,9 @@ use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_io::{DriverOptions, More};
 
-use super::{Make, pattern, poll_once};
+use super::{MakeDriver, pattern, poll_once};
 
-pub(crate) fn who_waits_is_released_again_and_again(make: &Make) {
+pub(crate) fn who_waits_is_released_again_and_again(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (mut key, mut peer) = world.connected();
     let working = world.clone();
@@ -36,7 +36,7 @@ pub(crate) fn who_waits_is_released_again_and_again(make: &Make) {
 }
 
 /// At every moment between the request and the release: bytes, and the end.
-pub(crate) fn what_comes_meanwhile_is_lost_by_neither(make: &Make) {
+pub(crate) fn what_comes_meanwhile_is_lost_by_neither(make: &MakeDriver) {
     for moment in 0..4 {
         for message in [&b"next"[..], b""] {
             let world = make(DriverOptions::default());
@@ -76,7 +76,7 @@ pub(crate) fn what_comes_meanwhile_is_lost_by_neither(make: &Make) {
     }
 }
 
-pub(crate) fn who_asks_and_goes_on_receives(make: &Make) {
+pub(crate) fn who_asks_and_goes_on_receives(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let working = world.clone();
@@ -93,7 +93,7 @@ pub(crate) fn who_asks_and_goes_on_receives(make: &Make) {
     });
 }
 
-pub(crate) fn a_send_under_way_is_not_taken_away(make: &Make) {
+pub(crate) fn a_send_under_way_is_not_taken_away(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let message = pattern(30 << 20, 3);
@@ -122,7 +122,7 @@ pub(crate) fn a_send_under_way_is_not_taken_away(make: &Make) {
 }
 
 /// When the new owner closes the socket the peer learns of it, regardless of the driver.
-pub(crate) fn the_new_owner_is_the_only_one(make: &Make) {
+pub(crate) fn the_new_owner_is_the_only_one(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let working = world.clone();
@@ -139,7 +139,7 @@ pub(crate) fn the_new_owner_is_the_only_one(make: &Make) {
     assert_eq!(all, b"bye");
 }
 
-pub(crate) fn stale_keys_release_nothing(make: &Make) {
+pub(crate) fn stale_keys_release_nothing(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, _peer) = world.connected();
     let (other, _other_peer) = world.connected();

@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 
 use vermeil_io::{DriverOptions, ListenOptions, accept_queued, listen};
 
-use super::{Make, poll_once};
+use super::{MakeDriver, poll_once};
 
-pub(crate) fn ready_as_long_as_there_is_more(make: &Make) {
+pub(crate) fn ready_as_long_as_there_is_more(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (reader, mut writer) = std::io::pipe().expect("pipe");
     let mut reading = std::fs::File::from(std::os::fd::OwnedFd::from(reader.try_clone().expect("clone")));
@@ -33,14 +33,14 @@ pub(crate) fn ready_as_long_as_there_is_more(make: &Make) {
     });
 }
 
-pub(crate) fn files_are_refused(make: &Make) {
+pub(crate) fn files_are_refused(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let file = tempfile::tempfile().expect("file");
     let error = world.driver.borrow_mut().add_source(file.into()).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
 }
 
-pub(crate) fn stale_keys(make: &Make) {
+pub(crate) fn stale_keys(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (reader, _writer) = std::io::pipe().expect("pipe");
     let mut driver = world.driver.borrow_mut();
@@ -54,7 +54,7 @@ pub(crate) fn stale_keys(make: &Make) {
     assert!(poll_once(|cx| driver.poll_readable(cx, other)).is_pending());
 }
 
-pub(crate) fn a_watcher_is_told_of_what_the_owner_does_not_take(make: &Make) {
+pub(crate) fn a_watcher_is_told_of_what_the_owner_does_not_take(make: &MakeDriver) {
     let (owner, watcher) = (make(DriverOptions::default()), make(DriverOptions::default()));
     let socket =
         listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default()).expect("listen");

@@ -9,7 +9,7 @@ use std::thread;
 use bytes::Bytes;
 use vermeil_io::{DriverOptions, More, StreamKey};
 
-use super::{Make, World, pattern, poll_once};
+use super::{DriverWorld, MakeDriver, pattern, poll_once};
 
 /// More than the socket buffers of both sides take.
 pub(super) const TOO_MUCH: usize = 16 << 20;
@@ -19,16 +19,20 @@ fn reset(peer: TcpStream) {
     socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).expect("linger");
 }
 
-pub(super) fn recv_now(world: &World, key: StreamKey, buf: &mut Vec<u8>) -> Poll<std::io::Result<usize>> {
+pub(super) fn recv_now(
+    world: &DriverWorld,
+    key: StreamKey,
+    buf: &mut Vec<u8>,
+) -> Poll<std::io::Result<usize>> {
     poll_once(|cx| world.driver.borrow_mut().poll_recv(cx, key, buf))
 }
 
-pub(super) fn sent_now(world: &World, key: StreamKey) -> Poll<std::io::Result<Vec<u8>>> {
+pub(super) fn sent_now(world: &DriverWorld, key: StreamKey) -> Poll<std::io::Result<Vec<u8>>> {
     poll_once(|cx| world.driver.borrow_mut().poll_sent(cx, key))
 }
 
 /// Turns until the driver holds as many streams.
-fn until_streams_are(world: &World, count: usize) {
+fn until_streams_are(world: &DriverWorld, count: usize) {
     let world = world.clone();
     let deadline = std::time::Instant::now() + super::DEADLINE;
     while world.driver.borrow().stream_count() != count {
@@ -37,7 +41,7 @@ fn until_streams_are(world: &World, count: usize) {
     }
 }
 
-pub(crate) fn the_end_comes_after_the_bytes(make: &Make) {
+pub(crate) fn the_end_comes_after_the_bytes(make: &MakeDriver) {
     for size in [0, 1, 4096, 100_000] {
         let world = make(DriverOptions::default());
         let (key, mut peer) = world.connected();
@@ -54,7 +58,7 @@ pub(crate) fn the_end_comes_after_the_bytes(make: &Make) {
     }
 }
 
-pub(crate) fn half_closed_both_ways(make: &Make) {
+pub(crate) fn half_closed_both_ways(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     peer.write_all(b"question").expect("write");
@@ -75,7 +79,7 @@ pub(crate) fn half_closed_both_ways(make: &Make) {
     world.close(key);
 }
 
-pub(crate) fn reset_while_receiving(make: &Make) {
+pub(crate) fn reset_while_receiving(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = world.connected();
     assert!(recv_now(&world, key, &mut Vec::new()).is_pending());
@@ -92,7 +96,7 @@ pub(crate) fn reset_while_receiving(make: &Make) {
     until_streams_are(&world, 0);
 }
 
-pub(crate) fn reset_while_sending(make: &Make) {
+pub(crate) fn reset_while_sending(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = world.connected();
     world
@@ -115,7 +119,7 @@ pub(crate) fn reset_while_sending(make: &Make) {
 }
 
 /// Bytes sent before the close arrive, although no turn came in between.
-pub(crate) fn closed_with_a_send_queued(make: &Make) {
+pub(crate) fn closed_with_a_send_queued(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     assert!(recv_now(&world, key, &mut Vec::new()).is_pending());
@@ -132,7 +136,7 @@ pub(crate) fn closed_with_a_send_queued(make: &Make) {
     assert_eq!(back, b"hello and goodbye");
 }
 
-pub(crate) fn closed_with_a_send_in_flight(make: &Make) {
+pub(crate) fn closed_with_a_send_in_flight(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let message = pattern(TOO_MUCH, 5);
@@ -152,7 +156,7 @@ pub(crate) fn closed_with_a_send_in_flight(make: &Make) {
     assert!(back.len() < message.len() && message.starts_with(&back));
 }
 
-pub(crate) fn closed_while_its_task_waits(make: &Make) {
+pub(crate) fn closed_while_its_task_waits(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, _peer) = world.connected();
     let mut buf = Vec::new();
@@ -166,7 +170,7 @@ pub(crate) fn closed_while_its_task_waits(make: &Make) {
     until_streams_are(&world, 0);
 }
 
-pub(crate) fn reading_and_writing_by_two_tasks(make: &Make) {
+pub(crate) fn reading_and_writing_by_two_tasks(make: &MakeDriver) {
     const BYTES: usize = 3 << 20;
     let world = make(DriverOptions::default());
     let (key, peer) = world.connected();
@@ -193,7 +197,7 @@ pub(crate) fn reading_and_writing_by_two_tasks(make: &Make) {
     back.join().expect("reader");
 }
 
-pub(crate) fn stale_keys_touch_nobody(make: &Make) {
+pub(crate) fn stale_keys_touch_nobody(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (stale, old_peer) = world.connected();
     let mut buf = Vec::new();
@@ -233,7 +237,7 @@ pub(crate) fn stale_keys_touch_nobody(make: &Make) {
 }
 
 /// Heads return empty with their memory, and the bytes arrive in order for every value of `More`.
-pub(crate) fn sends_one_after_the_other(make: &Make) {
+pub(crate) fn sends_one_after_the_other(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let reader = thread::spawn(move || {
@@ -257,7 +261,7 @@ pub(crate) fn sends_one_after_the_other(make: &Make) {
     assert!(reader.join().expect("reader").expect("read") == expected);
 }
 
-pub(crate) fn nothing_to_send(make: &Make) {
+pub(crate) fn nothing_to_send(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, _peer) = world.connected();
     assert!(matches!(sent_now(&world, key), Poll::Ready(Ok(head)) if head.is_empty()));

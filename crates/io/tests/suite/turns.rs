@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use vermeil_io::{DriverOptions, More};
 
-use super::{DEADLINE, Make, poll_once};
+use super::{DEADLINE, MakeDriver, poll_once};
 
-pub(crate) fn unparked_before_the_turn(make: &Make) {
+pub(crate) fn unparked_before_the_turn(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let unparker = world.driver.borrow().unparker();
     for _ in 0..100 {
@@ -21,7 +21,7 @@ pub(crate) fn unparked_before_the_turn(make: &Make) {
     }
 }
 
-pub(crate) fn unparked_from_another_thread(make: &Make) {
+pub(crate) fn unparked_from_another_thread(make: &MakeDriver) {
     const ROUNDS: usize = 2000;
     let world = make(DriverOptions::default());
     let unparker = world.driver.borrow().unparker();
@@ -40,7 +40,7 @@ pub(crate) fn unparked_from_another_thread(make: &Make) {
     ringing.join().expect("the ringing thread");
 }
 
-pub(crate) fn busy_polling_changes_nothing_but_the_wait(make: &Make) {
+pub(crate) fn busy_polling_changes_nothing_but_the_wait(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     for up_to in [Duration::from_micros(50), Duration::ZERO, Duration::from_micros(20)] {
         let begun = world.driver.borrow_mut().busy_poll(up_to);
@@ -55,7 +55,7 @@ pub(crate) fn busy_polling_changes_nothing_but_the_wait(make: &Make) {
     }
 }
 
-pub(crate) fn a_timeout_ends_a_turn(make: &Make) {
+pub(crate) fn a_timeout_ends_a_turn(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     assert_eq!(world.nudge(), 0);
     for timeout in [Duration::from_nanos(1), Duration::from_micros(300), Duration::from_millis(15)] {
@@ -66,7 +66,7 @@ pub(crate) fn a_timeout_ends_a_turn(make: &Make) {
 }
 
 /// No other event happens, so only the send's result can end the turn.
-pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &Make) {
+pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, _peer) = world.connected();
     for _ in 0..3 {
@@ -81,7 +81,7 @@ pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &Make) {
     }
 }
 
-pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
+pub(crate) fn dropped_with_everything_in_flight(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (listener, addr) = world.listen();
     assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
@@ -121,7 +121,7 @@ pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
 /// Regression: the kernel completes some operations in a call and defers the rest, one of which may
 /// accept a hundred connections. When the rest waited for the next turn, an overloaded server took
 /// connections faster than it served them, until none was in time.
-pub(crate) fn a_turn_takes_in_what_has_happened(make: &Make) {
+pub(crate) fn a_turn_takes_in_what_has_happened(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (reader, writer) = std::io::pipe().expect("pipe");
     let watch = |_| {

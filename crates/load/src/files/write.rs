@@ -13,7 +13,7 @@ use super::classes::{FileSet, Kind};
 use super::manifest::{MANIFEST, Manifest, Pages};
 use super::{content, pages, php};
 use crate::error::LoadError;
-use vermeil_io::output::{self, Output, Place};
+use vermeil_io::output::{self, NameInFolder, Output};
 
 /// The modification time of every file: 2005-01-01 00:00:00 UTC.
 const MODIFIED: Duration = Duration::from_secs(1_104_537_600);
@@ -155,7 +155,7 @@ fn with_file(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
     fill(&mut file)?;
     file.set_times(FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + MODIFIED))?;
     drop(file);
-    Place::find(&part)?.rename(&Place::find(path)?)
+    NameInFolder::find(&part)?.rename(&NameInFolder::find(path)?)
 }
 
 fn is_there(path: &Path, bytes: u64) -> bool {

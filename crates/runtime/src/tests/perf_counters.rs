@@ -13,7 +13,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use vermeil_io::{Counted, pin_current_thread, preemptions};
+use vermeil_io::{CountedEvent, pin_current_thread, preemptions};
 use vermeil_sched::HandlerIndex;
 
 /// Runs a question on the first core.
@@ -58,7 +58,7 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
         .pinning(Pinning::Shared)
         .policy(Policy::Adaptive)
         .observe(Observe::All);
-    let runtime = builder.counted(Counted::PageFaults).build().expect("a runtime starts");
+    let runtime = builder.counted(CountedEvent::PageFaults).build().expect("a runtime starts");
     let handle = runtime.handle();
     let runs = Arc::new(AtomicU64::new(0));
     let _placed = handle.handler(Spec::new("placed").exclusion(Exclusion::Handler), |()| ());

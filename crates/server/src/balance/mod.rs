@@ -52,7 +52,7 @@ pub(crate) enum Steering {
 }
 
 /// Connections of a core that wait for the next request, each with the number of past requests.
-pub(crate) type Shelf = vermeil_io::Shelf<u32>;
+pub(crate) type Shelf = vermeil_io::IdlePool<u32>;
 
 /// The assignment of a server's connections to cores.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use rustix::{
     process::geteuid,
 };
 use std::{collections::BTreeSet, io, path::Path};
-use vermeil_io::output::Place;
+use vermeil_io::output::NameInFolder;
 
 /// The reasons why a server with `options` would not start, a line each.
 fn refusals(options: &ServeOptions) -> Vec<String> {
@@ -82,7 +82,7 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
 /// reason, because the configuration may be its own.
 fn socket_trouble(addr: UnixAddr) -> Option<String> {
     place_trouble("listen on the unix socket", addr.path()).or_else(|| {
-        let why = unix::obstacle(&Place::find(addr.path()).ok()?)?;
+        let why = unix::obstacle(&NameInFolder::find(addr.path()).ok()?)?;
         Some(format!("cannot listen on {addr}: {why}"))
     })
 }
@@ -90,7 +90,7 @@ fn socket_trouble(addr: UnixAddr) -> Option<String> {
 /// The reason why no file can be created at `path`: its folder is missing, or another user could
 /// have planted a link there.
 fn place_trouble(what: &str, path: &Path) -> Option<String> {
-    let error = match Place::find(path) {
+    let error = match NameInFolder::find(path) {
         // The user that starts the server may have the right to look, which this process lacks.
         Err(error) if error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) => error,
         _ => return None,

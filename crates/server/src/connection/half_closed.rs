@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{More, Sleep};
-use vermeil_io::Peer;
+use vermeil_io::PeerState;
 
 /// The first byte of every answer.
 const FIRST: &[u8] = b"H";
@@ -77,8 +77,8 @@ impl Connection {
                     Poll::Ready(Ok(state)) => self.set_state(state),
                 },
                 State::Wait => match self.stream.with_fd(vermeil_io::peer_after_end) {
-                    Ok(Ok(Peer::Receives)) => self.set_state(State::There),
-                    Ok(Ok(Peer::Unknown)) => {
+                    Ok(Ok(PeerState::Receives)) => self.set_state(State::There),
+                    Ok(Ok(PeerState::Unknown)) => {
                         let half_closed = self.half_closed.as_mut().expect("looked at above");
                         if Pin::new(&mut half_closed.limit).poll(context).is_pending() {
                             return Poll::Pending;
@@ -86,7 +86,7 @@ impl Connection {
                         half_closed.limit.set(half_closed.pause);
                         half_closed.pause = (half_closed.pause * 2).min(LOOK_MAX);
                     }
-                    Ok(Ok(Peer::Gone) | Err(_)) | Err(_) => return Poll::Ready(()),
+                    Ok(Ok(PeerState::Gone) | Err(_)) | Err(_) => return Poll::Ready(()),
                 },
             }
         }

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use std::{ops::DerefMut, sync::Arc};
-use vermeil_io::{Got, Pages, Region, Slot, Slots};
+use vermeil_io::{Got, Pages, Region, RegionSlot, Slots};
 
 /// Extra share of memory to map, as a divisor. Slots are on average an eighth larger than their
 /// contents, and gaps take as much. Only reserved pages take memory before use.
@@ -61,7 +61,7 @@ impl Memory {
 
 /// Room for a content.
 pub(super) enum Room {
-    Slot(Slot),
+    Slot(RegionSlot),
     Allocated(Vec<u8>),
 }
 

@@ -37,7 +37,7 @@ use std::{
     },
     path::{Path, PathBuf},
 };
-use vermeil_io::output::{Owner, Place, make_folder};
+use vermeil_io::output::{FileOwner, NameInFolder, make_folder};
 
 /// A private folder.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Workspace {
     /// The subfolders.
     within: [OwnedFd; 2],
     /// The user that the server becomes, if that is a different user.
-    server: Option<Owner>,
+    server: Option<FileOwner>,
 }
 
 /// The parent of the private folder, and the environment variable that names the parent.
@@ -72,13 +72,14 @@ impl Workspace {
     ///
     /// # Errors
     /// The error of the file system.
-    pub(crate) fn create(parent: &Path, server: Option<Owner>) -> io::Result<Self> {
+    pub(crate) fn create(parent: &Path, server: Option<FileOwner>) -> io::Result<Self> {
         remove_left_over(parent, server);
         let name = format!("{PREFIX}{:016x}", RandomState::new().hash_one(0));
         // Until the folder is locked, its name does not match the pattern that other servers
         // remove.
         let path = parent.join(&name);
-        let (named, unlocked) = (Place::find(&path)?, Place::find(&parent.join(format!(".{name}")))?);
+        let (named, unlocked) =
+            (NameInFolder::find(&path)?, NameInFolder::find(&parent.join(format!(".{name}")))?);
         let folder = unlocked.make_folder(0o711, None)?;
         let filled = Self::fill(&folder).and_then(|within| {
             flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
@@ -105,7 +106,7 @@ impl Workspace {
     /// # Errors
     /// The error of the file system.
     pub(crate) fn give_away(&self) -> io::Result<()> {
-        let Some(Owner { uid, gid }) = self.server.filter(|_| geteuid().is_root()) else { return Ok(()) };
+        let Some(FileOwner { uid, gid }) = self.server.filter(|_| geteuid().is_root()) else { return Ok(()) };
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         for folder in &self.within {
             for entry in Dir::read_from(folder)? {
@@ -187,7 +188,7 @@ fn all_may_pass(path: &Path) -> bool {
 
 /// Removes the folders in `parent` that killed servers of this user, or of the future user, have
 /// left behind.
-fn remove_left_over(parent: &Path, server: Option<Owner>) {
+fn remove_left_over(parent: &Path, server: Option<FileOwner>) {
     let ours = geteuid().as_raw();
     let removed = fs::read_dir(parent).into_iter().flatten().flatten().filter(|entry| {
         let path = entry.path();
@@ -250,7 +251,7 @@ mod tests {
             return eprintln!("SKIPPED: only the superuser gives files away");
         }
         let parent = tempfile::tempdir().expect("a folder");
-        let owner = Owner { uid: 65_534, gid: 65_534 };
+        let owner = FileOwner { uid: 65_534, gid: 65_534 };
         let workspace = Workspace::create(parent.path(), Some(owner)).expect("made");
         let grounds = workspace.grounds();
         fs::write(grounds.configuration(0), "").expect("written");

@@ -29,7 +29,7 @@ use std::{
     thread,
     time::Duration,
 };
-use vermeil_io::{connect_unix, limit_queue, output::Place};
+use vermeil_io::{connect_unix, limit_queue, output::NameInFolder};
 
 /// Interval and number of checks for another server. The kernel destroys the io_uring of an ended
 /// process in the background, together with the sockets that the process was accepting from.
@@ -64,7 +64,7 @@ pub(super) fn open(
     cores: usize,
     before: Before,
 ) -> Result<(UnixAddr, Vec<OwnedFd>), Refusal> {
-    let name = Place::find(addr.path())?;
+    let name = NameInFolder::find(addr.path())?;
     if let Some(why) = obstacle(&name) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why).into());
     }
@@ -81,8 +81,8 @@ pub(super) fn open(
     Ok((addr.bound_as(file), sockets))
 }
 
-fn bind(addr: UnixAddr, name: &Place) -> io::Result<(OwnedFd, SocketFile)> {
-    let temporary = Place::within(name.folder().try_clone_to_owned()?, &temporary_name(), name.path());
+fn bind(addr: UnixAddr, name: &NameInFolder) -> io::Result<(OwnedFd, SocketFile)> {
+    let temporary = NameInFolder::within(name.folder().try_clone_to_owned()?, &temporary_name(), name.path());
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(temporary.way())?)?;
@@ -104,7 +104,7 @@ fn temporary_name() -> OsString {
 
 /// Sets the mode of the socket's file. The file is held open meanwhile, because another user of the
 /// folder could put a link in its place.
-fn set_mode(name: &Place, mode: u32) -> io::Result<SocketFile> {
+fn set_mode(name: &NameInFolder, mode: u32) -> io::Result<SocketFile> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(name.folder(), name.name(), flags, Mode::empty())?;
     let found = fstat(&file)?;
@@ -120,14 +120,14 @@ fn set_mode(name: &Place, mode: u32) -> io::Result<SocketFile> {
 pub(super) fn renew(addr: UnixAddr, bound: UnixAddr) -> io::Result<Option<UnixAddr>> {
     let Some(file) = bound.file().filter(|file| file_at(addr.path()) == Some(*file)) else { return Ok(None) };
     if addr.mode() != bound.mode() {
-        set_mode(&Place::find(addr.path())?, addr.mode())?;
+        set_mode(&NameInFolder::find(addr.path())?, addr.mode())?;
     }
     Ok(Some(addr.bound_as(file)))
 }
 
 /// Removes the file of a socket, unless another file has the path by now.
 pub(crate) fn remove(bound: UnixAddr) {
-    let Ok(name) = Place::find(bound.path()) else { return };
+    let Ok(name) = NameInFolder::find(bound.path()) else { return };
     let is_there = name.stat().is_ok_and(|found| Some(identity(&found)) == bound.file());
     if is_there {
         // If this fails, the next start replaces the file.
@@ -136,7 +136,7 @@ pub(crate) fn remove(bound: UnixAddr) {
 }
 
 /// The reason why no socket can be made at this path: the path holds a file that is not a socket.
-pub(crate) fn obstacle(name: &Place) -> Option<&'static str> {
+pub(crate) fn obstacle(name: &NameInFolder) -> Option<&'static str> {
     let found = name.stat().ok()?;
     (!is_socket(&found)).then_some("a file that is no socket is there; remove it, or name another path")
 }
@@ -157,7 +157,7 @@ fn living(path: &Path) -> Option<Option<Holder>> {
 }
 
 fn file_at(path: &Path) -> Option<SocketFile> {
-    Some(identity(&Place::find(path).ok()?.stat().ok()?))
+    Some(identity(&NameInFolder::find(path).ok()?.stat().ok()?))
 }
 
 fn is_socket(found: &Stat) -> bool {

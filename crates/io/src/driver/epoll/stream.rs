@@ -21,7 +21,7 @@ use crate::driver::spares::Spares;
 use crate::driver::waiter::Waiter;
 use crate::error::under_way;
 
-enum Sending {
+enum EpollSending {
     Idle,
     /// Waits for room in the socket's buffer.
     Blocked(Box<Outgoing>),
@@ -31,7 +31,7 @@ enum Sending {
 
 /// The events that the kernel reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum WatchedEvents {
     /// None, because no task has waited yet. A connection with a single request that arrived with
     /// the connection never waits.
     Nothing,
@@ -41,29 +41,29 @@ pub(super) enum Watched {
     InputAndRoom,
 }
 
-pub(super) struct Stream {
+pub(super) struct EpollStream {
     fd: OwnedFd,
     /// Receiving may succeed. True at first, because a request usually arrives with the connection.
     readable: bool,
     /// Sending may succeed.
     writable: bool,
-    watched: Watched,
+    watched: WatchedEvents,
     /// The peer has finished or the connection is broken, but the end was not read yet.
     hung_up: bool,
-    sending: Sending,
+    sending: EpollSending,
     reader: Waiter,
     writer: Waiter,
 }
 
-impl Stream {
+impl EpollStream {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd,
             readable: true,
             writable: true,
-            watched: Watched::Nothing,
+            watched: WatchedEvents::Nothing,
             hung_up: false,
-            sending: Sending::Idle,
+            sending: EpollSending::Idle,
             reader: Waiter::default(),
             writer: Waiter::default(),
         }
@@ -93,27 +93,27 @@ impl Stream {
 
     /// Whether no byte has arrived, as far as is known, and no send is under way.
     pub(super) fn is_idle(&self) -> bool {
-        !self.readable && self.writable && matches!(self.sending, Sending::Idle | Sending::Done)
+        !self.readable && self.writable && matches!(self.sending, EpollSending::Idle | EpollSending::Done)
     }
 
     #[inline]
-    pub(super) fn watched(&self) -> Watched {
+    pub(super) fn watched(&self) -> WatchedEvents {
         self.watched
     }
 
-    pub(super) fn set_watched(&mut self, watched: Watched) {
+    pub(super) fn set_watched(&mut self, watched: WatchedEvents) {
         self.watched = watched;
     }
 
     /// Whether a send waits for room that the kernel does not report.
     #[inline]
     pub(super) fn misses_room(&self) -> bool {
-        !self.writable && self.watched != Watched::InputAndRoom
+        !self.writable && self.watched != WatchedEvents::InputAndRoom
     }
 
     /// The kernel cannot report room, so the sender gets the error instead of waiting for ever.
     pub(super) fn fail_send(&mut self, error: io::Error) {
-        self.sending = Sending::Failed(error);
+        self.sending = EpollSending::Failed(error);
     }
 
     pub(super) fn on_event(&mut self, events: EventFlags, spares: &mut Spares) {
@@ -127,7 +127,7 @@ impl Stream {
         }
         if events.intersects(EventFlags::OUT | broken) {
             self.writable = true;
-            if let Sending::Blocked(_) = self.sending {
+            if let EpollSending::Blocked(_) = self.sending {
                 self.carry_on(spares);
             } else {
                 self.writer.wake();
@@ -171,20 +171,20 @@ impl Stream {
         if self.writable {
             self.send(outgoing, spares);
         } else {
-            self.sending = Sending::Blocked(Box::new(outgoing));
+            self.sending = EpollSending::Blocked(Box::new(outgoing));
         }
         Ok(())
     }
 
     #[inline]
     fn check_idle(&self) -> io::Result<()> {
-        if matches!(self.sending, Sending::Idle) { Ok(()) } else { Err(under_way()) }
+        if matches!(self.sending, EpollSending::Idle) { Ok(()) } else { Err(under_way()) }
     }
 
     /// To be called before the descriptor is closed: a peer that has not got all of a send is told
     /// so.
     pub(super) fn before_close(&mut self) {
-        if let Sending::Blocked(_) = self.sending {
+        if let EpollSending::Blocked(_) = self.sending {
             reset_when_closed(self.fd.as_fd());
         }
     }
@@ -198,21 +198,23 @@ impl Stream {
         self.sending = match outgoing.send_now(self.fd.as_fd()) {
             Ok(true) => {
                 spares.put(outgoing.into_head());
-                Sending::Done
+                EpollSending::Done
             }
             Ok(false) => {
                 self.writable = false;
-                Sending::Blocked(Box::new(outgoing))
+                EpollSending::Blocked(Box::new(outgoing))
             }
-            Err(error) => Sending::Failed(error),
+            Err(error) => EpollSending::Failed(error),
         };
     }
 
     /// A blocked send has room again.
     fn carry_on(&mut self, spares: &mut Spares) {
-        let Sending::Blocked(outgoing) = std::mem::replace(&mut self.sending, Sending::Idle) else { return };
+        let EpollSending::Blocked(outgoing) = std::mem::replace(&mut self.sending, EpollSending::Idle) else {
+            return;
+        };
         self.send(*outgoing, spares);
-        if !matches!(self.sending, Sending::Blocked(_)) {
+        if !matches!(self.sending, EpollSending::Blocked(_)) {
             self.writer.wake();
         }
     }
@@ -223,10 +225,10 @@ impl Stream {
         cx: &mut Context<'_>,
         spares: &mut Spares,
     ) -> Poll<io::Result<Vec<u8>>> {
-        match std::mem::replace(&mut self.sending, Sending::Idle) {
-            Sending::Idle | Sending::Done => Poll::Ready(Ok(spares.take())),
-            Sending::Failed(error) => Poll::Ready(Err(error)),
-            blocked @ Sending::Blocked(_) => {
+        match std::mem::replace(&mut self.sending, EpollSending::Idle) {
+            EpollSending::Idle | EpollSending::Done => Poll::Ready(Ok(spares.take())),
+            EpollSending::Failed(error) => Poll::Ready(Err(error)),
+            blocked @ EpollSending::Blocked(_) => {
                 self.sending = blocked;
                 self.writer.wait(cx);
                 Poll::Pending
@@ -253,7 +255,7 @@ impl Stream {
     }
 
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
-        if matches!(self.sending, Sending::Blocked(_)) {
+        if matches!(self.sending, EpollSending::Blocked(_)) {
             return Err(under_way());
         }
         Ok(rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write)?)

@@ -13,13 +13,13 @@ use std::time::Duration;
 use rustix::event::epoll::EventFlags;
 
 /// The events of a wait.
-pub(super) struct Events {
+pub(super) struct EpollEvents {
     buffer: Vec<libc::epoll_event>,
     /// `epoll_pwait2` was refused.
     milliseconds_only: bool,
 }
 
-impl Events {
+impl EpollEvents {
     pub(super) fn new(capacity: u16) -> Self {
         let empty = libc::epoll_event { events: 0, u64: 0 };
         Self { buffer: vec![empty; usize::from(capacity.max(1))], milliseconds_only: false }

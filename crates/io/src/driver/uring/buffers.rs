@@ -42,7 +42,7 @@ impl Parked {
 }
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct BufferSlot {
     next: u16,
     /// Bytes received.
     filled: u32,
@@ -55,7 +55,7 @@ pub(super) struct Buffers {
     mapping_bytes: usize,
     buffers_at: usize,
     buffer_bytes: usize,
-    slots: Vec<Slot>,
+    slots: Vec<BufferSlot>,
     /// Written only here; the kernel reads the tail through the ring.
     tail: u16,
     parked: usize,
@@ -78,7 +78,7 @@ impl Buffers {
             )?
         };
         let mapping = NonNull::new(mapping.cast()).expect("mmap never gives null");
-        let slots = vec![Slot { next: NONE, filled: 0, taken: 0 }; usize::from(count)];
+        let slots = vec![BufferSlot { next: NONE, filled: 0, taken: 0 }; usize::from(count)];
         let mut buffers =
             Self { mapping, mapping_bytes, buffers_at, buffer_bytes, slots, tail: 0, parked: 0 };
         // SAFETY: the mapping starts with room for `count` entries, page-aligned, and lives until
@@ -139,7 +139,7 @@ impl Buffers {
     /// A buffer returned with `filled` bytes for the stream of `list`.
     pub(super) fn park(&mut self, list: &mut Parked, id: u16, filled: u32) {
         debug_assert!(filled as usize <= self.buffer_bytes);
-        self.slots[usize::from(id)] = Slot { next: NONE, filled, taken: 0 };
+        self.slots[usize::from(id)] = BufferSlot { next: NONE, filled, taken: 0 };
         if list.count == 0 {
             list.first = id;
         } else {

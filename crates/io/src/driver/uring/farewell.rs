@@ -5,9 +5,9 @@
 //! everything under way for each cancelled operation, which takes seconds for ten thousand
 //! connections. Tested in `tests/suite/turns.rs`.
 
-use super::ring::Wait;
+use super::ring::RingWait;
 use super::{NOBODY, Uring, listener, operation};
-use crate::driver::table::{Id, Table};
+use crate::driver::table::{GenerationalTable, Id};
 use std::time::Duration;
 
 /// Maximum wait for an operation to end, and maximum number of consecutive vain waits, before
@@ -25,10 +25,10 @@ impl Drop for Uring {
         self.close_everything();
         let mut in_vain = 0;
         while self.shared.ring.has_in_flight() || self.shared.ring.has_unsubmitted() {
-            if in_vain == FAREWELL.1 || self.shared.ring.enter(Wait::First(Some(FAREWELL.0))).is_err() {
+            if in_vain == FAREWELL.1 || self.shared.ring.enter(RingWait::First(Some(FAREWELL.0))).is_err() {
                 // The kernel may still use this memory, so the memory is leaked, because a later
                 // write would corrupt other data.
-                std::mem::forget(std::mem::replace(&mut self.streams, Table::new()));
+                std::mem::forget(std::mem::replace(&mut self.streams, GenerationalTable::new()));
                 self.shared.buffers.leak();
                 return;
             }

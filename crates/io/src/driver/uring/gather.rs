@@ -26,13 +26,13 @@ const WINDOW: Duration = Duration::from_millis(1);
 
 /// The density of the traffic.
 #[derive(Default)]
-pub(super) struct Gather {
+pub(super) struct CompletionCoalescing {
     began: Option<Duration>,
     completions: u64,
     ask: u64,
 }
 
-impl Gather {
+impl CompletionCoalescing {
     /// `completions` arrived in a turn that ended at `now`, on any monotonic clock.
     pub(super) fn came(&mut self, completions: usize, now: Duration) {
         self.completions += completions as u64;
@@ -66,7 +66,7 @@ mod tests {
 
     /// Turns of `completions` each, `apart`; returns the requested number after each of `turns`.
     fn asked(
-        gather: &mut Gather,
+        gather: &mut CompletionCoalescing,
         start: Duration,
         completions: usize,
         apart: Duration,
@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn sparse_traffic_is_never_held_back() {
-        let mut gather = Gather::default();
+        let mut gather = CompletionCoalescing::default();
         let asked = asked(&mut gather, Duration::ZERO, 1, Duration::from_micros(20), 1000);
         assert!(asked.iter().all(|&ask| ask == 1), "one connection, 50,000 answers a second");
     }
 
     #[test]
     fn dense_traffic_gathers_and_a_pause_ends_it() {
-        let mut gather = Gather::default();
+        let mut gather = CompletionCoalescing::default();
         let dense = asked(&mut gather, Duration::ZERO, 2, Duration::from_micros(20), 200);
         assert_eq!(dense.last(), Some(&5), "100,000 a second are 5 in 50 µs");
         let after = asked(&mut gather, Duration::from_secs(1), 1, Duration::from_millis(1), 3);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_storm_asks_for_no_more_than_the_bound() {
-        let mut gather = Gather::default();
+        let mut gather = CompletionCoalescing::default();
         let storm = asked(&mut gather, Duration::ZERO, 500, Duration::from_micros(10), 300);
         assert_eq!(storm.last(), Some(&(ASK_MAX as u32)));
     }

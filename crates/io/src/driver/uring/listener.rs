@@ -16,14 +16,14 @@ use std::task::Context;
 use rustix::io::Errno;
 
 use super::ring::{Completion, HowMany};
-use super::stream::Fate;
-use super::{NOBODY, Shared, operation};
+use super::stream::StreamFate;
+use super::{NOBODY, UringShared, operation};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
 use crate::socket::{accept_now, concerns_one_connection};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Accepting {
+enum UringAccepting {
     Idle,
     Armed,
     /// Canceled: the last completion is awaited.
@@ -38,10 +38,10 @@ enum Wish {
     Vanish,
 }
 
-pub(super) struct Listener {
+pub(super) struct UringListener {
     /// `None` once closed.
     fd: Option<OwnedFd>,
-    accepting: Accepting,
+    accepting: UringAccepting,
     wish: Wish,
     accepted: VecDeque<OwnedFd>,
     /// Whether more connections came than may wait here, so the kernel may hold further
@@ -63,11 +63,11 @@ pub(super) enum NextConnection {
     Never,
 }
 
-impl Listener {
+impl UringListener {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
-            accepting: Accepting::Idle,
+            accepting: UringAccepting::Idle,
             wish: Wish::StayOpen,
             accepted: VecDeque::new(),
             crowded: false,
@@ -90,7 +90,7 @@ impl Listener {
         &mut self,
         id: Id,
         cx: &mut Context<'_>,
-        shared: &mut Shared,
+        shared: &mut UringShared,
     ) -> NextConnection {
         if let Some(fd) = self.accepted.pop_front() {
             return NextConnection::Accepted(fd);
@@ -111,35 +111,40 @@ impl Listener {
             }
         }
         self.waiter.wait(cx);
-        if self.accepting == Accepting::Idle {
+        if self.accepting == UringAccepting::Idle {
             self.arm(id, shared);
         }
         NextConnection::Later
     }
 
-    fn arm(&mut self, id: Id, shared: &mut Shared) {
+    fn arm(&mut self, id: Id, shared: &mut UringShared) {
         if let Some(fd) = &self.fd {
             let how_many = if self.crowded { HowMany::One } else { HowMany::All };
             shared.ring.accept(fd.as_raw_fd(), how_many, id.pack(operation::ACCEPT));
-            self.accepting = Accepting::Armed;
+            self.accepting = UringAccepting::Armed;
         }
     }
 
-    pub(super) fn cancel(&mut self, id: Id, shared: &mut Shared) {
-        if self.accepting == Accepting::Armed {
-            self.accepting = Accepting::Suspending;
+    pub(super) fn cancel(&mut self, id: Id, shared: &mut UringShared) {
+        if self.accepting == UringAccepting::Armed {
+            self.accepting = UringAccepting::Suspending;
             shared.ring.cancel(id.pack(operation::ACCEPT), NOBODY.pack(operation::SILENT));
         }
     }
 
-    pub(super) fn on_accepted(&mut self, id: Id, completion: Completion, shared: &mut Shared) -> Fate {
+    pub(super) fn on_accepted(
+        &mut self,
+        id: Id,
+        completion: Completion,
+        shared: &mut UringShared,
+    ) -> StreamFate {
         if self.wish == Wish::Vanish {
             drop(accepted(completion));
             if completion.goes_on() {
-                return Fate::Stays;
+                return StreamFate::Stays;
             }
             self.close_descriptor(shared);
-            return Fate::Gone;
+            return StreamFate::Gone;
         }
         match accepted(completion) {
             Ok(fd) => self.accepted.push_back(fd),
@@ -153,42 +158,42 @@ impl Listener {
                 self.cancel(id, shared);
             }
         } else {
-            self.accepting = Accepting::Idle;
+            self.accepting = UringAccepting::Idle;
             if self.wish == Wish::Close {
                 self.finish(shared);
             }
         }
         if !self.accepted.is_empty() || self.failed.is_some() || self.fd.is_none() {
             self.waiter.wake();
-        } else if self.accepting == Accepting::Idle && self.waiter.is_waiting() {
+        } else if self.accepting == UringAccepting::Idle && self.waiter.is_waiting() {
             self.arm(id, shared);
         }
-        Fate::Stays
+        StreamFate::Stays
     }
 
     /// Closes the listener for good: closes the accepted connections. The kernel resets the
     /// connections that it still holds.
-    pub(super) fn discard(&mut self, id: Id, shared: &mut Shared) -> Fate {
+    pub(super) fn discard(&mut self, id: Id, shared: &mut UringShared) -> StreamFate {
         self.wish = Wish::Vanish;
         self.accepted.clear();
         self.waiter.clear();
-        if self.accepting == Accepting::Idle {
+        if self.accepting == UringAccepting::Idle {
             self.close_descriptor(shared);
-            return Fate::Gone;
+            return StreamFate::Gone;
         }
         self.cancel(id, shared);
-        Fate::Stays
+        StreamFate::Stays
     }
 
-    fn close_descriptor(&mut self, shared: &mut Shared) {
+    fn close_descriptor(&mut self, shared: &mut UringShared) {
         if let Some(fd) = self.fd.take() {
             shared.ring.close(fd, NOBODY.pack(operation::SILENT));
         }
     }
 
-    pub(super) fn close(&mut self, id: Id, shared: &mut Shared) {
+    pub(super) fn close(&mut self, id: Id, shared: &mut UringShared) {
         self.wish = Wish::Close;
-        if self.accepting == Accepting::Idle {
+        if self.accepting == UringAccepting::Idle {
             self.finish(shared);
             self.waiter.wake();
         } else {
@@ -197,7 +202,7 @@ impl Listener {
     }
 
     /// Accepts the kernel's queued connections, and closes.
-    fn finish(&mut self, shared: &mut Shared) {
+    fn finish(&mut self, shared: &mut UringShared) {
         let Some(fd) = self.fd.take() else { return };
         while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
             self.accepted.push_back(connection);

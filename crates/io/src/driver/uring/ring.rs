@@ -50,7 +50,7 @@ pub(super) enum HowMany {
 
 /// The form of a send.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
+pub(super) enum SendForm {
     /// During submission, without waiting; a completion comes only after a partial send or an
     /// error.
     AtOnce,
@@ -60,7 +60,7 @@ pub(super) enum Attempt {
 
 /// Whether and how long to wait for a completion.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum RingWait {
     No,
     /// Until there is a completion, or the timeout.
     First(Option<Duration>),
@@ -223,19 +223,19 @@ impl Ring {
     ///
     /// # Safety
     /// `op` must stay in place, untouched, until the completion has come, or for
-    /// [`Attempt::AtOnce`] until the entry has been consumed and no completion has come by then.
+    /// [`SendForm::AtOnce`] until the entry has been consumed and no completion has come by then.
     pub(super) unsafe fn send(
         &mut self,
         socket: RawFd,
         op: &mut SendOp,
-        attempt: Attempt,
+        attempt: SendForm,
         user_data: u64,
     ) -> u64 {
         let mut flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         if op.outgoing.more == More::Yes {
             flags |= libc::MSG_MORE;
         }
-        if attempt == Attempt::AtOnce {
+        if attempt == SendForm::AtOnce {
             flags |= libc::MSG_DONTWAIT;
         }
         let fd = types::Fd(socket);
@@ -250,9 +250,9 @@ impl Ring {
         };
         match attempt {
             // The kernel cuts longer sends, and a successful cut send is not complete.
-            Attempt::AtOnce if left <= SEND_MAX => entry = entry.flags(Flags::SKIP_SUCCESS),
-            Attempt::AtOnce => {}
-            Attempt::Whole => self.in_flight += 1,
+            SendForm::AtOnce if left <= SEND_MAX => entry = entry.flags(Flags::SKIP_SUCCESS),
+            SendForm::AtOnce => {}
+            SendForm::Whole => self.in_flight += 1,
         }
         // SAFETY: the caller guarantees that the memory stays valid.
         unsafe { self.push(entry.user_data(user_data)) };
@@ -267,7 +267,7 @@ impl Ring {
             return;
         }
         // An error comes again with the next turn, which reports it.
-        let _ = self.enter(Wait::No);
+        let _ = self.enter(RingWait::No);
         // SAFETY: as this function requires.
         if self.spilled.is_empty() && unsafe { self.push_if_room(&entry) } {
             return;
@@ -334,14 +334,14 @@ impl Ring {
 
     /// Submits all queued entries, runs the kernel's deferred work, and waits. An interruption, a
     /// timeout or a temporary lack of memory is no error.
-    pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
+    pub(super) fn enter(&mut self, wait: RingWait) -> io::Result<()> {
         while !self.spilled.is_empty() {
             self.unspill();
             let before = self.spilled.len();
             if before == 0 {
                 break;
             }
-            self.enter_once(Wait::No)?;
+            self.enter_once(RingWait::No)?;
             self.unspill();
             if self.spilled.len() == before {
                 // The kernel takes nothing now, so there is no completion to wait for.
@@ -351,11 +351,11 @@ impl Ring {
         self.enter_once(wait)
     }
 
-    fn enter_once(&mut self, wait: Wait) -> io::Result<()> {
+    fn enter_once(&mut self, wait: RingWait) -> io::Result<()> {
         let (want, gather, limit) = match wait {
-            Wait::No => (0, Duration::ZERO, None),
-            Wait::First(timeout) => (1, Duration::ZERO, timeout),
-            Wait::Several { count, gather, timeout } => (count, gather, timeout),
+            RingWait::No => (0, Duration::ZERO, None),
+            RingWait::First(timeout) => (1, Duration::ZERO, timeout),
+            RingWait::Several { count, gather, timeout } => (count, gather, timeout),
         };
         let timeout = limit.map(types::Timespec::from);
         let argument = GetEventsArg {

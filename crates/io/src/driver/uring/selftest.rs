@@ -22,12 +22,12 @@ use crate::{DriverOptions, IoError, More, StreamKey};
 /// kernel from hanging the process.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-type Step = (&'static str, fn(&mut Uring) -> io::Result<()>);
-type Failure = (&'static str, i32, io::ErrorKind);
+type SelftestStep = (&'static str, fn(&mut Uring) -> io::Result<()>);
+type SelftestFailure = (&'static str, i32, io::ErrorKind);
 
 /// The process's verdict, computed by the first caller.
 pub(super) fn passed() -> Result<(), IoError> {
-    static VERDICT: OnceLock<Result<(), Failure>> = OnceLock::new();
+    static VERDICT: OnceLock<Result<(), SelftestFailure>> = OnceLock::new();
     let verdict = VERDICT.get_or_init(|| {
         run().map_err(|error| match error {
             IoError::Uring { step, source } | IoError::Epoll { step, source } => {
@@ -44,7 +44,7 @@ pub(super) fn passed() -> Result<(), IoError> {
 fn run() -> Result<(), IoError> {
     let options = DriverOptions { ring_entries: 8, recv_buffers: 4, ..Default::default() };
     let mut uring = Uring::new(&options)?;
-    let steps: [Step; 4] = [
+    let steps: [SelftestStep; 4] = [
         ("multishot receive on a non-blocking socket does not work", receives),
         ("sends without completions do not work", sends),
         ("multishot accept does not work", accepts),

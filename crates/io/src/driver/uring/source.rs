@@ -15,7 +15,7 @@ use super::{NOBODY, operation};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
 
-pub(super) struct Source {
+pub(super) struct UringSource {
     fd: OwnedFd,
     watching: bool,
     ready: bool,
@@ -30,7 +30,7 @@ pub(super) fn add_allowed(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-impl Source {
+impl UringSource {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self { fd, watching: false, ready: false, waiter: Waiter::default() }
     }

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use super::buffers::{GROUP, Parked};
 use super::outbox::SendOp;
-use super::ring::{Attempt, Completion};
-use super::{NOBODY, Shared, operation};
+use super::ring::{Completion, SendForm};
+use super::{NOBODY, UringShared, operation};
 use crate::More;
 use crate::connect::connect_result;
 use crate::driver::outgoing::{Outgoing, reset_when_closed, sendfile_now};
@@ -27,7 +27,7 @@ use crate::driver::waiter::Waiter;
 use crate::error::under_way;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Receiving {
+enum UringReceiving {
     /// No receive yet.
     Fresh,
     /// Nothing is armed.
@@ -44,7 +44,7 @@ enum Receiving {
     Watching,
 }
 
-enum Sending {
+enum UringSending {
     Idle,
     /// In the queue, or consumed and undecided.
     Queued(Box<SendOp>),
@@ -57,12 +57,12 @@ enum Sending {
 
 /// Whether the table still needs a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum StreamFate {
     Stays,
     Gone,
 }
 
-impl Fate {
+impl StreamFate {
     pub(super) fn is_gone(self) -> bool {
         self == Self::Gone
     }
@@ -70,19 +70,19 @@ impl Fate {
 
 /// Whether the driver can release a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Release {
+pub(super) enum StreamRelease {
     Now,
     /// Once receiving has ended, which wakes the task.
     Later,
     Not,
 }
 
-pub(super) struct Stream {
+pub(super) struct UringStream {
     /// `None` once the descriptor is closed.
     fd: Option<OwnedFd>,
     /// Closed, and its descriptor is closed when the kernel has decided the send that is queued.
     is_closing: bool,
-    receiving: Receiving,
+    receiving: UringReceiving,
     /// Whether a burst has filled the maximum of parked buffers.
     is_rich: bool,
     /// Whether the reader had room for such a burst.
@@ -93,23 +93,23 @@ pub(super) struct Stream {
     /// The end of receiving, reported after the parked bytes: 0 for the end of the stream, else an
     /// error number.
     ended: Option<i32>,
-    sending: Sending,
+    sending: UringSending,
     reader: Waiter,
     writer: Waiter,
 }
 
-impl Stream {
+impl UringStream {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
             is_closing: false,
-            receiving: Receiving::Fresh,
+            receiving: UringReceiving::Fresh,
             is_rich: false,
             is_roomy: false,
             watching_writable: false,
             parked: Parked::EMPTY,
             ended: None,
-            sending: Sending::Idle,
+            sending: UringSending::Idle,
             reader: Waiter::default(),
             writer: Waiter::default(),
         }
@@ -117,12 +117,12 @@ impl Stream {
 
     /// A socket on which bytes have usually arrived already: the first receive is a system call.
     pub(super) fn resumed(fd: OwnedFd) -> Self {
-        Self { receiving: Receiving::Direct, ..Self::new(fd) }
+        Self { receiving: UringReceiving::Direct, ..Self::new(fd) }
     }
 
     /// A connection made by this side: usually no bytes arrive before the first send.
     pub(super) fn made_here(fd: OwnedFd) -> Self {
-        Self { receiving: Receiving::Idle, ..Self::new(fd) }
+        Self { receiving: UringReceiving::Idle, ..Self::new(fd) }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -147,7 +147,7 @@ impl Stream {
         id: Id,
         cx: &mut Context<'_>,
         buf: &mut Vec<u8>,
-        shared: &mut Shared,
+        shared: &mut UringShared,
     ) -> Poll<io::Result<usize>> {
         if self.parked.count > 0 {
             return Poll::Ready(Ok(shared.buffers.take(&mut self.parked, buf)));
@@ -158,11 +158,12 @@ impl Stream {
             return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
         }
         self.is_roomy = buf.capacity() - buf.len() >= shared.parked_bytes_max();
-        let is_fresh = self.receiving == Receiving::Fresh;
+        let is_fresh = self.receiving == UringReceiving::Fresh;
         if is_fresh {
-            self.receiving = if shared.early.is_likely() { Receiving::Direct } else { Receiving::Idle };
+            self.receiving =
+                if shared.early.is_likely() { UringReceiving::Direct } else { UringReceiving::Idle };
         }
-        if self.receiving == Receiving::Direct {
+        if self.receiving == UringReceiving::Direct {
             let answer = self.receive_directly(buf, shared);
             if is_fresh {
                 shared.early.learn(answer.is_some());
@@ -173,24 +174,24 @@ impl Stream {
         }
         self.reader.wait(cx);
         match self.receiving {
-            Receiving::Idle => self.arm_receive(id, shared),
-            Receiving::Armed if self.is_for_reader() => self.suspend(id, shared),
+            UringReceiving::Idle => self.arm_receive(id, shared),
+            UringReceiving::Armed if self.is_for_reader() => self.suspend(id, shared),
             _ => {}
         }
         Poll::Pending
     }
 
     /// Receives by a system call; `None` if there are no bytes.
-    fn receive_directly(&mut self, buf: &mut Vec<u8>, shared: &mut Shared) -> Option<io::Result<usize>> {
+    fn receive_directly(&mut self, buf: &mut Vec<u8>, shared: &mut UringShared) -> Option<io::Result<usize>> {
         match shared.inbox.receive(self.open_fd(), buf) {
             Err(Errno::AGAIN) => {
-                self.receiving = Receiving::Idle;
+                self.receiving = UringReceiving::Idle;
                 None
             }
             Ok(received) => {
                 self.ended = (received.count == 0).then_some(0);
                 if !received.is_full() || self.is_shared(shared) {
-                    self.receiving = Receiving::Idle;
+                    self.receiving = UringReceiving::Idle;
                 }
                 Some(Ok(received.count))
             }
@@ -207,22 +208,22 @@ impl Stream {
     }
 
     /// Whether bytes can go into shared buffers, and should.
-    fn is_shared(&self, shared: &Shared) -> bool {
+    fn is_shared(&self, shared: &UringShared) -> bool {
         !self.is_for_reader() && shared.buffers.has_offered()
     }
 
-    fn arm_receive(&mut self, id: Id, shared: &mut Shared) {
+    fn arm_receive(&mut self, id: Id, shared: &mut UringShared) {
         let fd = self.open_fd().as_raw_fd();
         if self.is_shared(shared) {
             shared.ring.receive(fd, GROUP, id.pack(operation::RECEIVE));
-            self.receiving = Receiving::Armed;
+            self.receiving = UringReceiving::Armed;
         } else {
             shared.ring.poll(fd, libc::POLLIN | libc::POLLRDHUP, id.pack(operation::READABLE));
-            self.receiving = Receiving::Watching;
+            self.receiving = UringReceiving::Watching;
         }
     }
 
-    pub(super) fn on_received(&mut self, id: Id, completion: Completion, shared: &mut Shared) {
+    pub(super) fn on_received(&mut self, id: Id, completion: Completion, shared: &mut UringShared) {
         match (completion.result, completion.buffer()) {
             (count @ 1.., Some(buffer)) if self.is_open() => {
                 shared.buffers.park(&mut self.parked, buffer, count as u32);
@@ -241,24 +242,24 @@ impl Stream {
             if is_crowded {
                 shared.crowded.push(id);
             }
-        } else if self.receiving != Receiving::Direct {
-            is_released = self.receiving == Receiving::Releasing;
-            self.receiving = Receiving::Idle;
+        } else if self.receiving != UringReceiving::Direct {
+            is_released = self.receiving == UringReceiving::Releasing;
+            self.receiving = UringReceiving::Idle;
         }
         let something_to_tell = is_released
             || self.parked.count > 0
             || self.ended.is_some()
-            || self.receiving == Receiving::Direct;
+            || self.receiving == UringReceiving::Direct;
         if something_to_tell {
             self.reader.wake();
-        } else if self.receiving == Receiving::Idle && self.reader.is_waiting() {
+        } else if self.receiving == UringReceiving::Idle && self.reader.is_waiting() {
             self.arm_receive(id, shared);
         }
     }
 
     fn on_receive_error(&mut self, error: i32) {
         match error {
-            libc::ENOBUFS => self.receiving = Receiving::Direct,
+            libc::ENOBUFS => self.receiving = UringReceiving::Direct,
             libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
             error => self.ended = Some(error),
         }
@@ -266,40 +267,40 @@ impl Stream {
 
     /// A watched stream is readable.
     pub(super) fn on_readable(&mut self) {
-        self.receiving = Receiving::Direct;
+        self.receiving = UringReceiving::Direct;
         self.reader.wake();
     }
 
-    pub(super) fn suspend_if_crowded(&mut self, id: Id, shared: &mut Shared) {
-        if self.receiving == Receiving::Armed && self.parked.count >= shared.parked_max {
+    pub(super) fn suspend_if_crowded(&mut self, id: Id, shared: &mut UringShared) {
+        if self.receiving == UringReceiving::Armed && self.parked.count >= shared.parked_max {
             self.suspend(id, shared);
         }
     }
 
-    fn suspend(&mut self, id: Id, shared: &mut Shared) {
-        self.receiving = Receiving::Suspending;
+    fn suspend(&mut self, id: Id, shared: &mut UringShared) {
+        self.receiving = UringReceiving::Suspending;
         self.cancel_receive(id, shared);
     }
 
     /// A receive under way would take the next bytes, so the receive must end first. A stream in
     /// another state than the following was not idle.
-    pub(super) fn release(&mut self, id: Id, cx: &Context<'_>, shared: &mut Shared) -> Release {
-        let sends = !matches!(self.sending, Sending::Idle | Sending::Done);
+    pub(super) fn release(&mut self, id: Id, cx: &Context<'_>, shared: &mut UringShared) -> StreamRelease {
+        let sends = !matches!(self.sending, UringSending::Idle | UringSending::Done);
         if sends || self.watching_writable || self.parked.count > 0 || self.ended.is_some() {
-            return Release::Not;
+            return StreamRelease::Not;
         }
         match self.receiving {
-            Receiving::Fresh | Receiving::Idle => return Release::Now,
-            Receiving::Direct | Receiving::Watching => return Release::Not,
-            Receiving::Armed => self.cancel_receive(id, shared),
-            Receiving::Suspending | Receiving::Releasing => {}
+            UringReceiving::Fresh | UringReceiving::Idle => return StreamRelease::Now,
+            UringReceiving::Direct | UringReceiving::Watching => return StreamRelease::Not,
+            UringReceiving::Armed => self.cancel_receive(id, shared),
+            UringReceiving::Suspending | UringReceiving::Releasing => {}
         }
-        self.receiving = Receiving::Releasing;
+        self.receiving = UringReceiving::Releasing;
         self.reader.wait(cx);
-        Release::Later
+        StreamRelease::Later
     }
 
-    fn cancel_receive(&self, id: Id, shared: &mut Shared) {
+    fn cancel_receive(&self, id: Id, shared: &mut UringShared) {
         shared.ring.cancel(id.pack(operation::RECEIVE), NOBODY.pack(operation::SILENT));
     }
 
@@ -310,13 +311,13 @@ impl Stream {
         head: Vec<u8>,
         body: Bytes,
         more: More,
-        shared: &mut Shared,
+        shared: &mut UringShared,
     ) -> io::Result<()> {
         self.check_idle()?;
         let mut outgoing = Outgoing::new(head, body, more);
         if outgoing.is_done() {
             shared.spares.put(outgoing.into_head());
-            self.sending = Sending::Done;
+            self.sending = UringSending::Done;
             return Ok(());
         }
         if more == More::Yes {
@@ -325,35 +326,37 @@ impl Stream {
             self.sending = match outgoing.send_now(self.open_fd()) {
                 Ok(true) => {
                     shared.spares.put(outgoing.into_head());
-                    Sending::Done
+                    UringSending::Done
                 }
-                Ok(false) => Sending::InFlight(self.send_whole(id, shared.outbox.pack(outgoing), shared)),
-                Err(error) => Sending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
+                Ok(false) => {
+                    UringSending::InFlight(self.send_whole(id, shared.outbox.pack(outgoing), shared))
+                }
+                Err(error) => UringSending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
             };
             return Ok(());
         }
         let mut op = shared.outbox.pack(outgoing);
         let fd = self.open_fd().as_raw_fd();
-        let pushed = send(&mut op, fd, Attempt::AtOnce, id, shared);
+        let pushed = send(&mut op, fd, SendForm::AtOnce, id, shared);
         shared.queued.push_back((pushed, id));
-        self.sending = Sending::Queued(op);
+        self.sending = UringSending::Queued(op);
         Ok(())
     }
 
     #[inline]
     fn check_idle(&self) -> io::Result<()> {
-        if matches!(self.sending, Sending::Idle) { Ok(()) } else { Err(under_way()) }
+        if matches!(self.sending, UringSending::Idle) { Ok(()) } else { Err(under_way()) }
     }
 
-    fn send_whole(&self, id: Id, mut op: Box<SendOp>, shared: &mut Shared) -> Box<SendOp> {
-        send(&mut op, self.open_fd().as_raw_fd(), Attempt::Whole, id, shared);
+    fn send_whole(&self, id: Id, mut op: Box<SendOp>, shared: &mut UringShared) -> Box<SendOp> {
+        send(&mut op, self.open_fd().as_raw_fd(), SendForm::Whole, id, shared);
         op
     }
 
     /// A non-blocking send was not taken completely, or a whole send has ended.
-    pub(super) fn on_sent(&mut self, id: Id, result: i32, shared: &mut Shared) -> Fate {
-        let (Sending::Queued(mut op) | Sending::InFlight(mut op)) =
-            std::mem::replace(&mut self.sending, Sending::Idle)
+    pub(super) fn on_sent(&mut self, id: Id, result: i32, shared: &mut UringShared) -> StreamFate {
+        let (UringSending::Queued(mut op) | UringSending::InFlight(mut op)) =
+            std::mem::replace(&mut self.sending, UringSending::Idle)
         else {
             unreachable!("a send completed that was not under way");
         };
@@ -365,48 +368,48 @@ impl Stream {
             }
             shared.outbox.unpack(op);
             // The descriptor is closed at once: the next submission may be far.
-            return Fate::Gone;
+            return StreamFate::Gone;
         }
         if goes_on && !op.outgoing.is_done() {
-            self.sending = Sending::InFlight(self.send_whole(id, op, shared));
-            return Fate::Stays;
+            self.sending = UringSending::InFlight(self.send_whole(id, op, shared));
+            return StreamFate::Stays;
         }
         let head = shared.outbox.unpack(op);
         shared.spares.put(head);
-        self.sending = if goes_on { Sending::Done } else { Sending::Failed(-result) };
+        self.sending = if goes_on { UringSending::Done } else { UringSending::Failed(-result) };
         self.writer.wake();
-        Fate::Stays
+        StreamFate::Stays
     }
 
     /// The entry of a send has been consumed: a send that is still queued had no error.
     #[inline]
-    pub(super) fn settle(&mut self, shared: &mut Shared) -> Fate {
-        if !matches!(self.sending, Sending::Queued(_)) {
-            return Fate::Stays;
+    pub(super) fn settle(&mut self, shared: &mut UringShared) -> StreamFate {
+        if !matches!(self.sending, UringSending::Queued(_)) {
+            return StreamFate::Stays;
         }
-        if let Sending::Queued(op) = std::mem::replace(&mut self.sending, Sending::Idle) {
+        if let UringSending::Queued(op) = std::mem::replace(&mut self.sending, UringSending::Idle) {
             let head = shared.outbox.unpack(op);
             shared.spares.put(head);
-            self.sending = Sending::Done;
+            self.sending = UringSending::Done;
         }
         if !self.is_open() {
-            return Fate::Gone;
+            return StreamFate::Gone;
         }
         self.writer.wake();
-        Fate::Stays
+        StreamFate::Stays
     }
 
     #[inline]
     pub(super) fn poll_sent(
         &mut self,
         cx: &mut Context<'_>,
-        shared: &mut Shared,
+        shared: &mut UringShared,
     ) -> Poll<io::Result<Vec<u8>>> {
-        match std::mem::replace(&mut self.sending, Sending::Idle) {
-            Sending::Idle | Sending::Done => Poll::Ready(Ok(shared.spares.take())),
-            Sending::Failed(error) => Poll::Ready(Err(io::Error::from_raw_os_error(error))),
+        match std::mem::replace(&mut self.sending, UringSending::Idle) {
+            UringSending::Idle | UringSending::Done => Poll::Ready(Ok(shared.spares.take())),
+            UringSending::Failed(error) => Poll::Ready(Err(io::Error::from_raw_os_error(error))),
             under_way => {
-                shared.awaited |= matches!(under_way, Sending::Queued(_));
+                shared.awaited |= matches!(under_way, UringSending::Queued(_));
                 self.sending = under_way;
                 self.writer.wait(cx);
                 Poll::Pending
@@ -428,12 +431,12 @@ impl Stream {
         }
     }
 
-    pub(super) fn wait_writable(&mut self, id: Id, cx: &mut Context<'_>, shared: &mut Shared) {
+    pub(super) fn wait_writable(&mut self, id: Id, cx: &mut Context<'_>, shared: &mut UringShared) {
         self.writer.wait(cx);
         self.watch_writable(id, shared);
     }
 
-    pub(super) fn watch_writable(&mut self, id: Id, shared: &mut Shared) {
+    pub(super) fn watch_writable(&mut self, id: Id, shared: &mut UringShared) {
         if !self.watching_writable {
             self.watching_writable = true;
             shared.ring.poll(self.open_fd().as_raw_fd(), libc::POLLOUT, id.pack(operation::WRITABLE));
@@ -455,7 +458,7 @@ impl Stream {
     }
 
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
-        if matches!(self.sending, Sending::Queued(_) | Sending::InFlight(_)) {
+        if matches!(self.sending, UringSending::Queued(_) | UringSending::InFlight(_)) {
             return Err(under_way());
         }
         Ok(rustix::net::shutdown(self.open_fd(), rustix::net::Shutdown::Write)?)
@@ -468,7 +471,7 @@ impl Stream {
         }
     }
 
-    fn close_descriptor(&mut self, shared: &mut Shared) {
+    fn close_descriptor(&mut self, shared: &mut UringShared) {
         if let Some(fd) = self.fd.take() {
             shared.ring.close(fd, NOBODY.pack(operation::SILENT));
         }
@@ -479,43 +482,43 @@ impl Stream {
     /// completions find a stale id.
     /// While a send is queued, the descriptor stays open until the kernel has decided the send,
     /// because only then is it known whether the peer gets all of it.
-    pub(super) fn close(&mut self, id: Id, shared: &mut Shared) -> Fate {
+    pub(super) fn close(&mut self, id: Id, shared: &mut UringShared) -> StreamFate {
         if !self.is_open() {
-            return Fate::Stays;
+            return StreamFate::Stays;
         }
         shared.buffers.clear(&mut self.parked);
         self.reader.clear();
         self.writer.clear();
         let silent = NOBODY.pack(operation::SILENT);
         match self.receiving {
-            Receiving::Armed => shared.ring.cancel(id.pack(operation::RECEIVE), silent),
-            Receiving::Watching => shared.ring.cancel(id.pack(operation::READABLE), silent),
-            Receiving::Fresh
-            | Receiving::Idle
-            | Receiving::Suspending
-            | Receiving::Releasing
-            | Receiving::Direct => {}
+            UringReceiving::Armed => shared.ring.cancel(id.pack(operation::RECEIVE), silent),
+            UringReceiving::Watching => shared.ring.cancel(id.pack(operation::READABLE), silent),
+            UringReceiving::Fresh
+            | UringReceiving::Idle
+            | UringReceiving::Suspending
+            | UringReceiving::Releasing
+            | UringReceiving::Direct => {}
         }
         if self.watching_writable {
             shared.ring.cancel(id.pack(operation::WRITABLE), silent);
         }
         match self.sending {
-            Sending::Queued(_) => {
+            UringSending::Queued(_) => {
                 self.is_closing = true;
                 // The next turn does not wait before it has settled the send: a success tells
                 // nothing that would wake it.
                 shared.awaited = true;
-                Fate::Stays
+                StreamFate::Stays
             }
-            Sending::InFlight(_) => {
+            UringSending::InFlight(_) => {
                 self.reset_when_closed();
                 shared.ring.cancel(id.pack(operation::SEND_WHOLE), silent);
                 self.close_descriptor(shared);
-                Fate::Stays
+                StreamFate::Stays
             }
-            Sending::Idle | Sending::Done | Sending::Failed(_) => {
+            UringSending::Idle | UringSending::Done | UringSending::Failed(_) => {
                 self.close_descriptor(shared);
-                Fate::Gone
+                StreamFate::Gone
             }
         }
     }
@@ -524,13 +527,14 @@ impl Stream {
 /// Queues a send of the rest of `op`.
 #[allow(unsafe_code)]
 #[inline]
-fn send(op: &mut SendOp, socket: i32, attempt: Attempt, id: Id, shared: &mut Shared) -> u64 {
+fn send(op: &mut SendOp, socket: i32, attempt: SendForm, id: Id, shared: &mut UringShared) -> u64 {
     let operation = match attempt {
-        Attempt::AtOnce => operation::SEND_AT_ONCE,
-        Attempt::Whole => operation::SEND_WHOLE,
+        SendForm::AtOnce => operation::SEND_AT_ONCE,
+        SendForm::Whole => operation::SEND_WHOLE,
     };
-    // SAFETY: the box goes into `Sending::Queued` or `Sending::InFlight`, which only the completion
-    // or `settle` leaves, and a stream in one of these states stays in the table even when closed.
+    // SAFETY: the box goes into `UringSending::Queued` or `UringSending::InFlight`, which only the
+    // completion or `settle` leaves, and a stream in one of these states stays in the table even
+    // when closed.
     unsafe { shared.ring.send(socket, op, attempt, id.pack(operation)) }
 }
 
@@ -540,7 +544,7 @@ mod tests {
 
     #[test]
     fn an_idle_stream_is_small() {
-        let bytes = size_of::<(u32, Stream)>();
+        let bytes = size_of::<(u32, UringStream)>();
         assert!(bytes <= 128, "{bytes} bytes");
     }
 }

@@ -18,7 +18,7 @@ use std::{
     },
     path::{Path, PathBuf},
 };
-use vermeil_io::output::{Output, Place};
+use vermeil_io::output::{NameInFolder, Output};
 
 /// Backlog of the pool's socket. Every open connection is served at once, because requests wait in
 /// the server's own queue.
@@ -72,7 +72,7 @@ impl Plan {
     /// Creates the socket that the program inherits as standard input. Only the server's user can
     /// reach the name.
     pub(crate) fn listener(&self) -> io::Result<OwnedFd> {
-        let socket = UnixListener::bind(Place::find(&self.socket)?.way())?;
+        let socket = UnixListener::bind(NameInFolder::find(&self.socket)?.way())?;
         fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600))?;
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(socket.into())
