@@ -8,7 +8,7 @@ use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_server::{
-    check::Plan,
+    check::ServePlan,
     config::{self, Surroundings},
 };
 
@@ -44,7 +44,7 @@ impl CheckArgs {
             Ok(options) => options,
             Err(error) => return print::failure(&error, error.exit()),
         };
-        let plan = Plan::new(&options);
+        let plan = ServePlan::new(&options);
         for warning in plan.warnings() {
             print::failure(&format_args!("warning: {warning}"), Exit::Clean);
         }

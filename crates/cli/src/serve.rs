@@ -22,14 +22,14 @@ use php::PhpArgs;
 use programs::ProgramsArgs;
 use std::path::PathBuf;
 use vermeil_server::ControlTarget;
-use vermeil_server::config::{self, Given, Surroundings};
+use vermeil_server::config::{self, GivenParts, Surroundings};
 use vermeil_server::files::TypeOf;
 use vermeil_server::log::LogTarget;
 use vermeil_server::{
     Assigned,
-    supervise::{Program, supervise},
+    supervise::{InstanceProgram, supervise},
 };
-use vermeil_server::{Ended, ServeError, ServeOptions, User, settings::TakeOver};
+use vermeil_server::{ServeError, ServeOptions, ServerEnded, User, settings::TakeOver};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.
@@ -278,7 +278,7 @@ impl ServeArgs {
             Ok((options, _)) if options.instances.len() == 1 => ended(vermeil_server::serve(options)),
             Ok((options, text)) => {
                 let arguments = std::env::args_os().skip(1).collect();
-                ended(supervise(options, Program { arguments, text }))
+                ended(supervise(options, InstanceProgram { arguments, text }))
             }
             Err(error) => print::failure(&error, error.exit()),
         }
@@ -303,7 +303,7 @@ impl ServeArgs {
 
     fn options_assigned(self, assigned: &Assigned) -> Result<ServeOptions, UsageError> {
         let around = Surroundings {
-            given: Given::Instances(vec![assigned.instance().clone()]),
+            given: GivenParts::Instances(vec![assigned.instance().clone()]),
             ..Surroundings::here()?
         };
         match (&self.config, assigned.text()) {
@@ -313,10 +313,10 @@ impl ServeArgs {
     }
 }
 
-fn ended(ended: Result<Ended, ServeError>) -> Exit {
+fn ended(ended: Result<ServerEnded, ServeError>) -> Exit {
     match ended {
-        Ok(Ended::Clean) => Exit::Clean,
-        Ok(Ended::Cut(_)) => Exit::Cut,
+        Ok(ServerEnded::Clean) => Exit::Clean,
+        Ok(ServerEnded::Cut(_)) => Exit::Cut,
         Err(error) => print::failure(&error, Exit::CannotStart),
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     admission,
     balance::Accepted,
     clients::Visit,
-    local::{self, Place},
+    local::{self, ConnectionPermit},
     log::NoticeKind,
     overload::Admission,
     request_loop,
@@ -121,7 +121,7 @@ fn serve(
     requests: u32,
     visit: Option<Visit>,
 ) {
-    let place = Place::take(visit);
+    let place = ConnectionPermit::take(visit);
     let number = place.number();
     let task =
         handle.spawn_on(&handle.color_on(core), request_loop::serve(stream, place, admission, requests));

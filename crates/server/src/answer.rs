@@ -7,14 +7,17 @@
 
 use crate::{
     control_client::StatusForm,
-    exchange::{COPY_BYTES_MAX, Head, Sent},
-    files::{Content, FileEntry, Handle, Job, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
+    exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
+    files::{
+        Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, Lookup, PathJob, SERVER, Site, SiteError,
+        Variant,
+    },
     gateway,
-    hosts::{Action, Found, Host, HostId, OpenJob, Path, Route, RunBy, Template},
+    hosts::{Action, Host, HostId, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
     local::{self, Local},
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
-    programs::{self, Call},
+    programs::{self, GatewayRequest},
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -43,34 +46,34 @@ pub(crate) enum Answer {
     /// These bytes follow the output.
     Body(Sent, Bytes),
     /// The rest has to wait.
-    Slow(What),
+    Slow(Deferred),
 }
 
 /// The event that an answer waits for.
-pub(crate) enum What {
+pub(crate) enum Deferred {
     /// The folder of the host must be opened where waiting is allowed.
-    Open(Open),
+    Open(FolderOpen),
     /// The path must be resolved where waiting is allowed.
-    Resolve(Job),
+    Resolve(PathJob),
     /// The status must be collected.
     Status(StatusForm),
     /// The request may be for a program.
-    Program(Call),
+    Program(GatewayRequest),
     /// The folder must be read.
-    List(List),
+    List(ListingTask),
     /// The head is in the output, and these pieces follow it.
     Send {
         /// Keeps the file open.
-        handle: Handle,
+        handle: EntryHandle,
         /// The representation to send.
         coding: Choice,
-        pieces: Vec<Piece>,
+        pieces: Vec<BodySegment>,
         sent: Sent,
     },
 }
 
 /// A piece of a body.
-pub(crate) enum Piece {
+pub(crate) enum BodySegment {
     Bytes(Vec<u8>),
     /// A range of the file's content.
     Range(ByteRange),
@@ -78,14 +81,19 @@ pub(crate) enum Piece {
 
 /// A request whose answer waits.
 pub(crate) struct Slow {
-    pub(crate) what: What,
+    pub(crate) what: Deferred,
     /// The request's head as received, kept because its buffer is reused.
     pub(crate) request: Vec<u8>,
-    pub(crate) head: Head,
+    pub(crate) head: AnswerHead,
 }
 
 /// Answers `request`.
-pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
+pub(crate) fn answer(
+    local: &mut Local,
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
     let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at) else {
         return error(local, Status::MisdirectedRequest, b"", head, out);
     };
@@ -98,19 +106,25 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
     {
         return answer;
     }
-    if let Some(call) = Call::of(local, host, request) {
-        return Answer::Slow(What::Program(call));
+    if let Some(call) = GatewayRequest::of(local, host, request) {
+        return Answer::Slow(Deferred::Program(call));
     }
     files(local, host, request, head, out)
 }
 
 /// Answers `request` from the folder of `host`.
-fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
+fn files(
+    local: &mut Local,
+    host: HostId,
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
     match local.hosts.find(host) {
-        Found::Open => {}
-        Found::NoFolder => return error(local, Status::NotFound, b"", head, out),
-        Found::Wait(job) => return Answer::Slow(What::Open(job)),
-        Found::Failed(failure) => return not_served(local, &failure, head, out),
+        OpenedHost::Open => {}
+        OpenedHost::NoFolder => return error(local, Status::NotFound, b"", head, out),
+        OpenedHost::Wait(job) => return Answer::Slow(Deferred::Open(job)),
+        OpenedHost::Failed(failure) => return not_served(local, &failure, head, out),
     }
     let now_ms = now_ms();
     let Local { hosts, cache, .. } = local;
@@ -120,10 +134,10 @@ fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out
         Lookup::Never(status) => return error(local, status, b"", head, out),
         Lookup::Miss(mut job) => match job.try_now() {
             Ok(loaded) => cache.insert(loaded),
-            Err(_) => return Answer::Slow(What::Resolve(job)),
+            Err(_) => return Answer::Slow(Deferred::Resolve(job)),
         },
     };
-    if let Outcome::Listing { .. } | Outcome::Program { .. } = handle.outcome() {
+    if let EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } = handle.outcome() {
         let site = hosts.site().clone();
         return found(local, host, &site, request, &handle, head, out);
     }
@@ -137,12 +151,12 @@ pub(crate) fn found(
     host: HostId,
     site: &Arc<Site>,
     request: &Request<'_>,
-    handle: &Handle,
-    head: Head,
+    handle: &EntryHandle,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match handle.outcome() {
-        Outcome::Program { script } if request.target.path.ends_with(b"/") => {
+        EntryOutcome::Program { script } if request.target.path.ends_with(b"/") => {
             index_program(local, host, request, script, head, out)
         }
         _ => found_by_files(local, site, request, handle, head, out),
@@ -156,7 +170,7 @@ fn index_program(
     host: HostId,
     request: &Request<'_>,
     script: &[u8],
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     // Programs are rare enough for a copy of the reference.
@@ -164,12 +178,12 @@ fn index_program(
     let Host { rules, name, .. } = met.host();
     let call = match rules.run_by(script, head.visitor.peer) {
         RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
-        RunBy::Php => Call::of_index(local, host, request, script),
-        RunBy::Cgi => Call::of_cgi(local, host, request).map(|call| call.for_cgi(script.into())),
+        RunBy::Php => GatewayRequest::of_index(local, host, request, script),
+        RunBy::Cgi => GatewayRequest::of_cgi(local, host, request).map(|call| call.for_cgi(script.into())),
         RunBy::Nothing => None,
     };
     match call {
-        Some(call) => Answer::Slow(What::Program(call)),
+        Some(call) => Answer::Slow(Deferred::Program(call)),
         None => error(local, Status::Forbidden, b"", head, out),
     }
 }
@@ -179,13 +193,15 @@ pub(crate) fn found_by_files(
     local: &mut Local,
     site: &Arc<Site>,
     request: &Request<'_>,
-    handle: &Handle,
-    head: Head,
+    handle: &EntryHandle,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match handle.outcome() {
-        Outcome::Listing { .. } if reads(request.method) => listed(local, site, request, handle, head, out),
-        Outcome::Listing { .. } => without_file(local, request.method, head, out),
+        EntryOutcome::Listing { .. } if reads(request.method) => {
+            listed(local, site, request, handle, head, out)
+        }
+        EntryOutcome::Listing { .. } => without_file(local, request.method, head, out),
         _ => resolved(local, request, handle, head, out),
     }
 }
@@ -196,7 +212,12 @@ fn reads(method: Method<'_>) -> bool {
 }
 
 /// Answers a request that asks for no file's content.
-pub(crate) fn without_file(local: &mut Local, method: Method<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
+pub(crate) fn without_file(
+    local: &mut Local,
+    method: Method<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
     match method {
         Method::Options => options(local, head, out),
         _ => error(local, Status::MethodNotAllowed, ALLOW, head, out),
@@ -208,7 +229,7 @@ fn routed(
     local: &mut Local,
     host: HostId,
     request: &Request<'_>,
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     let mut decoded = Vec::new();
@@ -230,10 +251,10 @@ fn routed(
         Action::Status | Action::Ready if !reads(request.method) => {
             Some(without_file(local, request.method, head, out))
         }
-        Action::Status => Some(Answer::Slow(What::Status(form(request)))),
+        Action::Status => Some(Answer::Slow(Deferred::Status(form(request)))),
         Action::Ready => Some(ready(local, head, out)),
-        Action::Cgi => Some(match Call::of_cgi(local, host, request) {
-            Some(call) => Answer::Slow(What::Program(call)),
+        Action::Cgi => Some(match GatewayRequest::of_cgi(local, host, request) {
+            Some(call) => Answer::Slow(Deferred::Program(call)),
             None => error(local, Status::NotFound, b"", head, out),
         }),
         Action::Redirect { to, status } => {
@@ -250,7 +271,7 @@ pub(crate) fn by_route(
     name: Option<&[u8]>,
     request: &Request<'_>,
     decoded: &[u8],
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     if !route.lets_in(head.visitor.peer) {
@@ -264,7 +285,7 @@ pub(crate) fn by_route(
         Action::Status | Action::Ready if !reads(request.method) => {
             without_file(local, request.method, head, out)
         }
-        Action::Status => Answer::Slow(What::Status(form(request))),
+        Action::Status => Answer::Slow(Deferred::Status(form(request))),
         Action::Ready => ready(local, head, out),
         Action::Files | Action::Cgi => error(local, Status::Forbidden, b"", head, out),
     }
@@ -273,7 +294,7 @@ pub(crate) fn by_route(
 /// The `Location` line of `route`. `None` if the template needs a host name and the request has
 /// none.
 fn location(
-    to: &Template,
+    to: &TextTemplate,
     route: &Route,
     name: Option<&[u8]>,
     request: &Request<'_>,
@@ -291,7 +312,7 @@ fn redirect_by_route(
     local: &mut Local,
     status: Status,
     location: Option<Vec<u8>>,
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match location {
@@ -308,7 +329,7 @@ fn form(request: &Request<'_>) -> StatusForm {
     }
 }
 
-fn ready(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Answer {
+fn ready(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
     match local.server.is_leaving() {
         true => error(local, Status::ServiceUnavailable, NEVER_KEPT, head, out),
         false => text(local, "text/plain; charset=utf-8", "ready\n".into(), head, out),
@@ -320,7 +341,7 @@ pub(crate) fn text(
     local: &mut Local,
     media_type: &str,
     body: Bytes,
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let _ = HeadWriter::new(out, Status::Ok)
@@ -337,7 +358,12 @@ pub(crate) fn text(
 }
 
 /// Answers that the folder of a host cannot be served, and logs a notice for the operator.
-pub(crate) fn not_served(local: &mut Local, failure: &SiteError, head: Head, out: &mut Vec<u8>) -> Answer {
+pub(crate) fn not_served(
+    local: &mut Local,
+    failure: &SiteError,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
     local.server.notices.say(NoticeKind::SiteTrouble, format_args!("{failure}"));
     let status = match failure.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Status::NotFound,
@@ -352,12 +378,12 @@ fn listed(
     local: &mut Local,
     site: &Arc<Site>,
     request: &Request<'_>,
-    handle: &Handle,
-    head: Head,
+    handle: &EntryHandle,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match site.listing_job(handle, page_number(request.target.query)) {
-        Some(job) => Answer::Slow(What::List(job)),
+        Some(job) => Answer::Slow(Deferred::List(job)),
         None => error(local, Status::NotFound, b"", head, out),
     }
 }
@@ -374,8 +400,8 @@ fn page_number(query: Option<&[u8]>) -> usize {
 pub(crate) fn resolved(
     local: &mut Local,
     request: &Request<'_>,
-    handle: &Handle,
-    head: Head,
+    handle: &EntryHandle,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     if local.has_programs {
@@ -383,25 +409,29 @@ pub(crate) fn resolved(
     }
     match handle.outcome() {
         // The order is: the resource, its methods, the conditions, the content.
-        Outcome::File(_) | Outcome::Program { .. } | Outcome::Forbidden if !reads(request.method) => {
+        EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Forbidden
+            if !reads(request.method) =>
+        {
             without_file(local, request.method, head, out)
         }
-        Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
-        Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
-        Outcome::Listing { .. } => unreachable!("lists are made by jobs"),
-        Outcome::Program { .. } | Outcome::Forbidden => error(local, Status::Forbidden, b"", head, out),
-        Outcome::NotFound(_) => match handle.not_found_page() {
+        EntryOutcome::File(file) => FileReply { local, request, handle, head, out }.file(file),
+        EntryOutcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
+        EntryOutcome::Listing { .. } => unreachable!("lists are made by jobs"),
+        EntryOutcome::Program { .. } | EntryOutcome::Forbidden => {
+            error(local, Status::Forbidden, b"", head, out)
+        }
+        EntryOutcome::NotFound(_) => match handle.not_found_page() {
             Some(page) if reads(request.method) => {
-                Reply { local, request, handle, head, out }.not_found(page)
+                FileReply { local, request, handle, head, out }.not_found(page)
             }
             Some(_) => error(local, Status::NotFound, b"", head, out),
             None => error(local, Status::NotFound, b"", head, out),
         },
-        Outcome::Unavailable(status) => error(local, *status, RETRY_AFTER, head, out),
+        EntryOutcome::Unavailable(status) => error(local, *status, RETRY_AFTER, head, out),
     }
 }
 
-fn options(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Answer {
+fn options(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
     let date = local.clock.date(now_ms());
     HeadWriter::new(out, Status::NoContent)
         .lines(SERVER)
@@ -417,7 +447,7 @@ fn redirect(
     local: &mut Local,
     location: &[u8],
     query: Option<&[u8]>,
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let mut line = [b"Location: ", location].concat();
@@ -435,7 +465,7 @@ pub(crate) fn error(
     local: &mut Local,
     status: Status,
     lines: &[u8],
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     Answer::Ready(page(local, status, lines, head, out))
@@ -481,15 +511,15 @@ pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]
 }
 
 /// The answer to one request for a file.
-struct Reply<'a> {
+struct FileReply<'a> {
     local: &'a mut Local,
     request: &'a Request<'a>,
-    handle: &'a Handle,
-    head: Head,
+    handle: &'a EntryHandle,
+    head: AnswerHead,
     out: &'a mut Vec<u8>,
 }
 
-impl Reply<'_> {
+impl FileReply<'_> {
     #[inline]
     fn file(self, file: &FileEntry) -> Answer {
         let codings = file.codings();
@@ -587,7 +617,7 @@ impl Reply<'_> {
                     Answer::Body(sent, bytes.slice(start..end))
                 }
             }
-            Content::Disk(_) => self.pieces(variant, vec![Piece::Range(range)], sent),
+            Content::Disk(_) => self.pieces(variant, vec![BodySegment::Range(range)], sent),
         }
     }
 
@@ -615,24 +645,24 @@ impl Reply<'_> {
         for (index, range) in ranges.iter().enumerate() {
             let mut part_head = Vec::with_capacity(128);
             parts.write_part_head(index, &mut part_head);
-            pieces.extend([Piece::Bytes(part_head), Piece::Range(*range)]);
+            pieces.extend([BodySegment::Bytes(part_head), BodySegment::Range(*range)]);
         }
         let mut end = Vec::with_capacity(32);
         parts.write_end(&mut end);
-        pieces.push(Piece::Bytes(end));
+        pieces.push(BodySegment::Bytes(end));
         self.pieces(variant, pieces, sent)
     }
 
-    fn pieces(&mut self, variant: &Variant, pieces: Vec<Piece>, sent: Sent) -> Answer {
-        Answer::Slow(What::Send { handle: self.handle.clone(), coding: variant.coding(), pieces, sent })
+    fn pieces(&mut self, variant: &Variant, pieces: Vec<BodySegment>, sent: Sent) -> Answer {
+        Answer::Slow(Deferred::Send { handle: self.handle.clone(), coding: variant.coding(), pieces, sent })
     }
 }
 
-/// The page of a listing, for `What::List`.
+/// The page of a listing, for `Deferred::List`.
 pub(crate) fn listing(
     local: &mut Local,
     made: Result<crate::files::ListingPage, Status>,
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let page = match made {
@@ -651,7 +681,7 @@ pub(crate) fn listing(
 }
 
 /// A listing to be made.
-pub(crate) type List = ListingJob;
+pub(crate) type ListingTask = ListingJob;
 
 /// A folder to be opened.
-pub(crate) type Open = OpenJob;
+pub(crate) type FolderOpen = OpenJob;

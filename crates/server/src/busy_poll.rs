@@ -37,11 +37,11 @@ const CALM_MOMENTS: u32 = 10;
 
 /// The polling of one core.
 #[derive(Debug, Default)]
-pub(crate) struct Polling {
+pub(crate) struct CorePolling {
     polls: bool,
     /// The kernel has refused polling and is not asked again.
     refused: bool,
-    queue: Queue,
+    queue: ConnectionQueues,
     /// Moments in a row with few requests.
     calm: u32,
     /// How often polling began.
@@ -52,7 +52,7 @@ pub(crate) struct Polling {
 
 /// The queues of a core's connections, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Queue {
+enum ConnectionQueues {
     /// No connection was examined yet.
     #[default]
     Unknown,
@@ -64,12 +64,12 @@ enum Queue {
 
 /// The decision for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum PollVerdict {
     Same,
     Begin,
     End,
     /// The load is high, but the core cannot poll.
-    Cannot(Queue),
+    Cannot(ConnectionQueues),
 }
 
 /// The state of a core's polling, for the status.
@@ -79,13 +79,15 @@ pub(crate) struct PollingStatus {
     pub(crate) begun: u64,
 }
 
-impl Polling {
+impl CorePolling {
     /// Records the queue of a connection, if it has one.
     pub(crate) fn see(&mut self, queue: Option<u32>) {
         self.queue = match (self.queue, queue) {
-            (Queue::Unknown, None) => Queue::None,
-            (Queue::Unknown | Queue::None, Some(queue)) => Queue::One(queue),
-            (Queue::One(one), Some(other)) if one != other => Queue::Several(one, other),
+            (ConnectionQueues::Unknown, None) => ConnectionQueues::None,
+            (ConnectionQueues::Unknown | ConnectionQueues::None, Some(queue)) => ConnectionQueues::One(queue),
+            (ConnectionQueues::One(one), Some(other)) if one != other => {
+                ConnectionQueues::Several(one, other)
+            }
             (known, _) => known,
         };
     }
@@ -95,23 +97,23 @@ impl Polling {
     }
 
     /// Ends a moment of `elapsed` in which the core answered `requests` requests.
-    fn judge(&mut self, wanted: BusyPoll, elapsed: Duration, requests: u64) -> Verdict {
+    fn judge(&mut self, wanted: BusyPoll, elapsed: Duration, requests: u64) -> PollVerdict {
         let per_s = requests as f64 / elapsed.as_secs_f64();
         self.calm = if per_s < END_PER_S { self.calm.saturating_add(1) } else { 0 };
-        let is_one = matches!(self.queue, Queue::One(_));
+        let is_one = matches!(self.queue, ConnectionQueues::One(_));
         let ends = wanted == BusyPoll::Off || !is_one || self.calm >= CALM_MOMENTS;
         let verdict = match self.polls {
-            true if ends => Verdict::End,
+            true if ends => PollVerdict::End,
             false if wanted == BusyPoll::Load && per_s >= BEGIN_PER_S && !self.refused => match self.queue {
-                Queue::One(_) => Verdict::Begin,
-                Queue::Unknown => Verdict::Same,
-                queue => Verdict::Cannot(queue),
+                ConnectionQueues::One(_) => PollVerdict::Begin,
+                ConnectionQueues::Unknown => PollVerdict::Same,
+                queue => PollVerdict::Cannot(queue),
             },
-            _ => Verdict::Same,
+            _ => PollVerdict::Same,
         };
         if self.calm >= CALM_MOMENTS && !is_one {
             // The next load may come by another queue.
-            self.queue = Queue::Unknown;
+            self.queue = ConnectionQueues::Unknown;
         }
         verdict
     }
@@ -120,7 +122,7 @@ impl Polling {
 /// Ends a moment of `elapsed` on this core, which has answered `requests` requests in all.
 pub(crate) fn judge(
     core: CoreIndex,
-    polling: &mut Polling,
+    polling: &mut CorePolling,
     wanted: BusyPoll,
     elapsed: Duration,
     requests: u64,
@@ -128,18 +130,18 @@ pub(crate) fn judge(
 ) {
     let answered = requests.saturating_sub(std::mem::replace(&mut polling.requests, requests));
     match polling.judge(wanted, elapsed, answered) {
-        Verdict::Same => {}
-        Verdict::Begin => begin(core, polling, notices),
-        Verdict::End => {
+        PollVerdict::Same => {}
+        PollVerdict::Begin => begin(core, polling, notices),
+        PollVerdict::End => {
             polling.polls = false;
             // The kernel granted polling before, and no kernel refuses to end it.
             let _ = busy_poll(Duration::ZERO);
         }
-        Verdict::Cannot(queue) => cannot(core, notices, queue),
+        PollVerdict::Cannot(queue) => cannot(core, notices, queue),
     }
 }
 
-fn begin(core: CoreIndex, polling: &mut Polling, notices: &Notices) {
+fn begin(core: CoreIndex, polling: &mut CorePolling, notices: &Notices) {
     match busy_poll(POLL) {
         Ok(()) => {
             polling.polls = true;
@@ -155,10 +157,10 @@ fn begin(core: CoreIndex, polling: &mut Polling, notices: &Notices) {
     }
 }
 
-fn cannot(core: CoreIndex, notices: &Notices, queue: Queue) {
+fn cannot(core: CoreIndex, notices: &Notices, queue: ConnectionQueues) {
     let core = core.0;
     match queue {
-        Queue::Several(one, other) => notices.say(
+        ConnectionQueues::Several(one, other) => notices.say(
             NoticeKind::NotPolled,
             format_args!(
                 "busy polling: not on core {core}: its connections come by several queues (NAPI {one}, {other}); vermeil \
@@ -199,19 +201,19 @@ mod tests {
     use crate::overload::MOMENT;
 
     /// A core whose connections come by queue 7.
-    fn core() -> Polling {
-        let mut polling = Polling::default();
+    fn core() -> CorePolling {
+        let mut polling = CorePolling::default();
         polling.see(Some(7));
         polling
     }
 
     /// A moment with requests at this rate. The helper carries out the verdict.
-    fn moment(polling: &mut Polling, per_s: u64) -> Verdict {
+    fn moment(polling: &mut CorePolling, per_s: u64) -> PollVerdict {
         let verdict = polling.judge(BusyPoll::Load, MOMENT, per_s / 10);
         match verdict {
-            Verdict::Begin => polling.polls = true,
-            Verdict::End => polling.polls = false,
-            Verdict::Same | Verdict::Cannot(_) => {}
+            PollVerdict::Begin => polling.polls = true,
+            PollVerdict::End => polling.polls = false,
+            PollVerdict::Same | PollVerdict::Cannot(_) => {}
         }
         verdict
     }
@@ -219,15 +221,19 @@ mod tests {
     #[test]
     fn load_begins_it_and_a_second_of_calm_ends_it() {
         let mut core = core();
-        assert_eq!(moment(&mut core, 900), Verdict::Same);
-        assert_eq!(moment(&mut core, 1000), Verdict::Begin);
-        assert_eq!(moment(&mut core, 300), Verdict::Same, "between the bounds nothing changes");
+        assert_eq!(moment(&mut core, 900), PollVerdict::Same);
+        assert_eq!(moment(&mut core, 1000), PollVerdict::Begin);
+        assert_eq!(moment(&mut core, 300), PollVerdict::Same, "between the bounds nothing changes");
         for _ in 1..CALM_MOMENTS {
-            assert_eq!(moment(&mut core, 0), Verdict::Same);
+            assert_eq!(moment(&mut core, 0), PollVerdict::Same);
         }
-        assert_eq!(moment(&mut core, 0), Verdict::End);
-        assert_eq!(moment(&mut core, 900), Verdict::Same, "and it takes as much as before to begin again");
-        assert_eq!(moment(&mut core, 2000), Verdict::Begin);
+        assert_eq!(moment(&mut core, 0), PollVerdict::End);
+        assert_eq!(
+            moment(&mut core, 900),
+            PollVerdict::Same,
+            "and it takes as much as before to begin again"
+        );
+        assert_eq!(moment(&mut core, 2000), PollVerdict::Begin);
     }
 
     #[test]
@@ -236,38 +242,38 @@ mod tests {
         moment(&mut core, 5000);
         for _ in 0..100 {
             for _ in 1..CALM_MOMENTS {
-                assert_eq!(moment(&mut core, 0), Verdict::Same);
+                assert_eq!(moment(&mut core, 0), PollVerdict::Same);
             }
-            assert_eq!(moment(&mut core, 5000), Verdict::Same);
+            assert_eq!(moment(&mut core, 5000), PollVerdict::Same);
         }
     }
 
     #[test]
     fn a_second_queue_ends_it_until_the_load_is_over() {
         let mut core = core();
-        assert_eq!(moment(&mut core, 5000), Verdict::Begin);
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Begin);
         core.see(Some(7));
-        assert_eq!(moment(&mut core, 5000), Verdict::Same);
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Same);
         core.see(Some(8));
-        assert_eq!(moment(&mut core, 5000), Verdict::End);
-        assert_eq!(moment(&mut core, 5000), Verdict::Cannot(Queue::Several(7, 8)));
+        assert_eq!(moment(&mut core, 5000), PollVerdict::End);
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Cannot(ConnectionQueues::Several(7, 8)));
         for _ in 0..CALM_MOMENTS {
             moment(&mut core, 0);
         }
         core.see(Some(8));
-        assert_eq!(moment(&mut core, 5000), Verdict::Begin);
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Begin);
     }
 
     #[test]
     fn a_device_without_queues_is_not_polled() {
-        let mut polling = Polling::default();
-        assert_eq!(moment(&mut polling, 5000), Verdict::Same, "nobody has looked");
+        let mut polling = CorePolling::default();
+        assert_eq!(moment(&mut polling, 5000), PollVerdict::Same, "nobody has looked");
         polling.see(None);
-        assert_eq!(moment(&mut polling, 5000), Verdict::Cannot(Queue::None));
+        assert_eq!(moment(&mut polling, 5000), PollVerdict::Cannot(ConnectionQueues::None));
         polling.see(Some(3));
         assert_eq!(
             moment(&mut polling, 5000),
-            Verdict::Begin,
+            PollVerdict::Begin,
             "a connection of this machine among those of others"
         );
     }
@@ -275,10 +281,10 @@ mod tests {
     #[test]
     fn nothing_begins_unless_it_is_wanted_or_after_a_refusal() {
         let mut core = core();
-        assert_eq!(core.judge(BusyPoll::Off, MOMENT, 1000), Verdict::Same);
+        assert_eq!(core.judge(BusyPoll::Off, MOMENT, 1000), PollVerdict::Same);
         core.polls = true;
-        assert_eq!(core.judge(BusyPoll::Off, MOMENT, 1000), Verdict::End, "a reload may want it no more");
+        assert_eq!(core.judge(BusyPoll::Off, MOMENT, 1000), PollVerdict::End, "a reload may want it no more");
         (core.polls, core.refused) = (false, true);
-        assert_eq!(moment(&mut core, 5000), Verdict::Same);
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Same);
     }
 }

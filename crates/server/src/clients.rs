@@ -50,11 +50,11 @@ impl ClientBound {
     }
 }
 
-type Shard = HashMap<IpAddr, usize, RandomState>;
+type ClientShard = HashMap<IpAddr, usize, RandomState>;
 
 /// The clients of an instance.
 pub(crate) struct Clients {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shards: Box<[CachePadded<Mutex<ClientShard>>]>,
     hasher: RandomState,
 }
 
@@ -90,7 +90,7 @@ impl Clients {
         Some(Visit { clients: self.clone(), client })
     }
 
-    fn shard(&self, client: IpAddr) -> &Mutex<Shard> {
+    fn shard(&self, client: IpAddr) -> &Mutex<ClientShard> {
         &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
     }
 }

@@ -5,7 +5,7 @@
 //! server reads and drops the client's bytes until the client closes, for a bounded time and number
 //! of bytes.
 
-use crate::{connection::Connection, connections::Idle};
+use crate::{connection::Connection, connections::IdleState};
 use std::{future::poll_fn, io, task::Poll, time::Duration};
 use vermeil::Sleep;
 
@@ -22,7 +22,7 @@ pub(crate) async fn linger(connection: Connection) {
     if stream.shutdown_write().is_err() {
         return;
     }
-    place.set_idle(Idle::Closing);
+    place.set_idle(IdleState::Closing);
     let mut limit = Sleep::unset();
     limit.set(LINGER);
     let (mut buffer, mut dropped) = (Vec::new(), 0);

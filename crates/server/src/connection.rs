@@ -11,10 +11,10 @@ mod under_way;
 
 use crate::{
     address::{Client, UnixAddr},
-    connections::Idle,
-    exchange::{Head, Lost, Visitor},
+    connections::IdleState,
+    exchange::{AnswerHead, Lost, Visitor},
     files::OpenFile,
-    local::{self, Local, Place},
+    local::{self, ConnectionPermit, Local},
     overload::Admission,
     pages::page,
     settings::gateway::CONTENT_RATE_MIN,
@@ -46,7 +46,7 @@ const WATCHED_BYTES_MAX: usize = 16 * 1024;
 /// A connection between its events.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    pub(crate) place: Place,
+    pub(crate) place: ConnectionPermit,
     pub(crate) admission: Admission,
     /// The client in the log. `None` when the log is off.
     pub(crate) peer: Option<Client>,
@@ -88,7 +88,7 @@ enum WaitingFor {
 }
 
 /// How a wait for bytes ended.
-enum Received {
+enum ReceiveEnd {
     Is(io::Result<usize>),
     /// Another connection wants the place.
     GivesWay,
@@ -128,11 +128,16 @@ pub(crate) fn visitor_of(stream: &TcpStream, local: &Local) -> Visitor {
 
 impl Connection {
     /// The parts that remain when the connection answers nothing more.
-    pub(crate) fn into_parts(self) -> (TcpStream, Place) {
+    pub(crate) fn into_parts(self) -> (TcpStream, ConnectionPermit) {
         (self.stream, self.place)
     }
 
-    pub(crate) fn new(stream: TcpStream, place: Place, admission: Admission, requests: u32) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        place: ConnectionPermit,
+        admission: Admission,
+        requests: u32,
+    ) -> Self {
         let logs = local::with(|local| local.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
@@ -220,10 +225,10 @@ impl Connection {
         }
         let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
         let idle = match waiting_for {
-            WaitingFor::FirstRequest => Idle::BeforeFirst,
-            WaitingFor::NextRequest => Idle::Between,
-            WaitingFor::RestOfBody => Idle::Body,
-            WaitingFor::RestOfHead | WaitingFor::Nothing => Idle::Head,
+            WaitingFor::FirstRequest => IdleState::BeforeFirst,
+            WaitingFor::NextRequest => IdleState::Between,
+            WaitingFor::RestOfBody => IdleState::Body,
+            WaitingFor::RestOfHead | WaitingFor::Nothing => IdleState::Head,
         };
         // Further pieces of a head do not restart the time.
         let since_ms = since_ms.unwrap_or_else(now_ms);
@@ -232,18 +237,18 @@ impl Connection {
         let received = loop {
             let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if between_requests && place.is_ending() => Poll::Ready(Received::Is(Ok(0))),
-                Poll::Pending if place.gives_way() => Poll::Ready(Received::GivesWay),
-                polled => polled.map(Received::Is),
+                Poll::Pending if between_requests && place.is_ending() => Poll::Ready(ReceiveEnd::Is(Ok(0))),
+                Poll::Pending if place.gives_way() => Poll::Ready(ReceiveEnd::GivesWay),
+                polled => polled.map(ReceiveEnd::Is),
             });
             match (self.limit.limit(receiving).await, after_rest.take()) {
                 (Err(_), Some(allowed)) => after_rest = self.rest(allowed).await?,
-                (Ok(Received::Is(received)), _) => break Ok(received),
-                (Ok(Received::GivesWay), _) => break Err(Farewell::Expected),
+                (Ok(ReceiveEnd::Is(received)), _) => break Ok(received),
+                (Ok(ReceiveEnd::GivesWay), _) => break Err(Farewell::Expected),
                 (Err(_), _) => break Err(Farewell::Ours),
             }
         };
-        self.place.set_idle(Idle::No);
+        self.place.set_idle(IdleState::No);
         match received {
             Ok(Ok(1..)) => Ok(None),
             Ok(ended) => {
@@ -257,7 +262,7 @@ impl Connection {
                 let (output, unread) = (&mut self.output, &self.input[..]);
                 local::with(|local| {
                     local.server.count_request();
-                    let sent = page(local, Status::RequestTimeout, b"", Head::UNKNOWN, output);
+                    let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
                     local.log_answer(self.peer, unread, None, sent);
                 });
                 // Nothing remains unread of a head that gives way, and its place is wanted at once.
@@ -322,18 +327,18 @@ impl Connection {
             self.waiting_for = WaitingFor::Nothing;
             self.limit.set(patience);
             let since_ms = *self.quiet_since_ms.get_or_insert_with(now_ms);
-            self.place.set_idle_since(Idle::Body, since_ms);
+            self.place.set_idle_since(IdleState::Body, since_ms);
             let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if place.gives_way() => Poll::Ready(Received::GivesWay),
-                polled => polled.map(Received::Is),
+                Poll::Pending if place.gives_way() => Poll::Ready(ReceiveEnd::GivesWay),
+                polled => polled.map(ReceiveEnd::Is),
             });
             let received = self.limit.limit(receiving).await;
-            self.place.set_idle(Idle::No);
+            self.place.set_idle(IdleState::No);
             let count = match received {
-                Ok(Received::Is(Ok(0))) => return Err(Lost::Peer),
-                Ok(Received::Is(received)) => received?,
-                Ok(Received::GivesWay) | Err(_) => return Ok(ContentStep::Late),
+                Ok(ReceiveEnd::Is(Ok(0))) => return Err(Lost::Peer),
+                Ok(ReceiveEnd::Is(received)) => received?,
+                Ok(ReceiveEnd::GivesWay) | Err(_) => return Ok(ContentStep::Late),
             };
             // Less than the minimum rate is no progress.
             self.quiet_bytes += count as u64;

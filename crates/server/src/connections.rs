@@ -1,11 +1,11 @@
 //! The connections of one core, and the order in which they give way at the bound.
 //!
 //! A connection gives way while its client holds a place and the server does nothing for the
-//! client. The variants of [`Idle`] name these states in that order: the first states lose least.
-//! Some states must have lasted for a time without progress ([`Idle::quiet_ms`]), because a healthy
-//! client passes through them too. Within a state connections give way in turn. Leaves out ending a
-//! connection: the connection ends itself when its wait sees `gives_way`. Tested below, and through
-//! the binary (`crates/cli/tests/e2e/places.rs`).
+//! client. The variants of [`IdleState`] name these states in that order: the first states lose
+//! least. Some states must have lasted for a time without progress ([`IdleState::quiet_ms`]),
+//! because a healthy client passes through them too. Within a state connections give way in turn.
+//! Leaves out ending a connection: the connection ends itself when its wait sees `gives_way`.
+//! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
 
 use slab::Slab;
 use std::{mem, task::Waker};
@@ -25,7 +25,7 @@ const SILENT_MS: u64 = 100;
 /// Whether a connection waits for its client alone. The order is the order in which connections
 /// give way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Idle {
+pub(crate) enum IdleState {
     /// The server works for the client.
     #[default]
     No,
@@ -43,7 +43,7 @@ pub(crate) enum Idle {
     Answer,
 }
 
-impl Idle {
+impl IdleState {
     /// The states in which a connection may give way.
     const ALL: [Self; 6] =
         [Self::Between, Self::BeforeFirst, Self::Closing, Self::Head, Self::Body, Self::Answer];
@@ -61,19 +61,19 @@ impl Idle {
 /// The connections of one core.
 #[derive(Default)]
 pub(crate) struct Connections {
-    all: Slab<Entry>,
+    all: Slab<ConnectionEntry>,
     /// Accepting tasks that wait for a connection to end.
     waiting: Vec<Waker>,
     /// Connections in each state.
-    counts: [usize; Idle::ALL.len() + 1],
+    counts: [usize; IdleState::ALL.len() + 1],
     /// Where the next search for a connection begins.
     hand: usize,
 }
 
 #[derive(Default)]
-struct Entry {
+struct ConnectionEntry {
     task: Option<Task<()>>,
-    idle: Idle,
+    idle: IdleState,
     /// The last progress of the client in this state, on the core's clock.
     since_ms: u64,
     /// Whether another connection wants this place. A change of state takes that back.
@@ -83,8 +83,8 @@ struct Entry {
     ending: bool,
 }
 
-impl Entry {
-    fn may_give_way(&self, idle: Idle, now_ms: u64) -> bool {
+impl ConnectionEntry {
+    fn may_give_way(&self, idle: IdleState, now_ms: u64) -> bool {
         self.idle == idle && now_ms.saturating_sub(self.since_ms) >= idle.quiet_ms()
     }
 }
@@ -92,8 +92,8 @@ impl Entry {
 impl Connections {
     /// Takes a place and returns its number.
     pub(crate) fn insert(&mut self) -> usize {
-        self.counts[Idle::No as usize] += 1;
-        self.all.insert(Entry::default())
+        self.counts[IdleState::No as usize] += 1;
+        self.all.insert(ConnectionEntry::default())
     }
 
     /// Gives a place back.
@@ -116,14 +116,14 @@ impl Connections {
     }
 
     /// Sets the state of a connection.
-    pub(crate) fn set_idle(&mut self, number: usize, idle: Idle, now_ms: u64) {
+    pub(crate) fn set_idle(&mut self, number: usize, idle: IdleState, now_ms: u64) {
         let entry = &mut self.all[number];
         let before = mem::replace(&mut entry.idle, idle);
         let was_told = mem::replace(&mut entry.gives_way, false);
         entry.since_ms = now_ms;
         self.counts[before as usize] -= 1;
         self.counts[idle as usize] += 1;
-        if was_told || idle != Idle::No {
+        if was_told || idle != IdleState::No {
             self.wake_waiting();
         }
     }
@@ -167,7 +167,9 @@ impl Connections {
     pub(crate) fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {
             match &entry.task {
-                Some(task) if matches!(entry.idle, Idle::Between | Idle::BeforeFirst) && !entry.ending => {
+                Some(task)
+                    if matches!(entry.idle, IdleState::Between | IdleState::BeforeFirst) && !entry.ending =>
+                {
                     entry.ending = true;
                     task.wake();
                 }
@@ -197,7 +199,7 @@ impl Connections {
 
     fn find(&self, now_ms: u64) -> Option<usize> {
         let length = self.all.capacity();
-        Idle::ALL.into_iter().filter(|idle| self.counts[*idle as usize] > 0).find_map(|idle| {
+        IdleState::ALL.into_iter().filter(|idle| self.counts[*idle as usize] > 0).find_map(|idle| {
             (1..=length)
                 .map(|step| (self.hand + step) % length)
                 .find(|&number| self.all.get(number).is_some_and(|entry| entry.may_give_way(idle, now_ms)))
@@ -209,7 +211,7 @@ impl Connections {
 mod tests {
     use super::*;
 
-    fn connections(states: &[Idle]) -> Connections {
+    fn connections(states: &[IdleState]) -> Connections {
         let mut connections = Connections::default();
         for &idle in states {
             let number = connections.insert();
@@ -220,8 +222,15 @@ mod tests {
 
     #[test]
     fn states_give_way_in_their_order() {
-        let states =
-            [Idle::Answer, Idle::No, Idle::Body, Idle::Head, Idle::Closing, Idle::BeforeFirst, Idle::Between];
+        let states = [
+            IdleState::Answer,
+            IdleState::No,
+            IdleState::Body,
+            IdleState::Head,
+            IdleState::Closing,
+            IdleState::BeforeFirst,
+            IdleState::Between,
+        ];
         let mut connections = connections(&states);
         for expected in [6, 5, 4, 3, 2, 0] {
             assert!(connections.end_one(QUIET_MS));
@@ -234,7 +243,7 @@ mod tests {
 
     #[test]
     fn progress_keeps_half_request() {
-        for idle in [Idle::Head, Idle::Body, Idle::Answer] {
+        for idle in [IdleState::Head, IdleState::Body, IdleState::Answer] {
             let mut connections = connections(&[idle]);
             assert!(!connections.end_one(QUIET_MS - 1));
             connections.progress(0, QUIET_MS - 1);
@@ -245,7 +254,7 @@ mod tests {
 
     #[test]
     fn silent_connections_give_way_in_turn() {
-        let mut connections = connections(&[Idle::BeforeFirst; 3]);
+        let mut connections = connections(&[IdleState::BeforeFirst; 3]);
         let mut ended = Vec::new();
         for _ in 0..3 {
             assert!(connections.end_one(SILENT_MS));
@@ -253,7 +262,7 @@ mod tests {
             ended.push(number);
             connections.remove(number);
             let next = connections.insert();
-            connections.set_idle(next, Idle::BeforeFirst, 0);
+            connections.set_idle(next, IdleState::BeforeFirst, 0);
         }
         ended.sort_unstable();
         assert_eq!(ended, [0, 1, 2]);
@@ -261,10 +270,10 @@ mod tests {
 
     #[test]
     fn change_of_state_keeps_connection() {
-        let mut connections = connections(&[Idle::BeforeFirst]);
+        let mut connections = connections(&[IdleState::BeforeFirst]);
         assert!(!connections.end_one(SILENT_MS - 1), "its request may be on its way");
         assert!(connections.end_one(SILENT_MS));
-        connections.set_idle(0, Idle::Head, 0);
+        connections.set_idle(0, IdleState::Head, 0);
         assert!(!connections.gives_way(0) && !connections.is_ending(0));
     }
 }

@@ -145,7 +145,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// A bound socket.
-pub(crate) struct Place {
+pub(crate) struct BoundSocket {
     path: PathBuf,
     /// The name, in an open folder. `None` if an inherited socket's folder is gone.
     name: Option<output::NameInFolder>,
@@ -156,7 +156,7 @@ pub(crate) struct Place {
     remover: Option<Remover>,
 }
 
-impl Place {
+impl BoundSocket {
     /// Binds a socket in the default folder, and removes the sockets of ended processes.
     pub(crate) fn default_for_this_process() -> Result<Self, PlaceError> {
         let folder = default_folder();
@@ -233,7 +233,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl BoundSocket {
     /// Removes the name. Fails without harm if the process has changed its user.
     pub(crate) fn remove_name(&self) {
         if let Some(name) = &self.name {
@@ -252,7 +252,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for BoundSocket {
     fn drop(&mut self) {
         match &self.remover {
             _ if !self.has_name => {}

@@ -12,12 +12,12 @@ use crate::{
     files::CoreCache,
     hosts::{CoreHosts, Hosts},
     listening::Listening,
-    local::{self, Listener, Local},
+    local::{self, CoreListener, Local},
     log::{CoreLog, Log, Notices},
     overload::QUEUE_MAX,
     php,
-    programs::{self, Answering, Shared},
-    relieve::{self, Watched},
+    programs::{self, Answering, ProgramsShared},
+    relieve::{self, WatchedListener},
     server::Server,
     whereabouts::Whereabouts,
 };
@@ -73,7 +73,7 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io
     let of_cores = handle.cores().map(|core| {
         handle.spawn_on(&handle.color_on(core), async move {
             local::with(|local| -> io::Result<Sockets> {
-                let cloned = |Listener { addr, listener, .. }: &Listener| {
+                let cloned = |CoreListener { addr, listener, .. }: &CoreListener| {
                     Ok((*addr, listener.with_fd(|fd| fd.try_clone_to_owned())??))
                 };
                 local.listeners.iter().map(cloned).collect()
@@ -107,12 +107,13 @@ pub(crate) fn open(
     handle: &Handle,
     server: &Arc<Server>,
     hosts: &Arc<Hosts>,
-    programs: Option<(&Arc<Shared>, Vec<Channel>)>,
+    programs: Option<(&Arc<ProgramsShared>, Vec<Channel>)>,
     notices: &Arc<Notices>,
     log: &Log,
     listening: Vec<Listening>,
 ) -> Result<(), CoreError> {
-    let watched = server.balancing.open_shelves().and_then(|()| Watched::of(&server.balancing, &listening));
+    let watched =
+        server.balancing.open_shelves().and_then(|()| WatchedListener::of(&server.balancing, &listening));
     let watched = watched.map_err(|source| CoreError { core: 0, source })?;
     let (programs, channels) =
         programs.map_or((None, Vec::new()), |(shared, channels)| (Some(shared), channels));
@@ -140,7 +141,7 @@ pub(crate) fn open(
 
 /// The parts from which a core gets its programs.
 struct CorePrograms {
-    shared: Arc<Shared>,
+    shared: Arc<ProgramsShared>,
     /// The core's own channel to the spawner, if there is CGI.
     channel: Option<Channel>,
     notices: Arc<Notices>,
@@ -184,7 +185,7 @@ fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -
     let bound = getsockname(&socket)?;
     let listener = Arc::new(TcpListener::new(socket)?);
     local::with(|local| {
-        local.listeners.push(Listener { addr, bound, listener: listener.clone() });
+        local.listeners.push(CoreListener { addr, bound, listener: listener.clone() });
         local.accepting += 1;
     });
     drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
@@ -247,7 +248,7 @@ async fn flush_log() {
 }
 
 /// The changes that a reload makes on every core.
-pub(crate) struct Change {
+pub(crate) struct CoreChanges {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: Arc<Hosts>,
     /// The handler of programs, if any program can run.
@@ -271,9 +272,9 @@ pub(crate) enum NewLog {
 ///
 /// # Errors
 /// The first core that failed, with its error. Everything else has been changed.
-pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
-    let Change { server, hosts, answering, added, removed, log } = change;
-    let watched = Watched::of(&server.balancing, &added);
+pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreError> {
+    let CoreChanges { server, hosts, answering, added, removed, log } = change;
+    let watched = WatchedListener::of(&server.balancing, &added);
     let cores = handle.cores();
     let mut logs: Vec<Option<CoreLog>> = match log {
         NewLog::Same => cores.map(|_| None).collect(),
@@ -324,7 +325,7 @@ fn change_core(
         if let Some(log) = log {
             local.log = log;
         }
-        local.listeners.retain(|Listener { addr, listener, .. }| {
+        local.listeners.retain(|CoreListener { addr, listener, .. }| {
             let stays = !removed.contains(addr);
             if !stays {
                 // The core serves the connections that the kernel has accepted already. New clients
@@ -353,7 +354,7 @@ pub(crate) fn drain(handle: &Handle) {
 
 async fn drain_core() {
     relieve::stop();
-    for Listener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
+    for CoreListener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
         // Another server may take this socket over, and must find the queue at its full length.
         let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));
         // The core serves the connections that the kernel has accepted already.

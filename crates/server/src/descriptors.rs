@@ -20,14 +20,14 @@ pub fn raise_descriptor_limit() {
 
 /// The shares of a limit of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub(crate) struct DescriptorShares {
     /// Connections that each core may hold.
     each: usize,
     /// Connections that each core may accept ahead of those that it holds.
     pub(crate) ahead: usize,
 }
 
-impl Shares {
+impl DescriptorShares {
     /// Divides `limit` descriptors among `cores` cores. The cache and the folders of hosts hold
     /// `files` of them. A small limit makes every share small, so that connections always have at
     /// least about a third.
@@ -53,7 +53,9 @@ impl Shares {
 /// Connections that each core may hold: the configured number, or the number that the limit of
 /// descriptors leaves beside the files.
 pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
-    let Some((limit, Shares { each, .. })) = Shares::here(options) else { return options.connections_max };
+    let Some((limit, DescriptorShares { each, .. })) = DescriptorShares::here(options) else {
+        return options.connections_max;
+    };
     let fit = options.connections_max.min(each);
     if fit < options.connections_max {
         say(format_args!(
@@ -73,7 +75,7 @@ mod tests {
         for (limit, cores, least) in
             [(16, 2, 1), (256, 2, 40), (1024, 11, 40), (1024, 2, 250), (20_000, 2, 7000)]
         {
-            let shares = Shares::of(limit, cores, limit / 4 + 2);
+            let shares = DescriptorShares::of(limit, cores, limit / 4 + 2);
             assert!(shares.each >= least, "{limit} descriptors, {cores} cores: {shares:?}");
             let all = limit / 4 + (cores * (shares.each + shares.ahead)) as u64;
             assert!(all <= limit, "{limit} descriptors, {cores} cores: {shares:?}");

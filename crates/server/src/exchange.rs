@@ -16,7 +16,7 @@ pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
 
 /// The parts of the request that decide the head of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct AnswerHead {
     pub(crate) version: Version,
     pub(crate) persistence: Persistence,
     pub(crate) content: PageContent,
@@ -36,7 +36,7 @@ impl Visitor {
     pub(crate) const UNKNOWN: Self = Self { at: None, peer: None };
 }
 
-impl Head {
+impl AnswerHead {
     /// For an answer to input that was no request.
     pub(crate) const UNKNOWN: Self = Self {
         version: Version::Http11,
@@ -58,7 +58,7 @@ impl Head {
     }
 }
 
-impl Head {
+impl AnswerHead {
     /// The same for the answer of a program, which waits for the content and asks for it if need
     /// be.
     pub(crate) fn of_program(self, request: &Request<'_>, draining: bool) -> Self {

@@ -1,11 +1,11 @@
 //! Messages over the boundary between the server's user and its owner, parsed from any bytes, for
 //! the fuzz targets (`fuzz/targets`).
 
-use crate::control::Asked;
+use crate::control::ClientRequest;
 
 /// Parses a request of a control client. Returns the name of the request.
 pub fn control(line: &[u8]) -> String {
-    format!("{:?}", Asked::of(line))
+    format!("{:?}", ClientRequest::of(line))
 }
 
 /// Whether the bytes are a message of a takeover between two servers.

@@ -20,14 +20,14 @@ const STATE_LISTEN: &str = "0A";
 
 /// The process that holds a port. As text: `nginx (pid 123)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct PortOwner {
     /// Process id. If several processes share the socket, the lowest id, as a rule the parent.
     pub pid: u32,
     /// The process's own name for itself (`/proc/PID/comm`), at most 15 bytes.
     pub command: String,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for PortOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (pid {})", self.command.escape_debug(), self.pid)
     }
@@ -36,18 +36,18 @@ impl fmt::Display for Holder {
 /// Finds the other process that listens where `addr` cannot be bound: on the same port, at the same
 /// address or at a wildcard that covers it. `None` if there is none, or if this process lacks the
 /// rights to find it.
-pub fn who_listens(addr: SocketAddr) -> Option<Holder> {
+pub fn who_listens(addr: SocketAddr) -> Option<PortOwner> {
     who_listens_in(Path::new("/proc"), addr, process::id())
 }
 
 /// Describes a process that is known to listen. `None` for this process, and for one that cannot be
 /// seen from here.
-pub(crate) fn of_process(pid: u32) -> Option<Holder> {
+pub(crate) fn of_process(pid: u32) -> Option<PortOwner> {
     let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    (pid != process::id()).then(|| Holder { pid, command: command.trim_end().to_owned() })
+    (pid != process::id()).then(|| PortOwner { pid, command: command.trim_end().to_owned() })
 }
 
-fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<Holder> {
+fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<PortOwner> {
     let mut listeners = Vec::new();
     for table in ["net/tcp", "net/tcp6"] {
         if let Ok(text) = fs::read_to_string(proc.join(table)) {
@@ -64,19 +64,19 @@ fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<Holder> {
         // A message that blames this process itself would make the operator stop it.
         let &pid = owners.get(&inode).filter(|&&pid| pid != own)?;
         let command = fs::read_to_string(proc.join(format!("{pid}/comm"))).unwrap_or_default();
-        Some(Holder { pid, command: command.trim_end().to_owned() })
+        Some(PortOwner { pid, command: command.trim_end().to_owned() })
     })
 }
 
 /// A line of `/proc/net/tcp` or `tcp6` about a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Listener {
+struct PortListener {
     addr: SocketAddr,
     inode: u64,
 }
 
 /// `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …`
-fn parse_listener(line: &str) -> Option<Listener> {
+fn parse_listener(line: &str) -> Option<PortListener> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
     let state = fields.nth(1)?;
@@ -84,7 +84,7 @@ fn parse_listener(line: &str) -> Option<Listener> {
     (state == STATE_LISTEN).then_some(())?;
     let (ip, port) = local.split_once(':')?;
     let addr = SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?);
-    Some(Listener { addr, inode })
+    Some(PortListener { addr, inode })
 }
 
 /// Parses words of 32 bits. Each word is printed as the number that its bytes in network order form
@@ -106,23 +106,23 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
 /// How certainly a listener blocks the bind of `wanted`, the most certain first. A wildcard of IPv6
 /// covers IPv4 unless the socket is for IPv6 only, which `/proc` does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Conflict {
+enum PortConflict {
     SameAddress,
     Wildcard,
     OtherFamilyWildcard,
 }
 
-fn conflict(listening: SocketAddr, wanted: SocketAddr) -> Option<Conflict> {
+fn conflict(listening: SocketAddr, wanted: SocketAddr) -> Option<PortConflict> {
     let (has, wants) = (listening.ip().to_canonical(), wanted.ip().to_canonical());
     if listening.port() != wanted.port() {
         None
     } else if has == wants {
-        Some(Conflict::SameAddress)
+        Some(PortConflict::SameAddress)
     } else if has.is_ipv4() == wants.is_ipv4() {
-        (has.is_unspecified() || wants.is_unspecified()).then_some(Conflict::Wildcard)
+        (has.is_unspecified() || wants.is_unspecified()).then_some(PortConflict::Wildcard)
     } else {
         let ipv6 = if has.is_ipv6() { has } else { wants };
-        ipv6.is_unspecified().then_some(Conflict::OtherFamilyWildcard)
+        ipv6.is_unspecified().then_some(PortConflict::OtherFamilyWildcard)
     }
 }
 

@@ -79,7 +79,7 @@ pub use handover::TakeOverError;
 pub use instance::Assigned;
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
-pub use serve::{Ended, ServeError, serve, serve_assigned};
+pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
 pub use user::{PrivilegeError, Unfit, User};
 pub use vermeil::IoChoice;
 pub use voice::speaker;

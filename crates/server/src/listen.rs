@@ -9,7 +9,7 @@ use crate::{
     address::{ListenAddr, UnixAddr},
     balance::Balancing,
     handover::Inherited,
-    holder::{Holder, who_listens},
+    holder::{PortOwner, who_listens},
     listening::Listening,
     overload::QUEUE_MAX,
 };
@@ -25,7 +25,7 @@ use vermeil_topology::CpuId;
 #[derive(Debug)]
 pub struct ListenError {
     addr: ListenAddr,
-    holder: Option<Holder>,
+    holder: Option<PortOwner>,
     source: io::Error,
 }
 
@@ -111,7 +111,7 @@ fn refused(addr: ListenAddr, source: io::Error) -> ListenError {
 
 /// The processes that may block an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Probe {
+enum AddressProbe {
     /// Other processes, which the server probes for.
     Others,
     /// This process, which shares its ports only with itself.
@@ -127,7 +127,7 @@ fn open(
     match asked {
         ListenAddr::Tcp(addr) => {
             let port_is_ours = asked.port().is_some() && ours.iter().any(|ours| ours.port() == asked.port());
-            let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
+            let probe = if port_is_ours { AddressProbe::Ours } else { AddressProbe::Others };
             open_sockets(addr, cpus, balancing, probe).map_err(|source| refused(asked, source))
         }
         ListenAddr::Unix(addr) => {
@@ -152,11 +152,11 @@ fn open_sockets(
     addr: SocketAddr,
     cpus: &[CpuId],
     balancing: &Balancing,
-    probe: Probe,
+    probe: AddressProbe,
 ) -> io::Result<Listening> {
     // Sockets that share a port share it with every process of this user. Without this probe, a
     // second server would start and take half of the first server's connections.
-    if probe == Probe::Others {
+    if probe == AddressProbe::Others {
         probe_free(addr)?;
     }
     let mut bound = addr;

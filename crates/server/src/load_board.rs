@@ -19,7 +19,7 @@ pub(crate) struct LoadBoard {
 
 /// A measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct LoadMeasurement {
     /// The part of the time that a core ran or waited for the cpu, averaged over all cores, or the
     /// used part of the bounded cpu time, if that is more.
     pub(crate) cpu: f64,
@@ -38,7 +38,7 @@ impl Default for LoadBoard {
 }
 
 impl LoadBoard {
-    pub(crate) fn set(&self, load: Load, weight: u32) {
+    pub(crate) fn set(&self, load: LoadMeasurement, weight: u32) {
         let per_mille = |part: f64| (part * 1000.0).round().clamp(0.0, 1e9) as u32;
         self.cpu_per_mille.store(per_mille(load.cpu), Ordering::Relaxed);
         self.pending_per_mille.store(per_mille(load.pending), Ordering::Relaxed);
@@ -46,9 +46,9 @@ impl LoadBoard {
         self.weight.store(weight, Ordering::Relaxed);
     }
 
-    fn load(&self) -> Load {
+    fn load(&self) -> LoadMeasurement {
         let part = |word: &AtomicU32| f64::from(word.load(Ordering::Relaxed)) / 1000.0;
-        Load {
+        LoadMeasurement {
             cpu: part(&self.cpu_per_mille),
             pending: part(&self.pending_per_mille),
             requests_per_s: self.requests_per_s.load(Ordering::Relaxed).into(),

@@ -6,15 +6,15 @@
 
 use crate::{
     address::{Client, ListenAddr},
-    balance::Shelf,
-    busy_poll::Polling,
+    balance::IdleConnectionPool,
+    busy_poll::CorePolling,
     clients::Visit,
-    connections::{Connections, Idle},
+    connections::{Connections, IdleState},
     exchange::Sent,
     files::CoreCache,
     hosts::CoreHosts,
-    log::{CoreLog, Record},
-    overload::Door,
+    log::{CoreLog, LogRecord},
+    overload::AdmissionController,
     server::Server,
 };
 use rustix::net::SocketAddrAny;
@@ -42,16 +42,16 @@ pub(crate) struct Local {
     /// Whether programs may answer requests (`programs/`).
     pub(crate) has_programs: bool,
     pub(crate) log: CoreLog,
-    pub(crate) clock: Clock,
+    pub(crate) clock: CoreClock,
     pub(crate) connections: Connections,
     /// Connections that wait for their next request. `None` if no other core looks there.
-    pub(crate) shelf: Option<Arc<Shelf>>,
-    pub(crate) door: Door,
-    pub(crate) polling: Polling,
+    pub(crate) shelf: Option<Arc<IdleConnectionPool>>,
+    pub(crate) door: AdmissionController,
+    pub(crate) polling: CorePolling,
     /// The load of the server, as a field line of answers. Made once a second, and empty if no
     /// balancer wants it.
     pub(crate) load_line: Vec<u8>,
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<CoreListener>,
     /// Accepting tasks that have not ended.
     pub(crate) accepting: usize,
     /// Tasks that run until the core has drained.
@@ -63,7 +63,7 @@ pub(crate) struct Local {
 }
 
 /// A socket that this core accepts from.
-pub(crate) struct Listener {
+pub(crate) struct CoreListener {
     /// The address as configured, perhaps with port 0.
     pub(crate) addr: ListenAddr,
     /// The kernel's name of the socket, which its connections have too.
@@ -74,15 +74,15 @@ pub(crate) struct Listener {
 /// Makes this thread a core of `server`.
 pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
     let local = Local {
-        door: Door::new(server.wait_max),
-        polling: Polling::default(),
+        door: AdmissionController::new(server.wait_max),
+        polling: CorePolling::default(),
         load_line: Vec::new(),
         server,
         hosts,
         cache,
         has_programs: false,
         log,
-        clock: Clock::default(),
+        clock: CoreClock::default(),
         connections: Connections::default(),
         shelf: None,
         listeners: Vec::new(),
@@ -125,7 +125,7 @@ impl Local {
             Some(request) => [request.host, request.referer, request.user_agent],
             None => refused_fields(received),
         };
-        self.log.record(&Record {
+        self.log.record(&LogRecord {
             peer,
             unix_seconds: seconds.unsigned_abs(),
             host,
@@ -199,12 +199,12 @@ pub(crate) async fn log_due_ms() -> u64 {
 
 /// The wall clock, read once per turn of the core, and its text, made once per second.
 #[derive(Default)]
-pub(crate) struct Clock {
+pub(crate) struct CoreClock {
     seen_ms: Option<u64>,
     date: Option<HttpDate>,
 }
 
-impl Clock {
+impl CoreClock {
     /// The current second. `now_ms` is the core's clock.
     pub(crate) fn date(&mut self, now_ms: u64) -> &HttpDate {
         if self.seen_ms != Some(now_ms) {
@@ -221,7 +221,7 @@ impl Clock {
 
 /// A connection's place among those its core may hold. Dropping the place makes room for another
 /// connection.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     number: usize,
     /// Set if client addresses have a bound of connections.
     _visit: Option<Visit>,
@@ -229,7 +229,7 @@ pub(crate) struct Place {
     ended: bool,
 }
 
-impl Place {
+impl ConnectionPermit {
     pub(crate) fn take(visit: Option<Visit>) -> Self {
         with(|local| Self { number: local.connections.insert(), _visit: visit, ended: false })
     }
@@ -244,12 +244,12 @@ impl Place {
     }
 
     /// Sets whether the connection waits for its client alone.
-    pub(crate) fn set_idle(&self, idle: Idle) {
+    pub(crate) fn set_idle(&self, idle: IdleState) {
         with(|local| local.connections.set_idle(self.number, idle, now_ms()));
     }
 
     /// The same for a state in which the client has made no progress since `since_ms`.
-    pub(crate) fn set_idle_since(&self, idle: Idle, since_ms: u64) {
+    pub(crate) fn set_idle_since(&self, idle: IdleState, since_ms: u64) {
         with(|local| local.connections.set_idle(self.number, idle, since_ms));
     }
 
@@ -269,7 +269,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         try_with(|local| {
             local.connections.remove(self.number);
@@ -305,16 +305,26 @@ pub(crate) async fn makes_room() -> bool {
 /// Waits until the core could hold another connection, perhaps in place of a connection that gives
 /// way.
 pub(crate) async fn prospect() {
-    room(|connections, now_ms| if connections.has_idle(now_ms) { Room::Now } else { Room::None }).await;
+    room(
+        |connections, now_ms| {
+            if connections.has_idle(now_ms) { ConnectionRoom::Now } else { ConnectionRoom::None }
+        },
+    )
+    .await;
 }
 
 /// Waits until the core may hold another connection, and tells a connection to give way.
 pub(crate) async fn vacancy() {
-    room(|connections, now_ms| if connections.end_one(now_ms) { Room::Soon } else { Room::None }).await;
+    room(
+        |connections, now_ms| {
+            if connections.end_one(now_ms) { ConnectionRoom::Soon } else { ConnectionRoom::None }
+        },
+    )
+    .await;
 }
 
 /// Whether a full core has room for another connection.
-enum Room {
+enum ConnectionRoom {
     Now,
     /// A connection was told to end.
     Soon,
@@ -322,7 +332,7 @@ enum Room {
 }
 
 /// Waits until the core has a vacancy, or `make` finds room.
-async fn room(make: impl Fn(&mut Connections, u64) -> Room) {
+async fn room(make: impl Fn(&mut Connections, u64) -> ConnectionRoom) {
     if has_vacancy() {
         return;
     }
@@ -334,9 +344,9 @@ async fn room(make: impl Fn(&mut Connections, u64) -> Room) {
                     return Poll::Ready(());
                 }
                 match make(&mut local.connections, now_ms()) {
-                    Room::Now => return Poll::Ready(()),
-                    Room::Soon => {}
-                    Room::None => local.server.say_full(),
+                    ConnectionRoom::Now => return Poll::Ready(()),
+                    ConnectionRoom::Soon => {}
+                    ConnectionRoom::None => local.server.say_full(),
                 }
                 local.connections.wait(context.waker());
                 Poll::Pending

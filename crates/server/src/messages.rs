@@ -31,7 +31,7 @@ const MORE: &[u8] = b"+";
 
 /// A message as it is sent.
 #[derive(Serialize, Deserialize)]
-struct Message<B> {
+struct FramedMessage<B> {
     /// Number of descriptors of this message, including the packets after the message.
     descriptors: usize,
     body: B,
@@ -43,7 +43,7 @@ struct Message<B> {
 /// # Errors
 /// The bytes are no message, or the message has too many descriptors.
 pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> {
-    let message: Message<B> = serde_json::from_slice(bytes)?;
+    let message: FramedMessage<B> = serde_json::from_slice(bytes)?;
     match message.descriptors {
         count @ ..=DESCRIPTORS_IN_ALL_MAX => Ok((count, message.body)),
         _ => Err(io::ErrorKind::InvalidData.into()),
@@ -79,7 +79,7 @@ impl Messages {
     /// # Errors
     /// The message is too long, or the other end is closed or has no room in time.
     pub(crate) fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let bytes = serde_json::to_vec(&Message { descriptors: descriptors.len(), body })?;
+        let bytes = serde_json::to_vec(&FramedMessage { descriptors: descriptors.len(), body })?;
         let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
         self.put(&bytes, first)?;
         rest.chunks(DESCRIPTORS_MAX).try_for_each(|chunk| self.put(MORE, chunk))

@@ -8,7 +8,7 @@ use crate::{
     hosts::Hosts,
     log::{LogFormat, LogTarget},
     settings::{
-        Balance, BalancerOptions, BusyPoll, Placement, TakeOver,
+        Balance, BalancerOptions, BusyPoll, RequestedPlacement, TakeOver,
         cgi::CgiOptions,
         gateway::GatewayOptions,
         php::{PhpOptions, PoolsOptions},
@@ -53,7 +53,7 @@ pub struct ServeOptions {
     /// Addresses to listen on, at least one.
     pub listen: Vec<ListenAddr>,
     /// The configured cores and instances.
-    pub placement: Placement,
+    pub placement: RequestedPlacement,
     /// Cpus to run on, one core each, at least one.
     pub cpus: Vec<CpuId>,
     /// The instances, at least one. Together they have the cpus, in this order.

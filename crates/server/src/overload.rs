@@ -9,9 +9,9 @@
 //! tries again.
 //!
 //! A connection that has already waited twice the bound is dropped if its client has left.
-//! Otherwise the core refuses it with 503 (`admission.rs`), if refusing has proved to cost much less
-//! than serving (`cost.rs`). So the core finishes each request that it begins, and soon. When the
-//! wait shrinks, the queues grow again step by step. The criterion is the shortest wait of a
+//! Otherwise the core refuses it with 503 (`admission.rs`), if refusing has proved to cost much
+//! less than serving (`cost.rs`). So the core finishes each request that it begins, and soon. When
+//! the wait shrinks, the queues grow again step by step. The criterion is the shortest wait of a
 //! moment, not the mean, as in CoDel (RFC 8289), because a burst is no overload. Leaves out
 //! programs, which have queues of their own. Tested below, and by `cargo xtask bench overload`.
 
@@ -67,11 +67,11 @@ const ALL_ASKED_AT_HALVES: u32 = 3;
 
 /// The admission control of one core.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct AdmissionController {
     wait_max: Duration,
     /// Of each listener.
     queue_max: u32,
-    state: State,
+    state: AdmissionState,
     /// Connections that the core takes in a second while it is busy. `None` until the core was
     /// busy.
     pace: Option<f64>,
@@ -79,7 +79,7 @@ pub(crate) struct Door {
     before: usize,
     /// Cpu time of the core's thread at that time.
     ran: Duration,
-    moment: Moment,
+    moment: IntervalCounts,
     costs: Costs,
     /// Connections refused because they had waited for too long.
     refused: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Door {
 
 /// Counts of one moment.
 #[derive(Debug, Default)]
-struct Moment {
+struct IntervalCounts {
     accepted: usize,
     /// Connections whose first request began, whether they were accepted now or long before.
     begun: usize,
@@ -102,7 +102,7 @@ struct Moment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum AdmissionState {
     Open,
     /// More connections arrive than the core can serve.
     Crowded,
@@ -125,10 +125,10 @@ pub(crate) struct DoorStatus {
     pub(crate) refused: u64,
 }
 
-impl Door {
+impl AdmissionController {
     pub(crate) fn new(wait_max: Duration) -> Self {
-        let moment = Moment::default();
-        let (queue_max, state) = (QUEUE_MAX, State::Open);
+        let moment = IntervalCounts::default();
+        let (queue_max, state) = (QUEUE_MAX, AdmissionState::Open);
         let (ran, costs) = (Duration::ZERO, Costs::default());
         Self { wait_max, queue_max, state, pace: None, before: 0, ran, moment, costs, refused: 0 }
     }
@@ -145,9 +145,9 @@ impl Door {
     /// Decides about an accepted connection. `look` asks the kernel for its wait.
     pub(crate) fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
         self.moment.accepted += 1;
-        let Moment { accepted, waits_long, .. } = self.moment;
+        let IntervalCounts { accepted, waits_long, .. } = self.moment;
         let is_asked = waits_long || accepted <= LOOK_AT || accepted % LOOK_AT == 0;
-        if self.state == State::Open || !is_asked {
+        if self.state == AdmissionState::Open || !is_asked {
             return Admission::Serve;
         }
         let Ok(Newcomer { waited, has_left }) = look() else { return Admission::Serve };
@@ -178,7 +178,7 @@ impl Door {
 
     /// How long the moment lasts that begins now.
     pub(crate) fn moment(&self) -> Duration {
-        let may_be_crowded = self.state == State::Open && self.before >= QUEUE_MIN as usize;
+        let may_be_crowded = self.state == AdmissionState::Open && self.before >= QUEUE_MIN as usize;
         if may_be_crowded { LOOK_AGAIN } else { MOMENT }
     }
 
@@ -210,9 +210,9 @@ impl Door {
             Some(pace) if was_busy && (all_waited || waiting as f64 > pace * self.wait_max.as_secs_f64()) => {
                 let fits = pace * self.wait_max.as_secs_f64() / 2.0;
                 self.queue_max = (fits as u32).clamp(QUEUE_MIN, QUEUE_MAX);
-                self.state = State::Crowded;
+                self.state = AdmissionState::Crowded;
             }
-            _ if self.state == State::Open || was_busy => {}
+            _ if self.state == AdmissionState::Open || was_busy => {}
             _ => self.widen(),
         }
         (self.queue_max != queue_before).then_some(self.queue_max)
@@ -222,7 +222,7 @@ impl Door {
         let (more, of) = GROWTH;
         self.queue_max = (self.queue_max * more / of).min(QUEUE_MAX);
         if self.queue_max == QUEUE_MAX {
-            self.state = State::Open;
+            self.state = AdmissionState::Open;
             self.pace = None;
         }
     }
@@ -240,7 +240,7 @@ mod tests {
 
     /// A moment that accepts `accepted` connections with the wait `waited`, and leaves `left`
     /// waiting.
-    fn moment(door: &mut Door, accepted: u32, waited: Duration, left: usize) -> Option<u32> {
+    fn moment(door: &mut AdmissionController, accepted: u32, waited: Duration, left: usize) -> Option<u32> {
         for _ in 0..accepted {
             door.admit(|| newcomer(waited));
         }
@@ -249,8 +249,8 @@ mod tests {
     }
 
     /// An overloaded core that can serve 5,000 connections a second.
-    fn crowded() -> Door {
-        let mut door = Door::new(MAX);
+    fn crowded() -> AdmissionController {
+        let mut door = AdmissionController::new(MAX);
         assert_eq!(moment(&mut door, 500, MAX / 10, 1500), None, "they may have come in at once");
         assert_eq!(moment(&mut door, 500, MAX, 2500), Some(500), "5,000 a second, for half of 200 ms");
         door
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_no_overload() {
-        let mut door = Door::new(MAX);
+        let mut door = AdmissionController::new(MAX);
         assert_eq!(
             moment(&mut door, 1, MAX / 10, 1300),
             None,
@@ -272,11 +272,11 @@ mod tests {
 
     #[test]
     fn a_busy_core_that_keeps_up_is_not_crowded() {
-        let mut door = Door::new(MAX);
+        let mut door = AdmissionController::new(MAX);
         for _ in 0..100 {
             assert_eq!(moment(&mut door, 500, MAX / 4, 400), None, "all come to their turn within 80 ms");
         }
-        assert_eq!((door.pace, door.state), (None, State::Open));
+        assert_eq!((door.pace, door.state), (None, AdmissionState::Open));
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     /// possible.
     #[test]
     fn what_was_accepted_before_is_served_too() {
-        let mut door = Door::new(MAX);
+        let mut door = AdmissionController::new(MAX);
         moment(&mut door, 800, MAX / 10, 0);
         (0..400).for_each(|_| door.on_begun());
         assert_eq!(moment(&mut door, 0, MAX, 900), None, "they may have come in at once");
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn it_looks_again_soon_if_some_wait_although_all_was_well() {
-        let mut door = Door::new(MAX);
+        let mut door = AdmissionController::new(MAX);
         assert_eq!(door.moment(), MOMENT);
         moment(&mut door, 500, MAX / 10, 1500);
         assert_eq!(door.moment(), LOOK_AGAIN);
@@ -371,11 +371,11 @@ mod tests {
 
     #[test]
     fn it_never_shuts_and_opens_again_step_by_step() {
-        let mut door = Door::new(MAX);
+        let mut door = AdmissionController::new(MAX);
         moment(&mut door, 1, MAX, 100);
         assert_eq!(moment(&mut door, 1, MAX, 100), Some(QUEUE_MIN));
         let mut steps = 0;
-        while door.state == State::Crowded {
+        while door.state == AdmissionState::Crowded {
             assert!(moment(&mut door, 0, MAX, 0).is_some(), "it grows");
             steps += 1;
         }
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn while_all_is_well_nobody_is_asked() {
-        let mut door = Door::new(MAX);
+        let mut door = AdmissionController::new(MAX);
         assert_eq!(door.admit(|| unreachable!("a system call for each")), Admission::Serve);
     }
 }

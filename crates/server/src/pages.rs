@@ -1,7 +1,7 @@
 //! The pages of errors, and the end that all heads have in common.
 
 use crate::{
-    exchange::{Head, Sent},
+    exchange::{AnswerHead, Sent},
     files::SERVER,
     local::Local,
 };
@@ -15,18 +15,24 @@ use vermeil_http::{
 pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
 /// Answers 503, because the server is busy.
-pub(crate) fn busy(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Sent {
+pub(crate) fn busy(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Sent {
     page(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
 /// Writes the page of `status`, with more field lines.
-pub(crate) fn page(local: &mut Local, status: Status, lines: &[u8], head: Head, out: &mut Vec<u8>) -> Sent {
+pub(crate) fn page(
+    local: &mut Local,
+    status: Status,
+    lines: &[u8],
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Sent {
     detailed_page(local, status, "", lines, head, out)
 }
 
 /// Refuses input that is no request.
 pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
-    detailed_page(local, rejection.status(), rejection.reason(), b"", Head::UNKNOWN, out)
+    detailed_page(local, rejection.status(), rejection.reason(), b"", AnswerHead::UNKNOWN, out)
 }
 
 fn detailed_page(
@@ -34,7 +40,7 @@ fn detailed_page(
     status: Status,
     detail: &str,
     lines: &[u8],
-    head: Head,
+    head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Sent {
     let now = local.clock.date(now_ms());
@@ -52,7 +58,7 @@ fn detailed_page(
 
 /// Ends a head that was begun elsewhere.
 #[inline]
-pub(crate) fn finish(local: &mut Local, head: Head, out: &mut Vec<u8>) {
+pub(crate) fn finish(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) {
     let date = local.clock.date(now_ms());
     HeadWriter::resume(out)
         .lines(&local.load_line)

@@ -13,8 +13,8 @@ use crate::{
     accept,
     address::ListenAddr,
     balance::{
-        Accepted, Balancing, Shelf,
-        verdict::{Seen, Verdict, verdict},
+        Accepted, Balancing, IdleConnectionPool,
+        verdict::{BalanceVerdict, CoreObservation, verdict},
     },
     listening::Listening,
     local,
@@ -46,23 +46,23 @@ thread_local! {
 }
 
 /// A listener that `core` will watch.
-pub(crate) struct Watched {
+pub(crate) struct WatchedListener {
     core: usize,
     owner: CoreIndex,
     addr: ListenAddr,
     socket: OwnedFd,
-    shelf: Option<Arc<Shelf>>,
+    shelf: Option<Arc<IdleConnectionPool>>,
     /// Whether `core` is the first of the listener's watchers.
     is_next: bool,
 }
 
-impl Watched {
+impl WatchedListener {
     /// The watches of new listeners. Call this function before the listeners are handed to their
     /// cores.
     ///
     /// # Errors
     /// Out of descriptors.
-    pub(crate) fn of(balancing: &Balancing, listening: &[Listening]) -> io::Result<Vec<Watched>> {
+    pub(crate) fn of(balancing: &Balancing, listening: &[Listening]) -> io::Result<Vec<WatchedListener>> {
         let mut all = Vec::new();
         let cores = balancing.watched.len();
         for address in listening {
@@ -71,7 +71,7 @@ impl Watched {
                     for socket in address.sockets.iter().skip(owner).step_by(cores) {
                         let (socket, shelf) = (socket.try_clone()?, balancing.shelf(owner));
                         let (owner, addr) = (CoreIndex(owner as u32), address.asked);
-                        all.push(Watched { core, owner, addr, socket, shelf, is_next: rank == 0 });
+                        all.push(WatchedListener { core, owner, addr, socket, shelf, is_next: rank == 0 });
                     }
                 }
             }
@@ -80,18 +80,18 @@ impl Watched {
     }
 }
 
-struct Watch {
+struct StallRescue {
     handle: Handle,
     core: CoreIndex,
     owner: CoreIndex,
     source: Source,
-    shelf: Option<Arc<Shelf>>,
+    shelf: Option<Arc<IdleConnectionPool>>,
 }
 
 /// A watch, with the task that waits for the kernel to tell of a connection.
 struct Watching {
     addr: ListenAddr,
-    watch: Arc<Watch>,
+    watch: Arc<StallRescue>,
     told: Option<Task<()>>,
 }
 
@@ -106,8 +106,8 @@ struct Post {
 ///
 /// # Errors
 /// The first error. The other cores watch.
-pub(crate) fn watch(handle: &Handle, watched: Vec<Watched>) -> io::Result<()> {
-    let mut by_core: Vec<Vec<Watched>> = handle.cores().map(|_| Vec::new()).collect();
+pub(crate) fn watch(handle: &Handle, watched: Vec<WatchedListener>) -> io::Result<()> {
+    let mut by_core: Vec<Vec<WatchedListener>> = handle.cores().map(|_| Vec::new()).collect();
     for watched in watched {
         by_core[watched.core].push(watched);
     }
@@ -125,11 +125,11 @@ pub(crate) fn watch(handle: &Handle, watched: Vec<Watched>) -> io::Result<()> {
     ended.fold(Ok(()), Result::and)
 }
 
-fn begin(handle: &Handle, core: CoreIndex, watched: Vec<Watched>) -> io::Result<()> {
+fn begin(handle: &Handle, core: CoreIndex, watched: Vec<WatchedListener>) -> io::Result<()> {
     let tells_every_watcher = Source::tells_every_watcher()?;
-    for Watched { owner, addr, socket, shelf, is_next, .. } in watched {
+    for WatchedListener { owner, addr, socket, shelf, is_next, .. } in watched {
         let source = Source::watch(socket)?;
-        let watch = Arc::new(Watch { handle: handle.clone(), core, owner, source, shelf });
+        let watch = Arc::new(StallRescue { handle: handle.clone(), core, owner, source, shelf });
         let told = (is_next || !tells_every_watcher).then(|| {
             let rest = if tells_every_watcher { REST } else { Duration::ZERO };
             handle.spawn_on(&handle.color_on(core), wait_to_be_told(watch.clone(), rest))
@@ -142,7 +142,7 @@ fn begin(handle: &Handle, core: CoreIndex, watched: Vec<Watched>) -> io::Result<
     Ok(())
 }
 
-async fn wait_to_be_told(watch: Arc<Watch>, rest: Duration) {
+async fn wait_to_be_told(watch: Arc<StallRescue>, rest: Duration) {
     while watch.source.readable().await.is_ok() {
         watch.relieve().await;
         if !rest.is_zero() {
@@ -154,7 +154,7 @@ async fn wait_to_be_told(watch: Arc<Watch>, rest: Duration) {
 async fn look_around() {
     loop {
         sleep(LOOK_AROUND).await;
-        let watches: Vec<Arc<Watch>> =
+        let watches: Vec<Arc<StallRescue>> =
             POST.with_borrow(|post| post.watching.iter().map(|watching| watching.watch.clone()).collect());
         for watch in watches.iter().filter(|watch| watch.has_something()) {
             watch.relieve().await;
@@ -162,7 +162,7 @@ async fn look_around() {
     }
 }
 
-impl Watch {
+impl StallRescue {
     fn has_something(&self) -> bool {
         let has_request = self.shelf.as_ref().is_some_and(|shelf| shelf.has_told());
         has_request || matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
@@ -174,15 +174,15 @@ impl Watch {
         let (noticed_ns, looks) = (monotonic_ns(), board.looks());
         loop {
             let now_ns = monotonic_ns();
-            let seen = Seen {
+            let seen = CoreObservation {
                 waited: Duration::from_nanos(now_ns - noticed_ns),
                 busy: board.busy_ns(now_ns).map(Duration::from_nanos),
                 looks: board.looks().wrapping_sub(looks),
             };
             match verdict(seen) {
-                Verdict::Take => return self.take().await,
-                Verdict::Leave => return,
-                Verdict::Wait(time) => sleep(time).await,
+                BalanceVerdict::Take => return self.take().await,
+                BalanceVerdict::Leave => return,
+                BalanceVerdict::Wait(time) => sleep(time).await,
             }
             if !self.has_something() {
                 return;
@@ -220,7 +220,7 @@ impl Watch {
 ///
 /// # Errors
 /// Out of descriptors.
-pub(crate) fn keep(shelf: Arc<Shelf>) -> io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(crate) fn keep(shelf: Arc<IdleConnectionPool>) -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let source = Source::new(shelf.as_fd().try_clone_to_owned()?)?;
     Ok(async move {
         while source.readable().await.is_ok() {

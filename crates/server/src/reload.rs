@@ -14,7 +14,7 @@ use crate::{
     config::{self, ConfigError, Surroundings},
     control::Overseer,
     control_client::StatusForm,
-    cores::{self, Change, CoreError, NewLog},
+    cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
     files::{SiteError, StoreOptions},
     handover::{Handing, Inherited},
@@ -23,10 +23,10 @@ use crate::{
     listening::Listening,
     log::{Log, LogCounts, LogError, Notices},
     options::{ServeOptions, keys_that_differ},
-    programs::{ReviseError, Revision, Shared},
+    programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
     signals,
-    status::{self, Answered, Life, Sources, Status},
+    status::{self, CoreAnswers, ServerStatus, Sources, StatusLife},
     voice::say,
 };
 use bytes::Bytes;
@@ -81,27 +81,27 @@ pub(crate) enum ReloadError {
 }
 
 /// A running server, as the threads of the signals and of the control socket see it.
-pub(crate) struct Running {
+pub(crate) struct RunningServer {
     handle: Handle,
     notices: Arc<Notices>,
-    programs: Option<Arc<Shared>>,
+    programs: Option<Arc<ProgramsShared>>,
     broker: Broker,
     since: Instant,
     /// The last answers of the cores.
-    answered: Answered,
+    answered: CoreAnswers,
     present: Mutex<Present>,
     /// The status that was served last, and the time when it was made.
-    page: Mutex<Option<(Instant, Status)>>,
+    page: Mutex<Option<(Instant, ServerStatus)>>,
 }
 
-/// The parts of [`Running`].
-pub(crate) struct Started {
+/// The parts of [`RunningServer`].
+pub(crate) struct StartedParts {
     pub(crate) handle: Handle,
     pub(crate) options: ServeOptions,
     pub(crate) server: Arc<Server>,
     pub(crate) log: Log,
     pub(crate) notices: Arc<Notices>,
-    pub(crate) programs: Option<Arc<Shared>>,
+    pub(crate) programs: Option<Arc<ProgramsShared>>,
     pub(crate) bound: Vec<(ListenAddr, ListenAddr)>,
     /// Sockets for agent checks, kept for a takeover.
     pub(crate) agent: Vec<Listening>,
@@ -133,9 +133,9 @@ impl Present {
     }
 }
 
-impl Running {
-    pub(crate) fn new(started: Started) -> Self {
-        let Started { handle, options, server, log, notices, programs, bound, agent, broker } = started;
+impl RunningServer {
+    pub(crate) fn new(started: StartedParts) -> Self {
+        let StartedParts { handle, options, server, log, notices, programs, bound, agent, broker } = started;
         let present = Present {
             options,
             server,
@@ -152,7 +152,7 @@ impl Running {
             programs,
             broker,
             since: Instant::now(),
-            answered: Answered::default(),
+            answered: CoreAnswers::default(),
             present: Mutex::new(present),
             page: Mutex::default(),
         }
@@ -249,7 +249,7 @@ impl Running {
         &self,
         options: ServeOptions,
         added: Vec<Listening>,
-    ) -> Result<Prepared, ReloadError> {
+    ) -> Result<PreparedReload, ReloadError> {
         let present = self.present();
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
@@ -258,7 +258,7 @@ impl Running {
     }
 
     /// The second half of a reload. Returns the lines to log.
-    pub(crate) fn take_given(&self, prepared: Prepared) -> Vec<String> {
+    pub(crate) fn take_given(&self, prepared: PreparedReload) -> Vec<String> {
         self.take(&mut self.present(), prepared)
     }
 
@@ -268,7 +268,7 @@ impl Running {
         present: &Present,
         options: ServeOptions,
         added: Vec<Listening>,
-    ) -> Result<Prepared, ReloadError> {
+    ) -> Result<PreparedReload, ReloadError> {
         let sites = &present.server.sites;
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No)?;
@@ -288,11 +288,11 @@ impl Running {
             None if hosts.have_php() || hosts.have_cgi() => return Err(ReviseError::NoSpawner.into()),
             None => None,
         };
-        Ok(Prepared { options, added, log, programs })
+        Ok(PreparedReload { options, added, log, programs })
     }
 
-    fn take(&self, present: &mut Present, prepared: Prepared) -> Vec<String> {
-        let Prepared { mut options, added, log, programs: mut revision } = prepared;
+    fn take(&self, present: &mut Present, prepared: PreparedReload) -> Vec<String> {
+        let PreparedReload { mut options, added, log, programs: mut revision } = prepared;
         let programs = self.programs.as_ref();
         if programs.is_some_and(|programs| programs.cgi().is_none()) && options.hosts.have_cgi() {
             // No program has used the old CGI settings yet.
@@ -330,8 +330,14 @@ impl Running {
         present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
         let answering = programs.zip(revision.as_mut()).map(|(programs, new)| programs.begin(new));
-        let change =
-            Change { server: server.clone(), hosts: hosts.clone(), answering, added, removed, log: new_log };
+        let change = CoreChanges {
+            server: server.clone(),
+            hosts: hosts.clone(),
+            answering,
+            added,
+            removed,
+            log: new_log,
+        };
         if let Err(CoreError { core, source }) = cores::change(&self.handle, change) {
             said.push(format!("core {core} could not take all of it: {source}"));
         }
@@ -369,7 +375,7 @@ impl Running {
     }
 }
 
-impl StatusPage for Running {
+impl StatusPage for RunningServer {
     /// The status for a page, at most a second old, so that frequent requests cost nothing.
     fn status_for_page(&self, form: StatusForm) -> Option<Bytes> {
         let mut kept = self.page.try_lock().ok()?;
@@ -403,16 +409,16 @@ fn added(old: &[ListenAddr], new: &ServeOptions) -> Vec<ListenAddr> {
 }
 
 /// Everything that a reload needs.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedReload {
     options: ServeOptions,
     added: Vec<Listening>,
     log: Option<Log>,
     programs: Option<Revision>,
 }
 
-impl Overseer for Running {
+impl Overseer for RunningServer {
     /// Takes a fifth of a second, in which no reload begins.
-    fn status(&self) -> Status {
+    fn status(&self) -> ServerStatus {
         let present = self.present();
         status::collect(&Sources {
             handle: &self.handle,
@@ -422,7 +428,7 @@ impl Overseer for Running {
             notices: &self.notices,
             programs: self.programs.as_deref(),
             answered: &self.answered,
-            life: Life {
+            life: StatusLife {
                 since: self.since,
                 reloads: present.reloads,
                 listening: present.bound.iter().map(|(_, bound)| *bound).collect(),

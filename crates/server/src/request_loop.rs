@@ -12,11 +12,11 @@
 //! through the binary on both drivers (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, Slow, What},
+    answer::{self, Answer, Deferred, Slow},
     close,
     connection::{Connection, Farewell, visitor_of},
-    exchange::{Head, Lost, Visitor},
-    local::{self, Local, Place},
+    exchange::{AnswerHead, Lost, Visitor},
+    local::{self, ConnectionPermit, Local},
     overload::Admission,
     pages::{busy, refuse},
     slow,
@@ -30,7 +30,7 @@ use vermeil_http::{ConnectionLimits, ConversationEvent, response::Persistence};
 const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
 
 /// The next step after `consume`.
-enum Next {
+enum AfterConsume {
     /// All received requests are answered: send the answers, then receive.
     Receive,
     /// Send the ready answers, with this body behind them, then continue.
@@ -42,7 +42,7 @@ enum Next {
 }
 
 /// Serves one connection, which has had `requests` requests, to its end.
-pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission, requests: u32) {
+pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, admission: Admission, requests: u32) {
     let mut connection = Connection::new(stream, place, admission, requests);
     let ended = run(&mut connection).await;
     connection.place.end();
@@ -57,7 +57,7 @@ pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission,
 async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
     loop {
         match consume(connection) {
-            Next::Receive => {
+            AfterConsume::Receive => {
                 connection.flush(Bytes::new(), More::No).await?;
                 if let Some(farewell) = connection.receive().await? {
                     connection.flush(Bytes::new(), More::No).await?;
@@ -68,9 +68,9 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
                 // next answer.
                 connection.sent().await?;
             }
-            Next::Send(body) => connection.flush(body, More::No).await?,
-            Next::Slow(slow) => Box::pin(slow::answer(connection, *slow)).await?,
-            Next::Close(farewell) => {
+            AfterConsume::Send(body) => connection.flush(body, More::No).await?,
+            AfterConsume::Slow(slow) => Box::pin(slow::answer(connection, *slow)).await?,
+            AfterConsume::Close(farewell) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 connection.sent().await?;
                 return Ok(farewell);
@@ -80,14 +80,14 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
 }
 
 /// Answers the received requests, until an answer has to wait.
-fn consume(connection: &mut Connection) -> Next {
+fn consume(connection: &mut Connection) -> AfterConsume {
     local::with(|local| {
         // A copy of a few words, because a reference count of the shared server would write to
         // a cache line of all cores.
         let limits = local.server.limits.clone();
         loop {
             if connection.output.len() >= OUTPUT_FLUSH_BYTES {
-                return Next::Send(Bytes::new());
+                return AfterConsume::Send(Bytes::new());
             }
             if let Some(next) = consume_one(connection, local, &limits) {
                 return next;
@@ -99,11 +99,15 @@ fn consume(connection: &mut Connection) -> Next {
 /// Takes the next event of the input. Returns `None` if `consume` should simply take another
 /// event.
 #[inline]
-fn consume_one(connection: &mut Connection, local: &mut Local, limits: &ConnectionLimits) -> Option<Next> {
+fn consume_one(
+    connection: &mut Connection,
+    local: &mut Local,
+    limits: &ConnectionLimits,
+) -> Option<AfterConsume> {
     let unread = &connection.input[connection.consumed..];
     let answered = connection.conversation.is_amid_body();
     match connection.conversation.next(unread, limits) {
-        ConversationEvent::NeedMore => Some(Next::Receive),
+        ConversationEvent::NeedMore => Some(AfterConsume::Receive),
         ConversationEvent::Body { consumed, .. } => {
             connection.consumed += consumed;
             None
@@ -121,7 +125,7 @@ fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Connecti
                     .get_or_insert_with(|| Box::new(visitor_of(&connection.stream, local))),
                 false => Visitor::default(),
             };
-            let head = Head::of(&request, visitor, refused || local.server.is_draining());
+            let head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
             let bytes = &unread[..consumed];
             let answered = match connection.admission {
                 Admission::Serve => answer::answer(local, &request, head, &mut connection.output),
@@ -134,18 +138,18 @@ fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Connecti
                 }
                 Answer::Body(sent, body) => {
                     local.log_answer(connection.peer, bytes, Some(&request), sent);
-                    Some(Next::Send(body))
+                    Some(AfterConsume::Send(body))
                 }
-                Answer::Slow(what @ What::Program(_)) => {
+                Answer::Slow(what @ Deferred::Program(_)) => {
                     // The content is still to be read. `settle` closes the connection, if need
                     // be.
                     let head = head.of_program(&request, local.server.is_draining());
                     let slow = Slow { what, request: bytes.to_vec(), head };
                     connection.consumed += consumed;
-                    return Some(Next::Slow(Box::new(slow)));
+                    return Some(AfterConsume::Slow(Box::new(slow)));
                 }
                 Answer::Slow(what) => {
-                    Some(Next::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })))
+                    Some(AfterConsume::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })))
                 }
             };
             let last = connection.conversation.requests() >= limits.requests_per_connection;
@@ -159,19 +163,19 @@ fn consume_one(connection: &mut Connection, local: &mut Local, limits: &Connecti
         }
         // The client would take a second answer for the answer to a request that it has not
         // sent yet.
-        ConversationEvent::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
+        ConversationEvent::Reject(_) if answered => Some(AfterConsume::Close(Farewell::Ours)),
         ConversationEvent::Reject(rejection) => {
             // The rejected request counts, because it gets an answer and a line in the log.
             local.server.count_request();
             answer::say_limit(local, rejection, unread);
             let sent = refuse(local, rejection, &mut connection.output);
             local.log_answer(connection.peer, unread, None, sent);
-            Some(Next::Close(Farewell::Ours))
+            Some(AfterConsume::Close(Farewell::Ours))
         }
         ConversationEvent::Closed if connection.consumed == connection.input.len() => {
-            Some(Next::Close(connection.farewell))
+            Some(AfterConsume::Close(connection.farewell))
         }
-        ConversationEvent::Closed => Some(Next::Close(Farewell::Ours)),
+        ConversationEvent::Closed => Some(AfterConsume::Close(Farewell::Ours)),
     }
 }
 
@@ -184,7 +188,7 @@ mod tests {
     /// the log however it ends.
     #[test]
     fn a_waiting_connection_is_small() {
-        fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission, u32) -> F) -> usize {
+        fn size<F: Future>(_: impl Fn(TcpStream, ConnectionPermit, Admission, u32) -> F) -> usize {
             size_of::<F>()
         }
         assert!(size(serve) <= 896, "{} bytes", size(serve));

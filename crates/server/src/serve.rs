@@ -7,14 +7,14 @@
 use crate::{
     address::ListenAddr,
     balance::Balancing,
-    balancers::{self, Agent, Measuring, Subject},
+    balancers::{self, AgentThread, MeasuredServer, Measuring},
     broker::{Broker, Knowledge},
     busy_poll, check,
-    control::{Bound, Control},
+    control::{BoundControl, ControlSocket},
     control_socket::PlaceError,
     cores::{self, CoreError},
-    descriptors::{Shares, connections_that_fit},
-    files::{SiteError, Store},
+    descriptors::{DescriptorShares, connections_that_fit},
+    files::{FileStore, SiteError},
     handover::{Inherited, TakeOverError},
     hosts::{Folder, OpenSites},
     instance::Assigned,
@@ -24,12 +24,12 @@ use crate::{
     notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    programs::{Setup, SetupError},
-    reload::{Running, Started},
+    programs::{ProgramSetup, SetupError},
+    reload::{RunningServer, StartedParts},
     sandbox::{self, Outside},
     server::Server,
-    signals::{self, Impatience, Stopping},
-    trace::{EVENTS_PER_CORE, Trace},
+    signals::{self, Impatience, StopCourse},
+    trace::{EVENTS_PER_CORE, TraceTarget},
     user::PrivilegeError,
     voice::say,
 };
@@ -139,7 +139,7 @@ pub enum ServeError {
 
 /// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServerEnded {
     /// Every request that was begun was answered.
     Clean,
     /// The drain timeout expired, or the second signal came: the number of connections that were
@@ -153,7 +153,7 @@ pub enum Ended {
 ///
 /// # Errors
 /// [`ServeError`], before anything was served.
-pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
+pub fn serve(options: ServeOptions) -> Result<ServerEnded, ServeError> {
     serve_as(options, None)
 }
 
@@ -161,7 +161,7 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
 ///
 /// # Errors
 /// As there.
-pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended, ServeError> {
+pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<ServerEnded, ServeError> {
     let options = ServeOptions { listen: assigned.listen(), ..options };
     serve_as(options, Some(assigned))
 }
@@ -175,7 +175,7 @@ pub(crate) fn check_conditions(options: &ServeOptions) -> Result<(), ServeError>
     if found.is_empty() { Ok(()) } else { Err(ServeError::Condition(found.join("\n"))) }
 }
 
-fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ended, ServeError> {
+fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<ServerEnded, ServeError> {
     check_conditions(&options)?;
     let impatience = match assigned {
         Some(_) => Impatience::Supervisors,
@@ -202,24 +202,24 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
     let agent_kept = cloned(&agent)?;
     let watch = match assigned {
-        Some(assigned) => Watch::Supervisor(Box::new(assigned)),
-        None => Watch::Control(Bound::at(&options.control, &mut inherited)?),
+        Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
+        None => ServeWatch::Control(BoundControl::at(&options.control, &mut inherited)?),
     };
     let trace = options.trace.as_deref().map(open_trace).transpose()?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
-    let room = Setup::make_room(&options)?;
+    let room = ProgramSetup::make_room(&options)?;
     privileges::give_up(&options, When::BeforePrograms)?;
     // This step forks, which only a process without other threads may do. The threads of self-tests
     // have ended.
-    let mut programs = Setup::prepare(&options, room)?;
+    let mut programs = ProgramSetup::prepare(&options, room)?;
     privileges::give_up(&options, When::AfterPrograms)?;
-    let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
+    let rights = programs.as_ref().map(ProgramSetup::rights).unwrap_or_default();
     // An instance leaves its sockets to the supervisor.
     let left: Vec<_> = inherited.addrs().iter().filter_map(ListenAddr::unix).collect();
     let ours = listening.iter().filter_map(|listening| listening.addr.unix());
     let sockets = match watch {
-        Watch::Control(_) => ours.chain(left.iter().copied()).collect(),
-        Watch::Supervisor(_) => Vec::new(),
+        ServeWatch::Control(_) => ours.chain(left.iter().copied()).collect(),
+        ServeWatch::Supervisor(_) => Vec::new(),
     };
     let knowledge = Knowledge {
         options: &options,
@@ -230,13 +230,13 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     };
     let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
     // Before any other thread exists, because threads inherit the sandbox.
-    let keeper = programs.as_ref().and_then(Setup::keeper);
+    let keeper = programs.as_ref().and_then(ProgramSetup::keeper);
     let sandbox = sandbox::enter(&rights, Outside { broker: broker.pid(), keeper });
     if let Some(programs) = &mut programs {
         programs.remove_by(broker.folder_remover());
     }
     let connections_max = connections_that_fit(&options);
-    let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
+    let sites = Arc::new(OpenSites::new(FileStore::new(options.store.clone()), options.sites_open_max));
     let memory = sites.store().memory().describe().map(str::to_owned);
     let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
         Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
@@ -275,10 +275,10 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
             server.hand_over();
         }
     }
-    if matches!(watch, Watch::Control(_)) {
+    if matches!(watch, ServeWatch::Control(_)) {
         privileges::say_who(&options);
     }
-    let about = About {
+    let about = StartLines {
         changes,
         memory,
         sandbox,
@@ -287,10 +287,10 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         cpus: options.cpus.clone(),
     };
     let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
-    let subject = Subject { server: server.clone(), programs: of_programs };
+    let subject = MeasuredServer { server: server.clone(), programs: of_programs };
     let is_wanted = options.balancers.is_wanted();
-    let agent = is_wanted.then(|| Agent::start(agent, Measuring::new(subject))).flatten();
-    let running = Arc::new(Running::new(Started {
+    let agent = is_wanted.then(|| AgentThread::start(agent, Measuring::new(subject))).flatten();
+    let running = Arc::new(RunningServer::new(StartedParts {
         handle: runtime.handle(),
         options,
         server,
@@ -301,14 +301,14 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         agent: agent_kept,
         broker,
     }));
-    let page: std::sync::Weak<Running> = Arc::downgrade(&running);
+    let page: std::sync::Weak<RunningServer> = Arc::downgrade(&running);
     running.server().watched_by(page);
     let (control, hang_up) = match is_called_off {
         false => watch.begin(&running, &bound, &about)?,
         true => watch.call_off(),
     };
     let stop = wait_for_stop(&mut signals, &running, hang_up);
-    let ended = drain(runtime, &running, signals, Stopping::because_of(stop, impatience), agent);
+    let ended = drain(runtime, &running, signals, StopCourse::because_of(stop, impatience), agent);
     if let Some(control) = control {
         control.close();
     }
@@ -325,7 +325,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let counts = running.close_log();
     notices.say_rest();
     let totals = running.server().totals();
-    if let Ended::Cut(connections) = ended {
+    if let ServerEnded::Cut(connections) = ended {
         say(format_args!("cut {connections} connections that were not finished"));
     }
     say(format_args!("{}", running.server().balancing.summary()));
@@ -337,16 +337,16 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
 }
 
 /// The source of status requests and reloads.
-enum Watch<C> {
+enum ServeWatch<C> {
     /// The owner, over the control socket, and any sender of SIGHUP.
     Control(C),
     /// The supervisor.
     Supervisor(Box<Assigned>),
 }
 
-impl Watch<Bound> {
+impl ServeWatch<BoundControl> {
     /// The control socket, if this process has a control socket.
-    fn bound(&self) -> Option<&Bound> {
+    fn bound(&self) -> Option<&BoundControl> {
         match self {
             Self::Control(bound) => Some(bound),
             Self::Supervisor(_) => None,
@@ -354,10 +354,10 @@ impl Watch<Bound> {
     }
 
     /// Starts the thread of the control socket, or says why there is none.
-    fn start(self, broker: &Broker) -> Watch<Result<Control, String>> {
+    fn start(self, broker: &Broker) -> ServeWatch<Result<ControlSocket, String>> {
         match self {
-            Self::Control(bound) => Watch::Control(bound.start(Some(broker.control_remover()))),
-            Self::Supervisor(assigned) => Watch::Supervisor(assigned),
+            Self::Control(bound) => ServeWatch::Control(bound.start(Some(broker.control_remover()))),
+            Self::Supervisor(assigned) => ServeWatch::Supervisor(assigned),
         }
     }
 }
@@ -369,14 +369,14 @@ enum HangUp {
     LogOnly,
 }
 
-impl Watch<Result<Control, String>> {
+impl ServeWatch<Result<ControlSocket, String>> {
     /// Starts to answer status requests and reloads, and reports that the server serves.
     fn begin(
         self,
-        running: &Arc<Running>,
+        running: &Arc<RunningServer>,
         bound: &[(ListenAddr, ListenAddr)],
-        about: &About,
-    ) -> Result<(Option<Control>, HangUp), ServeError> {
+        about: &StartLines,
+    ) -> Result<(Option<ControlSocket>, HangUp), ServeError> {
         match self {
             Self::Control(control) => {
                 about.say_start(bound, running);
@@ -402,7 +402,7 @@ impl Watch<Result<Control, String>> {
     }
 
     /// The alternative to `begin`, because another server has taken over and answers instead.
-    fn call_off(self) -> (Option<Control>, HangUp) {
+    fn call_off(self) -> (Option<ControlSocket>, HangUp) {
         match self {
             Self::Control(control) => (control.ok(), HangUp::LogOnly),
             Self::Supervisor(_) => (None, HangUp::LogOnly),
@@ -411,7 +411,7 @@ impl Watch<Result<Control, String>> {
 }
 
 /// The facts for the lines at the start.
-struct About {
+struct StartLines {
     changes: String,
     /// The memory pages that were obtained, if any were configured.
     memory: Option<String>,
@@ -423,8 +423,8 @@ struct About {
     cpus: Vec<CpuId>,
 }
 
-impl About {
-    fn say_start(&self, bound: &[(ListenAddr, ListenAddr)], running: &Running) {
+impl StartLines {
+    fn say_start(&self, bound: &[(ListenAddr, ListenAddr)], running: &RunningServer) {
         let Self { changes, memory, sandbox, busy_poll, what, cpus } = self;
         describe_addresses(what, bound);
         say(format_args!("io: {}", running.io()));
@@ -445,7 +445,7 @@ impl About {
 fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, ServeError> {
     let defaults = DriverOptions::default();
     let accept_backlog_max =
-        Shares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);
+        DescriptorShares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);
     let io = DriverOptions { choice: options.io, accept_backlog_max, ..defaults };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let mut builder = Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io);
@@ -458,8 +458,8 @@ fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, 
     Ok(builder.build()?)
 }
 
-fn open_trace(path: &Path) -> Result<Trace, ServeError> {
-    Trace::create(path).map_err(|source| ServeError::Trace { path: path.to_owned(), source })
+fn open_trace(path: &Path) -> Result<TraceTarget, ServeError> {
+    TraceTarget::create(path).map_err(|source| ServeError::Trace { path: path.to_owned(), source })
 }
 
 /// Opens the sockets for agent checks.
@@ -477,7 +477,7 @@ pub(crate) fn cloned(listening: &[Listening]) -> Result<Vec<Listening>, ServeErr
 }
 
 /// Logs the path of the control socket, or why there is none.
-pub(crate) fn watch_over(control: Result<Control, String>) -> Option<Control> {
+pub(crate) fn watch_over(control: Result<ControlSocket, String>) -> Option<ControlSocket> {
     match control {
         Ok(control) => {
             say(format_args!("control: {}", control.path().display()));
@@ -517,11 +517,11 @@ fn url(addr: SocketAddr) -> String {
 /// Finishes the requests that were begun, and ends.
 fn drain(
     runtime: Runtime,
-    running: &Running,
+    running: &RunningServer,
     mut signals: Signals,
-    stopping: Stopping,
-    mut agent: Option<Agent>,
-) -> Ended {
+    stopping: StopCourse,
+    mut agent: Option<AgentThread>,
+) -> ServerEnded {
     let Timeouts { leave, drain: patience, .. } = running.server().timeouts;
     // Balancers see the server that took over, which is ready.
     let is_handed_over = || running.server().is_handed_over();
@@ -555,8 +555,8 @@ fn drain(
         agent.stop();
     }
     match running.server().totals().unfinished {
-        0 => Ended::Clean,
-        cut => Ended::Cut(cut),
+        0 => ServerEnded::Clean,
+        cut => ServerEnded::Cut(cut),
     }
 }
 
@@ -574,7 +574,7 @@ fn wait_for_balancers(leave: Duration, is_unwanted: impl Fn() -> bool) {
 }
 
 /// Serves until a signal asks to stop, and returns that signal.
-fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c_int {
+fn wait_for_stop(signals: &mut Signals, running: &RunningServer, hang_up: HangUp) -> c_int {
     for signal in signals.forever() {
         match signal {
             SIGHUP if hang_up == HangUp::Reload => reload(running),
@@ -587,7 +587,7 @@ fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c
 }
 
 /// SIGHUP: reads the configuration again if there is a file, and opens the log anew in any case.
-fn reload(running: &Running) {
+fn reload(running: &RunningServer) {
     if running.reload_and_say().is_err() {
         running.reopen_log();
     }

@@ -38,7 +38,7 @@ pub(crate) struct Server {
     pub(crate) balancing: Arc<Balancing>,
     pub(crate) load: Arc<LoadBoard>,
     pub(crate) load_report: LoadReport,
-    life: Arc<Life>,
+    life: Arc<ServerLife>,
 }
 
 /// The source of the status that the server answers as a page.
@@ -48,7 +48,7 @@ pub(crate) trait StatusPage: Send + Sync {
 }
 
 /// The state that outlives a configuration.
-struct Life {
+struct ServerLife {
     /// The server is about to drain. Balancers are told, and nothing else has changed.
     leaving: AtomicBool,
     /// The source of the status that is served as a page. Set once the server runs.
@@ -57,12 +57,12 @@ struct Life {
     clients: Arc<Clients>,
     /// Another server has the addresses, so balancers need not learn that this server ends.
     handed_over: AtomicBool,
-    counters: Box<[CachePadded<Counters>]>,
+    counters: Box<[CachePadded<ServerCounters>]>,
 }
 
 /// One core's counters, written by that core.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct ServerCounters {
     requests: AtomicU64,
     cut: AtomicU64,
     unfinished: AtomicU64,
@@ -99,7 +99,7 @@ impl Server {
             balancing,
             load: Arc::default(),
             load_report: options.balancers.load_report,
-            life: Arc::new(Life {
+            life: Arc::new(ServerLife {
                 leaving: AtomicBool::new(false),
                 running: OnceLock::new(),
                 draining: AtomicBool::new(false),
@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Adds 1 on the calling core, the only writer of its counters.
-    fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) {
+    fn count(&self, of: impl FnOnce(&ServerCounters) -> &AtomicU64) {
         let core = vermeil::core_index().expect("requests are counted on a core");
         let counter = of(&self.life.counters[core.0 as usize]);
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl Server {
     }
 
     pub(crate) fn totals(&self) -> Totals {
-        let sum = |of: fn(&Counters) -> &AtomicU64| {
+        let sum = |of: fn(&ServerCounters) -> &AtomicU64| {
             self.life.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
         };
         Totals {

@@ -51,7 +51,7 @@ pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
 
 /// The course of a stop.
 #[derive(Debug)]
-pub(crate) struct Stopping {
+pub(crate) struct StopCourse {
     impatience: Impatience,
     /// Whether a sender has asked for the stop. False if another process has taken over, or the
     /// supervisor has gone.
@@ -59,7 +59,7 @@ pub(crate) struct Stopping {
     is_urgent: bool,
 }
 
-impl Stopping {
+impl StopCourse {
     /// Begins a stop because of `signal`.
     pub(crate) fn because_of(signal: c_int, impatience: Impatience) -> Self {
         let is_asked = signal != TAKEN_OVER && !IS_ORPHANED.load(Ordering::Acquire);

@@ -8,12 +8,12 @@
 //! (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, Piece, Slow, What},
-    calls::{self, Outcome},
+    answer::{self, Answer, BodySegment, Deferred, Slow},
+    calls::{self, CallOutcome},
     connection::Connection,
-    exchange::{Head, Lost, Sent},
-    files::{self, Content, Handle, LargeFiles, OpenFile, Variant},
-    gateway::{self, Ended},
+    exchange::{AnswerHead, Lost, Sent},
+    files::{self, Content, EntryHandle, LargeFiles, OpenFile, Variant},
+    gateway::{self, EndedAnswer},
     local,
     log::NoticeKind,
     pages::busy,
@@ -45,13 +45,18 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
     given.map(drop)
 }
 
-async fn give(connection: &mut Connection, mut what: What, request: &[u8], head: Head) -> Result<Sent, Lost> {
+async fn give(
+    connection: &mut Connection,
+    mut what: Deferred,
+    request: &[u8],
+    head: AnswerHead,
+) -> Result<Sent, Lost> {
     // The head that is answered: the request's, or the target of a program's redirect.
     let mut acting = Cow::Borrowed(request);
     let mut redirects = 0;
     loop {
         let next = match what {
-            What::Open(job) => {
+            Deferred::Open(job) => {
                 // Earlier answers of a pipeline need not wait.
                 connection.flush(Bytes::new(), More::No).await?;
                 let opened = blocking(move || job.run()).await;
@@ -65,7 +70,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                     Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
             }
-            What::Resolve(job) => {
+            Deferred::Resolve(job) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 let site = job.site().clone();
                 let loaded = blocking(move || job.run()).await;
@@ -83,7 +88,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                     Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
             }
-            What::Status(form) => {
+            Deferred::Status(form) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 let running = local::with(|local| local.server.running());
                 let told = blocking(move || running?.status_for_page(form)).await;
@@ -93,7 +98,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                     Ok(None) | Err(_) => Answer::Ready(busy(local, head, out)),
                 })
             }
-            What::List(job) => {
+            Deferred::List(job) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 let made = blocking(move || job.run()).await;
                 local::with(|local| match made {
@@ -101,23 +106,23 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                     Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
             }
-            What::Program(call) => {
+            Deferred::Program(call) => {
                 let limits = local::with(|local| local.server.limits.clone());
                 let answered = calls::answer(connection, &parsed(&acting, &limits), head, &call).await;
                 match answered {
-                    Ok(Outcome::Answer(answer)) => answer,
-                    Ok(Outcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
+                    Ok(CallOutcome::Answer(answer)) => answer,
+                    Ok(CallOutcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
                         calls::say_too_many_redirects(&parsed(&acting, &limits), head, &call);
                         let out = &mut connection.output;
                         local::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
                     }
-                    Ok(Outcome::Redirected(request)) => {
+                    Ok(CallOutcome::Redirected(request)) => {
                         redirects += 1;
                         acting = Cow::Owned(request);
                         let out = &mut connection.output;
                         local::with(|local| answer::answer(local, &parsed(&acting, &limits), head, out))
                     }
-                    Err(Ended { lost, sent }) => {
+                    Err(EndedAnswer { lost, sent }) => {
                         if let Some(sent) = sent {
                             connection.note(sent);
                         }
@@ -125,7 +130,7 @@ async fn give(connection: &mut Connection, mut what: What, request: &[u8], head:
                     }
                 }
             }
-            What::Send { handle, coding, pieces, sent } => {
+            Deferred::Send { handle, coding, pieces, sent } => {
                 let mut body_bytes = 0;
                 connection.note(Sent { body_bytes, ..sent });
                 let result = send(connection, &handle, coding, pieces, &mut body_bytes).await;
@@ -159,26 +164,26 @@ fn parsed<'a>(head: &'a [u8], limits: &ConnectionLimits) -> Request<'a> {
 /// early end.
 async fn send(
     connection: &mut Connection,
-    handle: &Handle,
+    handle: &EntryHandle,
     coding: Choice,
-    pieces: Vec<Piece>,
+    pieces: Vec<BodySegment>,
     sent: &mut u64,
 ) -> Result<(), Lost> {
     let variant = variant(handle, coding);
     let large_files = local::with(|local| local.cache.store().options().large_files);
     for piece in pieces {
         match (piece, variant.content()) {
-            (Piece::Bytes(bytes), _) => {
+            (BodySegment::Bytes(bytes), _) => {
                 *sent += bytes.len() as u64;
                 connection.output.extend_from_slice(&bytes);
             }
-            (Piece::Range(range), Content::Memory(bytes)) => {
+            (BodySegment::Range(range), Content::Memory(bytes)) => {
                 // The length of a content in memory fits `usize`.
                 let part = bytes.slice(range.start as usize..range.end as usize);
                 *sent += range.len();
                 connection.flush(part, More::Yes).await?;
             }
-            (Piece::Range(range), Content::Disk(file)) => match large_files {
+            (BodySegment::Range(range), Content::Disk(file)) => match large_files {
                 LargeFiles::Copied => copy_range(connection, file, range, sent).await?,
                 LargeFiles::Sendfile => {
                     connection.flush(Bytes::new(), More::Yes).await?;
@@ -191,9 +196,9 @@ async fn send(
     Ok(())
 }
 
-fn variant(handle: &Handle, coding: Choice) -> &Variant {
+fn variant(handle: &EntryHandle, coding: Choice) -> &Variant {
     match handle.outcome() {
-        files::Outcome::File(file) => file.variant(coding),
+        files::EntryOutcome::File(file) => file.variant(coding),
         _ => match handle.not_found_page() {
             Some(page) => page.variant(coding),
             None => unreachable!("only files are sent"),

@@ -16,12 +16,12 @@ use vermeil_io::output::Output;
 pub(crate) const EVENTS_PER_CORE: usize = 1 << 16;
 
 /// The target of the recording.
-pub(crate) struct Trace {
+pub(crate) struct TraceTarget {
     path: PathBuf,
     file: File,
 }
 
-impl Trace {
+impl TraceTarget {
     /// Makes the file, which only its owner may read.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = Output::replace().mode(0o600).open(path)?;

@@ -15,16 +15,16 @@ use vermeil_topology::{CpuId, CpuSet};
 #[derive(Debug)]
 pub(crate) struct Whereabouts {
     core: u32,
-    cpu: Option<Place>,
-    memory: Option<Place>,
+    cpu: Option<ThreadBinding>,
+    memory: Option<ThreadBinding>,
 }
 
 impl Whereabouts {
     /// The whereabouts of the calling thread, which is core `core` with its home on `cpu`, even if
     /// that cpu was lost before. A core without a binding to memory nodes cannot lose memory.
     pub(crate) fn here(core: u32, cpu: CpuId) -> Self {
-        let cpu = Some(Place::of(vec![cpu.0]));
-        let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(Place::of);
+        let cpu = Some(ThreadBinding::of(vec![cpu.0]));
+        let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(ThreadBinding::of);
         Self { core, cpu, memory }
     }
 
@@ -40,12 +40,12 @@ impl Whereabouts {
         {
             let home = list(&place.home);
             match change {
-                Change::Away(there) => say(format_args!(
+                BindingChange::Away(there) => say(format_args!(
                     "core {core}: cpu {home} was taken away (offline, or out of the cpuset); it runs on {} until it may \
                      run there again",
                     list(&there)
                 )),
-                Change::Back => say(format_args!("core {core}: runs on cpu {home} again")),
+                BindingChange::Back => say(format_args!("core {core}: runs on cpu {home} again")),
             }
         }
         if let Some(place) = &mut self.memory
@@ -53,11 +53,11 @@ impl Whereabouts {
         {
             let home = list(&place.home);
             match change {
-                Change::Away(there) => say(format_args!(
+                BindingChange::Away(there) => say(format_args!(
                     "core {core}: memory of node {home} was taken away (out of the cpuset); new memory comes from node {}",
                     list(&there)
                 )),
-                Change::Back => say(format_args!("core {core}: memory comes from node {home} again")),
+                BindingChange::Back => say(format_args!("core {core}: memory comes from node {home} again")),
             }
         }
     }
@@ -80,21 +80,21 @@ fn list(numbers: &[u32]) -> String {
 
 /// The binding of a thread: numbers of cpus, or of nodes.
 #[derive(Debug)]
-struct Place {
+struct ThreadBinding {
     home: Vec<u32>,
     is_away: bool,
 }
 
 /// A change of a binding.
 #[derive(Debug, PartialEq, Eq)]
-enum Change {
+enum BindingChange {
     /// The thread may not run at home, and runs on these.
     Away(Vec<u32>),
     /// The thread is home again.
     Back,
 }
 
-impl Place {
+impl ThreadBinding {
     fn of(home: Vec<u32>) -> Self {
         Self { home, is_away: false }
     }
@@ -105,7 +105,7 @@ impl Place {
         &mut self,
         now: impl Fn() -> Vec<u32>,
         go: impl FnOnce(&[u32]) -> io::Result<()>,
-    ) -> Option<Change> {
+    ) -> Option<BindingChange> {
         let mut here = now();
         if here != self.home && go(&self.home).is_ok() {
             here = now();
@@ -113,8 +113,8 @@ impl Place {
         let is_away = here != self.home;
         let was_away = std::mem::replace(&mut self.is_away, is_away);
         match (was_away, is_away) {
-            (false, true) => Some(Change::Away(here)),
-            (true, false) => Some(Change::Back),
+            (false, true) => Some(BindingChange::Away(here)),
+            (true, false) => Some(BindingChange::Back),
             _ => None,
         }
     }
@@ -126,13 +126,13 @@ mod tests {
     use std::cell::RefCell;
 
     /// A fake kernel that has placed a thread, and allows or refuses its moves.
-    struct Kernel {
+    struct FakeKernel {
         now: RefCell<Vec<u32>>,
         allows: bool,
     }
 
-    impl Kernel {
-        fn look(&self, place: &mut Place) -> Option<Change> {
+    impl FakeKernel {
+        fn look(&self, place: &mut ThreadBinding) -> Option<BindingChange> {
             let go = |home: &[u32]| match self.allows {
                 true => {
                     self.now.replace(home.to_vec());
@@ -146,21 +146,21 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_is_said_once_and_so_is_its_return() {
-        let mut place = Place::of(vec![9]);
-        let mut kernel = Kernel { now: RefCell::new(vec![9]), allows: true };
+        let mut place = ThreadBinding::of(vec![9]);
+        let mut kernel = FakeKernel { now: RefCell::new(vec![9]), allows: true };
         assert_eq!(kernel.look(&mut place), None);
         (kernel.now, kernel.allows) = (RefCell::new(vec![8, 10]), false);
-        assert_eq!(kernel.look(&mut place), Some(Change::Away(vec![8, 10])));
+        assert_eq!(kernel.look(&mut place), Some(BindingChange::Away(vec![8, 10])));
         assert_eq!(kernel.look(&mut place), None);
         kernel.allows = true;
-        assert_eq!(kernel.look(&mut place), Some(Change::Back));
+        assert_eq!(kernel.look(&mut place), Some(BindingChange::Back));
         assert_eq!(kernel.look(&mut place), None);
     }
 
     #[test]
     fn what_the_kernel_has_forgotten_is_put_right_without_a_word() {
-        let mut place = Place::of(vec![2]);
-        let kernel = Kernel { now: RefCell::new(vec![0, 1, 2, 3]), allows: true };
+        let mut place = ThreadBinding::of(vec![2]);
+        let kernel = FakeKernel { now: RefCell::new(vec![0, 1, 2, 3]), allows: true };
         assert_eq!(kernel.look(&mut place), None);
         assert_eq!(*kernel.now.borrow(), [2]);
     }

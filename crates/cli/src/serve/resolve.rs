@@ -19,7 +19,7 @@ use vermeil_server::{
     ClientBound, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
     settings::{BusyPoll, TakeOver},
 };
-use vermeil_server::{config::Surroundings, settings::Placement};
+use vermeil_server::{config::Surroundings, settings::RequestedPlacement};
 
 impl ServeArgs {
     /// The server's options.
@@ -31,7 +31,7 @@ impl ServeArgs {
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
         self.php.refuse_superuser()?;
-        let placement = Placement { cores: self.cores.clone(), instances: self.instances };
+        let placement = RequestedPlacement { cores: self.cores.clone(), instances: self.instances };
         let instances = around.instances(&placement)?;
         if self.trace.is_some() && instances.len() > 1 {
             return Err(UsageError::TraceOfSeveral { instances: instances.len() });

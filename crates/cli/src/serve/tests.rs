@@ -35,7 +35,7 @@ fn surroundings() -> Surroundings {
         machine,
         has_ipv6: true,
         look_up,
-        given: Given::Nothing,
+        given: GivenParts::Nothing,
     }
 }
 

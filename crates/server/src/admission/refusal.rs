@@ -8,7 +8,7 @@
 
 use crate::{
     address::Client,
-    exchange::Head,
+    exchange::AnswerHead,
     files::SERVER,
     local,
     pages::{RETRY_AFTER, busy, finish},
@@ -47,7 +47,7 @@ pub(super) fn refuse_silent(socket: OwnedFd) {
             .lines(SERVER)
             .lines(RETRY_AFTER)
             .content_length(0);
-        finish(local, Head::UNKNOWN, &mut answer);
+        finish(local, AnswerHead::UNKNOWN, &mut answer);
         answer
     });
     let mut buffer = [0; REQUEST_BYTES_MAX];
@@ -73,7 +73,7 @@ fn only_request<'a>(received: &'a [u8], limits: &ConnectionLimits) -> Option<Req
 fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
     local::with(|local| {
         let content = if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent };
-        let head = Head { version: request.version, content, ..Head::UNKNOWN };
+        let head = AnswerHead { version: request.version, content, ..AnswerHead::UNKNOWN };
         let mut answer = Vec::new();
         local.server.count_request();
         let sent = busy(local, head, &mut answer);

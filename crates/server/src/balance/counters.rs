@@ -49,11 +49,11 @@ struct Words {
 }
 
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct BalanceCounters {
     cores: Box<[CachePadded<Words>]>,
 }
 
-impl Counters {
+impl BalanceCounters {
     pub(super) fn new(cores: usize) -> Self {
         Self { cores: (0..cores).map(|_| CachePadded::default()).collect() }
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_in_so_many_is_looked_at_the_first_among_them() {
-        let counters = Counters::new(1);
+        let counters = BalanceCounters::new(1);
         let mut samples = 0;
         for _ in 0..2 * SAMPLE {
             counters.count(0, Accepted::Own);

@@ -28,7 +28,7 @@ pub(crate) use counters::Accepted;
 
 use crate::settings::Balance;
 use changeover::say_unchosen;
-use counters::{AcceptCounts, Counters};
+use counters::{AcceptCounts, BalanceCounters};
 use kernel::KernelChoice;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -44,7 +44,7 @@ use vermeil_topology::{CpuId, Instance, sysfs};
 
 /// The preference of a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Steering {
+pub(crate) enum SocketSteering {
     /// Connections whose packets its core's cpu handles.
     PacketsCpu,
     /// No preference.
@@ -52,12 +52,12 @@ pub(crate) enum Steering {
 }
 
 /// Connections of a core that wait for the next request, each with the number of past requests.
-pub(crate) type Shelf = vermeil_io::IdlePool<u32>;
+pub(crate) type IdleConnectionPool = vermeil_io::IdlePool<u32>;
 
 /// The assignment of a server's connections to cores.
 #[derive(Debug)]
 pub(crate) struct Balancing {
-    pub(crate) steering: Steering,
+    pub(crate) steering: SocketSteering,
     /// For people: the chosen mode and the reason.
     line: String,
     /// The program in the kernel. Set in the process that owns the sockets.
@@ -68,8 +68,8 @@ pub(crate) struct Balancing {
     /// For each core, the cores whose listeners the core watches.
     pub(crate) watched: Vec<Vec<usize>>,
     /// The shelf of each watched core. Set once the core serves.
-    shelves: OnceLock<Vec<Option<Arc<Shelf>>>>,
-    counters: Counters,
+    shelves: OnceLock<Vec<Option<Arc<IdleConnectionPool>>>>,
+    counters: BalanceCounters,
 }
 
 /// Whether neighbours watch the listeners of a core.
@@ -84,11 +84,15 @@ impl Balancing {
     pub(crate) fn choose(balance: Balance, cpus: &[CpuId]) -> Self {
         match balance {
             Balance::Auto => Self::auto(cpus),
-            Balance::Local => {
-                Self::new(cpus, Steering::PacketsCpu, None, Neighbours::Watch, "local, as asked for".into())
-            }
+            Balance::Local => Self::new(
+                cpus,
+                SocketSteering::PacketsCpu,
+                None,
+                Neighbours::Watch,
+                "local, as asked for".into(),
+            ),
             Balance::Hash => {
-                Self::new(cpus, Steering::Hash, None, Neighbours::LookAway, "hash, as asked for".into())
+                Self::new(cpus, SocketSteering::Hash, None, Neighbours::LookAway, "hash, as asked for".into())
             }
             Balance::LoadAware => Self::by_kernel(balance, cpus, Mode::LoadAware, Neighbours::Watch),
             Balance::Fixed => Self::by_kernel(balance, cpus, Mode::Fixed, Neighbours::LookAway),
@@ -102,13 +106,13 @@ impl Balancing {
         let without = match proved {
             Ok((kernel, proof)) => {
                 let line = format!("load-aware ({proof})");
-                return Self::new(cpus, Steering::PacketsCpu, Some(kernel), Neighbours::Watch, line);
+                return Self::new(cpus, SocketSteering::PacketsCpu, Some(kernel), Neighbours::Watch, line);
             }
             Err(why) => why,
         };
         let (steering, line) = match self_test::prefers_cpu(cpus) {
-            Ok(proof) => (Steering::PacketsCpu, format!("local ({proof}; not load-aware: {without})")),
-            Err(why) => (Steering::Hash, format!("hash ({why}; not load-aware: {without})")),
+            Ok(proof) => (SocketSteering::PacketsCpu, format!("local ({proof}; not load-aware: {without})")),
+            Err(why) => (SocketSteering::Hash, format!("hash ({why}; not load-aware: {without})")),
         };
         Self::new(cpus, steering, None, Neighbours::Watch, line)
     }
@@ -118,18 +122,18 @@ impl Balancing {
         match KernelChoice::new(cpus, mode) {
             Ok(kernel) => {
                 let line = format!("{asked}, as asked for");
-                Self::new(cpus, Steering::PacketsCpu, Some(kernel), neighbours, line)
+                Self::new(cpus, SocketSteering::PacketsCpu, Some(kernel), neighbours, line)
             }
             Err(why) => {
                 let line = format!("local, not {asked} as asked for: {why}");
-                Self::new(cpus, Steering::PacketsCpu, None, Neighbours::Watch, line)
+                Self::new(cpus, SocketSteering::PacketsCpu, None, Neighbours::Watch, line)
             }
         }
     }
 
     fn new(
         cpus: &[CpuId],
-        steering: Steering,
+        steering: SocketSteering,
         kernel: Option<KernelChoice>,
         neighbours: Neighbours,
         line: String,
@@ -148,7 +152,7 @@ impl Balancing {
             neighbours,
             watched,
             shelves: OnceLock::new(),
-            counters: Counters::new(cpus.len()),
+            counters: BalanceCounters::new(cpus.len()),
         }
     }
 
@@ -167,7 +171,7 @@ impl Balancing {
     /// sockets. `board` is the instance's part of the board that the kernel reads, if the kernel
     /// chooses.
     pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<Board>) -> Self {
-        let balancing = Self::new(cpus, Steering::PacketsCpu, None, neighbours, String::new());
+        let balancing = Self::new(cpus, SocketSteering::PacketsCpu, None, neighbours, String::new());
         Self { board: board.map(Arc::new), ..balancing }
     }
 
@@ -175,7 +179,7 @@ impl Balancing {
     pub(crate) fn open_shelves(&self) -> io::Result<()> {
         let of_core = |core| {
             let is_watched = self.watched.iter().any(|watched| watched.contains(&core));
-            is_watched.then(|| Shelf::new().map(Arc::new)).transpose()
+            is_watched.then(|| IdleConnectionPool::new().map(Arc::new)).transpose()
         };
         let shelves = (0..self.watched.len()).map(of_core).collect::<io::Result<_>>()?;
         self.shelves.set(shelves).expect("cores are opened once");
@@ -183,7 +187,7 @@ impl Balancing {
     }
 
     /// The shelf of a core, if other cores look at the shelf.
-    pub(crate) fn shelf(&self, core: usize) -> Option<Arc<Shelf>> {
+    pub(crate) fn shelf(&self, core: usize) -> Option<Arc<IdleConnectionPool>> {
         self.shelves.get()?[core].clone()
     }
 
@@ -209,7 +213,7 @@ impl Balancing {
 
     /// The cpu that the listener of a core on `cpu` prefers.
     pub(crate) fn preference(&self, cpu: CpuId) -> Option<usize> {
-        (self.steering == Steering::PacketsCpu).then_some(cpu.0 as usize)
+        (self.steering == SocketSteering::PacketsCpu).then_some(cpu.0 as usize)
     }
 
     /// Stops the kernel's choice for this server, because another server has the sockets.
@@ -305,9 +309,9 @@ mod tests {
     fn hash_has_nobody_watch() {
         let cpus = [CpuId(0), CpuId(0)];
         let hash = Balancing::choose(Balance::Hash, &cpus);
-        assert_eq!((hash.steering, hash.watched.concat().len()), (Steering::Hash, 0));
+        assert_eq!((hash.steering, hash.watched.concat().len()), (SocketSteering::Hash, 0));
         let local = Balancing::choose(Balance::Local, &cpus);
-        assert_eq!(local.steering, Steering::PacketsCpu);
+        assert_eq!(local.steering, SocketSteering::PacketsCpu);
     }
 
     /// The sockets share no address, so no program can choose among the sockets.

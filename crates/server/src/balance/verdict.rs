@@ -21,7 +21,7 @@ const COMING: Duration = Duration::from_millis(1);
 
 /// The observations of a core with a waiting connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CoreObservation {
     /// Time since the connection was noticed.
     pub(crate) waited: Duration,
     /// How long the core has worked without a look at the sockets. `None` while the core waits.
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
 
 /// The decision about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum BalanceVerdict {
     /// Take the connection.
     Take,
     /// Leave the connection, because the core comes to the sockets.
@@ -43,13 +43,13 @@ pub(crate) enum Verdict {
     Wait(Duration),
 }
 
-pub(crate) fn verdict(seen: Seen) -> Verdict {
+pub(crate) fn verdict(seen: CoreObservation) -> BalanceVerdict {
     match (seen.busy, seen.looks) {
-        (Some(busy), _) if busy >= STUCK => Verdict::Take,
-        (Some(_), 2..) | (None, 1..) => Verdict::Leave,
-        (Some(busy), _) => Verdict::Wait(STUCK - busy),
-        (None, 0) if seen.waited >= COMING => Verdict::Take,
-        (None, 0) => Verdict::Wait(COMING - seen.waited),
+        (Some(busy), _) if busy >= STUCK => BalanceVerdict::Take,
+        (Some(_), 2..) | (None, 1..) => BalanceVerdict::Leave,
+        (Some(busy), _) => BalanceVerdict::Wait(STUCK - busy),
+        (None, 0) if seen.waited >= COMING => BalanceVerdict::Take,
+        (None, 0) => BalanceVerdict::Wait(COMING - seen.waited),
     }
 }
 
@@ -64,28 +64,32 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    fn verdict_of(waited: u32, busy: Option<u32>, looks: u64) -> Verdict {
-        verdict(Seen { waited: waited * US, busy: busy.map(|busy| busy * US), looks })
+    fn verdict_of(waited: u32, busy: Option<u32>, looks: u64) -> BalanceVerdict {
+        verdict(CoreObservation { waited: waited * US, busy: busy.map(|busy| busy * US), looks })
     }
 
     #[test]
     fn a_core_that_works_too_long_is_relieved_at_once() {
-        assert_eq!(verdict_of(0, Some(300), 0), Verdict::Take);
-        assert_eq!(verdict_of(0, Some(300), 2), Verdict::Take, "it looked, and then got stuck");
-        assert_eq!(verdict_of(0, Some(100), 0), Verdict::Wait(200 * US));
+        assert_eq!(verdict_of(0, Some(300), 0), BalanceVerdict::Take);
+        assert_eq!(verdict_of(0, Some(300), 2), BalanceVerdict::Take, "it looked, and then got stuck");
+        assert_eq!(verdict_of(0, Some(100), 0), BalanceVerdict::Wait(200 * US));
     }
 
     #[test]
     fn a_core_that_looks_is_left_alone() {
-        assert_eq!(verdict_of(10, Some(10), 2), Verdict::Leave);
-        assert_eq!(verdict_of(2000, None, 1), Verdict::Leave);
-        assert_eq!(verdict_of(10, Some(10), 1), Verdict::Wait(290 * US), "it may get stuck before it takes");
+        assert_eq!(verdict_of(10, Some(10), 2), BalanceVerdict::Leave);
+        assert_eq!(verdict_of(2000, None, 1), BalanceVerdict::Leave);
+        assert_eq!(
+            verdict_of(10, Some(10), 1),
+            BalanceVerdict::Wait(290 * US),
+            "it may get stuck before it takes"
+        );
     }
 
     #[test]
     fn a_core_that_waits_and_never_comes_is_relieved() {
-        assert_eq!(verdict_of(0, None, 0), Verdict::Wait(1000 * US));
-        assert_eq!(verdict_of(400, None, 0), Verdict::Wait(600 * US));
-        assert_eq!(verdict_of(1000, None, 0), Verdict::Take);
+        assert_eq!(verdict_of(0, None, 0), BalanceVerdict::Wait(1000 * US));
+        assert_eq!(verdict_of(400, None, 0), BalanceVerdict::Wait(600 * US));
+        assert_eq!(verdict_of(1000, None, 0), BalanceVerdict::Take);
     }
 }

@@ -52,19 +52,19 @@ pub(crate) trait Observed: Send {
     fn look(&mut self);
 
     /// The present answer.
-    fn told(&self) -> Told;
+    fn told(&self) -> BalancerAnswer;
 }
 
 /// The answer to a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum BalancerAnswer {
     /// The weight, in hundredths of the configured weight.
     Weight(u32),
     /// Send no more clients.
     Drain,
 }
 
-impl Told {
+impl BalancerAnswer {
     fn line(self) -> String {
         match self {
             Self::Weight(weight) => format!("ready up {weight}%\n"),
@@ -74,13 +74,13 @@ impl Told {
 }
 
 /// The thread.
-pub(crate) struct Agent {
+pub(crate) struct AgentThread {
     /// Closed to end the thread.
     stop: OwnedFd,
     thread: JoinHandle<()>,
 }
 
-impl Agent {
+impl AgentThread {
     /// Starts the thread and logs its addresses, or the error.
     pub(crate) fn start(listening: Vec<Listening>, observed: impl Observed + 'static) -> Option<Self> {
         for Listening { addr, .. } in &listening {

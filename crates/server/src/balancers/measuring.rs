@@ -9,12 +9,12 @@
 //! weight (`weight.rs`). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{
-    agent::{Observed, Told},
+    agent::{BalancerAnswer, Observed},
     weight::Weight,
 };
 use crate::{
-    load_board::{Load, LoadBoard},
-    programs::Shared,
+    load_board::{LoadBoard, LoadMeasurement},
+    programs::ProgramsShared,
     server::Server,
     status::core_times,
 };
@@ -27,31 +27,31 @@ use std::{
 use vermeil_topology::CpuQuota;
 
 /// The server that is measured.
-pub(crate) struct Subject {
+pub(crate) struct MeasuredServer {
     /// Any configuration of the server, because the measured state outlives each configuration.
     pub(crate) server: Arc<Server>,
-    pub(crate) programs: Option<Arc<Shared>>,
+    pub(crate) programs: Option<Arc<ProgramsShared>>,
 }
 
 /// The measurement of a server.
 pub(crate) struct Measuring {
-    subject: Subject,
+    subject: MeasuredServer,
     weight: Weight,
     looked: Instant,
     /// Time that the cores had run and waited by the last measurement, and the requests answered by
     /// then.
     before: (Duration, u64),
-    bound: Option<Bound>,
+    bound: Option<CpuBound>,
 }
 
 /// The bound of this process's cpu time.
-struct Bound {
+struct CpuBound {
     quota: CpuQuota,
     /// Cpu time used by the last measurement.
     before: Duration,
 }
 
-impl Bound {
+impl CpuBound {
     fn here() -> Option<Self> {
         let quota = CpuQuota::of_this_process(Path::new("/"))?;
         Some(Self { before: used(&quota), quota })
@@ -67,9 +67,9 @@ impl Bound {
 }
 
 impl Measuring {
-    pub(crate) fn new(subject: Subject) -> Self {
+    pub(crate) fn new(subject: MeasuredServer) -> Self {
         let before = (worked(), subject.server.totals().requests);
-        let bound = Bound::here();
+        let bound = CpuBound::here();
         Self { subject, weight: Weight::default(), looked: Instant::now(), before, bound }
     }
 
@@ -94,7 +94,7 @@ impl Observed for Measuring {
         let worked = now.0.saturating_sub(self.before.0).as_secs_f64() / lasted / cores;
         let cpu = self.bound.as_mut().map_or(0.0, |bound| bound.used(lasted)).max(worked);
         let php = self.php_asked_for();
-        let load = Load {
+        let load = LoadMeasurement {
             cpu: cpu.min(1.0),
             pending: cpu.min(1.0).max(php),
             requests_per_s: now.1.saturating_sub(self.before.1) as f64 / lasted,
@@ -104,12 +104,12 @@ impl Observed for Measuring {
         self.board().set(load, weight);
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> BalancerAnswer {
         let server = &self.subject.server;
         match server.is_leaving() && !server.is_handed_over() {
-            true => Told::Drain,
+            true => BalancerAnswer::Drain,
             // The balancer means the server that has taken over, too.
-            false => Told::Weight(self.board().weight()),
+            false => BalancerAnswer::Weight(self.board().weight()),
         }
     }
 }

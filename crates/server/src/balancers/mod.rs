@@ -13,6 +13,6 @@ mod agent;
 mod measuring;
 mod weight;
 
-pub(crate) use agent::{Agent, Observed, Told, bind};
-pub(crate) use measuring::{Measuring, Subject};
+pub(crate) use agent::{AgentThread, BalancerAnswer, Observed, bind};
+pub(crate) use measuring::{MeasuredServer, Measuring};
 pub(crate) use weight::LEAST;

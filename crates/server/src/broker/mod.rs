@@ -2,8 +2,8 @@
 //! server's sandbox refuses.
 //!
 //! ```text
-//! vermeil (every thread in the sandbox) ── Order ──▶ vermeil-broker (outside) ── forks, to read the file ──▶ vermeil-reread
-//!                   ◀── Answer, with descriptors ──┘
+//! vermeil (every thread in the sandbox) ── Order ──▶ vermeil-broker (outside) ── forks, to read
+//!                   the file ──▶ vermeil-reread ◀── Answer, with descriptors ──┘
 //! ```
 //!
 //! The server forks the broker with the rights that serving has, just before the server enters the
@@ -23,7 +23,7 @@ mod process;
 use crate::{
     address::{ListenAddr, UnixAddr},
     balance::Balancing,
-    control::Bound,
+    control::BoundControl,
     listening::Listening,
     log::Opener,
     messages::Messages,
@@ -52,7 +52,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// An order of the server.
 #[derive(Debug, Serialize, Deserialize)]
-enum Order {
+enum BrokerOrder {
     /// Open the log at this path, given as bytes. The answer has one descriptor.
     OpenLog(Vec<u8>),
     /// Bind these addresses, with a socket for each core.
@@ -72,7 +72,7 @@ enum Order {
 
 /// An answer of the broker.
 #[derive(Debug, Serialize, Deserialize)]
-enum Answer {
+enum BrokerAnswer {
     Opened,
     /// The descriptors of the addresses, in this order.
     Listening(Vec<BoundAddress>),
@@ -102,7 +102,7 @@ pub(crate) struct Knowledge<'k> {
     pub(crate) options: &'k ServeOptions,
     pub(crate) balancing: &'k Balancing,
     /// The control socket, unless another process has the socket.
-    pub(crate) control: Option<&'k Bound>,
+    pub(crate) control: Option<&'k BoundControl>,
     /// The private folder.
     pub(crate) folder: Option<&'k Path>,
     /// Unix sockets, as bound, whose files this server removes.
@@ -117,10 +117,10 @@ pub(crate) struct NewAddress {
 
 /// The server's end of the line to the broker. Clones share the line.
 #[derive(Clone, Debug)]
-pub(crate) struct Broker(Arc<Inner>);
+pub(crate) struct Broker(Arc<BrokerInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct BrokerInner {
     /// `None` once an answer did not come, because a late answer would be taken for the answer to
     /// the next order.
     line: Mutex<Option<Messages>>,
@@ -139,7 +139,7 @@ impl Broker {
         let (process, socket) =
             fork_beside(c"vermeil-broker", &kept, |socket| process::run(Messages::new(socket), knowledge))?;
         let line = Mutex::new(Some(Messages::new(socket)));
-        Ok(Self(Arc::new(Inner { line, process: Some(process) })))
+        Ok(Self(Arc::new(BrokerInner { line, process: Some(process) })))
     }
 
     /// The process id.
@@ -152,9 +152,10 @@ impl Broker {
     /// # Errors
     /// The configuration names another log, or the system's error.
     fn open_log(&self, path: &Path) -> io::Result<File> {
-        let (answer, descriptors) = self.ask(&Order::OpenLog(path.as_os_str().as_bytes().to_owned()))?;
+        let (answer, descriptors) =
+            self.ask(&BrokerOrder::OpenLog(path.as_os_str().as_bytes().to_owned()))?;
         match (answer, descriptors.into_iter().next()) {
-            (Answer::Opened, Some(file)) => Ok(file.into()),
+            (BrokerAnswer::Opened, Some(file)) => Ok(file.into()),
             (answer, _) => Err(refusal(answer)),
         }
     }
@@ -178,8 +179,8 @@ impl Broker {
         if addrs.is_empty() {
             return Ok(Vec::new());
         }
-        match self.ask(&Order::Listen { addrs, ours })? {
-            (Answer::Listening(bound), descriptors) => addresses(bound, descriptors),
+        match self.ask(&BrokerOrder::Listen { addrs, ours })? {
+            (BrokerAnswer::Listening(bound), descriptors) => addresses(bound, descriptors),
             (answer, _) => Err(refusal(answer)),
         }
     }
@@ -187,31 +188,31 @@ impl Broker {
     /// Removes the file of a unix socket, unless another server has replaced it.
     pub(crate) fn remove_socket(&self, bound: UnixAddr) {
         // If this fails, the next start replaces the file.
-        drop(self.ask(&Order::RemoveSocket(ListenAddr::Unix(bound))));
+        drop(self.ask(&BrokerOrder::RemoveSocket(ListenAddr::Unix(bound))));
     }
 
     /// A remover of the control socket's name.
     pub(crate) fn control_remover(&self) -> Remover {
-        self.remover(|| Order::RemoveControl)
+        self.remover(|| BrokerOrder::RemoveControl)
     }
 
     /// A remover of the private folder.
     pub(crate) fn folder_remover(&self) -> Remover {
-        self.remover(|| Order::RemoveFolder)
+        self.remover(|| BrokerOrder::RemoveFolder)
     }
 
-    fn remover(&self, order: fn() -> Order) -> Remover {
+    fn remover(&self, order: fn() -> BrokerOrder) -> Remover {
         let broker = self.clone();
         Remover::new(move || drop(broker.ask(&order())))
     }
 
-    fn ask(&self, order: &Order) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    fn ask(&self, order: &BrokerOrder) -> io::Result<(BrokerAnswer, Vec<OwnedFd>)> {
         let mut line = self.0.line.lock().expect("nothing panics under this lock");
         let gone = || io::Error::new(io::ErrorKind::NotConnected, "the broker has ended; restart the server");
         let messages = line.as_mut().ok_or_else(gone)?;
         let asked = messages
             .send(order, &[])
-            .and_then(|()| messages.receive::<Answer>(Some(Instant::now() + ANSWER_PATIENCE)));
+            .and_then(|()| messages.receive::<BrokerAnswer>(Some(Instant::now() + ANSWER_PATIENCE)));
         match asked {
             Ok(Some(answered)) => Ok(answered),
             failed => {
@@ -223,7 +224,7 @@ impl Broker {
     }
 }
 
-impl Drop for Inner {
+impl Drop for BrokerInner {
     fn drop(&mut self) {
         drop(self.line.get_mut().map(Option::take));
         if let Some(process) = self.process.take() {
@@ -235,16 +236,16 @@ impl Drop for Inner {
 impl<'k> Knowledge<'k> {
     /// The descriptors that must stay open in the broker's process.
     fn descriptors(&self) -> Vec<BorrowedFd<'k>> {
-        let control = self.control.into_iter().flat_map(Bound::descriptors);
+        let control = self.control.into_iter().flat_map(BoundControl::descriptors);
         self.balancing.descriptors().into_iter().chain(control).collect()
     }
 }
 
 /// The broker's refusal as an error of the system.
-fn refusal(answer: Answer) -> io::Error {
+fn refusal(answer: BrokerAnswer) -> io::Error {
     match answer {
-        Answer::Refused { code: Some(code), .. } => io::Error::from_raw_os_error(code),
-        Answer::Refused { why, .. } => io::Error::other(why),
+        BrokerAnswer::Refused { code: Some(code), .. } => io::Error::from_raw_os_error(code),
+        BrokerAnswer::Refused { why, .. } => io::Error::other(why),
         answer => io::Error::other(format!("the broker answers {answer:?}")),
     }
 }
@@ -273,7 +274,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 /// Whether the bytes are an order.
 #[cfg(feature = "fuzz")]
 pub(crate) fn is_order(bytes: &[u8]) -> bool {
-    crate::messages::read::<Order>(bytes).is_ok()
+    crate::messages::read::<BrokerOrder>(bytes).is_ok()
 }
 
 #[cfg(test)]
@@ -304,7 +305,7 @@ mod tests {
                 sockets: Vec::new(),
             };
             scope.spawn(move || process::run(Messages::new(theirs), &knowledge));
-            test(&Broker(Arc::new(Inner { line: Mutex::new(Some(ours)), process: None })));
+            test(&Broker(Arc::new(BrokerInner { line: Mutex::new(Some(ours)), process: None })));
         });
     }
 
@@ -341,7 +342,7 @@ mod tests {
     #[test]
     fn server_goes_on_without_its_broker() {
         let (ours, theirs) = Messages::pair().expect("a pair");
-        let broker = Broker(Arc::new(Inner { line: Mutex::new(Some(ours)), process: None }));
+        let broker = Broker(Arc::new(BrokerInner { line: Mutex::new(Some(ours)), process: None }));
         drop(theirs);
         for _ in 0..2 {
             let error = broker.open_log(Path::new("/log")).expect_err("it is gone");

@@ -1,9 +1,9 @@
 //! The broker's side: the work of each order, and the names in the configuration.
 
-use super::{Answer, BoundAddress, Knowledge, Order, path_of};
+use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
 use crate::{
     address::{ListenAddr, UnixAddr},
-    config::{self, Given, Surroundings},
+    config::{self, GivenParts, Surroundings},
     listen::{bind_all, unix},
     log::{LogTarget, open_log_file},
     messages::Messages,
@@ -35,8 +35,8 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// Carries out orders until the server closes the line.
 pub(super) fn run(mut messages: Messages, knowledge: &Knowledge<'_>) {
-    let mut names = Names::of_start(knowledge);
-    while let Ok(Some((order, _))) = messages.receive::<Order>(None) {
+    let mut names = ConfiguredNames::of_start(knowledge);
+    while let Ok(Some((order, _))) = messages.receive::<BrokerOrder>(None) {
         let (answer, descriptors) = match carry_out(order, knowledge, &mut names) {
             Ok(done) => done,
             Err(error) => (refused(&error), Vec::new()),
@@ -48,51 +48,52 @@ pub(super) fn run(mut messages: Messages, knowledge: &Knowledge<'_>) {
     }
 }
 
-fn refused(error: &io::Error) -> Answer {
+fn refused(error: &io::Error) -> BrokerAnswer {
     let mut why = error.to_string();
     why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
-    Answer::Refused { why, code: error.raw_os_error() }
+    BrokerAnswer::Refused { why, code: error.raw_os_error() }
 }
 
 fn carry_out(
-    order: Order,
+    order: BrokerOrder,
     knowledge: &Knowledge<'_>,
-    names: &mut Names,
-) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    names: &mut ConfiguredNames,
+) -> io::Result<(BrokerAnswer, Vec<OwnedFd>)> {
     match order {
-        Order::OpenLog(path) => {
+        BrokerOrder::OpenLog(path) => {
             let path = path_of(&path);
             names.judge(
                 knowledge.options,
                 |names| names.logs.contains(&path),
                 || format!("the log {}", path.display()),
             )?;
-            Ok((Answer::Opened, vec![open_log_file(&path)?.into()]))
+            Ok((BrokerAnswer::Opened, vec![open_log_file(&path)?.into()]))
         }
-        Order::Listen { addrs, ours } => {
-            let missing = |names: &Names| addrs.iter().find(|addr| !names.listen.contains(addr)).copied();
+        BrokerOrder::Listen { addrs, ours } => {
+            let missing =
+                |names: &ConfiguredNames| addrs.iter().find(|addr| !names.listen.contains(addr)).copied();
             let all = || addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             names.judge(knowledge.options, |names| missing(names).is_none(), all)?;
             listen(&addrs, &ours, knowledge, &mut names.sockets)
         }
-        Order::RemoveSocket(addr) => {
+        BrokerOrder::RemoveSocket(addr) => {
             if let Some(addr) = addr.unix().filter(|addr| names.sockets.contains(addr)) {
                 names.sockets.retain(|other| *other != addr);
                 unix::remove(addr);
             }
-            Ok((Answer::Removed, Vec::new()))
+            Ok((BrokerAnswer::Removed, Vec::new()))
         }
-        Order::RemoveControl => {
+        BrokerOrder::RemoveControl => {
             if let Some(control) = knowledge.control {
                 control.remove_name();
             }
-            Ok((Answer::Removed, Vec::new()))
+            Ok((BrokerAnswer::Removed, Vec::new()))
         }
-        Order::RemoveFolder => {
+        BrokerOrder::RemoveFolder => {
             if let Some(folder) = knowledge.folder {
                 fs::remove_dir_all(folder)?;
             }
-            Ok((Answer::Removed, Vec::new()))
+            Ok((BrokerAnswer::Removed, Vec::new()))
         }
     }
 }
@@ -102,7 +103,7 @@ fn listen(
     ours: &[ListenAddr],
     knowledge: &Knowledge<'_>,
     sockets: &mut Vec<UnixAddr>,
-) -> io::Result<(Answer, Vec<OwnedFd>)> {
+) -> io::Result<(BrokerAnswer, Vec<OwnedFd>)> {
     let Knowledge { options, balancing, .. } = knowledge;
     let bound = bind_all(addrs, &options.cpus, balancing, ours).map_err(io::Error::other)?;
     let (mut all, mut descriptors) = (Vec::new(), Vec::new());
@@ -121,11 +122,11 @@ fn listen(
         let (asked, addr) = (listening.asked, listening.addr);
         all.push(BoundAddress { asked, addr, sockets: count, chooser });
     }
-    Ok((Answer::Listening(all), descriptors))
+    Ok((BrokerAnswer::Listening(all), descriptors))
 }
 
 /// The logs and addresses that the configuration names.
-struct Names {
+struct ConfiguredNames {
     /// In the order in which they were named.
     logs: Vec<PathBuf>,
     listen: Vec<ListenAddr>,
@@ -140,7 +141,7 @@ struct Reread {
     listen: Vec<ListenAddr>,
 }
 
-impl Names {
+impl ConfiguredNames {
     fn of_start(knowledge: &Knowledge<'_>) -> Self {
         let options = knowledge.options;
         let log = log_of(options).map(Path::to_owned);
@@ -200,7 +201,7 @@ fn reread(file: &Path, options: &ServeOptions) -> io::Result<Reread> {
 fn read(file: &Path, options: &ServeOptions) -> Result<Reread, String> {
     let around = Surroundings::here().map_err(|error| error.to_string())?;
     // The cpus of an instance are decided already, and nothing here depends on them.
-    let around = Surroundings { given: Given::Instances(options.instances.clone()), ..around };
+    let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
     let new = config::load(file, &around).map_err(|error| {
         let mut why = error.to_string();
         why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));

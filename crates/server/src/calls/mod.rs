@@ -7,17 +7,17 @@ mod route;
 mod sendfile;
 
 use crate::{
-    answer::{self, Answer, What},
+    answer::{self, Answer, Deferred},
     cgi,
     connection::Connection,
-    exchange::{Head, Lost},
-    gateway::{Asking, Broken, Collected, Ended, Failure, Kind, Named, Relayed, Said},
+    exchange::{AnswerHead, Lost},
+    gateway::{Asking, Broken, Collected, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
     hosts::HostPhp,
     local,
     log::NoticeKind,
     pages::RETRY_AFTER,
     php,
-    programs::{self, Call, Reason, Shared},
+    programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
     settings::gateway::SendRoot,
 };
 use route::Route;
@@ -33,7 +33,7 @@ use vermeil_http::{
 const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
 /// The result of a call.
-pub(crate) enum Outcome {
+pub(crate) enum CallOutcome {
     /// An answer, as for any file.
     Answer(Answer),
     /// An internal redirect: the complete head of the request to answer instead.
@@ -44,26 +44,26 @@ pub(crate) enum Outcome {
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: Head,
-    call: &Call,
-) -> Result<Outcome, Ended> {
+    head: AnswerHead,
+    call: &GatewayRequest,
+) -> Result<CallOutcome, EndedAnswer> {
     // A client that waits for 100 Continue gets a file's answer instead, and may or may not send
     // its content after that answer. So the connection closes.
     let file_head = match call.content {
-        Collected::Awaits => Head { persistence: Persistence::Close, ..head },
+        Collected::Awaits => AnswerHead { persistence: Persistence::Close, ..head },
         Collected::Nothing | Collected::Follows => head,
     };
-    if call.reason == Reason::Cgi {
+    if call.reason == ProgramReason::Cgi {
         let shared = shared();
         let asking = asking(call, &shared);
         let script = call.script.as_deref();
         return match cgi::answer(connection, request, head, &asking, shared.cgi(), script).await? {
-            cgi::Answered::Yes(result) => {
-                OfProgram { kind: Kind::Cgi, request, head, call }.outcome(connection, result).await
+            cgi::CgiOutcome::Yes(result) => {
+                OfProgram { kind: GatewayKind::Cgi, request, head, call }.outcome(connection, result).await
             }
-            cgi::Answered::No(status, why) => {
+            cgi::CgiOutcome::No(status, why) => {
                 connection.settle(file_head.persistence);
-                let of_program = OfProgram { kind: Kind::Cgi, request, head: file_head, call };
+                let of_program = OfProgram { kind: GatewayKind::Cgi, request, head: file_head, call };
                 if let Some(why) = why {
                     of_program.say(NoticeKind::ProgramFailed, &why, &status.code());
                 }
@@ -74,25 +74,25 @@ pub(crate) async fn answer(
     let program = match route::find(connection, request, file_head, call).await? {
         Route::Program(program) => program,
         // The content is not read yet.
-        Route::File(answer @ Answer::Slow(What::Program(_))) => return Ok(Outcome::Answer(answer)),
+        Route::File(answer @ Answer::Slow(Deferred::Program(_))) => return Ok(CallOutcome::Answer(answer)),
         Route::File(answer) => {
             connection.settle(file_head.persistence);
-            return Ok(Outcome::Answer(answer));
+            return Ok(CallOutcome::Answer(answer));
         }
     };
     let shared = shared();
     let php = call.answering.php_of(&call.host.host().rules.php);
     let result = php::run(connection, request, head, &asking(call, &shared), php, &program).await;
-    let of_program = OfProgram { kind: Kind::Php, request, head, call };
+    let of_program = OfProgram { kind: GatewayKind::Php, request, head, call };
     of_program.outcome(connection, result).await
 }
 
 /// The state of programs that all cores share.
-fn shared() -> Arc<Shared> {
+fn shared() -> Arc<ProgramsShared> {
     programs::with(|programs| programs.shared.clone()).expect("a call is only for programs")
 }
 
-fn asking<'a>(call: &'a Call, shared: &'a Shared) -> Asking<'a> {
+fn asking<'a>(call: &'a GatewayRequest, shared: &'a ProgramsShared) -> Asking<'a> {
     Asking {
         host: &call.host,
         options: &call.answering.options,
@@ -105,10 +105,10 @@ fn asking<'a>(call: &'a Call, shared: &'a Shared) -> Asking<'a> {
 
 /// Turns the result of a program's request into an answer.
 struct OfProgram<'a> {
-    kind: Kind,
+    kind: GatewayKind,
     request: &'a Request<'a>,
-    head: Head,
-    call: &'a Call,
+    head: AnswerHead,
+    call: &'a GatewayRequest,
 }
 
 impl OfProgram<'_> {
@@ -116,7 +116,7 @@ impl OfProgram<'_> {
         &self,
         connection: &mut Connection,
         result: Result<Relayed, Broken>,
-    ) -> Result<Outcome, Ended> {
+    ) -> Result<CallOutcome, EndedAnswer> {
         for oddity in connection.take_oddities() {
             self.say(NoticeKind::ProgramMended, &oddity, &"the answer was given");
         }
@@ -136,7 +136,7 @@ impl OfProgram<'_> {
                         &sending.status.code(),
                     );
                 }
-                Ok(Outcome::Answer(sending.answer))
+                Ok(CallOutcome::Answer(sending.answer))
             }
             Err(refusal) => {
                 let why = refusal.said(named, self.send_cure());
@@ -150,8 +150,8 @@ impl OfProgram<'_> {
     fn send_roots(&self) -> &[SendRoot] {
         let (of_host, of_all) = (&self.call.host.host().rules.sends, &self.call.answering.options.sends);
         match self.kind {
-            Kind::Php => of_host.php.as_ref().unwrap_or(&of_all.php),
-            Kind::Cgi => of_host.cgi.as_ref().unwrap_or(&of_all.cgi),
+            GatewayKind::Php => of_host.php.as_ref().unwrap_or(&of_all.php),
+            GatewayKind::Cgi => of_host.cgi.as_ref().unwrap_or(&of_all.cgi),
         }
     }
 
@@ -159,12 +159,14 @@ impl OfProgram<'_> {
     fn send_cure(&self) -> &'static str {
         let rules = self.call.host.host().rules;
         match (self.kind, said()) {
-            (Kind::Php, Said::Option) => "--php-send",
-            (Kind::Cgi, Said::Option) => "--cgi-send",
-            (Kind::Php, Said::Key) if matches!(rules.php, HostPhp::Own(_)) => "send in its [host.php]",
-            (Kind::Php, Said::Key) => "send in [php]",
-            (Kind::Cgi, Said::Key) if rules.sends.cgi.is_some() => "send in its [host.cgi]",
-            (Kind::Cgi, Said::Key) => "send in [cgi], or in its [host.cgi]",
+            (GatewayKind::Php, ConfiguredBy::Option) => "--php-send",
+            (GatewayKind::Cgi, ConfiguredBy::Option) => "--cgi-send",
+            (GatewayKind::Php, ConfiguredBy::Key) if matches!(rules.php, HostPhp::Own(_)) => {
+                "send in its [host.php]"
+            }
+            (GatewayKind::Php, ConfiguredBy::Key) => "send in [php]",
+            (GatewayKind::Cgi, ConfiguredBy::Key) if rules.sends.cgi.is_some() => "send in its [host.cgi]",
+            (GatewayKind::Cgi, ConfiguredBy::Key) => "send in [cgi], or in its [host.cgi]",
         }
     }
 
@@ -172,17 +174,17 @@ impl OfProgram<'_> {
         &self,
         connection: &mut Connection,
         result: Result<Relayed, Broken>,
-    ) -> Result<Outcome, Ended> {
+    ) -> Result<CallOutcome, EndedAnswer> {
         let broken = match result {
             Ok(Relayed::Sent { sent, rest, persistence }) => {
                 connection.settle(persistence);
                 let answer = if rest.is_empty() { Answer::Ready(sent) } else { Answer::Body(sent, rest) };
-                return Ok(Outcome::Answer(answer));
+                return Ok(CallOutcome::Answer(answer));
             }
             Ok(Relayed::LocalRedirect(location)) => match redirected(self.request, &location) {
                 Ok(request) => {
                     connection.settle(self.head.persistence);
-                    return Ok(Outcome::Redirected(request));
+                    return Ok(CallOutcome::Redirected(request));
                 }
                 Err(bad) => Broken::from(Failure::from(bad)),
             },
@@ -192,7 +194,7 @@ impl OfProgram<'_> {
         let Broken { failure, sent, .. } = broken;
         let Some(status) = failure.status() else {
             let Failure::Client(lost) = failure else { unreachable!("anything else has a status") };
-            return Err(Ended { lost, sent });
+            return Err(EndedAnswer { lost, sent });
         };
         if let Failure::Content(Rejection::BodyTooLong) = &failure {
             let most = self.call.answering.options.content_bytes;
@@ -209,24 +211,24 @@ impl OfProgram<'_> {
             }
         }
         if sent.is_some() {
-            return Err(Ended { lost: Lost::Cut, sent });
+            return Err(EndedAnswer { lost: Lost::Cut, sent });
         }
         let head = match failure.leaves_content() {
-            true => Head { persistence: Persistence::Close, ..self.head },
+            true => AnswerHead { persistence: Persistence::Close, ..self.head },
             false => self.head,
         };
         connection.settle(head.persistence);
         Ok(self.page(connection, status, head))
     }
 
-    fn page(&self, connection: &mut Connection, status: Status, head: Head) -> Outcome {
+    fn page(&self, connection: &mut Connection, status: Status, head: AnswerHead) -> CallOutcome {
         let lines: &[u8] = match status {
             Status::ServiceUnavailable => RETRY_AFTER,
             Status::MethodNotAllowed => ALLOW,
             _ => b"",
         };
         let out = &mut connection.output;
-        Outcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
+        CallOutcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
     }
 
     /// Logs the failure and the client's result.
@@ -244,10 +246,10 @@ impl OfProgram<'_> {
     /// Logs an event and its consequence, with the kind of program, the request's name, its host
     /// and its request line.
     fn say(&self, notice: NoticeKind, what: &dyn Display, got: &dyn Display) {
-        let Self { kind, request, call: Call { name, host, .. }, .. } = self;
+        let Self { kind, request, call: GatewayRequest { name, host, .. }, .. } = self;
         let program = match kind {
-            Kind::Cgi => "cgi",
-            Kind::Php => "php",
+            GatewayKind::Cgi => "cgi",
+            GatewayKind::Php => "php",
         };
         let host = host.host().name.or(request.host).unwrap_or(b"-").escape_ascii();
         let method = request.method.as_bytes().escape_ascii();
@@ -262,14 +264,14 @@ impl OfProgram<'_> {
 
 /// Whether this server's bounds are set by options or by keys. Only a server with a configuration
 /// file has revisions.
-fn said() -> Said {
+fn said() -> ConfiguredBy {
     let is_configured = programs::with(|programs| programs.shared.revisions.is_some());
-    if is_configured.unwrap_or_default() { Said::Key } else { Said::Option }
+    if is_configured.unwrap_or_default() { ConfiguredBy::Key } else { ConfiguredBy::Option }
 }
 
 /// Logs that programs redirect in a circle. `request` is the last of the redirected requests.
-pub(crate) fn say_too_many_redirects(request: &Request<'_>, head: Head, call: &Call) {
-    let kind = if call.reason == Reason::Cgi { Kind::Cgi } else { Kind::Php };
+pub(crate) fn say_too_many_redirects(request: &Request<'_>, head: AnswerHead, call: &GatewayRequest) {
+    let kind = if call.reason == ProgramReason::Cgi { GatewayKind::Cgi } else { GatewayKind::Php };
     let of_program = OfProgram { kind, request, head, call };
     let why = BadHead::TooManyRedirects.reason();
     of_program.say(NoticeKind::ProgramFailed, &why, &Status::BadGateway.code());

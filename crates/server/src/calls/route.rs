@@ -5,15 +5,15 @@
 //! (`files/programs.rs`). Leaves out which requests may be for programs (`programs/call.rs`).
 
 use crate::{
-    answer::{self, Answer, What},
+    answer::{self, Answer, Deferred},
     connection::Connection,
-    exchange::{Head, Lost},
-    files::{Handle, Job, Lookup, Outcome, Site, SiteError},
-    gateway::{Program, encoded},
-    hosts::{Found, Met, RunBy},
+    exchange::{AnswerHead, Lost},
+    files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError},
+    gateway::{FoundProgram, encoded},
+    hosts::{Met, OpenedHost, RunBy},
     local::{self, Local},
     pages::RETRY_AFTER,
-    programs::{Call, Reason},
+    programs::{GatewayRequest, ProgramReason},
     settings::php::{EXTENSION, INDEX},
 };
 use bytes::Bytes;
@@ -27,7 +27,7 @@ use vermeil_http::{
 
 /// The target of a request.
 pub(crate) enum Route {
-    Program(Program),
+    Program(FoundProgram),
     /// The answer of a file, or an error.
     File(Answer),
 }
@@ -36,8 +36,8 @@ pub(crate) enum Route {
 pub(crate) async fn find(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: Head,
-    call: &Call,
+    head: AnswerHead,
+    call: &GatewayRequest,
 ) -> Result<Route, Lost> {
     let mut decoded = Vec::new();
     let path = match path::decode_for_program(request.target.path, &mut decoded) {
@@ -54,24 +54,24 @@ pub(crate) async fn find(
             })));
         }
     };
-    let mut search = Search { connection, site, request, head };
+    let mut search = RouteSearch { connection, site, request, head };
     match call.reason {
-        Reason::Name => search.by_name(path).await,
-        Reason::Folder if path.has_encoded_slash() => search.of_path().await,
-        Reason::Folder => search.by_folder(path.bytes, call).await,
-        Reason::Index => {
+        ProgramReason::Name => search.by_name(path).await,
+        ProgramReason::Folder if path.has_encoded_slash() => search.of_path().await,
+        ProgramReason::Folder => search.by_folder(path.bytes, call).await,
+        ProgramReason::Index => {
             let script = call.script.as_deref().expect("an index page has a path");
             let handle = search.look_up(script).await?;
             Ok(match is_program(&handle) {
-                true => Route::Program(Program { script: script.to_vec(), path_info: Vec::new() }),
+                true => Route::Program(FoundProgram { script: script.to_vec(), path_info: Vec::new() }),
                 false => search.as_file(handle),
             })
         }
-        Reason::Cgi => unreachable!("CGI finds its programs itself"),
+        ProgramReason::Cgi => unreachable!("CGI finds its programs itself"),
     }
 }
 
-fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
+fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Route {
     let lines: &[u8] = if status == Status::ServiceUnavailable { RETRY_AFTER } else { b"" };
     Route::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
 }
@@ -80,10 +80,10 @@ fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
 /// the host has no folder.
 async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
     let found = local::with(|local| match local.hosts.find_met(host) {
-        Found::Open => ControlFlow::Break(Ok(local.hosts.site().clone())),
-        Found::NoFolder => ControlFlow::Break(Err(None)),
-        Found::Failed(failure) => ControlFlow::Break(Err(Some(failure))),
-        Found::Wait(job) => ControlFlow::Continue(job),
+        OpenedHost::Open => ControlFlow::Break(Ok(local.hosts.site().clone())),
+        OpenedHost::NoFolder => ControlFlow::Break(Err(None)),
+        OpenedHost::Failed(failure) => ControlFlow::Break(Err(Some(failure))),
+        OpenedHost::Wait(job) => ControlFlow::Continue(job),
     });
     let job = match found {
         ControlFlow::Break(site) => return Ok(site),
@@ -98,14 +98,14 @@ async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site
 }
 
 /// The search for the program of one request.
-struct Search<'a> {
+struct RouteSearch<'a> {
     connection: &'a mut Connection,
     site: Arc<Site>,
     request: &'a Request<'a>,
-    head: Head,
+    head: AnswerHead,
 }
 
-impl Search<'_> {
+impl RouteSearch<'_> {
     async fn by_name(&mut self, path: ProgramPath<'_>) -> Result<Route, Lost> {
         for cut in
             split::candidates(path.bytes, EXTENSION).take_while(|cut| cut.script.len() <= path.names_max())
@@ -113,7 +113,7 @@ impl Search<'_> {
             let handle = self.look_up(cut.script).await?;
             if is_program(&handle) {
                 let (script, path_info) = (cut.script.to_vec(), cut.path_info.to_vec());
-                return Ok(Route::Program(Program { script, path_info }));
+                return Ok(Route::Program(FoundProgram { script, path_info }));
             }
             if cut.path_info.is_empty() {
                 // Answers with this result. A second lookup could find a file, and would then send
@@ -125,11 +125,11 @@ impl Search<'_> {
     }
 
     /// The program of a folder is its index page, or PHP's own index page beside another one.
-    async fn by_folder(&mut self, decoded: &[u8], call: &Call) -> Result<Route, Lost> {
+    async fn by_folder(&mut self, decoded: &[u8], call: &GatewayRequest) -> Result<Route, Lost> {
         let handle = look_up(self.connection, &self.site, self.request.target.path).await?;
         let rules = call.host.host().rules;
         let script = match handle.as_ref().map(|handle| handle.outcome()) {
-            Ok(Outcome::Program { script }) => script.to_vec(),
+            Ok(EntryOutcome::Program { script }) => script.to_vec(),
             _ if rules.php.is_on() => {
                 let script = [decoded, INDEX.as_bytes()].concat();
                 if !is_program(&self.look_up(&script).await?) {
@@ -141,8 +141,8 @@ impl Search<'_> {
         };
         let Self { connection, request, head, .. } = self;
         Ok(match rules.run_by(&script, head.visitor.peer) {
-            RunBy::Php => Route::Program(Program { script, path_info: Vec::new() }),
-            RunBy::Cgi => Route::File(Answer::Slow(What::Program(call.for_cgi(script.into())))),
+            RunBy::Php => Route::Program(FoundProgram { script, path_info: Vec::new() }),
+            RunBy::Cgi => Route::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),
             RunBy::Route(route) => Route::File(local::with(|local| {
                 let name = call.host.host().name;
                 answer::by_route(local, route, name, request, &script, *head, &mut connection.output)
@@ -151,7 +151,7 @@ impl Search<'_> {
         })
     }
 
-    async fn look_up(&mut self, decoded: &[u8]) -> Result<Result<Handle, Status>, Lost> {
+    async fn look_up(&mut self, decoded: &[u8]) -> Result<Result<EntryHandle, Status>, Lost> {
         look_up(self.connection, &self.site, &encoded(decoded)).await
     }
 
@@ -161,7 +161,7 @@ impl Search<'_> {
         Ok(self.as_file(handle))
     }
 
-    fn as_file(&mut self, handle: Result<Handle, Status>) -> Route {
+    fn as_file(&mut self, handle: Result<EntryHandle, Status>) -> Route {
         let Self { connection, site, request, head } = self;
         let handle = match handle {
             Ok(handle) => handle,
@@ -172,8 +172,8 @@ impl Search<'_> {
     }
 }
 
-fn is_program(handle: &Result<Handle, Status>) -> bool {
-    matches!(handle, Ok(handle) if matches!(handle.outcome(), Outcome::Program { .. }))
+fn is_program(handle: &Result<EntryHandle, Status>) -> bool {
+    matches!(handle, Ok(handle) if matches!(handle.outcome(), EntryOutcome::Program { .. }))
 }
 
 /// Looks up an encoded path of `site`. Returns a status if the path names nothing, or if the
@@ -182,7 +182,7 @@ pub(super) async fn look_up(
     connection: &mut Connection,
     site: &Arc<Site>,
     raw_path: &[u8],
-) -> Result<Result<Handle, Status>, Lost> {
+) -> Result<Result<EntryHandle, Status>, Lost> {
     let looked = local::with(|local| look_up_now(local, site, raw_path));
     let job = match looked {
         Ok(handle) => return Ok(handle),
@@ -196,7 +196,11 @@ pub(super) async fn look_up(
     })
 }
 
-fn look_up_now(local: &mut Local, site: &Arc<Site>, raw_path: &[u8]) -> Result<Result<Handle, Status>, Job> {
+fn look_up_now(
+    local: &mut Local,
+    site: &Arc<Site>,
+    raw_path: &[u8],
+) -> Result<Result<EntryHandle, Status>, PathJob> {
     match local.cache.lookup(site, raw_path, now_ms()) {
         Lookup::Hit(handle) => Ok(Ok(handle.clone())),
         Lookup::Never(status) => Ok(Err(status)),

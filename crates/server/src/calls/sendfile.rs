@@ -9,8 +9,8 @@ use super::route::look_up;
 use crate::{
     answer::{self, Answer},
     connection::Connection,
-    exchange::{Head, Lost},
-    files::Outcome,
+    exchange::{AnswerHead, Lost},
+    files::EntryOutcome,
     gateway::{Named, Refusal, SendSites},
     local,
     pages::RETRY_AFTER,
@@ -19,7 +19,7 @@ use crate::{
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 
 /// The answer that sends a file.
-pub(crate) struct Sending {
+pub(crate) struct SendfileAnswer {
     pub(crate) answer: Answer,
     pub(crate) status: Status,
     /// Why the answer is not the file.
@@ -30,11 +30,11 @@ pub(crate) struct Sending {
 pub(crate) async fn send(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: Head,
+    head: AnswerHead,
     response: &ResponseHead,
     named: Named<'_>,
     (sites, roots): (&SendSites, &[SendRoot]),
-) -> Result<Result<Sending, Refusal>, Lost> {
+) -> Result<Result<SendfileAnswer, Refusal>, Lost> {
     let (root, raw_path) = match named.find(sites.of(roots)) {
         Ok(found) => found,
         Err(refusal) => return Ok(Err(refusal)),
@@ -42,24 +42,28 @@ pub(crate) async fn send(
     let handle = look_up(connection, root.site(), &raw_path).await?;
     let mut file_answer = Vec::new();
     let sending = local::with(|local| match handle {
-        Ok(handle) if matches!(handle.outcome(), Outcome::File(_)) => {
+        Ok(handle) if matches!(handle.outcome(), EntryOutcome::File(_)) => {
             // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };
             let asked = Request { method, body: Framing::None, ..request.clone() };
             let answer = answer::resolved(local, &asked, &handle, head, &mut file_answer);
-            Sending { answer, status: Status::Ok, why: None }
+            SendfileAnswer { answer, status: Status::Ok, why: None }
         }
         Err(status @ Status::ServiceUnavailable) => {
             let answer = answer::error(local, status, RETRY_AFTER, head, &mut file_answer);
-            Sending { answer, status, why: Some("nothing had time to look for that file") }
+            SendfileAnswer { answer, status, why: Some("nothing had time to look for that file") }
         }
-        Ok(handle) if matches!(handle.outcome(), Outcome::Forbidden) => {
+        Ok(handle) if matches!(handle.outcome(), EntryOutcome::Forbidden) => {
             let answer = answer::error(local, Status::NotFound, b"", head, &mut file_answer);
-            Sending { answer, status: Status::NotFound, why: Some("that is a folder, or may not be read") }
+            SendfileAnswer {
+                answer,
+                status: Status::NotFound,
+                why: Some("that is a folder, or may not be read"),
+            }
         }
         _ => {
             let answer = answer::error(local, Status::NotFound, b"", head, &mut file_answer);
-            Sending { answer, status: Status::NotFound, why: Some("there is no such file") }
+            SendfileAnswer { answer, status: Status::NotFound, why: Some("there is no such file") }
         }
     });
     merge(&file_answer, &response.lines, &mut connection.output);

@@ -4,7 +4,7 @@
 //! links, until a name is a file. The spawner checks again which program would run and whether it
 //! may. A name that begins with a dot is never a program. Tested below.
 
-use crate::{files::ends_with, gateway::Program};
+use crate::{files::ends_with, gateway::FoundProgram};
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
     io::Errno,
@@ -14,7 +14,7 @@ use std::{fs::File, os::fd::AsFd as _, sync::Arc};
 /// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
-    Found(Program),
+    Found(FoundProgram),
     /// There is no program.
     Nothing,
     /// Part of the path is not in the kernel's caches, so the caller must repeat the lookup on a
@@ -28,14 +28,14 @@ pub(crate) enum Looked {
 
 /// Whether the lookup may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum LookupWait {
     Yes,
     No,
 }
 
 /// A path to look up.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct ProgramLookup {
     pub(crate) root: Arc<File>,
     /// Decoded, without dot segments and empty segments; starts with a slash.
     pub(crate) path: Vec<u8>,
@@ -47,9 +47,9 @@ pub(crate) struct Look {
     pub(crate) suffix: Option<Box<str>>,
 }
 
-impl Look {
+impl ProgramLookup {
     /// Looks for the first file of the path.
-    pub(crate) fn now(&self, wait: Wait) -> Looked {
+    pub(crate) fn now(&self, wait: LookupWait) -> Looked {
         self.whole().unwrap_or_else(|| self.on_the_way(wait))
     }
 
@@ -61,11 +61,13 @@ impl Look {
         if has_hidden || name.is_empty() || !self.may_be(name) || self.names_max < self.path.len() {
             return None;
         }
-        let is_file = self.kind(&self.path[1..], Wait::No) == Ok(FileType::RegularFile);
-        is_file.then(|| Looked::Found(Program { script: self.path.as_slice().into(), path_info: Vec::new() }))
+        let is_file = self.kind(&self.path[1..], LookupWait::No) == Ok(FileType::RegularFile);
+        is_file.then(|| {
+            Looked::Found(FoundProgram { script: self.path.as_slice().into(), path_info: Vec::new() })
+        })
     }
 
-    fn on_the_way(&self, wait: Wait) -> Looked {
+    fn on_the_way(&self, wait: LookupWait) -> Looked {
         let ends = self.path.iter().enumerate().skip(1).filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
         for end in ends.chain([self.path.len()]).take_while(|&end| end <= self.names_max) {
             let (script, path_info) = self.path.split_at(end);
@@ -76,13 +78,16 @@ impl Look {
             match self.kind(&script[1..], wait) {
                 Ok(FileType::Directory) => {}
                 Ok(FileType::RegularFile) if self.may_be(name) => {
-                    return Looked::Found(Program { script: script.into(), path_info: path_info.into() });
+                    return Looked::Found(FoundProgram {
+                        script: script.into(),
+                        path_info: path_info.into(),
+                    });
                 }
                 Ok(FileType::Symlink) => return Looked::Link(script.to_vec()),
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP) => {
                     return Looked::Nothing;
                 }
-                Err(Errno::AGAIN) if wait == Wait::No => return Looked::MustWait,
+                Err(Errno::AGAIN) if wait == LookupWait::No => return Looked::MustWait,
                 Err(error) => return Looked::Refused(error),
             }
         }
@@ -95,9 +100,9 @@ impl Look {
             .is_none_or(|suffix| name.len() > suffix.len() && ends_with(name, suffix.as_bytes()))
     }
 
-    fn kind(&self, path: &[u8], wait: Wait) -> Result<FileType, Errno> {
+    fn kind(&self, path: &[u8], wait: LookupWait) -> Result<FileType, Errno> {
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        if wait == Wait::No {
+        if wait == LookupWait::No {
             resolve |= ResolveFlags::CACHED;
         }
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -113,11 +118,12 @@ mod tests {
 
     fn look(root: &tempfile::TempDir, path: &str, suffix: Option<&str>) -> Looked {
         let root = Arc::new(File::open(root.path()).expect("a folder"));
-        Look { root, path: path.into(), names_max: path.len(), suffix: suffix.map(Into::into) }.now(Wait::Yes)
+        ProgramLookup { root, path: path.into(), names_max: path.len(), suffix: suffix.map(Into::into) }
+            .now(LookupWait::Yes)
     }
 
     fn found(script: &str, path_info: &str) -> Looked {
-        Looked::Found(Program { script: script.into(), path_info: path_info.into() })
+        Looked::Found(FoundProgram { script: script.into(), path_info: path_info.into() })
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! CGI (RFC 3875): programs that are started for one request each, through the spawner.
 //!
 //! ```text
-//! route (`Action::Cgi`) ─▶ find: which file is the program ─▶ run: content collected, a turn, started
-//!                                                                └─▶ gateway::relay: head checked, content out
+//! route (`Action::Cgi`) ─▶ find: which file is the program ─▶ run: content collected, a turn,
+//!                                                                started └─▶ gateway::relay: head
+//!                                                                checked, content out
 //! ```
 //!
 //! Reading order: [`CgiOptions`], `start` (the profiles for the spawner), `find`, `run`, `turns`
@@ -21,18 +22,18 @@ mod turns;
 
 pub(crate) use spawning::{install, watch};
 pub(crate) use start::CgiError;
-pub(crate) use start::{PreparedCgi, Sites, is_wanted, prepare, profiles};
+pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare, profiles};
 
 use crate::{
     connection::Connection,
-    exchange::{Head, Lost},
+    exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Relayed},
     hosts::{Action, Rules},
     settings::cgi::{CgiOptions, HostPrograms, Nph},
 };
 use bytes::Bytes;
-use find::{Look, Looked, Wait};
-use run::Run;
+use find::{Looked, LookupWait, ProgramLookup};
+use run::CgiRun;
 use std::{
     fs::File,
     sync::{
@@ -40,7 +41,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
-use turns::{HostNumber, Turns};
+use turns::{HostNumber, ProgramTurns};
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
 use vermeil_spawn::ProfileId;
@@ -49,9 +50,9 @@ use vermeil_spawn::ProfileId;
 #[derive(Debug)]
 pub(crate) struct Cgi {
     options: CgiOptions,
-    turns: Arc<Turns>,
+    turns: Arc<ProgramTurns>,
     /// The sites of the configuration. During a reload, also the sites of the old configuration.
-    sites: RwLock<Sites>,
+    sites: RwLock<ProgramSites>,
     /// The number of the next site.
     numbers: AtomicUsize,
     /// Requests whose program was found, and the failed requests among them.
@@ -104,7 +105,7 @@ pub(crate) struct CgiSite {
 }
 
 /// The result of a request for a program.
-pub(crate) enum Answered {
+pub(crate) enum CgiOutcome {
     /// There is no program, or the request may not use the program. The reason is set if the
     /// operator can act on the reason.
     No(Status, Option<String>),
@@ -116,29 +117,29 @@ pub(crate) enum Answered {
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: Head,
+    head: AnswerHead,
     asking: &Asking<'_>,
     cgi: Option<&Arc<Cgi>>,
     script: Option<&[u8]>,
-) -> Result<Answered, Lost> {
-    let asked = match Asked::of(request, asking, cgi, script) {
+) -> Result<CgiOutcome, Lost> {
+    let asked = match CgiRequestParts::of(request, asking, cgi, script) {
         Ok(asked) => asked,
-        Err(status) => return Ok(Answered::No(status, None)),
+        Err(status) => return Ok(CgiOutcome::No(status, None)),
     };
     let Some(site) = asked.cgi.site(&asked.site) else {
-        return Ok(Answered::No(Status::ServiceUnavailable, None));
+        return Ok(CgiOutcome::No(Status::ServiceUnavailable, None));
     };
     let site = &*site;
     let mut looked = Looked::Nothing;
-    for Candidate { path, names_max, suffix } in asked.candidates {
-        let look = Look { root: site.folder.clone(), path, names_max, suffix };
-        looked = match look.now(Wait::No) {
+    for ProgramCandidate { path, names_max, suffix } in asked.candidates {
+        let look = ProgramLookup { root: site.folder.clone(), path, names_max, suffix };
+        looked = match look.now(LookupWait::No) {
             Looked::MustWait => {
                 // Sends earlier answers of the pipeline first, so they need not wait.
                 connection.flush(Bytes::new(), More::No).await?;
-                match blocking(move || look.now(Wait::Yes)).await {
+                match blocking(move || look.now(LookupWait::Yes)).await {
                     Ok(looked) => looked,
-                    Err(_) => return Ok(Answered::No(Status::ServiceUnavailable, None)),
+                    Err(_) => return Ok(CgiOutcome::No(Status::ServiceUnavailable, None)),
                 }
             }
             looked => looked,
@@ -149,41 +150,41 @@ pub(crate) async fn answer(
     }
     let program = match looked {
         Looked::Found(program) => program,
-        Looked::Nothing => return Ok(Answered::No(Status::NotFound, None)),
+        Looked::Nothing => return Ok(CgiOutcome::No(Status::NotFound, None)),
         Looked::Link(path) => {
             let why = format!(
                 "{} is a symbolic link, and none is followed to a program: put the program itself there, or a script that \
                  executes it",
                 path.escape_ascii()
             );
-            return Ok(Answered::No(Status::NotFound, Some(why)));
+            return Ok(CgiOutcome::No(Status::NotFound, Some(why)));
         }
         Looked::Refused(why) => {
             let why = format!("the server may not look for the program: {why}");
-            return Ok(Answered::No(Status::Forbidden, Some(why)));
+            return Ok(CgiOutcome::No(Status::Forbidden, Some(why)));
         }
-        Looked::MustWait => return Ok(Answered::No(Status::ServiceUnavailable, None)),
+        Looked::MustWait => return Ok(CgiOutcome::No(Status::ServiceUnavailable, None)),
     };
     // This check follows the lookup, because a missing program is a 404 for every method.
     if matches!(request.method, Method::Trace | Method::Connect) {
-        return Ok(Answered::No(Status::MethodNotAllowed, None));
+        return Ok(CgiOutcome::No(Status::MethodNotAllowed, None));
     }
-    let run = Run { cgi: asked.cgi, site, request, asking, program: &program, head };
+    let run = CgiRun { cgi: asked.cgi, site, request, asking, program: &program, head };
     let result = run.run(connection).await;
     asked.cgi.count(&result);
-    Ok(Answered::Yes(result))
+    Ok(CgiOutcome::Yes(result))
 }
 
 /// The parts of a request that are known before any lookup.
-struct Asked<'a> {
+struct CgiRequestParts<'a> {
     cgi: &'a Arc<Cgi>,
     site: SiteKey,
     /// The first candidate that names a program counts.
-    candidates: Vec<Candidate>,
+    candidates: Vec<ProgramCandidate>,
 }
 
 /// A path that may name the program.
-struct Candidate {
+struct ProgramCandidate {
     /// Decoded.
     path: Vec<u8>,
     /// The names of the program and its folders end before this offset.
@@ -192,7 +193,7 @@ struct Candidate {
     suffix: Option<Box<str>>,
 }
 
-impl Candidate {
+impl ProgramCandidate {
     /// Returns `None` if no route assigns `path` to CGI.
     fn of(path: Vec<u8>, names_max: usize, rules: &Rules) -> Option<Self> {
         let route = rules.routes.iter().find(|route| route.matches(&path))?;
@@ -210,7 +211,7 @@ impl Candidate {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> CgiRequestParts<'a> {
     fn of(
         request: &Request<'_>,
         asking: &Asking<'_>,
@@ -229,7 +230,7 @@ impl<'a> Asked<'a> {
         Ok(Self {
             cgi,
             site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
-            candidates: Candidate::all(path, names_max, host.rules),
+            candidates: ProgramCandidate::all(path, names_max, host.rules),
         })
     }
 }

@@ -5,7 +5,7 @@
 //! This feature is off by default, because such a program can write anything in the server's name.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
-use super::pipes::Output;
+use super::pipes::ProgramPipes;
 use crate::{
     connection::Connection,
     exchange::{Lost, Sent},
@@ -30,7 +30,7 @@ pub(crate) fn is_one(script: &[u8]) -> bool {
 /// Sends all output of the program to the client.
 pub(crate) async fn relay(
     connection: &mut Connection,
-    output: &mut Output,
+    output: &mut ProgramPipes,
     errors: &mut ErrorLines,
     patience: Duration,
 ) -> Result<Relayed, Broken> {
@@ -71,7 +71,7 @@ pub(crate) async fn relay(
 /// output.
 async fn read(
     connection: &mut Connection,
-    output: &mut Output,
+    output: &mut ProgramPipes,
     errors: &mut ErrorLines,
     piece: &mut Vec<u8>,
     patience: Duration,

@@ -4,7 +4,7 @@
 //! program that ignores the content blocks nothing. Only this core reads the pipes, so output waits
 //! only for the program.
 
-use crate::gateway::{Content, ErrorLines, Last, Trouble, Writer};
+use crate::gateway::{ErrorLines, Last, ProgramWriter, RequestBody, Trouble};
 use bytes::Bytes;
 use rustix::{
     fs::{MemfdFlags, OFlags, SeekFrom, memfd_create, seek},
@@ -34,7 +34,7 @@ const ROOM_BYTES_MIN: usize = 16 * 1024;
 const ERROR_BYTES: usize = 4096;
 
 /// The server's ends of a program's pipes.
-pub(crate) struct Output {
+pub(crate) struct ProgramPipes {
     stdout: Pipe,
     /// `None` once the error output has ended.
     stderr: Option<Pipe>,
@@ -47,11 +47,11 @@ struct Pipe {
 }
 
 /// Makes a program's descriptors for `content`, and the server's ends. `null` is `/dev/null`.
-pub(crate) fn open(content: &Content, null: &File) -> io::Result<(Stdio, Output)> {
+pub(crate) fn open(content: &RequestBody, null: &File) -> io::Result<(Stdio, ProgramPipes)> {
     let stdin = match content {
-        Content::None => null.try_clone()?.into(),
-        Content::Memory(bytes, _) => in_memory(bytes)?,
-        Content::Spooled(spool) => {
+        RequestBody::None => null.try_clone()?.into(),
+        RequestBody::Memory(bytes, _) => in_memory(bytes)?,
+        RequestBody::Spooled(spool) => {
             let file = spool.reopen()?;
             seek(&file, SeekFrom::Start(0))?;
             file
@@ -59,7 +59,7 @@ pub(crate) fn open(content: &Content, null: &File) -> io::Result<(Stdio, Output)
     };
     let (stdout, our_stdout) = pipe()?;
     let (stderr, our_stderr) = pipe()?;
-    Ok((Stdio { stdin, stdout, stderr }, Output { stdout: our_stdout, stderr: Some(our_stderr) }))
+    Ok((Stdio { stdin, stdout, stderr }, ProgramPipes { stdout: our_stdout, stderr: Some(our_stderr) }))
 }
 
 /// A file without a name that holds these bytes, to be read from the start.
@@ -96,7 +96,7 @@ impl Pipe {
     }
 }
 
-impl Output {
+impl ProgramPipes {
     /// Reads available error output. Returns whether there was any.
     fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
         let mut took = false;
@@ -148,7 +148,7 @@ impl Output {
 /// A writer for content that the program already has.
 pub(crate) struct AllWritten;
 
-impl Writer for AllWritten {
+impl ProgramWriter for AllWritten {
     async fn write(&mut self, piece: Bytes, _: Last) -> Result<(), Trouble> {
         if piece.is_empty() { Ok(()) } else { Err(io::Error::from(Errno::INVAL).into()) }
     }

@@ -7,16 +7,16 @@
 
 use super::{
     Cgi, CgiSite, Nph, nph,
-    pipes::{self, AllWritten, Output},
-    spawning::Program as Process,
-    turns::Turn,
+    pipes::{self, AllWritten, ProgramPipes},
+    spawning::SpawnedProgram as Process,
+    turns::ProgramTurn,
 };
 use crate::{
     connection::Connection,
-    exchange::{Head, Lost},
+    exchange::{AnswerHead, Lost},
     gateway::{
-        Asking, Broken, Content, ErrorLines, Exchange, Failure, Program, Read, Reader, Relayed, Trouble,
-        Written, collect, relay,
+        Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead, ProgramReader,
+        Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
     },
 };
 use std::{
@@ -38,16 +38,16 @@ const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 const END_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The context of a request.
-pub(crate) struct Run<'a> {
+pub(crate) struct CgiRun<'a> {
     pub(crate) cgi: &'a Arc<Cgi>,
     pub(crate) site: &'a CgiSite,
     pub(crate) request: &'a Request<'a>,
     pub(crate) asking: &'a Asking<'a>,
-    pub(crate) program: &'a Program,
-    pub(crate) head: Head,
+    pub(crate) program: &'a FoundProgram,
+    pub(crate) head: AnswerHead,
 }
 
-impl Run<'_> {
+impl CgiRun<'_> {
     /// Runs the program and answers the request.
     pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
         let options = self.asking.options;
@@ -83,7 +83,7 @@ impl Run<'_> {
     }
 
     /// Waits for a turn, until the timeout expires or the client goes.
-    async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<Turn, Failure> {
+    async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<ProgramTurn, Failure> {
         let mut waiting = self.cgi.turns.ask(self.site.number);
         let full = |full: super::turns::WaitingFull| Failure::QueueFull(full.waiting);
         // Usually there is a turn at once, and no timer is needed.
@@ -102,7 +102,12 @@ impl Run<'_> {
         limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate(patience)))
     }
 
-    fn start(&self, content: &Content, link: &ClientLink, turn: Turn) -> Result<(Process, Output), Failure> {
+    fn start(
+        &self,
+        content: &RequestBody,
+        link: &ClientLink,
+        turn: ProgramTurn,
+    ) -> Result<(Process, ProgramPipes), Failure> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
         let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
@@ -151,39 +156,43 @@ impl Run<'_> {
         &self,
         connection: &mut Connection,
         process: &Process,
-        output: &mut Output,
+        output: &mut ProgramPipes,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         let options = self.asking.options;
         if self.is_nph() {
             return nph::relay(connection, output, errors, options.timeouts.answer).await;
         }
-        let exchange = Exchange {
+        let exchange = ExchangeParameters {
             head: self.head,
             // The program has the content already.
-            content: &Content::None,
+            content: &RequestBody::None,
             head_limits: options.head,
             timeouts: options.timeouts,
         };
-        let mut output = Answer { output, process, end: None };
+        let mut output = ProgramOutput { output, process, end: None };
         relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
     }
 }
 
 /// Output of a program. The output of a killed program is incomplete, so a truncated answer must
 /// not pass for a whole answer.
-struct Answer<'a> {
-    output: &'a mut Output,
+struct ProgramOutput<'a> {
+    output: &'a mut ProgramPipes,
     process: &'a Process,
     /// Set when the output has ended.
     end: Option<Sleep>,
 }
 
-impl Reader for Answer<'_> {
-    async fn read(&mut self, output: &mut Written, errors: &mut ErrorLines) -> Result<Read, Trouble> {
+impl ProgramReader for ProgramOutput<'_> {
+    async fn read(
+        &mut self,
+        output: &mut ResponseBuffer,
+        errors: &mut ErrorLines,
+    ) -> Result<ProgramRead, Trouble> {
         if self.end.is_none() {
             if self.output.read(output.end(), errors).await? > 0 {
-                return Ok(Read::Some);
+                return Ok(ProgramRead::Some);
             }
             let mut limit = Sleep::unset();
             limit.set(END_PATIENCE);
@@ -191,7 +200,7 @@ impl Reader for Answer<'_> {
         }
         let limit = self.end.as_mut().expect("set above");
         match limit.limit(self.process.ended()).await {
-            Ok(Some(Exit { end: End::Code(_), .. })) | Err(_) => Ok(Read::End),
+            Ok(Some(Exit { end: End::Code(_), .. })) | Err(_) => Ok(ProgramRead::End),
             Ok(_) => Err(Trouble::Ended),
         }
     }

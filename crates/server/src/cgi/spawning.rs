@@ -5,7 +5,7 @@
 //! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
-use super::turns::Turn;
+use super::turns::ProgramTurn;
 use crate::log::{NoticeKind, Notices};
 use std::{
     cell::RefCell,
@@ -26,20 +26,20 @@ thread_local! {
 /// A core's connection to the spawner.
 struct Spawning {
     channel: Channel,
-    slots: HashMap<JobId, Slot>,
+    slots: HashMap<JobId, SpawnSlot>,
     notices: Arc<Notices>,
 }
 
 /// A requested program.
-struct Slot {
-    state: State,
+struct SpawnSlot {
+    state: SpawningState,
     waker: Option<Waker>,
     /// Whether a task waits for the program or uses the output.
     is_awaited: bool,
-    _turn: Turn,
+    _turn: ProgramTurn,
 }
 
-enum State {
+enum SpawningState {
     Asked,
     Running,
     Ended(Exit),
@@ -49,9 +49,9 @@ enum State {
 
 impl Spawning {
     /// Requests a program.
-    fn ask(&mut self, request: Request, stdio: Stdio, turn: Turn) -> Result<JobId, SpawnError> {
+    fn ask(&mut self, request: Request, stdio: Stdio, turn: ProgramTurn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
-        let slot = Slot { state: State::Asked, waker: None, is_awaited: true, _turn: turn };
+        let slot = SpawnSlot { state: SpawningState::Asked, waker: None, is_awaited: true, _turn: turn };
         self.slots.insert(job, slot);
         Ok(job)
     }
@@ -77,17 +77,17 @@ impl Spawning {
 
     fn take(&mut self, event: Event) {
         let (job, state) = match event {
-            Event::Started { job, .. } => (job, State::Running),
-            Event::Exited { job, exit } => (job, State::Ended(exit)),
+            Event::Started { job, .. } => (job, SpawningState::Running),
+            Event::Exited { job, exit } => (job, SpawningState::Ended(exit)),
             Event::Failed { job, error } => {
                 if matches!(error, SpawnError::Lost | SpawnError::Gone) {
                     self.notices.say(NoticeKind::SpawnerTrouble, format_args!("{error}"));
                 }
-                (job, State::Failed(Some(error)))
+                (job, SpawningState::Failed(Some(error)))
             }
         };
         let Some(slot) = self.slots.get_mut(&job) else { return };
-        let is_over = !matches!(state, State::Running);
+        let is_over = !matches!(state, SpawningState::Running);
         if is_over && !slot.is_awaited {
             self.slots.remove(&job);
             return;
@@ -99,14 +99,14 @@ impl Spawning {
     }
 
     /// The task of `job` has gone. `fate` says whether the program must end.
-    fn leave(&mut self, job: JobId, fate: Fate) {
+    fn leave(&mut self, job: JobId, fate: ProgramFate) {
         let Some(slot) = self.slots.get_mut(&job) else { return };
         match (&slot.state, fate) {
-            (State::Ended(_) | State::Failed(_), _) => {
+            (SpawningState::Ended(_) | SpawningState::Failed(_), _) => {
                 self.slots.remove(&job);
             }
-            (State::Asked | State::Running, Fate::LetGo) => slot.is_awaited = false,
-            (State::Asked | State::Running, Fate::Kill) => {
+            (SpawningState::Asked | SpawningState::Running, ProgramFate::LetGo) => slot.is_awaited = false,
+            (SpawningState::Asked | SpawningState::Running, ProgramFate::Kill) => {
                 slot.is_awaited = false;
                 self.channel.kill(job);
                 // The request may have been withdrawn, which is reported at once.
@@ -118,7 +118,7 @@ impl Spawning {
 
 /// The treatment of a program without a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ProgramFate {
     Kill,
     LetGo,
 }
@@ -152,24 +152,24 @@ fn with<R>(f: impl FnOnce(&mut Spawning) -> R) -> R {
 }
 
 /// A requested program. Dropping this value kills the program and its process group.
-pub(crate) struct Program {
+pub(crate) struct SpawnedProgram {
     job: JobId,
-    fate: Fate,
+    fate: ProgramFate,
 }
 
-impl Program {
+impl SpawnedProgram {
     /// Requests a program. The slot holds `turn` until the program has ended.
-    pub(crate) fn ask(request: Request, stdio: Stdio, turn: Turn) -> Result<Self, SpawnError> {
-        with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: Fate::Kill })
+    pub(crate) fn ask(request: Request, stdio: Stdio, turn: ProgramTurn) -> Result<Self, SpawnError> {
+        with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: ProgramFate::Kill })
     }
 
     /// Waits until the program runs. Call this function only if the request asks for the start
     /// event.
     pub(crate) async fn started(&self) -> Result<(), SpawnError> {
         self.when(|state| match state {
-            State::Asked => None,
-            State::Running | State::Ended(_) => Some(Ok(())),
-            State::Failed(error) => Some(Err(why(error))),
+            SpawningState::Asked => None,
+            SpawningState::Running | SpawningState::Ended(_) => Some(Ok(())),
+            SpawningState::Failed(error) => Some(Err(why(error))),
         })
         .await
     }
@@ -177,7 +177,7 @@ impl Program {
     /// Why the program's exit status is unknown.
     pub(crate) fn failure(&self) -> SpawnError {
         with(|spawning| match spawning.slots.get_mut(&self.job).map(|slot| &mut slot.state) {
-            Some(State::Failed(error)) => why(error),
+            Some(SpawningState::Failed(error)) => why(error),
             _ => SpawnError::Lost,
         })
     }
@@ -185,19 +185,19 @@ impl Program {
     /// Waits until the program has ended. Returns `None` if the exit status will never be known.
     pub(crate) async fn ended(&self) -> Option<Exit> {
         self.when(|state| match state {
-            State::Asked | State::Running => None,
-            State::Ended(exit) => Some(Some(*exit)),
-            State::Failed(_) => Some(None),
+            SpawningState::Asked | SpawningState::Running => None,
+            SpawningState::Ended(exit) => Some(Some(*exit)),
+            SpawningState::Failed(_) => Some(None),
         })
         .await
     }
 
     /// Lets the program continue within the time limit.
     pub(crate) fn let_go(mut self) {
-        self.fate = Fate::LetGo;
+        self.fate = ProgramFate::LetGo;
     }
 
-    async fn when<R>(&self, mut look: impl FnMut(&mut State) -> Option<R>) -> R {
+    async fn when<R>(&self, mut look: impl FnMut(&mut SpawningState) -> Option<R>) -> R {
         poll_fn(|context| {
             with(|spawning| {
                 let slot = spawning.slots.get_mut(&self.job).expect("it is kept as long as it is awaited");
@@ -218,7 +218,7 @@ fn why(error: &mut Option<SpawnError>) -> SpawnError {
     error.take().unwrap_or(SpawnError::Lost)
 }
 
-impl Drop for Program {
+impl Drop for SpawnedProgram {
     fn drop(&mut self) {
         let (job, fate) = (self.job, self.fate);
         // The core may have gone.

@@ -8,7 +8,7 @@
 
 use super::{
     Cgi, CgiOptions, CgiSite, SiteKey,
-    turns::{HostNumber, Turns},
+    turns::{HostNumber, ProgramTurns},
 };
 use crate::{
     hosts::{Action, Hosts},
@@ -30,7 +30,7 @@ use thiserror::Error;
 use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile, ProfileId, Rereading};
 
 /// Folders with programs, by their keys.
-pub(crate) type Sites = HashMap<SiteKey, Arc<CgiSite>>;
+pub(crate) type ProgramSites = HashMap<SiteKey, Arc<CgiSite>>;
 
 /// Programs cannot be run.
 #[derive(Debug, Error)]
@@ -62,7 +62,7 @@ pub(crate) fn profiles(of_all: &CgiOptions, hosts: &Hosts) -> impl Iterator<Item
 /// CGI as prepared by the keeper, before the spawner starts.
 pub(crate) struct PreparedCgi {
     options: CgiOptions,
-    sites: Sites,
+    sites: ProgramSites,
     null: File,
 }
 
@@ -88,7 +88,7 @@ impl PreparedCgi {
     pub(crate) fn share(self) -> Arc<Cgi> {
         let Self { options, sites, null } = self;
         Arc::new(Cgi {
-            turns: Turns::new(options.bounds),
+            turns: ProgramTurns::new(options.bounds),
             numbers: AtomicUsize::new(sites.len()),
             requests: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -103,16 +103,20 @@ impl Cgi {
     /// For a server that started without programs. Has no sites yet.
     pub(crate) fn first(options: &CgiOptions) -> Result<Arc<Self>, CgiError> {
         let null = open(Path::new("/dev/null"))?;
-        Ok(PreparedCgi { options: options.clone(), sites: Sites::new(), null }.share())
+        Ok(PreparedCgi { options: options.clone(), sites: ProgramSites::new(), null }.share())
     }
 
     /// The sites of a new configuration. The server does not use the new sites yet.
     ///
     /// # Errors
     /// A site cannot be provided. Nothing has changed.
-    pub(crate) fn revise(&self, hosts: &Hosts, rereading: &mut Rereading<'_>) -> Result<Sites, CgiError> {
+    pub(crate) fn revise(
+        &self,
+        hosts: &Hosts,
+        rereading: &mut Rereading<'_>,
+    ) -> Result<ProgramSites, CgiError> {
         let keys = sites_of(hosts);
-        let (mut sites, new): (Sites, Vec<SiteKey>) = {
+        let (mut sites, new): (ProgramSites, Vec<SiteKey>) = {
             let present = self.sites.read().expect("nothing panics under this lock");
             let (known, new): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| present.contains_key(key));
             (known.into_iter().map(|key| (key.clone(), present[&key].clone())).collect(), new)
@@ -127,13 +131,13 @@ impl Cgi {
     }
 
     /// Adds these sites.
-    pub(crate) fn add(&self, sites: &Sites) {
+    pub(crate) fn add(&self, sites: &ProgramSites) {
         let mut present = self.sites.write().expect("nothing panics under this lock");
         present.extend(sites.iter().map(|(key, site)| (key.clone(), site.clone())));
     }
 
     /// Removes all other sites.
-    pub(crate) fn keep_only(&self, sites: Sites) {
+    pub(crate) fn keep_only(&self, sites: ProgramSites) {
         *self.sites.write().expect("nothing panics under this lock") = sites;
     }
 }

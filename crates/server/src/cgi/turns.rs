@@ -22,13 +22,13 @@ pub(crate) struct HostNumber(pub(crate) usize);
 
 /// The state that all cores share.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ProgramTurns {
     bounds: ProgramBounds,
-    state: Mutex<State>,
+    state: Mutex<TurnsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnsState {
     running: usize,
     /// Only hosts with running programs or waiting requests.
     hosts: HashMap<HostNumber, HostState>,
@@ -40,13 +40,13 @@ struct State {
 #[derive(Debug, Default)]
 struct HostState {
     running: usize,
-    waiting: VecDeque<Ticket>,
+    waiting: VecDeque<TurnTicket>,
     /// Turns that were granted and not yet taken.
     granted: Vec<u64>,
 }
 
 #[derive(Debug)]
-struct Ticket {
+struct TurnTicket {
     number: u64,
     waker: Waker,
 }
@@ -58,14 +58,14 @@ pub(crate) struct WaitingFull {
     pub(crate) waiting: usize,
 }
 
-impl Turns {
+impl ProgramTurns {
     pub(crate) fn new(bounds: ProgramBounds) -> Arc<Self> {
         Arc::new(Self { bounds, state: Mutex::default() })
     }
 
-    /// Asks for a turn for a request of `host`. Await the turn with [`Waiting::poll`].
-    pub(crate) fn ask(self: &Arc<Self>, host: HostNumber) -> Waiting {
-        Waiting { turns: self.clone(), host, ticket: None }
+    /// Asks for a turn for a request of `host`. Await the turn with [`WaitingTurn::poll`].
+    pub(crate) fn ask(self: &Arc<Self>, host: HostNumber) -> WaitingTurn {
+        WaitingTurn { turns: self.clone(), host, ticket: None }
     }
 
     /// Running programs and waiting requests.
@@ -74,12 +74,12 @@ impl Turns {
         (state.running, state.hosts.values().map(|host| host.waiting.len()).sum())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnsState> {
         self.state.lock().expect("nothing panics under this lock")
     }
 }
 
-impl State {
+impl TurnsState {
     /// Grants free turns, to each host in order.
     fn dispatch(&mut self, bounds: ProgramBounds) {
         let mut passed = 0;
@@ -120,15 +120,15 @@ impl State {
 
 /// A request that waits for its turn. Dropping this value leaves the queue.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    turns: Arc<Turns>,
+pub(crate) struct WaitingTurn {
+    turns: Arc<ProgramTurns>,
     host: HostNumber,
     ticket: Option<u64>,
 }
 
-impl Waiting {
+impl WaitingTurn {
     /// Ready with the turn, or with an error if the queue is full.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Turn, WaitingFull>> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<ProgramTurn, WaitingFull>> {
         let turns = self.turns.clone();
         let mut state = turns.lock();
         let Some(number) = self.ticket else { return self.enter(&mut state, context.waker()) };
@@ -143,7 +143,7 @@ impl Waiting {
         Poll::Pending
     }
 
-    fn enter(&mut self, state: &mut State, waker: &Waker) -> Poll<Result<Turn, WaitingFull>> {
+    fn enter(&mut self, state: &mut TurnsState, waker: &Waker) -> Poll<Result<ProgramTurn, WaitingFull>> {
         let bounds = self.turns.bounds;
         let all_full = state.running >= bounds.running_max;
         let host = state.hosts.entry(self.host).or_default();
@@ -161,7 +161,7 @@ impl Waiting {
         }
         let number = state.tickets;
         state.tickets += 1;
-        host.waiting.push_back(Ticket { number, waker: waker.clone() });
+        host.waiting.push_back(TurnTicket { number, waker: waker.clone() });
         if waiting == 0 {
             state.rotation.push_back(self.host);
         }
@@ -169,12 +169,12 @@ impl Waiting {
         Poll::Pending
     }
 
-    fn turn(&self) -> Turn {
-        Turn { turns: self.turns.clone(), host: self.host }
+    fn turn(&self) -> ProgramTurn {
+        ProgramTurn { turns: self.turns.clone(), host: self.host }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingTurn {
     fn drop(&mut self) {
         let Some(number) = self.ticket else { return };
         let turns = self.turns.clone();
@@ -195,12 +195,12 @@ impl Drop for Waiting {
 
 /// The permit to run one program. Dropping this value ends the turn.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
+pub(crate) struct ProgramTurn {
+    turns: Arc<ProgramTurns>,
     host: HostNumber,
 }
 
-impl Drop for Turn {
+impl Drop for ProgramTurn {
     fn drop(&mut self) {
         self.turns.lock().end(self.host, self.turns.bounds);
     }

@@ -7,12 +7,12 @@
 
 mod plan;
 
-pub use plan::Plan;
+pub use plan::ServePlan;
 
 use crate::{
     ListenAddr, UnixAddr, cgi,
     control_socket::ControlTarget,
-    gateway::{Parent, Spools, Workspace, send_roots},
+    gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
     listen::unix,
     log::LogTarget,
     options::ServeOptions,
@@ -108,7 +108,7 @@ fn room_troubles(options: &ServeOptions) -> Vec<String> {
     if !has_programs(options) {
         return Vec::new();
     }
-    let Parent { folder, variable } = Workspace::parent();
+    let ParentFolder { folder, variable } = PrivateWorkspace::parent();
     let mut troubles = Vec::new();
     if let Err(errno) = access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
         troubles.push(format!(

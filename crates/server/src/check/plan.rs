@@ -16,12 +16,12 @@ use vermeil_topology::CpuSet;
 const SHOWN_MAX: usize = 20;
 
 /// The plan of a server. Shown as lines.
-pub struct Plan<'o> {
+pub struct ServePlan<'o> {
     options: &'o ServeOptions,
     names: HashMap<HostId, Vec<String>>,
 }
 
-impl<'o> Plan<'o> {
+impl<'o> ServePlan<'o> {
     /// The plan of a server that is asked for `options`.
     pub fn new(options: &'o ServeOptions) -> Self {
         let mut names: HashMap<HostId, Vec<String>> = HashMap::new();
@@ -111,7 +111,7 @@ pub(super) fn folder_trouble(root: &Path) -> Option<String> {
     }
 }
 
-impl fmt::Display for Plan<'_> {
+impl fmt::Display for ServePlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ServeOptions { hosts, listen, cpus, io, log, .. } = self.options;
         let listen: Vec<_> = listen.iter().map(ToString::to_string).collect();
@@ -129,7 +129,7 @@ impl fmt::Display for Plan<'_> {
             hosts.names()
         )?;
         for id in hosts.iter().take(SHOWN_MAX) {
-            writeln!(f, "  {}: {}", self.called(id), Served(hosts.host(id)))?;
+            writeln!(f, "  {}: {}", self.called(id), ServedHost(hosts.host(id)))?;
         }
         match hosts.iter().len().saturating_sub(SHOWN_MAX) {
             0 => Ok(()),
@@ -139,7 +139,7 @@ impl fmt::Display for Plan<'_> {
 }
 
 /// The content of a host.
-struct Served<'h>(Host<'h>);
+struct ServedHost<'h>(Host<'h>);
 
 /// The pool of a single host.
 struct Pooled<'h>(&'h PoolOptions);
@@ -154,7 +154,7 @@ impl fmt::Display for Pooled<'_> {
     }
 }
 
-impl fmt::Display for Served<'_> {
+impl fmt::Display for ServedHost<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Host { root, rules, .. } = self.0;
         match root {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// A kind of value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Text,
     Path,
     Flag,
@@ -22,10 +22,10 @@ pub(super) enum Kind {
     Log,
     Words(Vec<&'static str>),
     Table,
-    List(Box<Kind>),
+    List(Box<ValueKind>),
 }
 
-impl Kind {
+impl ValueKind {
     /// The name in the reference.
     pub(super) fn name(&self) -> String {
         match self {
@@ -89,7 +89,7 @@ pub(super) struct TableDoc {
 /// A key of the reference.
 pub(super) struct KeyDoc {
     pub(super) key: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     pub(super) presence: Presence,
     /// Lower and upper bound.
     pub(super) bounds: Option<(String, String)>,
@@ -129,14 +129,14 @@ macro_rules! table {
             }
         }
 
-        impl $crate::config::read::Setting for $name {
-            fn kind() -> $crate::config::describe::Kind {
-                $crate::config::describe::Kind::Table
+        impl $crate::config::read::ConfigSetting for $name {
+            fn kind() -> $crate::config::describe::ValueKind {
+                $crate::config::describe::ValueKind::Table
             }
 
             fn read(
-                node: &$crate::config::read::Node<'_>,
-                reader: &mut $crate::config::read::Reader,
+                node: &$crate::config::read::ConfigNode<'_>,
+                reader: &mut $crate::config::read::ConfigReader,
             ) -> Option<Self> {
                 let table = reader.table(node)?;
                 $(let mut $key: Option<Option<$type>> = None;)+
@@ -144,7 +144,7 @@ macro_rules! table {
                     match key.get_ref().as_ref() {
                         $(stringify!($key) => {
                             $key = Some(reader.within(stringify!($key), |reader| {
-                                let read = <$type as $crate::config::read::Setting>::read(value, reader)?;
+                                let read = <$type as $crate::config::read::ConfigSetting>::read(value, reader)?;
                                 $(let read = reader.bounded(value, read, $least, $most)?;)?
                                 Some(read)
                             }));
@@ -171,7 +171,7 @@ macro_rules! table {
             }
 
             fn tables(path: &str, into: &mut Vec<$crate::config::describe::TableDoc>) {
-                use $crate::config::{describe::{KeyDoc, Presence, TableDoc}, read::Setting};
+                use $crate::config::{describe::{KeyDoc, Presence, TableDoc}, read::ConfigSetting};
                 into.push(TableDoc {
                     heading: path.to_owned(),
                     about: concat!($($about, "\n"),+).to_owned(),
@@ -179,7 +179,7 @@ macro_rules! table {
                         let default: Option<$type> = table!(@default $($default)?);
                         KeyDoc {
                             key: stringify!($key),
-                            kind: <$type as Setting>::kind(),
+                            kind: <$type as ConfigSetting>::kind(),
                             presence: match default {
                                 Some(default) => Presence::Default(default.shown()),
                                 None => Presence::Required,
@@ -190,8 +190,8 @@ macro_rules! table {
                     }),+],
                 });
                 $(
-                    let below = $crate::config::describe::heading(path, stringify!($key), &<$type as Setting>::kind());
-                    <$type as Setting>::tables(&below, into);
+                    let below = $crate::config::describe::heading(path, stringify!($key), &<$type as ConfigSetting>::kind());
+                    <$type as ConfigSetting>::tables(&below, into);
                 )+
             }
         }
@@ -200,18 +200,18 @@ macro_rules! table {
     (@default $default:expr) => { Some($default) };
     (@bounds $type:ty) => { None };
     (@bounds $type:ty, $least:expr, $most:expr) => {{
-        use $crate::config::read::Bounded;
+        use $crate::config::read::BoundedSetting;
         Some((<$type>::shown_amount($least), <$type>::shown_amount($most)))
     }};
 }
 pub(super) use table;
 
 /// The header of the table at `key` below `path`.
-pub(super) fn heading(path: &str, key: &str, kind: &Kind) -> String {
+pub(super) fn heading(path: &str, key: &str, kind: &ValueKind) -> String {
     let inner = path.trim_matches(['[', ']']);
     let path = if inner.is_empty() { key.to_owned() } else { format!("{inner}.{key}") };
     match kind {
-        Kind::List(_) => format!("[[{path}]]"),
+        ValueKind::List(_) => format!("[[{path}]]"),
         _ => format!("[{path}]"),
     }
 }

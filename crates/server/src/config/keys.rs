@@ -5,8 +5,8 @@
 //! combine (`resolve.rs`).
 
 use super::{
-    describe::{Kind, table},
-    read::{At, FlagOr, Node, Reader, Setting},
+    describe::{ValueKind, table},
+    read::{At, ConfigNode, ConfigReader, ConfigSetting, FlagOr},
     values::{FileMode, Listen, Size, Span},
 };
 use crate::{
@@ -500,12 +500,12 @@ pub(super) enum ActionWord {
 /// Implements reading for a value that is one of several words.
 macro_rules! words {
     ($($type:ty: $($word:literal => $meaning:path),+;)+) => {$(
-        impl Setting for $type {
-            fn kind() -> Kind {
-                Kind::Words(vec![$($word),+])
+        impl ConfigSetting for $type {
+            fn kind() -> ValueKind {
+                ValueKind::Words(vec![$($word),+])
             }
 
-            fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+            fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
                 reader.word(node, &[$(($word, $meaning)),+])
             }
 

@@ -21,11 +21,11 @@ pub mod values;
 mod tests;
 
 pub use report::ConfigError;
-pub use surroundings::{AddressError, Given, Surroundings};
+pub use surroundings::{AddressError, GivenParts, Surroundings};
 
 use crate::{options::ServeOptions, paths};
 use keys::{Document, HostTable};
-use read::{At, Node, Reader, Setting};
+use read::{At, ConfigNode, ConfigReader, ConfigSetting};
 use report::Problem;
 use std::{fs, path::Path};
 use toml::de::{DeTable, DeValue};
@@ -92,7 +92,7 @@ pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOpti
 /// Reads the whole text, and passes each host to `take`.
 fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<Problem>) {
     let parts = split::split(text);
-    let mut reader = Reader::default();
+    let mut reader = ConfigReader::default();
     let document = parsed(&parts.rest, &mut reader, Document::read);
     for run in parts.hosts {
         reader.base = run.start;
@@ -115,7 +115,11 @@ fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, V
 }
 
 /// Parses a part of the text, reports syntax errors, and reads the rest.
-fn parsed<R>(text: &str, reader: &mut Reader, read: impl FnOnce(&Node<'_>, &mut Reader) -> R) -> R {
+fn parsed<R>(
+    text: &str,
+    reader: &mut ConfigReader,
+    read: impl FnOnce(&ConfigNode<'_>, &mut ConfigReader) -> R,
+) -> R {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let message = error.message();
@@ -123,7 +127,7 @@ fn parsed<R>(text: &str, reader: &mut Reader, read: impl FnOnce(&Node<'_>, &mut 
         reader.problem(error.span().unwrap_or(0..0), if is_unclosed { report::UNCLOSED } else { message });
     }
     let span = table.span();
-    read(&Node::new(span, DeValue::Table(table.into_inner())), reader)
+    read(&ConfigNode::new(span, DeValue::Table(table.into_inner())), reader)
 }
 
 /// The reference page of all keys, in Markdown.

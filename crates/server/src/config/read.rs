@@ -1,10 +1,10 @@
 //! Reads a parsed document: from its values to settings, with a list of all problems.
 //!
-//! Owns [`Setting`]: how each kind of value in the tables of `keys.rs` is read and described.
+//! Owns [`ConfigSetting`]: how each kind of value in the tables of `keys.rs` is read and described.
 //! Leaves out the tables themselves. Tested in `tests.rs`.
 
 use super::{
-    describe::{Kind, TableDoc},
+    describe::{TableDoc, ValueKind},
     report::{Problem, suggestion},
     values::{FileMode, Listen, Size, Span},
 };
@@ -13,7 +13,7 @@ use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
 use toml::{Spanned, de::DeValue};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
-pub(super) type Node<'i> = Spanned<DeValue<'i>>;
+pub(super) type ConfigNode<'i> = Spanned<DeValue<'i>>;
 
 /// Former paths of keys, each with the present name and table of the key.
 const RENAMED: [(&str, &str, &str); 5] = [
@@ -25,12 +25,12 @@ const RENAMED: [(&str, &str, &str); 5] = [
 ];
 
 /// A kind of value that a key can have.
-pub(super) trait Setting: Sized {
+pub(super) trait ConfigSetting: Sized {
     /// The kind in the reference.
-    fn kind() -> Kind;
+    fn kind() -> ValueKind;
 
     /// The setting at `node`; `None`, and a problem, if the value is wrong.
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self>;
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self>;
 
     /// The text as written in a file; `None` for a setting without a single value.
     fn shown(&self) -> Option<String>;
@@ -40,7 +40,7 @@ pub(super) trait Setting: Sized {
 }
 
 /// A setting with a lower and an upper bound.
-pub(super) trait Bounded: Setting {
+pub(super) trait BoundedSetting: ConfigSetting {
     /// The amount that is compared with the bounds.
     fn amount(&self) -> u64;
 
@@ -50,7 +50,7 @@ pub(super) trait Bounded: Setting {
 
 /// The state of reading, and the problems found.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct ConfigReader {
     /// The start of the text in the file, in bytes.
     pub(super) base: usize,
     pub(super) problems: Vec<Problem>,
@@ -58,7 +58,7 @@ pub(super) struct Reader {
     path: Vec<&'static str>,
 }
 
-impl Reader {
+impl ConfigReader {
     /// Reads on below `key`.
     pub(super) fn within<R>(&mut self, key: &'static str, read: impl FnOnce(&mut Self) -> R) -> R {
         self.path.push(key);
@@ -91,7 +91,7 @@ impl Reader {
         self.within(key, |reader| reader.problem(at, "this key must be there"));
     }
 
-    fn wrong_kind(&mut self, node: &Node<'_>, wanted: &Kind) {
+    fn wrong_kind(&mut self, node: &ConfigNode<'_>, wanted: &ValueKind) {
         let found = match node.get_ref() {
             DeValue::String(_) => "a text",
             DeValue::Integer(_) => "a whole number",
@@ -101,8 +101,7 @@ impl Reader {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        let is_single =
-            matches!((node.get_ref(), wanted), (DeValue::Table(_), Kind::List(of)) if **of == Kind::Table);
+        let is_single = matches!((node.get_ref(), wanted), (DeValue::Table(_), ValueKind::List(of)) if **of == ValueKind::Table);
         let cure = match self.path.join(".") {
             path if is_single => format!("[[{path}]] instead of [{path}]"),
             _ => wanted.example(),
@@ -110,7 +109,7 @@ impl Reader {
         self.problem(node.span(), format!("this is {found}; write {cure}"));
     }
 
-    fn text<'n>(&mut self, node: &'n Node<'_>, wanted: &Kind) -> Option<&'n str> {
+    fn text<'n>(&mut self, node: &'n ConfigNode<'_>, wanted: &ValueKind) -> Option<&'n str> {
         let text = node.get_ref().as_str();
         if text.is_none() {
             self.wrong_kind(node, wanted);
@@ -119,18 +118,18 @@ impl Reader {
     }
 
     /// The value of `text`, or a problem.
-    fn parsed<T: FromStr<Err: Display>>(&mut self, node: &Node<'_>, text: &str) -> Option<T> {
+    fn parsed<T: FromStr<Err: Display>>(&mut self, node: &ConfigNode<'_>, text: &str) -> Option<T> {
         text.parse().map_err(|why| self.problem(node.span(), format!("\"{text}\": {why}"))).ok()
     }
 
     /// One of several words.
     pub(super) fn word<T: Copy>(
         &mut self,
-        node: &Node<'_>,
+        node: &ConfigNode<'_>,
         words: &'static [(&'static str, T)],
     ) -> Option<T> {
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let text = self.text(node, &Kind::Words(known.clone()))?;
+        let text = self.text(node, &ValueKind::Words(known.clone()))?;
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         if found.is_none() {
             self.problem(node.span(), format!("\"{text}\" is no choice; {}", suggestion(text, &known)));
@@ -139,20 +138,20 @@ impl Reader {
     }
 
     /// The entries of a table.
-    pub(super) fn table<'n, 'i>(&mut self, node: &'n Node<'i>) -> Option<&'n toml::de::DeTable<'i>> {
+    pub(super) fn table<'n, 'i>(&mut self, node: &'n ConfigNode<'i>) -> Option<&'n toml::de::DeTable<'i>> {
         match node.get_ref() {
             DeValue::Table(table) => Some(table),
             _ => {
-                self.wrong_kind(node, &Kind::Table);
+                self.wrong_kind(node, &ValueKind::Table);
                 None
             }
         }
     }
 
     /// Checks that `value` is between `least` and `most`.
-    pub(super) fn bounded<T: Bounded>(
+    pub(super) fn bounded<T: BoundedSetting>(
         &mut self,
-        node: &Node<'_>,
+        node: &ConfigNode<'_>,
         value: T,
         least: u64,
         most: u64,
@@ -175,12 +174,12 @@ pub(super) struct At<T> {
     pub(super) at: Range<usize>,
 }
 
-impl<T: Setting> Setting for At<T> {
-    fn kind() -> Kind {
+impl<T: ConfigSetting> ConfigSetting for At<T> {
+    fn kind() -> ValueKind {
         T::kind()
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         let at = reader.base + node.span().start..reader.base + node.span().end;
         T::read(node, reader).map(|value| Self { value, at })
     }
@@ -194,7 +193,7 @@ impl<T: Setting> Setting for At<T> {
     }
 }
 
-impl<T: Bounded> Bounded for At<T> {
+impl<T: BoundedSetting> BoundedSetting for At<T> {
     fn amount(&self) -> u64 {
         self.value.amount()
     }
@@ -204,12 +203,12 @@ impl<T: Bounded> Bounded for At<T> {
     }
 }
 
-impl<T: Setting> Setting for Option<T> {
-    fn kind() -> Kind {
+impl<T: ConfigSetting> ConfigSetting for Option<T> {
+    fn kind() -> ValueKind {
         T::kind()
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         T::read(node, reader).map(Some)
     }
 
@@ -222,7 +221,7 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-impl<T: Bounded> Bounded for Option<T> {
+impl<T: BoundedSetting> BoundedSetting for Option<T> {
     fn amount(&self) -> u64 {
         self.as_ref().map_or(0, T::amount)
     }
@@ -232,12 +231,12 @@ impl<T: Bounded> Bounded for Option<T> {
     }
 }
 
-impl<T: Setting> Setting for Vec<T> {
-    fn kind() -> Kind {
-        Kind::List(Box::new(T::kind()))
+impl<T: ConfigSetting> ConfigSetting for Vec<T> {
+    fn kind() -> ValueKind {
+        ValueKind::List(Box::new(T::kind()))
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         let DeValue::Array(array) = node.get_ref() else {
             reader.wrong_kind(node, &Self::kind());
             return None;
@@ -257,14 +256,14 @@ impl<T: Setting> Setting for Vec<T> {
     }
 }
 
-impl Setting for bool {
-    fn kind() -> Kind {
-        Kind::Flag
+impl ConfigSetting for bool {
+    fn kind() -> ValueKind {
+        ValueKind::Flag
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         let DeValue::Boolean(flag) = node.get_ref() else {
-            reader.wrong_kind(node, &Kind::Flag);
+            reader.wrong_kind(node, &ValueKind::Flag);
             return None;
         };
         Some(*flag)
@@ -282,12 +281,12 @@ pub(super) enum FlagOr<T> {
     Table(T),
 }
 
-impl<T: Setting> Setting for FlagOr<T> {
-    fn kind() -> Kind {
-        Kind::FlagOrTable
+impl<T: ConfigSetting> ConfigSetting for FlagOr<T> {
+    fn kind() -> ValueKind {
+        ValueKind::FlagOrTable
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         match node.get_ref() {
             DeValue::Boolean(flag) => Some(Self::Flag(*flag)),
             DeValue::Table(_) => T::read(node, reader).map(Self::Table),
@@ -310,14 +309,14 @@ impl<T: Setting> Setting for FlagOr<T> {
     }
 }
 
-impl Setting for u64 {
-    fn kind() -> Kind {
-        Kind::Number
+impl ConfigSetting for u64 {
+    fn kind() -> ValueKind {
+        ValueKind::Number
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         let DeValue::Integer(number) = node.get_ref() else {
-            reader.wrong_kind(node, &Kind::Number);
+            reader.wrong_kind(node, &ValueKind::Number);
             return None;
         };
         let read = Self::from_str_radix(number.as_str(), number.radix());
@@ -332,7 +331,7 @@ impl Setting for u64 {
     }
 }
 
-impl Bounded for u64 {
+impl BoundedSetting for u64 {
     fn amount(&self) -> u64 {
         *self
     }
@@ -342,16 +341,16 @@ impl Bounded for u64 {
     }
 }
 
-impl Setting for Size {
-    fn kind() -> Kind {
-        Kind::Size
+impl ConfigSetting for Size {
+    fn kind() -> ValueKind {
+        ValueKind::Size
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         if let DeValue::Integer(_) = node.get_ref() {
             return u64::read(node, reader).map(Self::bytes);
         }
-        let text = reader.text(node, &Kind::Size)?;
+        let text = reader.text(node, &ValueKind::Size)?;
         reader.parsed(node, text)
     }
 
@@ -360,7 +359,7 @@ impl Setting for Size {
     }
 }
 
-impl Bounded for Size {
+impl BoundedSetting for Size {
     fn amount(&self) -> u64 {
         self.bytes
     }
@@ -370,18 +369,18 @@ impl Bounded for Size {
     }
 }
 
-impl Setting for Span {
-    fn kind() -> Kind {
-        Kind::Time
+impl ConfigSetting for Span {
+    fn kind() -> ValueKind {
+        ValueKind::Time
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         match node.get_ref() {
             // Seconds, as on the command line.
             DeValue::Integer(number) if number.radix() == 10 => reader.parsed(node, number.as_str()),
             DeValue::Float(number) => reader.parsed(node, number.as_str()),
             _ => {
-                let text = reader.text(node, &Kind::Time)?;
+                let text = reader.text(node, &ValueKind::Time)?;
                 reader.parsed(node, text)
             }
         }
@@ -395,12 +394,12 @@ impl Setting for Span {
 /// Implements reading for types that are texts in the file.
 macro_rules! texts {
     ($($type:ty: $kind:expr, |$text:ident| $shown:expr;)+) => {$(
-        impl Setting for $type {
-            fn kind() -> Kind {
+        impl ConfigSetting for $type {
+            fn kind() -> ValueKind {
                 $kind
             }
 
-            fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+            fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
                 let text = reader.text(node, &$kind)?;
                 reader.parsed(node, text)
             }
@@ -414,20 +413,20 @@ macro_rules! texts {
 }
 
 texts! {
-    String: Kind::Text, |text| text;
-    PathBuf: Kind::Path, |path| path.display().to_string();
-    Listen: Kind::Address, |listen| listen.to_string();
-    FileMode: Kind::Text, |mode| mode.to_string();
-    crate::log::LogTarget: Kind::Log, |target| target.to_string();
+    String: ValueKind::Text, |text| text;
+    PathBuf: ValueKind::Path, |path| path.display().to_string();
+    Listen: ValueKind::Address, |listen| listen.to_string();
+    FileMode: ValueKind::Text, |mode| mode.to_string();
+    crate::log::LogTarget: ValueKind::Log, |target| target.to_string();
 }
 
-impl Setting for ControlTarget {
-    fn kind() -> Kind {
-        Kind::Path
+impl ConfigSetting for ControlTarget {
+    fn kind() -> ValueKind {
+        ValueKind::Path
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        let text = reader.text(node, &Kind::Path)?;
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
+        let text = reader.text(node, &ValueKind::Path)?;
         reader.parsed(node, text)
     }
 
@@ -436,16 +435,16 @@ impl Setting for ControlTarget {
     }
 }
 
-impl Setting for CoreSelection {
-    fn kind() -> Kind {
-        Kind::Cores
+impl ConfigSetting for CoreSelection {
+    fn kind() -> ValueKind {
+        ValueKind::Cores
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         if let DeValue::Integer(number) = node.get_ref() {
             return reader.parsed(node, number.as_str());
         }
-        let text = reader.text(node, &Kind::Cores)?;
+        let text = reader.text(node, &ValueKind::Cores)?;
         reader.parsed(node, text)
     }
 
@@ -454,16 +453,16 @@ impl Setting for CoreSelection {
     }
 }
 
-impl Setting for InstanceSelection {
-    fn kind() -> Kind {
-        Kind::Instances
+impl ConfigSetting for InstanceSelection {
+    fn kind() -> ValueKind {
+        ValueKind::Instances
     }
 
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
         if let DeValue::Integer(number) = node.get_ref() {
             return reader.parsed(node, number.as_str());
         }
-        let text = reader.text(node, &Kind::Instances)?;
+        let text = reader.text(node, &ValueKind::Instances)?;
         reader.parsed(node, text)
     }
 

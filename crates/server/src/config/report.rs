@@ -48,13 +48,13 @@ pub struct ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Located {
     /// `None` for a problem of the file as a whole.
-    place: Option<Place>,
+    place: Option<FilePosition>,
     key: String,
     what: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct FilePosition {
     /// Both from 1, the column in characters.
     line: usize,
     column: usize,
@@ -86,7 +86,8 @@ impl ConfigError {
         }
         let total = problems.len();
         problems.truncate(PROBLEMS_TOLD);
-        let locate = |Problem { at, key, what }| Located { place: Some(Place::new(text, at)), key, what };
+        let locate =
+            |Problem { at, key, what }| Located { place: Some(FilePosition::new(text, at)), key, what };
         Self { file: file.to_owned(), located: problems.into_iter().map(locate).collect(), total }
     }
 
@@ -101,7 +102,7 @@ impl ConfigError {
     }
 }
 
-impl Place {
+impl FilePosition {
     fn new(text: &str, at: Range<usize>) -> Self {
         let start = floor(text, at.start);
         let before = &text[..start];
@@ -148,7 +149,7 @@ impl fmt::Display for ConfigError {
                 f.write_str("\n")?;
             }
             write!(f, "{}:", self.file.display())?;
-            if let Some(Place { line, column, .. }) = place {
+            if let Some(FilePosition { line, column, .. }) = place {
                 write!(f, "{line}:{column}:")?;
             }
             if !key.is_empty() {

@@ -16,10 +16,12 @@ use crate::{
     ClientBound, ListenAddr,
     control_socket::ControlTarget,
     files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
-    hosts::{Action, Builder, HostId, Hosts, Name, Network, Route, Rules, Taken, Template, Unknown},
+    hosts::{
+        Action, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules, Taken, TextTemplate, Unknown,
+    },
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
-    settings::{BalancerOptions, Placement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php},
+    settings::{BalancerOptions, RequestedPlacement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php},
 };
 use std::{
     collections::HashMap,
@@ -55,7 +57,7 @@ pub(super) fn resolve(
 ) -> Option<ServeOptions> {
     let mut found = Problems::default();
     let listen = listen(&document, hosts.folder, around, &mut found);
-    let placement = Placement { cores: document.cores.value.clone(), instances: document.instances };
+    let placement = RequestedPlacement { cores: document.cores.value.clone(), instances: document.instances };
     let instances = instances(&document, &placement, around, &mut found);
     let cpus = cpus_of(&instances);
     refuse_contradictions(&document, &mut found);
@@ -198,7 +200,7 @@ fn agent(document: &Document, around: &Surroundings, problems: &mut Problems) ->
 
 fn instances(
     document: &Document,
-    placement: &Placement,
+    placement: &RequestedPlacement,
     around: &Surroundings,
     problems: &mut Problems,
 ) -> Vec<Instance> {
@@ -258,7 +260,7 @@ struct HostListens {
 
 /// The hosts of a document, taken one by one.
 pub(super) struct HostsMade<'f> {
-    builder: Builder,
+    builder: HostsBuilder,
     /// The folder at which relative paths begin.
     folder: &'f Path,
     /// The place of each host in the file, by host number.
@@ -278,7 +280,7 @@ pub(super) struct HostsMade<'f> {
 impl<'f> HostsMade<'f> {
     pub(super) fn new(folder: &'f Path) -> Self {
         Self {
-            builder: Builder::default(),
+            builder: HostsBuilder::default(),
             folder,
             places: Vec::new(),
             default: None,
@@ -339,7 +341,7 @@ impl<'f> HostsMade<'f> {
     }
 
     fn name(&mut self, id: HostId, name: &At<String>) {
-        let parsed = match Name::from_str(&name.value) {
+        let parsed = match HostName::from_str(&name.value) {
             Ok(parsed) => parsed,
             Err(why) => {
                 return self.problems.push(&name.at, "host.names", format!("\"{}\": {why}", name.value));
@@ -496,7 +498,7 @@ impl<'f> HostsMade<'f> {
             );
             return None;
         };
-        match to.value.parse::<Template>() {
+        match to.value.parse::<TextTemplate>() {
             Ok(template) => Some(Action::Redirect { to: template, status }),
             Err(why) => {
                 self.problems.push(&to.at, "host.route.to", format!("\"{}\": {why}", to.value));

@@ -15,7 +15,7 @@ use toml_parser::{
 const HOSTS_AT_ONCE: usize = 512;
 
 /// A document in parts.
-pub(super) struct Parts<'t> {
+pub(super) struct DocumentParts<'t> {
     /// The document with the hosts blanked out, so byte positions stay the same.
     pub(super) rest: Cow<'t, str>,
     /// Runs of `[[host]]` tables, with the tables below them.
@@ -24,14 +24,14 @@ pub(super) struct Parts<'t> {
 
 /// The position of the lexer in a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum LexerState {
     Start,
     Inside,
 }
 
 /// The kind of a table header.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Header {
+enum TableHeader {
     /// `[[host]]`
     Host,
     /// `[host.…]` or `[[host.…]]`
@@ -40,26 +40,26 @@ enum Header {
 }
 
 /// Cuts `text`.
-pub(super) fn split(text: &str) -> Parts<'_> {
+pub(super) fn split(text: &str) -> DocumentParts<'_> {
     let mut hosts: Vec<Range<usize>> = Vec::new();
     let mut in_hosts = false;
     let mut hosts_in_run = 0;
     for (at, header) in headers(text) {
         match header {
-            Header::Host if in_hosts && hosts_in_run < HOSTS_AT_ONCE => hosts_in_run += 1,
-            Header::Host => {
+            TableHeader::Host if in_hosts && hosts_in_run < HOSTS_AT_ONCE => hosts_in_run += 1,
+            TableHeader::Host => {
                 end_run(&mut hosts, in_hosts, at);
                 hosts.push(at..text.len());
                 (in_hosts, hosts_in_run) = (true, 1);
             }
-            Header::BelowHost => {}
-            Header::Other => {
+            TableHeader::BelowHost => {}
+            TableHeader::Other => {
                 end_run(&mut hosts, in_hosts, at);
                 in_hosts = false;
             }
         }
     }
-    Parts { rest: blanked(text, &hosts), hosts }
+    DocumentParts { rest: blanked(text, &hosts), hosts }
 }
 
 fn end_run(hosts: &mut [Range<usize>], in_hosts: bool, at: usize) {
@@ -82,16 +82,16 @@ fn blanked<'t>(text: &'t str, ranges: &[Range<usize>]) -> Cow<'t, str> {
 }
 
 /// The starts of table headers, and their kinds.
-fn headers(text: &str) -> impl Iterator<Item = (usize, Header)> {
+fn headers(text: &str) -> impl Iterator<Item = (usize, TableHeader)> {
     let mut tokens = Source::new(text).lex().peekable();
-    let (mut line, mut depth) = (At::Start, 0_u32);
+    let (mut line, mut depth) = (LexerState::Start, 0_u32);
     std::iter::from_fn(move || {
         loop {
             let token = tokens.next()?;
-            let opens_line = std::mem::replace(&mut line, At::Inside) == At::Start;
+            let opens_line = std::mem::replace(&mut line, LexerState::Inside) == LexerState::Start;
             match token.kind() {
-                TokenKind::Newline => line = At::Start,
-                TokenKind::Whitespace if opens_line => line = At::Start,
+                TokenKind::Newline => line = LexerState::Start,
+                TokenKind::Whitespace if opens_line => line = LexerState::Start,
                 TokenKind::LeftSquareBracket if opens_line && depth == 0 => {
                     let header = header(text, &mut tokens);
                     return Some((token.span().start(), header));
@@ -107,7 +107,7 @@ fn headers(text: &str) -> impl Iterator<Item = (usize, Header)> {
 }
 
 /// Reads a header after its first bracket, up to the end of its line.
-fn header(text: &str, tokens: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> Header {
+fn header(text: &str, tokens: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> TableHeader {
     let line_goes_on = |token: &Token| !matches!(token.kind(), TokenKind::Newline | TokenKind::Eof);
     let mut words = Vec::new();
     while let Some(token) = tokens.next_if(line_goes_on) {
@@ -117,9 +117,9 @@ fn header(text: &str, tokens: &mut std::iter::Peekable<impl Iterator<Item = Toke
     }
     let is_host = |word: &str| matches!(word, "host" | "\"host\"" | "'host'");
     match words[..] {
-        ["[", name, "]", ..] if is_host(name) => Header::Host,
-        ["[", name, ".", ..] | [name, ".", ..] if is_host(name) => Header::BelowHost,
-        _ => Header::Other,
+        ["[", name, "]", ..] if is_host(name) => TableHeader::Host,
+        ["[", name, ".", ..] | [name, ".", ..] if is_host(name) => TableHeader::BelowHost,
+        _ => TableHeader::Other,
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn parts(text: &str) -> (String, Vec<&str>) {
-        let Parts { rest, hosts } = split(text);
+        let DocumentParts { rest, hosts } = split(text);
         assert_eq!(rest.len(), text.len());
         let words = rest.split_whitespace().collect::<Vec<_>>().join(" ");
         (words, hosts.into_iter().map(|range| &text[range]).collect())

@@ -7,7 +7,7 @@ use crate::{
     listen::unix,
     options::ServeOptions,
     paths,
-    settings::Placement,
+    settings::RequestedPlacement,
 };
 use std::{
     io,
@@ -27,19 +27,19 @@ pub struct Surroundings {
     /// Gives the addresses of a name, each with the port.
     pub look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
     /// Cores and instances that are known already.
-    pub given: Given,
+    pub given: GivenParts,
 }
 
 /// Cores and instances that are known before a configuration is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum GivenParts {
     /// Nothing is known, because the server starts.
     Nothing,
     /// All instances are known: another process (the supervisor) decided.
     Instances(Vec<Instance>),
     /// A server runs, with the instances that its own selection resulted in. A cpu may have been
     /// taken away since.
-    InForce(Placement, Vec<Instance>),
+    InForce(RequestedPlacement, Vec<Instance>),
 }
 
 /// Why a name to listen on is no address.
@@ -85,24 +85,24 @@ impl Surroundings {
         // The kernel lists the addresses of IPv6 there; without IPv6 there is no such file.
         let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
         let look_up = |name: &str, port| (name, port).to_socket_addrs().map(Iterator::collect);
-        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up, given: Given::Nothing })
+        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up, given: GivenParts::Nothing })
     }
 
     /// The surroundings of a running server with these options. Its instances stay the same, also
     /// after a cpu has been taken away.
     pub fn of_running(self, options: &ServeOptions) -> Self {
-        Self { given: Given::InForce(options.placement.clone(), options.instances.clone()), ..self }
+        Self { given: GivenParts::InForce(options.placement.clone(), options.instances.clone()), ..self }
     }
 
     /// The instances that the selection `asked` results in.
     ///
     /// # Errors
     /// Cores that do not exist or are not allowed.
-    pub fn instances(&self, asked: &Placement) -> Result<Vec<Instance>, Error> {
+    pub fn instances(&self, asked: &RequestedPlacement) -> Result<Vec<Instance>, Error> {
         match &self.given {
-            Given::Instances(decided) => Ok(decided.clone()),
-            Given::InForce(before, came_to) if before == asked => Ok(came_to.clone()),
-            Given::InForce(..) | Given::Nothing => {
+            GivenParts::Instances(decided) => Ok(decided.clone()),
+            GivenParts::InForce(before, came_to) if before == asked => Ok(came_to.clone()),
+            GivenParts::InForce(..) | GivenParts::Nothing => {
                 let cpus = asked.cores.resolve(&self.machine, &self.allowed)?;
                 Ok(asked.instances.divide(&self.machine, &cpus))
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     IoChoice, ListenAddr, UnixAddr,
-    check::Plan,
+    check::ServePlan,
     files::{FollowSymlinks, Listing},
     hosts::{Action, Hosts, Unknown},
     log::{LogFormat, LogTarget},
@@ -25,7 +25,7 @@ fn surroundings() -> Surroundings {
         machine,
         has_ipv6: true,
         look_up,
-        given: Given::Nothing,
+        given: GivenParts::Nothing,
     }
 }
 
@@ -273,7 +273,9 @@ fn hosts_may_have_pools_of_their_own() {
     assert_eq!(options.php_pools.running_max, 9);
     assert_eq!(options.php_pools.program.as_deref(), Some(Path::new("/usr/bin/php-cgi")));
     assert!(
-        Plan::new(&options).to_string().contains("; *.php: PHP as nobody, 2 children, stopped after 5 s")
+        ServePlan::new(&options)
+            .to_string()
+            .contains("; *.php: PHP as nobody, 2 children, stopped after 5 s")
     );
     for (key, problem) in [
         ("php = 3", "v.toml:2:7: host.php: this is a whole number; write true, false, or a table in { }"),
@@ -404,7 +406,7 @@ fn a_folder_to_send_from_must_be_there() {
     let expected = [("gone", "there is no such folder"), ("v.toml", "it is no folder")].map(|(name, why)| {
         format!("cannot have files of {here}/{name} sent: {why}; make it, or take it out of send")
     });
-    assert_eq!(Plan::new(&options).refusals(), expected);
+    assert_eq!(ServePlan::new(&options).refusals(), expected);
 }
 
 #[test]
@@ -560,7 +562,7 @@ fn a_plan_says_what_would_be_done() {
                 [[host.route]]\nprefix = \"/x\"\naction = \"redirect\"\nto = \"/y\"\n\
                 [[host]]\nnames = [\"*.c.example\"]\nroot = \"gone\"\n";
     let options = parse(&folder.path().join("v.toml"), text, &surroundings()).unwrap();
-    let plan = Plan::new(&options);
+    let plan = ServePlan::new(&options);
     let here = folder.path().display();
     let expected = format!(
         "listen: 127.0.0.1:8080\ncores: 4 (cpus 0-3); io: auto; log: -\n\

@@ -8,7 +8,7 @@ mod mode;
 mod size;
 mod span;
 
-pub use listen::{Listen, ListenError};
+pub use listen::{Listen, ListenSyntaxError};
 pub use mode::{FileMode, FileModeError};
 pub use size::{Size, SizeError, between as size_between};
 pub use span::{Span, SpanError};

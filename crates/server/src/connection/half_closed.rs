@@ -35,7 +35,7 @@ const SILENT_MAX: Duration = Duration::from_secs(1);
 
 /// A client that has sent its last byte.
 pub(super) struct HalfClosed {
-    state: State,
+    state: HalfClosedState,
     limit: Sleep,
     pause: Duration,
     /// Whether the first byte of the next answer was sent.
@@ -43,7 +43,7 @@ pub(super) struct HalfClosed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum HalfClosedState {
     /// No byte was sent yet whose acknowledgement would tell.
     Ask,
     /// Such a byte was sent.
@@ -56,7 +56,7 @@ enum State {
 
 impl HalfClosed {
     pub(super) fn new() -> Self {
-        Self { state: State::Ask, limit: Sleep::unset(), pause: LOOK_FIRST, is_first_sent: false }
+        Self { state: HalfClosedState::Ask, limit: Sleep::unset(), pause: LOOK_FIRST, is_first_sent: false }
     }
 }
 
@@ -66,18 +66,18 @@ impl Connection {
         loop {
             let Some(half_closed) = &self.half_closed else { return Poll::Pending };
             match half_closed.state {
-                State::There => return Poll::Pending,
-                State::Amid => {
+                HalfClosedState::There => return Poll::Pending,
+                HalfClosedState::Amid => {
                     let half_closed = self.half_closed.as_mut().expect("looked at above");
                     return Pin::new(&mut half_closed.limit).poll(context).map(drop);
                 }
-                State::Ask => match self.poll_ask(context) {
+                HalfClosedState::Ask => match self.poll_ask(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(_)) => return Poll::Ready(()),
                     Poll::Ready(Ok(state)) => self.set_state(state),
                 },
-                State::Wait => match self.stream.with_fd(vermeil_io::peer_after_end) {
-                    Ok(Ok(PeerState::Receives)) => self.set_state(State::There),
+                HalfClosedState::Wait => match self.stream.with_fd(vermeil_io::peer_after_end) {
+                    Ok(Ok(PeerState::Receives)) => self.set_state(HalfClosedState::There),
                     Ok(Ok(PeerState::Unknown)) => {
                         let half_closed = self.half_closed.as_mut().expect("looked at above");
                         if Pin::new(&mut half_closed.limit).poll(context).is_pending() {
@@ -92,15 +92,15 @@ impl Connection {
         }
     }
 
-    fn set_state(&mut self, state: State) {
+    fn set_state(&mut self, state: HalfClosedState) {
         if let Some(half_closed) = &mut self.half_closed {
             half_closed.state = state;
-            half_closed.limit.set(if state == State::Amid { SILENT_MAX } else { LOOK_FIRST });
+            half_closed.limit.set(if state == HalfClosedState::Amid { SILENT_MAX } else { LOOK_FIRST });
         }
     }
 
     /// Sends bytes that the client acknowledges: earlier answers, or the first byte of this answer.
-    fn poll_ask(&mut self, context: &mut Context<'_>) -> Poll<io::Result<State>> {
+    fn poll_ask(&mut self, context: &mut Context<'_>) -> Poll<io::Result<HalfClosedState>> {
         if self.sending {
             let taken = pin!(self.stream.sent()).poll(context);
             let Poll::Ready(taken) = taken else { return Poll::Pending };
@@ -110,10 +110,10 @@ impl Connection {
         if !self.output.is_empty() {
             self.stream.send(mem::take(&mut self.output), Bytes::new(), More::No)?;
             self.sending = true;
-            return Poll::Ready(Ok(State::Wait));
+            return Poll::Ready(Ok(HalfClosedState::Wait));
         }
         if !self.is_before_head() {
-            return Poll::Ready(Ok(State::Amid));
+            return Poll::Ready(Ok(HalfClosedState::Amid));
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = self.stream.with_fd(|fd| send(fd, FIRST, flags))?;
@@ -122,10 +122,10 @@ impl Connection {
                 if let Some(half_closed) = &mut self.half_closed {
                     half_closed.is_first_sent = true;
                 }
-                Poll::Ready(Ok(State::Wait))
+                Poll::Ready(Ok(HalfClosedState::Wait))
             }
             // The send buffer is full, so the bytes in it will tell.
-            Ok(0) | Err(rustix::io::Errno::AGAIN) => Poll::Ready(Ok(State::Wait)),
+            Ok(0) | Err(rustix::io::Errno::AGAIN) => Poll::Ready(Ok(HalfClosedState::Wait)),
             Err(error) => Poll::Ready(Err(error.into())),
         }
     }
@@ -133,9 +133,9 @@ impl Connection {
     /// Removes from an answer the byte that was sent ahead.
     pub(super) fn drop_first_sent(&mut self) {
         let Some(half_closed) = &mut self.half_closed else { return };
-        if half_closed.state == State::Amid {
+        if half_closed.state == HalfClosedState::Amid {
             // These bytes will tell, and the time of silence begins anew after them.
-            half_closed.state = State::Ask;
+            half_closed.state = HalfClosedState::Ask;
         }
         if !self.output.is_empty() && mem::take(&mut half_closed.is_first_sent) {
             debug_assert!(self.output.starts_with(FIRST), "every answer begins with a status line");

@@ -6,9 +6,9 @@
 
 use super::WaitingFor;
 use crate::{
-    connections::Idle,
+    connections::IdleState,
     exchange::Lost,
-    local::{self, Place},
+    local::{self, ConnectionPermit},
     settings::gateway::CONTENT_RATE_MIN,
 };
 use std::{
@@ -27,7 +27,7 @@ const LOOKS: u32 = 4;
 /// Waits for `sending` as long as the client takes some of the sent bytes.
 pub(super) async fn while_taken<T>(
     stream: &TcpStream,
-    place: &Place,
+    place: &ConnectionPermit,
     limit: &mut Sleep,
     waiting_for: &mut WaitingFor,
     sending: impl Future<Output = io::Result<T>>,
@@ -39,21 +39,21 @@ pub(super) async fn while_taken<T>(
         return Ok(sent?);
     }
     *waiting_for = WaitingFor::Nothing;
-    place.set_idle(Idle::Answer);
+    place.set_idle(IdleState::Answer);
     let taken = Box::pin(taken(stream, place, limit, sending)).await;
-    place.set_idle(Idle::No);
+    place.set_idle(IdleState::No);
     taken
 }
 
 /// The same once the kernel has no room.
 async fn taken<T>(
     stream: &TcpStream,
-    place: &Place,
+    place: &ConnectionPermit,
     limit: &mut Sleep,
     mut sending: Pin<&mut impl Future<Output = io::Result<T>>>,
 ) -> Result<T, Lost> {
     let write = local::with(|local| local.server.timeouts.write);
-    let (mut steps, mut wanted) = (Steps::default(), Wanted::default());
+    let (mut steps, mut wanted) = (WriteProgress::default(), WantedRate::default());
     let mut count = Count::default();
     loop {
         limit.set(write / LOOKS);
@@ -108,12 +108,12 @@ impl Count {
 /// The rate at which the client takes an answer, when another connection wants the place. Two
 /// checks are needed, because only the difference tells.
 #[derive(Default)]
-struct Wanted {
+struct WantedRate {
     /// Bytes taken at the last check, and the time of that check.
     taken: Option<(u64, u64)>,
 }
 
-impl Wanted {
+impl WantedRate {
     /// Whether the connection gives way, now that `taken` bytes are taken. Less than the minimum
     /// rate is no progress.
     fn gives_way(&mut self, taken: u64, now_ms: u64) -> bool {
@@ -126,14 +126,14 @@ impl Wanted {
 /// The progress of a client. The first check is after a quarter of the timeout, because an io_uring
 /// driver sends nothing at once. An earlier check would cost most answers a needless system call.
 #[derive(Default)]
-struct Steps {
+struct WriteProgress {
     /// Bytes taken at the last check, if there was one.
     taken: Option<u64>,
     /// How many checks in a row found the same number.
     same: u32,
 }
 
-impl Steps {
+impl WriteProgress {
     /// Whether the client has made no progress for the whole timeout, now that `taken` bytes are
     /// taken.
     fn have_ended(&mut self, taken: u64) -> bool {
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn slow_reader_gives_way_and_steady_reader_stays() {
-        let mut slow = Wanted::default();
+        let mut slow = WantedRate::default();
         assert!(!slow.gives_way(1000, 5000), "one look tells nothing");
         assert!(slow.gives_way(1499, 6000));
-        let mut steady = Wanted::default();
+        let mut steady = WantedRate::default();
         assert!(!steady.gives_way(1000, 5000));
         assert!(!steady.gives_way(1500, 6000));
         assert!(steady.gives_way(1500, 6001), "nothing taken");
@@ -168,12 +168,12 @@ mod tests {
     /// the next period.
     #[test]
     fn the_time_begins_with_the_last_step() {
-        let mut steps = Steps::default();
+        let mut steps = WriteProgress::default();
         for taken in [10, 10, 10, 11, 12, 12, 12, 12] {
             assert!(!steps.have_ended(taken), "{taken}");
         }
         assert!(steps.have_ended(12));
-        let mut never = Steps::default();
+        let mut never = WriteProgress::default();
         let looks = [0; LOOKS as usize + 1].map(|taken| never.have_ended(taken));
         assert_eq!(
             looks,

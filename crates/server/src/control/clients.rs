@@ -19,7 +19,7 @@ const CLIENTS_MAX: usize = 16;
 
 /// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ClientRequest {
     Status,
     StatusJson,
     Reload,
@@ -27,7 +27,7 @@ pub(crate) enum Asked {
     Unknown,
 }
 
-impl Asked {
+impl ClientRequest {
     /// Parses the request of a line.
     pub(crate) fn of(line: &[u8]) -> Self {
         match line.trim_ascii_end() {
@@ -41,36 +41,36 @@ impl Asked {
 }
 
 /// A client and the received part of a line.
-struct Client {
+struct ControlClient {
     stream: UnixStream,
     line: Vec<u8>,
     until: Instant,
 }
 
 /// The state of a line.
-enum Line {
+enum LineState {
     Coming,
     Whole,
     /// The client has gone.
     Never,
 }
 
-impl Client {
-    fn read(&mut self) -> Line {
+impl ControlClient {
+    fn read(&mut self) -> LineState {
         let mut buffer = [0; LINE_BYTES_MAX];
         loop {
             let room = LINE_BYTES_MAX - self.line.len();
             match (&self.stream).read(&mut buffer[..room]) {
-                Ok(0) if self.line.is_empty() => return Line::Never,
+                Ok(0) if self.line.is_empty() => return LineState::Never,
                 // The end of the client's data, or a line that is too long for a request.
-                Ok(0) => return Line::Whole,
+                Ok(0) => return LineState::Whole,
                 Ok(count) => self.line.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Line::Coming,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return LineState::Coming,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Line::Never,
+                Err(_) => return LineState::Never,
             }
             if self.line.contains(&b'\n') || self.line.len() == LINE_BYTES_MAX {
-                return Line::Whole;
+                return LineState::Whole;
             }
         }
     }
@@ -78,9 +78,9 @@ impl Client {
 
 /// All clients without a request, the oldest first.
 #[derive(Default)]
-pub(super) struct Clients(Vec<Client>);
+pub(super) struct WaitingClients(Vec<ControlClient>);
 
-impl Clients {
+impl WaitingClients {
     /// Adds a client, which has `patience` to send its request.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Clients {
         if self.0.len() == CLIENTS_MAX {
             self.0.remove(0);
         }
-        self.0.push(Client { stream, line: Vec::new(), until: Instant::now() + patience });
+        self.0.push(ControlClient { stream, line: Vec::new(), until: Instant::now() + patience });
         Ok(())
     }
 
@@ -109,14 +109,14 @@ impl Clients {
 
     /// Reads available data. Returns the clients with a complete request, and closes clients whose
     /// time is over.
-    pub(super) fn hear(&mut self) -> Vec<(UnixStream, Asked)> {
+    pub(super) fn hear(&mut self) -> Vec<(UnixStream, ClientRequest)> {
         let (mut asked, now) = (Vec::new(), Instant::now());
         let mut left = Vec::with_capacity(self.0.len());
         for mut client in self.0.drain(..) {
             match client.read() {
-                Line::Whole => asked.push((client.stream, Asked::of(&client.line))),
-                Line::Coming if now < client.until => left.push(client),
-                Line::Coming | Line::Never => {}
+                LineState::Whole => asked.push((client.stream, ClientRequest::of(&client.line))),
+                LineState::Coming if now < client.until => left.push(client),
+                LineState::Coming | LineState::Never => {}
             }
         }
         self.0 = left;
@@ -133,7 +133,7 @@ mod tests {
     fn silent_client_delays_no_other() {
         let pair = || UnixStream::pair().unwrap();
         let ((_silent, first), (mut asks, second), (mut long, third)) = (pair(), pair(), pair());
-        let mut clients = Clients::default();
+        let mut clients = WaitingClients::default();
         for stream in [first, second, third] {
             clients.add(stream, Duration::from_secs(60)).unwrap();
         }
@@ -141,14 +141,14 @@ mod tests {
         assert!(clients.hear().is_empty());
         asks.write_all(b"on\r\n").unwrap();
         long.write_all(&[b'x'; 2 * LINE_BYTES_MAX]).unwrap();
-        let heard: Vec<Asked> = clients.hear().into_iter().map(|(_, asked)| asked).collect();
-        assert_eq!(heard, [Asked::StatusJson, Asked::Unknown]);
+        let heard: Vec<ClientRequest> = clients.hear().into_iter().map(|(_, asked)| asked).collect();
+        assert_eq!(heard, [ClientRequest::StatusJson, ClientRequest::Unknown]);
         assert_eq!(clients.0.len(), 1);
     }
 
     #[test]
     fn late_client_and_one_too_many_are_let_go() {
-        let mut clients = Clients::default();
+        let mut clients = WaitingClients::default();
         let pairs: Vec<_> = (0..=CLIENTS_MAX).map(|_| UnixStream::pair().unwrap()).collect();
         let mut others = Vec::new();
         for (ours, theirs) in pairs {

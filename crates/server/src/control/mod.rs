@@ -7,7 +7,7 @@
 //! | line | answer |
 //! | --- | --- |
 //! | `status` | the status, for people |
-//! | `status json` | the same for programs: [`Status`] |
+//! | `status json` | the same for programs: [`ServerStatus`] |
 //! | `reload` | `reloaded` or `refused`, then remarks, line by line |
 //! | `take over` | the end of a link, as a descriptor, or `refused` and the reason: `handover/` |
 //!
@@ -18,16 +18,16 @@
 
 mod clients;
 
-pub(crate) use clients::Asked;
+pub(crate) use clients::ClientRequest;
 
 use crate::{
     control_client::{REFUSED, RELOADED},
-    control_socket::{self, ControlTarget, Place, PlaceError},
+    control_socket::{self, BoundSocket, ControlTarget, PlaceError},
     handover::{Handing, HasControl, Inherited, Taker},
     removal::Remover,
-    status::Status,
+    status::ServerStatus,
 };
-use clients::Clients;
+use clients::WaitingClients;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     net::sockopt::socket_peercred,
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The source of the answers: a server, or the supervisor of several instances.
 pub(crate) trait Overseer: Send + Sync {
     /// The present status.
-    fn status(&self) -> Status;
+    fn status(&self) -> ServerStatus;
 
     /// Reads the configuration from its file again, and also logs the result. Returns remarks.
     ///
@@ -74,10 +74,10 @@ pub(crate) trait Overseer: Send + Sync {
 }
 
 /// A bound control socket that does not answer yet.
-pub(crate) struct Bound(Result<Place, String>);
+pub(crate) struct BoundControl(Result<BoundSocket, String>);
 
 /// The control socket of one server.
-pub(crate) struct Control {
+pub(crate) struct ControlSocket {
     path: PathBuf,
     /// Sends the overseer to the thread. Dropped without a message if the server does not start.
     running: mpsc::Sender<Arc<dyn Overseer>>,
@@ -86,7 +86,7 @@ pub(crate) struct Control {
     thread: JoinHandle<()>,
 }
 
-impl Bound {
+impl BoundControl {
     /// Binds the socket at `target`. Binds nothing if there is to be no socket.
     ///
     /// # Errors
@@ -98,23 +98,23 @@ impl Bound {
         Ok(Self(match target {
             ControlTarget::Off => Err("off".to_owned()),
             ControlTarget::Default => {
-                Place::default_for_this_process().map_err(|error| format!("none ({error})"))
+                BoundSocket::default_for_this_process().map_err(|error| format!("none ({error})"))
             }
             ControlTarget::Path(path) => Ok(match inherited.take_control(path) {
-                Some(listener) => Place::inherited(path, listener),
-                None => Place::bind(path)?,
+                Some(listener) => BoundSocket::inherited(path, listener),
+                None => BoundSocket::bind(path)?,
             }),
         }))
     }
 
     /// Starts the thread that answers. Otherwise returns the line that says why there is none.
     /// `remover` removes the name if this process may not.
-    pub(crate) fn start(self, remover: Option<Remover>) -> Result<Control, String> {
+    pub(crate) fn start(self, remover: Option<Remover>) -> Result<ControlSocket, String> {
         let mut place = self.0?;
         if let Some(remover) = remover {
             place.remove_by(remover);
         }
-        Control::start(place).map_err(|error| format!("none ({error})"))
+        ControlSocket::start(place).map_err(|error| format!("none ({error})"))
     }
 
     /// Removes the name, called in a process other than the answering process.
@@ -126,12 +126,12 @@ impl Bound {
 
     /// The descriptors that a process needs to remove the name.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.0.as_ref().map(Place::descriptors).unwrap_or_default()
+        self.0.as_ref().map(BoundSocket::descriptors).unwrap_or_default()
     }
 }
 
-impl Control {
-    fn start(mut place: Place) -> io::Result<Self> {
+impl ControlSocket {
+    fn start(mut place: BoundSocket) -> io::Result<Self> {
         let (stopping, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (running, runs) = mpsc::channel::<Arc<dyn Overseer>>();
         let path = place.path().to_owned();
@@ -164,8 +164,8 @@ impl Control {
     }
 }
 
-fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
-    let (mut taker, mut clients): (Option<Taker>, _) = (None, Clients::default());
+fn serve(mut place: BoundSocket, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
+    let (mut taker, mut clients): (Option<Taker>, _) = (None, WaitingClients::default());
     loop {
         let mut fds = vec![
             PollFd::new(place.listener(), PollFlags::IN),
@@ -227,8 +227,8 @@ fn is_owner(client: &UnixStream) -> bool {
 
 fn answer(
     mut client: UnixStream,
-    asked: Asked,
-    place: &Place,
+    asked: ClientRequest,
+    place: &BoundSocket,
     taker: &mut Option<Taker>,
     running: &Arc<dyn Overseer>,
 ) -> io::Result<()> {
@@ -236,17 +236,17 @@ fn answer(
     client.set_write_timeout(Some(PATIENCE))?;
     let overseer = running.clone();
     match asked {
-        Asked::Status => aside(client, "vermeil-status", move || overseer.status().to_string()),
-        Asked::StatusJson => aside(client, "vermeil-status", move || overseer.status().to_json()),
-        Asked::Reload => aside(client, "vermeil-reload", move || reload(&*overseer)),
-        Asked::TakeOver => match hand_over(&client, place, taker.as_ref(), running.as_ref()) {
+        ClientRequest::Status => aside(client, "vermeil-status", move || overseer.status().to_string()),
+        ClientRequest::StatusJson => aside(client, "vermeil-status", move || overseer.status().to_json()),
+        ClientRequest::Reload => aside(client, "vermeil-reload", move || reload(&*overseer)),
+        ClientRequest::TakeOver => match hand_over(&client, place, taker.as_ref(), running.as_ref()) {
             Ok(begun) => {
                 *taker = Some(begun);
                 Ok(())
             }
             Err(why) => client.write_all(format!("{}\n{why}\n", REFUSED).as_bytes()),
         },
-        Asked::Unknown => {
+        ClientRequest::Unknown => {
             client.write_all(b"unknown request: status, status json, reload and take over are known\n")
         }
     }
@@ -275,7 +275,7 @@ fn reload(running: &dyn Overseer) -> String {
 /// Begins a handover to the client. The error is the reason in words.
 fn hand_over(
     client: &UnixStream,
-    place: &Place,
+    place: &BoundSocket,
     another: Option<&Taker>,
     running: &dyn Overseer,
 ) -> Result<Taker, String> {

@@ -9,9 +9,9 @@ use std::os::unix::net::UnixListener;
 fn a_socket_is_its_owners_alone_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
-    let place = Place::bind(&path).unwrap();
+    let place = BoundSocket::bind(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(matches!(Place::bind(&path), Err(PlaceError::Taken(_))), "a server answers there");
+    assert!(matches!(BoundSocket::bind(&path), Err(PlaceError::Taken(_))), "a server answers there");
     drop(place.listener().try_clone());
     drop(place);
     assert!(!path.exists());
@@ -23,11 +23,11 @@ fn what_an_ended_server_left_behind_is_taken_over_and_files_are_not() {
     let path = folder.path().join("control");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    drop(Place::bind(&path).unwrap());
+    drop(BoundSocket::bind(&path).unwrap());
     fs::write(&path, "mine").unwrap();
-    assert!(matches!(Place::bind(&path), Err(PlaceError::NoSocket(_))));
+    assert!(matches!(BoundSocket::bind(&path), Err(PlaceError::NoSocket(_))));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-    assert!(matches!(Place::bind(Path::new("/nonexistent/control")), Err(PlaceError::Io { .. })));
+    assert!(matches!(BoundSocket::bind(Path::new("/nonexistent/control")), Err(PlaceError::Io { .. })));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! this file checks that the file is unchanged, checks whether a part is in the page cache, and
 //! loads a part. Tested in `tests/content.rs` and `tests/torture.rs`.
 
-use super::{memory::Memory, open::Identity};
+use super::{memory::ContentMemory, open::FileValidator};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::{
@@ -24,7 +24,7 @@ use vermeil_io::{CacheOnly, append_nowait, read_nowait};
 
 mod budget;
 
-pub(super) use budget::{Budget, Charge};
+pub(super) use budget::{Charge, ContentBudget};
 
 /// The place of a representation's bytes.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub enum Content {
 #[derive(Debug)]
 pub struct OpenFile {
     file: Arc<OwnedFd>,
-    identity: Identity,
+    identity: FileValidator,
     opened: Instant,
     /// Microseconds after `opened` until which the whole file counts as resident in memory.
     resident_until_us: AtomicU64,
@@ -68,7 +68,7 @@ const TICK_MS: u64 = 20;
 const WARM_BYTES: usize = 128 * 1024;
 
 impl OpenFile {
-    pub(super) fn new(file: OwnedFd, identity: Identity, charge: Option<Charge>) -> Self {
+    pub(super) fn new(file: OwnedFd, identity: FileValidator, charge: Option<Charge>) -> Self {
         Self {
             file: Arc::new(file),
             identity,
@@ -83,7 +83,7 @@ impl OpenFile {
     /// connection. A replaced or unlinked file stays the same behind an open descriptor. Costs a
     /// system call that does not wait.
     pub fn still_same(&self) -> bool {
-        Identity::of(self.file.as_fd()).is_ok_and(|now| self.identity.has_content_of(&now))
+        FileValidator::of(self.file.as_fd()).is_ok_and(|now| self.identity.has_content_of(&now))
     }
 
     /// The descriptor. Cloning the `Arc` writes a counter that all cores share.
@@ -219,9 +219,9 @@ pub(super) enum ReadFailure {
 /// is read.
 pub(super) fn read_whole(
     file: &File,
-    identity: &Identity,
+    identity: &FileValidator,
     cache: CacheOnly,
-    memory: &Memory,
+    memory: &ContentMemory,
 ) -> Result<Bytes, ReadFailure> {
     let length = usize::try_from(identity.bytes).map_err(|_| ReadFailure::Failed)?;
     let mut room = memory.room(length);
@@ -240,7 +240,7 @@ pub(super) fn read_whole(
             Err(_) => return Err(ReadFailure::Failed),
         }
     }
-    match Identity::of(file.as_fd()) {
+    match FileValidator::of(file.as_fd()) {
         Ok(after) if after == *identity => Ok(room.into()),
         _ => Err(ReadFailure::Changed),
     }

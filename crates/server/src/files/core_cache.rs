@@ -2,15 +2,15 @@
 //!
 //! A hit hashes the path, compares the path and reads two flags. A hit decodes, allocates and locks
 //! nothing. Apart from the mark of use, which is set once per eviction scan, a hit writes nothing
-//! that other cores read. All other work is a [`Job`]. The map has a bound of its own, because a
-//! file has any number of spellings. Tested in `tests/`.
+//! that other cores read. All other work is a [`PathJob`]. The map has a bound of its own, because
+//! a file has any number of spellings. Tested in `tests/`.
 
 use super::{
     entry::Entry,
-    index::{SiteId, Target},
-    load::{Checked, Job, Loaded},
+    index::{LookTarget, SiteId},
+    load::{Checked, LoadedEntry, PathJob},
     site::Site,
-    store::Store,
+    store::FileStore,
 };
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -33,13 +33,13 @@ const KEY_BYTES_MAX: usize = 1024;
 /// A core's reference to an entry. A clone writes a counter that belongs to the core. Other cores
 /// therefore pay nothing while this core holds the entry to send it.
 #[derive(Clone, Debug)]
-pub struct Handle(Arc<Shared>);
+pub struct EntryHandle(Arc<SharedEntry>);
 
 /// The entry that all cores share, behind a reference counter of this core.
 #[derive(Debug)]
-struct Shared(Arc<Entry>);
+struct SharedEntry(Arc<Entry>);
 
-impl Deref for Handle {
+impl Deref for EntryHandle {
     type Target = Entry;
 
     #[inline]
@@ -51,39 +51,39 @@ impl Deref for Handle {
 /// The result of a look-up in the map.
 pub enum Lookup<'a> {
     /// The entry is current, because no event reported a change.
-    Hit(&'a Handle),
-    /// The path must be resolved: call [`Job::try_now`], then [`Job::run`] on another thread if the
-    /// first call would block, then [`CoreCache::insert`].
-    Miss(Job),
+    Hit(&'a EntryHandle),
+    /// The path must be resolved: call [`PathJob::try_now`], then [`PathJob::run`] on another
+    /// thread if the first call would block, then [`CoreCache::insert`].
+    Miss(PathJob),
     /// The path can never name a file: the status of the answer.
     Never(Status),
 }
 
 /// The cache of a single core.
 pub struct CoreCache {
-    store: Arc<Store>,
+    store: Arc<FileStore>,
     hasher: RandomState,
     /// Keys of `slots`, by site and path.
     by_path: HashTable<usize>,
-    slots: Slab<Slot>,
+    slots: Slab<CacheSlot>,
     /// Position of the eviction scan.
     hand: usize,
-    /// Value of [`Store::evictions`] at the last sweep of all slots.
+    /// Value of [`FileStore::evictions`] at the last sweep of all slots.
     swept: u64,
     decoded: Vec<u8>,
     misses: u64,
 }
 
-struct Slot {
+struct CacheSlot {
     site: SiteId,
     path: Box<[u8]>,
-    handle: Handle,
+    handle: EntryHandle,
     /// Milliseconds on the server's clock at the last check of the entry.
     checked_ms: u64,
     used: bool,
 }
 
-impl Slot {
+impl CacheSlot {
     #[inline]
     fn is(&self, site: SiteId, path: &[u8]) -> bool {
         self.site == site && *self.path == *path
@@ -101,7 +101,7 @@ fn hash(hasher: &RandomState, site: SiteId, path: &[u8]) -> u64 {
 
 impl CoreCache {
     /// An empty cache.
-    pub fn new(store: Arc<Store>) -> Self {
+    pub fn new(store: Arc<FileStore>) -> Self {
         Self {
             store,
             hasher: RandomState::default(),
@@ -115,7 +115,7 @@ impl CoreCache {
     }
 
     /// The store that all cores share.
-    pub fn store(&self) -> &Arc<Store> {
+    pub fn store(&self) -> &Arc<FileStore> {
         &self.store
     }
 
@@ -158,13 +158,14 @@ impl CoreCache {
             Ok(decoded) => decoded,
             Err(error) => return Lookup::Never(error.status()),
         };
-        let target = if decoded.has_dotfile { Target::Hidden } else { Target::Path(decoded.bytes.into()) };
-        Lookup::Miss(Job::new(site, raw_path, target, now_ms))
+        let target =
+            if decoded.has_dotfile { LookTarget::Hidden } else { LookTarget::Path(decoded.bytes.into()) };
+        Lookup::Miss(PathJob::new(site, raw_path, target, now_ms))
     }
 
     /// Stores the result of a job, if the entry may be reused, and returns the entry.
-    pub fn insert(&mut self, loaded: Loaded) -> Handle {
-        let Loaded { site, raw, checked: Checked { entry, at_ms } } = loaded;
+    pub fn insert(&mut self, loaded: LoadedEntry) -> EntryHandle {
+        let LoadedEntry { site, raw, checked: Checked { entry, at_ms } } = loaded;
         if let Some(key) = self.key(site, &raw) {
             let slot = &mut self.slots[key];
             if Arc::ptr_eq(&slot.handle.0.0, &entry) {
@@ -173,7 +174,7 @@ impl CoreCache {
             }
             self.remove(key);
         }
-        let handle = Handle(Arc::new(Shared(entry)));
+        let handle = EntryHandle(Arc::new(SharedEntry(entry)));
         if handle.is_stale() || raw.len() > KEY_BYTES_MAX {
             return handle;
         }
@@ -182,7 +183,7 @@ impl CoreCache {
             self.evict();
         }
         let hash_of_path = hash(&self.hasher, site, &raw);
-        let slot = Slot { site, path: raw, handle: handle.clone(), checked_ms: at_ms, used: true };
+        let slot = CacheSlot { site, path: raw, handle: handle.clone(), checked_ms: at_ms, used: true };
         let key = self.slots.insert(slot);
         let Self { hasher, by_path, slots, .. } = self;
         by_path.insert_unique(hash_of_path, key, |key| hash(hasher, slots[*key].site, &slots[*key].path));

@@ -3,7 +3,7 @@
 //!
 //! `load.rs` makes entries, and `index.rs` sets the flag.
 
-use super::{content::Content, open::Identity, variant::Variant};
+use super::{content::Content, open::FileValidator, variant::Variant};
 use rustix::io::Errno;
 use std::sync::{
     Arc,
@@ -23,10 +23,10 @@ pub(super) const SETTLE_MS: i64 = 2000;
 /// A resolved path.
 #[derive(Debug)]
 pub struct Entry {
-    outcome: Outcome,
-    trust: Trust,
+    outcome: EntryOutcome,
+    trust: Freshness,
     lasting: Lasting,
-    probes: Box<[Probe]>,
+    probes: Box<[EntryProbe]>,
     /// Set once, never cleared. The writer uses Release and the reader Acquire, so that a reader of
     /// `true` sees the change on the file system when the path is resolved again.
     stale: AtomicBool,
@@ -40,7 +40,7 @@ pub struct Entry {
 /// The kind of answer to a request for a path.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are files, and a hit should follow one pointer less")]
-pub enum Outcome {
+pub enum EntryOutcome {
     /// The file, or the index page of the folder.
     File(FileEntry),
     /// The path names a folder but lacks the slash at the end. `location` is the path with the
@@ -101,7 +101,7 @@ impl FileEntry {
 
 /// The way to notice that an entry is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum Freshness {
     /// The kernel reports changes.
     Events,
     /// The kernel cannot report changes, so each use checks the entry again.
@@ -129,13 +129,18 @@ pub(super) struct Holdings {
 
 /// A file system look-up that the entry depends on: the path below the root, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Probe {
+pub(super) struct EntryProbe {
     pub(super) path: Box<[u8]>,
-    pub(super) seen: Result<Identity, Errno>,
+    pub(super) seen: Result<FileValidator, Errno>,
 }
 
 impl Entry {
-    pub(super) fn new(outcome: Outcome, trust: Trust, lasting: Lasting, probes: Vec<Probe>) -> Self {
+    pub(super) fn new(
+        outcome: EntryOutcome,
+        trust: Freshness,
+        lasting: Lasting,
+        probes: Vec<EntryProbe>,
+    ) -> Self {
         let stale = AtomicBool::new(lasting == Lasting::Once);
         let (compared_ms, used) = (AtomicU64::new(0), AtomicBool::new(true));
         Self { outcome, trust, lasting, probes: probes.into(), stale, compared_ms, used }
@@ -143,14 +148,14 @@ impl Entry {
 
     /// The kind of answer to a request for the path.
     #[inline]
-    pub fn outcome(&self) -> &Outcome {
+    pub fn outcome(&self) -> &EntryOutcome {
         &self.outcome
     }
 
     /// The site's own page to send with a 404, if the site has such a page.
     pub fn not_found_page(&self) -> Option<&FileEntry> {
         match &self.page()?.outcome {
-            Outcome::File(file) => Some(file),
+            EntryOutcome::File(file) => Some(file),
             _ => None,
         }
     }
@@ -169,13 +174,13 @@ impl Entry {
     /// Whether the kernel reports every change that would make the entry wrong.
     #[inline]
     pub(super) fn is_told(&self) -> bool {
-        self.trust == Trust::Events && self.page().is_none_or(|page| page.trust == Trust::Events)
+        self.trust == Freshness::Events && self.page().is_none_or(|page| page.trust == Freshness::Events)
     }
 
     /// The contents in memory, each with the path of the file below the root, if the last
     /// comparison is at least `age_ms` old. The caller compares these contents now.
     pub(super) fn to_compare(&self, now_ms: u64, age_ms: u64) -> Vec<(&[u8], &[u8])> {
-        let Outcome::File(file) = &self.outcome else { return Vec::new() };
+        let EntryOutcome::File(file) = &self.outcome else { return Vec::new() };
         if now_ms.saturating_sub(self.compared_ms.load(Ordering::Relaxed)) < age_ms {
             return Vec::new();
         }
@@ -194,7 +199,7 @@ impl Entry {
 
     /// The amounts that the entry takes from the budgets.
     pub(super) fn holdings(&self) -> Holdings {
-        let Outcome::File(file) = &self.outcome else { return Holdings::default() };
+        let EntryOutcome::File(file) = &self.outcome else { return Holdings::default() };
         let mut sum = Holdings::default();
         for variant in std::iter::once(&file.identity).chain(&file.siblings) {
             match variant.content() {
@@ -205,7 +210,7 @@ impl Entry {
         sum
     }
 
-    pub(super) fn trust(&self) -> Trust {
+    pub(super) fn trust(&self) -> Freshness {
         self.trust
     }
 
@@ -219,13 +224,13 @@ impl Entry {
         self.lasting
     }
 
-    pub(super) fn probes(&self) -> &[Probe] {
+    pub(super) fn probes(&self) -> &[EntryProbe] {
         &self.probes
     }
 
     pub(super) fn page(&self) -> Option<&Arc<Entry>> {
         match &self.outcome {
-            Outcome::NotFound(NotFound { page }) => page.as_ref(),
+            EntryOutcome::NotFound(NotFound { page }) => page.as_ref(),
             _ => None,
         }
     }

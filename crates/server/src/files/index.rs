@@ -10,7 +10,7 @@
 use super::{
     entry::{Entry, Holdings, Lasting},
     load::Checked,
-    root::Root,
+    root::SiteRoot,
 };
 use foldhash::fast::RandomState;
 use slab::Slab;
@@ -25,7 +25,7 @@ use std::{
 mod watch;
 
 pub(super) use watch::{Adoption, Descent, RecordId, WatchTree};
-use watch::{Drained, NodeId, Parent};
+use watch::{Drained, NodeId, ParentNode};
 
 /// The number of a site. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub(super) struct SiteId(pub(super) u64);
 
 /// The target of a look-up in a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Target {
+pub(super) enum LookTarget {
     /// A decoded path, with its slash at the start and perhaps at the end.
     Path(Arc<[u8]>),
     /// Any path that is never served, for example a dotfile.
@@ -45,8 +45,8 @@ pub(super) enum Target {
 pub(super) struct Index {
     tree: WatchTree,
     sites: HashMap<SiteId, Opened, RandomState>,
-    records: Slab<Record>,
-    finished: HashMap<(SiteId, Target), RecordId, RandomState>,
+    records: Slab<IndexRecord>,
+    finished: HashMap<(SiteId, LookTarget), RecordId, RandomState>,
     /// Position of the eviction scan.
     hand: usize,
     entries_max: usize,
@@ -61,23 +61,23 @@ pub(super) struct Index {
 /// An open site.
 struct Opened {
     /// Replaced when the root's path leads elsewhere.
-    root: Arc<Root>,
+    root: Arc<SiteRoot>,
     /// All records of the site.
     records: HashSet<RecordId, RandomState>,
 }
 
-struct Record {
+struct IndexRecord {
     site: SiteId,
-    state: State,
+    state: IndexState,
     depends_on: Vec<(NodeId, Arc<[u8]>)>,
 }
 
-enum State {
+enum IndexState {
     /// A look-up in progress, and whether a dependency changed meanwhile.
     Pending {
         changed: bool,
     },
-    Finished(Target, Checked),
+    Finished(LookTarget, Checked),
 }
 
 impl Index {
@@ -102,7 +102,7 @@ impl Index {
     }
 
     /// The root of an open site.
-    pub(super) fn root(&self, site: SiteId) -> &Arc<Root> {
+    pub(super) fn root(&self, site: SiteId) -> &Arc<SiteRoot> {
         &self.sites[&site].root
     }
 
@@ -134,7 +134,7 @@ impl Index {
     }
 
     /// Sets the root of `site`. All entries from the old root become stale.
-    pub(super) fn set_root(&mut self, site: SiteId, root: Arc<Root>) {
+    pub(super) fn set_root(&mut self, site: SiteId, root: Arc<SiteRoot>) {
         self.change_site(site);
         self.tree.set_root(site, root.watchable());
         match self.sites.get_mut(&site) {
@@ -152,22 +152,22 @@ impl Index {
         self.sites.remove(&site);
     }
 
-    pub(super) fn find(&self, site: SiteId, target: &Target) -> Option<Checked> {
+    pub(super) fn find(&self, site: SiteId, target: &LookTarget) -> Option<Checked> {
         match &self.records[*self.finished.get(&(site, target.clone()))?].state {
-            State::Finished(_, checked) => Some(checked.clone()),
-            State::Pending { .. } => None,
+            IndexState::Finished(_, checked) => Some(checked.clone()),
+            IndexState::Pending { .. } => None,
         }
     }
 
     /// Whether `entry` is the current result for `target`.
-    fn is_finished(&self, site: SiteId, target: &Target, entry: &Arc<Entry>) -> bool {
+    fn is_finished(&self, site: SiteId, target: &LookTarget, entry: &Arc<Entry>) -> bool {
         self.find(site, target).is_some_and(|found| Arc::ptr_eq(&found.entry, entry))
     }
 
     /// Records that `entry` was correct at `now_ms`.
-    pub(super) fn confirm(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>, now_ms: u64) {
+    pub(super) fn confirm(&mut self, site: SiteId, target: &LookTarget, entry: &Arc<Entry>, now_ms: u64) {
         let Some(&id) = self.finished.get(&(site, target.clone())) else { return };
-        if let State::Finished(_, found) = &mut self.records[id].state
+        if let IndexState::Finished(_, found) = &mut self.records[id].state
             && Arc::ptr_eq(&found.entry, entry)
         {
             found.at_ms = found.at_ms.max(now_ms);
@@ -176,8 +176,8 @@ impl Index {
 
     /// Begins a look-up in an open site.
     pub(super) fn begin(&mut self, site: SiteId) -> RecordId {
-        let state = State::Pending { changed: false };
-        let id = self.records.insert(Record { site, state, depends_on: Vec::new() });
+        let state = IndexState::Pending { changed: false };
+        let id = self.records.insert(IndexRecord { site, state, depends_on: Vec::new() });
         self.sites.get_mut(&site).expect("it is open").records.insert(id);
         id
     }
@@ -197,13 +197,13 @@ impl Index {
         descent
     }
 
-    pub(super) fn adopt(&mut self, parent: Parent, name: &[u8], folder: BorrowedFd<'_>) -> Adoption {
+    pub(super) fn adopt(&mut self, parent: ParentNode, name: &[u8], folder: BorrowedFd<'_>) -> Adoption {
         self.tree.adopt(parent, name, folder)
     }
 
     /// Makes `id` depend on `name` below `parent`, which does not lead to a folder. Returns whether
     /// `parent` is still current.
-    pub(super) fn depend_on_missing(&mut self, id: RecordId, parent: Parent, name: &[u8]) -> bool {
+    pub(super) fn depend_on_missing(&mut self, id: RecordId, parent: ParentNode, name: &[u8]) -> bool {
         let unchanged = self.tree.unchanged(parent);
         if unchanged {
             self.attach(id, parent.node, name);
@@ -222,12 +222,12 @@ impl Index {
     pub(super) fn publish(
         &mut self,
         id: RecordId,
-        target: &Target,
+        target: &LookTarget,
         entry: &Arc<Entry>,
         now_ms: u64,
     ) -> Option<Arc<Entry>> {
         self.drain();
-        if matches!(self.records[id].state, State::Pending { changed: true }) {
+        if matches!(self.records[id].state, IndexState::Pending { changed: true }) {
             self.remove(id);
             return None;
         }
@@ -247,14 +247,14 @@ impl Index {
         self.holdings.content_bytes += content_bytes;
         self.holdings.descriptors += descriptors;
         self.records[id].state =
-            State::Finished(target.clone(), Checked { entry: entry.clone(), at_ms: now_ms });
+            IndexState::Finished(target.clone(), Checked { entry: entry.clone(), at_ms: now_ms });
         self.finished.insert((site, target.clone()), id);
         while self.finished.len() > self.entries_max && self.evict(|_| true) {}
         Some(entry.clone())
     }
 
     /// Marks `entry` stale and removes its record, because a check found the entry wrong.
-    pub(super) fn refute(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>) {
+    pub(super) fn refute(&mut self, site: SiteId, target: &LookTarget, entry: &Arc<Entry>) {
         entry.set_stale();
         if self.is_finished(site, target, entry) {
             let id = self.finished[&(site, target.clone())];
@@ -297,8 +297,8 @@ impl Index {
     /// Marks a pending record as changed, or removes a finished record.
     fn change(&mut self, id: RecordId) {
         match self.records.get_mut(id).map(|record| &mut record.state) {
-            Some(State::Pending { changed }) => *changed = true,
-            Some(State::Finished(..)) => self.remove(id),
+            Some(IndexState::Pending { changed }) => *changed = true,
+            Some(IndexState::Finished(..)) => self.remove(id),
             None => {}
         }
     }
@@ -319,7 +319,7 @@ impl Index {
         for (node, name) in record.depends_on {
             self.tree.detach(id, node, &name);
         }
-        if let State::Finished(target, Checked { entry, .. }) = record.state {
+        if let IndexState::Finished(target, Checked { entry, .. }) = record.state {
             self.finished.remove(&(record.site, target));
             entry.set_stale();
             let Holdings { content_bytes, descriptors } = entry.holdings();
@@ -335,7 +335,8 @@ impl Index {
         for _ in 0..2 * self.records.capacity() {
             self.hand = if self.hand + 1 < self.records.capacity() { self.hand + 1 } else { 0 };
             let record = self.records.get(self.hand);
-            let Some(State::Finished(_, Checked { entry, .. })) = record.map(|record| &record.state) else {
+            let Some(IndexState::Finished(_, Checked { entry, .. })) = record.map(|record| &record.state)
+            else {
                 continue;
             };
             if which(entry) && !entry.take_used() {

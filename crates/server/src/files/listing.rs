@@ -5,8 +5,8 @@
 //! Tested in `listing/tests.rs`.
 
 use super::{
-    open::{Identity, Purpose, Way, open, reached},
-    root::Root,
+    open::{FileValidator, OpenPaths, OpenPurpose, open, reached},
+    root::SiteRoot,
     site::Site,
 };
 use rustix::{
@@ -42,28 +42,28 @@ pub struct ListingPage {
 }
 
 /// A name, and the kind of its file.
-type Name = (Kind, Box<[u8]>);
+type ListingName = (EntryKind, Box<[u8]>);
 
 /// Most names of a folder that are read. A bound for memory: some 60 MB.
 const NAMES_READ_MAX: usize = 1 << 20;
 
 /// The number of this page, from 1, and the number of pages.
 #[derive(Clone, Copy)]
-struct Pages {
+struct ListingPages {
     number: usize,
     count: usize,
 }
 
-struct Item {
+struct ListingItem {
     name: Box<[u8]>,
-    kind: Kind,
+    kind: EntryKind,
     bytes: u64,
     modified_seconds: i64,
 }
 
 /// Folders come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum EntryKind {
     Folder,
     File,
 }
@@ -88,7 +88,7 @@ impl ListingJob {
         let root = self.site.root();
         let (names, completeness) = self.names(&root).map_err(status)?;
         let per_page = self.site.store().options.listing_names_max.max(1);
-        let pages = Pages { number: self.page, count: names.len().div_ceil(per_page).max(1) };
+        let pages = ListingPages { number: self.page, count: names.len().div_ceil(per_page).max(1) };
         if pages.number > pages.count {
             return Err(Status::NotFound);
         }
@@ -105,9 +105,9 @@ impl ListingJob {
     }
 
     /// All names, in the order of the pages.
-    fn names(&self, root: &Root) -> Result<(Vec<Name>, Completeness), Errno> {
-        let way = Way::Allowed(self.site.options.follow_symlinks);
-        let folder = open(root.as_fd(), self.below(), Purpose::Reading, way, CacheOnly::No)?;
+    fn names(&self, root: &SiteRoot) -> Result<(Vec<ListingName>, Completeness), Errno> {
+        let way = OpenPaths::Allowed(self.site.options.follow_symlinks);
+        let folder = open(root.as_fd(), self.below(), OpenPurpose::Reading, way, CacheOnly::No)?;
         reached(root.as_fd(), folder.as_fd())?;
         let mut names = Vec::new();
         let mut completeness = Completeness::Complete;
@@ -122,38 +122,38 @@ impl ListingJob {
                 break;
             }
             let kind = match found.file_type() {
-                FileType::Directory => Some(Kind::Folder),
-                FileType::RegularFile => Some(Kind::File),
+                FileType::Directory => Some(EntryKind::Folder),
+                FileType::RegularFile => Some(EntryKind::File),
                 FileType::Symlink | FileType::Unknown => self.look(root, name).map(|(kind, _)| kind),
                 _ => None,
             };
             names.extend(kind.map(|kind| (kind, Box::from(name))));
         }
-        names.sort_unstable_by(|(a_kind, a), (b_kind, b): &Name| {
+        names.sort_unstable_by(|(a_kind, a), (b_kind, b): &ListingName| {
             a_kind.cmp(b_kind).then_with(|| natural(a, b))
         });
         Ok((names, completeness))
     }
 
     /// The row of a name, if the file still exists and the site would serve the file.
-    fn item(&self, root: &Root, (_, name): Name) -> Option<Item> {
+    fn item(&self, root: &SiteRoot, (_, name): ListingName) -> Option<ListingItem> {
         let (kind, found) = self.look(root, &name)?;
-        Some(Item { name, kind, bytes: found.bytes, modified_seconds: found.modified.seconds })
+        Some(ListingItem { name, kind, bytes: found.bytes, modified_seconds: found.modified.seconds })
     }
 
-    fn look(&self, root: &Root, name: &[u8]) -> Option<(Kind, Identity)> {
+    fn look(&self, root: &SiteRoot, name: &[u8]) -> Option<(EntryKind, FileValidator)> {
         let path = [self.below(), name].join(&b"/"[..]);
         let path = path.strip_prefix(b"/").unwrap_or(&path);
-        let way = Way::Allowed(self.site.options.follow_symlinks);
-        let plain = open(root.as_fd(), path, Purpose::Locating, Way::Plain, CacheOnly::No);
+        let way = OpenPaths::Allowed(self.site.options.follow_symlinks);
+        let plain = open(root.as_fd(), path, OpenPurpose::Locating, OpenPaths::Plain, CacheOnly::No);
         let file = plain.or_else(|_| {
-            let file = open(root.as_fd(), path, Purpose::Locating, way, CacheOnly::No)?;
+            let file = open(root.as_fd(), path, OpenPurpose::Locating, way, CacheOnly::No)?;
             reached(root.as_fd(), file.as_fd()).map(|_| file)
         });
-        let found = Identity::of(file.ok()?.as_fd()).ok()?;
+        let found = FileValidator::of(file.ok()?.as_fd()).ok()?;
         match found.file_type() {
-            FileType::Directory => Some((Kind::Folder, found)),
-            FileType::RegularFile => Some((Kind::File, found)),
+            FileType::Directory => Some((EntryKind::Folder, found)),
+            FileType::RegularFile => Some((EntryKind::File, found)),
             _ => None,
         }
     }
@@ -213,7 +213,7 @@ td:nth-child(2){text-align:right}\
 a{text-decoration:none}a:hover{text-decoration:underline}\
 @media(max-width:40rem){td:nth-child(3){display:none}}";
 
-fn page(path: &[u8], items: &[Item], pages: Pages, completeness: Completeness) -> Vec<u8> {
+fn page(path: &[u8], items: &[ListingItem], pages: ListingPages, completeness: Completeness) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024 + items.len() * 160);
     let mut text = |piece: &str| out.extend_from_slice(piece.as_bytes());
     text("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
@@ -231,7 +231,7 @@ fn page(path: &[u8], items: &[Item], pages: Pages, completeness: Completeness) -
         row(item, &mut out);
     }
     out.extend_from_slice(b"</table>\n");
-    let Pages { number, count } = pages;
+    let ListingPages { number, count } = pages;
     if count > 1 {
         let link = |page: usize, rel: &str, text: &str| match (1..=count).contains(&page) {
             true => format!(" <a rel=\"{rel}\" href=\"?page={page}\">{text}</a>"),
@@ -248,8 +248,8 @@ fn page(path: &[u8], items: &[Item], pages: Pages, completeness: Completeness) -
     out
 }
 
-fn row(item: &Item, out: &mut Vec<u8>) {
-    let slash: &[u8] = if item.kind == Kind::Folder { b"/" } else { b"" };
+fn row(item: &ListingItem, out: &mut Vec<u8>) {
+    let slash: &[u8] = if item.kind == EntryKind::Folder { b"/" } else { b"" };
     out.extend_from_slice(b"<tr><td><a href=\"");
     percent_encode_path(&item.name, out);
     out.extend_from_slice(slash);
@@ -257,7 +257,7 @@ fn row(item: &Item, out: &mut Vec<u8>) {
     html_escape(&item.name, out);
     out.extend_from_slice(slash);
     out.extend_from_slice(b"</a><td>");
-    if item.kind == Kind::File {
+    if item.kind == EntryKind::File {
         out.extend_from_slice(human(item.bytes).as_bytes());
     }
     out.extend_from_slice(b"<td>");

@@ -7,12 +7,12 @@
 
 use super::{
     content::is_content,
-    entry::{Entry, Lasting, Outcome, Trust},
-    index::{SiteId, Target},
-    open::{Identity, Purpose, Way, open},
+    entry::{Entry, EntryOutcome, Freshness, Lasting},
+    index::{LookTarget, SiteId},
+    open::{FileValidator, OpenPaths, OpenPurpose, open},
     site::Site,
 };
-use look::Look;
+use look::FileLookup;
 use rustix::io::Errno;
 use std::{fs::File, io::ErrorKind, os::fd::AsFd, sync::Arc};
 use vermeil_http::Status;
@@ -30,17 +30,17 @@ const LOOKS_MAX: u32 = 4;
 pub struct WouldBlock;
 
 /// A path to resolve or to check again.
-pub struct Job {
+pub struct PathJob {
     site: Arc<Site>,
     /// The path as it stands in the request.
     raw: Box<[u8]>,
-    target: Target,
+    target: LookTarget,
     now_ms: u64,
 }
 
 /// The result of a job, for [`CoreCache::insert`](super::CoreCache::insert).
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedEntry {
     pub(super) site: SiteId,
     pub(super) raw: Box<[u8]>,
     pub(super) checked: Checked,
@@ -53,13 +53,13 @@ pub(super) struct Checked {
     pub(super) at_ms: u64,
 }
 
-impl Job {
+impl PathJob {
     /// The site of the path.
     pub fn site(&self) -> &Arc<Site> {
         &self.site
     }
 
-    pub(super) fn new(site: &Arc<Site>, raw: &[u8], target: Target, now_ms: u64) -> Self {
+    pub(super) fn new(site: &Arc<Site>, raw: &[u8], target: LookTarget, now_ms: u64) -> Self {
         Self { site: site.clone(), raw: raw.into(), target, now_ms }
     }
 
@@ -67,21 +67,21 @@ impl Job {
     ///
     /// # Errors
     /// [`WouldBlock`]: another thread has to [run](Self::run) the job.
-    pub fn try_now(&mut self) -> Result<Loaded, WouldBlock> {
+    pub fn try_now(&mut self) -> Result<LoadedEntry, WouldBlock> {
         let checked = self.load(CacheOnly::Yes)?;
-        Ok(Loaded { site: self.site.id, raw: std::mem::take(&mut self.raw), checked })
+        Ok(LoadedEntry { site: self.site.id, raw: std::mem::take(&mut self.raw), checked })
     }
 
     /// Resolves the path and may wait for the disk.
-    pub fn run(self) -> Loaded {
+    pub fn run(self) -> LoadedEntry {
         let checked = self.load(CacheOnly::No).unwrap_or_else(|WouldBlock| {
             // An open that may wait never returns this error (`open.rs`). If such an open did, the
             // answer would be 503.
-            let outcome = Outcome::Unavailable(Status::ServiceUnavailable);
-            let entry = Arc::new(Entry::new(outcome, Trust::Nobody, Lasting::Once, Vec::new()));
+            let outcome = EntryOutcome::Unavailable(Status::ServiceUnavailable);
+            let entry = Arc::new(Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new()));
             Checked { entry, at_ms: self.now_ms }
         });
-        Loaded { site: self.site.id, raw: self.raw, checked }
+        LoadedEntry { site: self.site.id, raw: self.raw, checked }
     }
 
     fn load(&self, cache: CacheOnly) -> Result<Checked, WouldBlock> {
@@ -95,7 +95,7 @@ impl Site {
     /// a new look-up.
     pub(super) fn resolved(
         &self,
-        target: &Target,
+        target: &LookTarget,
         now_ms: u64,
         cache: CacheOnly,
     ) -> Result<Checked, WouldBlock> {
@@ -114,10 +114,10 @@ impl Site {
         self.look_up(target, now_ms, cache).map(|entry| Checked { entry, at_ms: now_ms })
     }
 
-    fn look_up(&self, target: &Target, now_ms: u64, cache: CacheOnly) -> Result<Arc<Entry>, WouldBlock> {
+    fn look_up(&self, target: &LookTarget, now_ms: u64, cache: CacheOnly) -> Result<Arc<Entry>, WouldBlock> {
         let mut looks = 1;
         loop {
-            let mut look = Look::new(self, now_ms, cache);
+            let mut look = FileLookup::new(self, now_ms, cache);
             let outcome = look.outcome(target);
             let record = look.record();
             let entry = match outcome {
@@ -147,24 +147,24 @@ impl Site {
         }
         let root = self.root();
         let way = match entry.trust() {
-            Trust::Events => Way::Plain,
-            Trust::Nobody => Way::Allowed(self.options.follow_symlinks),
+            Freshness::Events => OpenPaths::Plain,
+            Freshness::Nobody => OpenPaths::Allowed(self.options.follow_symlinks),
         };
         for (i, probe) in entry.probes().iter().enumerate() {
             // Skip a missing sibling, because an event reports its creation. Most files lack all
             // three siblings.
-            if i > 0 && entry.trust() == Trust::Events && probe.seen.is_err() {
+            if i > 0 && entry.trust() == Freshness::Events && probe.seen.is_err() {
                 continue;
             }
-            let file = open(root.as_fd(), &probe.path, Purpose::Locating, way, cache);
-            match file.and_then(|file| Identity::of(file.as_fd())) {
+            let file = open(root.as_fd(), &probe.path, OpenPurpose::Locating, way, cache);
+            match file.and_then(|file| FileValidator::of(file.as_fd())) {
                 Err(Errno::AGAIN) => return Err(WouldBlock),
                 seen if seen != probe.seen => return Ok(false),
                 _ => {}
             }
         }
         for (path, bytes) in entry.to_compare(now_ms, self.store.options.recheck_ms) {
-            let file = match open(root.as_fd(), path, Purpose::Reading, way, cache) {
+            let file = match open(root.as_fd(), path, OpenPurpose::Reading, way, cache) {
                 Err(Errno::AGAIN) => return Err(WouldBlock),
                 Err(_) => return Ok(false),
                 Ok(file) => File::from(file),

@@ -12,12 +12,12 @@ use vermeil_io::{Got, Pages, Region, RegionSlot, Slots};
 const ROOM_PART: u64 = 4;
 
 /// The memory for contents of files.
-pub(crate) struct Memory {
+pub(crate) struct ContentMemory {
     slots: Option<Arc<Slots>>,
     described: Option<String>,
 }
 
-impl Memory {
+impl ContentMemory {
     /// Memory for `bytes` of contents.
     pub(super) fn new(asked: Pages, bytes: u64) -> Self {
         let none = |described| Self { slots: None, described };
@@ -51,21 +51,21 @@ impl Memory {
     }
 
     /// Room for `bytes`, to be filled.
-    pub(super) fn room(&self, bytes: usize) -> Room {
+    pub(super) fn room(&self, bytes: usize) -> ContentRoom {
         match self.slots.as_ref().and_then(|slots| slots.take(bytes)) {
-            Some(slot) => Room::Slot(slot),
-            None => Room::Allocated(vec![0; bytes]),
+            Some(slot) => ContentRoom::Slot(slot),
+            None => ContentRoom::Allocated(vec![0; bytes]),
         }
     }
 }
 
 /// Room for a content.
-pub(super) enum Room {
+pub(super) enum ContentRoom {
     Slot(RegionSlot),
     Allocated(Vec<u8>),
 }
 
-impl Room {
+impl ContentRoom {
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Slot(slot) => slot.deref_mut(),
@@ -74,11 +74,11 @@ impl Room {
     }
 }
 
-impl From<Room> for Bytes {
-    fn from(room: Room) -> Self {
+impl From<ContentRoom> for Bytes {
+    fn from(room: ContentRoom) -> Self {
         match room {
-            Room::Slot(slot) => Self::from_owner(slot),
-            Room::Allocated(bytes) => bytes.into(),
+            ContentRoom::Slot(slot) => Self::from_owner(slot),
+            ContentRoom::Allocated(bytes) => bytes.into(),
         }
     }
 }
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn contents_find_room_whatever_was_got() {
         for pages in [Pages::Small, Pages::Transparent, Pages::Auto, Pages::Huge] {
-            let memory = Memory::new(pages, 1 << 20);
-            let mut rooms: Vec<Room> = (0..40).map(|_| memory.room(60_000)).collect();
+            let memory = ContentMemory::new(pages, 1 << 20);
+            let mut rooms: Vec<ContentRoom> = (0..40).map(|_| memory.room(60_000)).collect();
             rooms.iter_mut().zip(0..).for_each(|(room, mark)| room.bytes_mut().fill(mark));
             assert_eq!(memory.used() > 0, memory.slots.is_some());
             let contents: Vec<Bytes> = rooms.into_iter().map(Bytes::from).collect();

@@ -1,10 +1,10 @@
 //! Served folders: from a request's path to an answer ready to send, through a coherent cache.
 //!
-//! Reading order: [`Site`] (a folder), [`Store`] (the state that all sites share), [`CoreCache`]
-//! (the map of a core, the hot path), `load` (how a path is resolved), [`Entry`] (the result),
-//! `index` (how entries stay correct), `listing`. This module knows neither sockets nor the
-//! runtime. Work that may wait for a disk is a job, and the caller runs the job on a thread that
-//! may wait.
+//! Reading order: [`Site`] (a folder), [`FileStore`] (the state that all sites share),
+//! [`CoreCache`] (the map of a core, the hot path), `load` (how a path is resolved), [`Entry`] (the
+//! result), `index` (how entries stay correct), `listing`. This module knows neither sockets nor
+//! the runtime. Work that may wait for a disk is a job, and the caller runs the job on a thread
+//! that may wait.
 //!
 //! # Coherence
 //!
@@ -12,8 +12,8 @@
 //! the events that arrived meanwhile before it keeps the result. Therefore the look-up sees a
 //! change, or an event reports the change afterwards. No core uses an entry again after an event
 //! for its file. The kernel queues an event before the system call that made the change returns. A
-//! core calls [`Store::handle_events`] before it answers the requests of the same poll. Such a core
-//! never answers a request with content that was replaced before the client sent the request.
+//! core calls [`FileStore::handle_events`] before it answers the requests of the same poll. Such a
+//! core never answers a request with content that was replaced before the client sent the request.
 //!
 //! In some places events are not enough, for example behind a symbolic link or a mount point, or
 //! for a file with a second hard link. The same holds for a file system that other machines change,
@@ -53,17 +53,17 @@ mod variant;
 mod tests;
 
 pub use content::{Content, OpenFile, WarmJob};
-pub use core_cache::{CoreCache, Handle, Lookup};
-pub use entry::{Entry, FileEntry, Outcome};
+pub use core_cache::{CoreCache, EntryHandle, Lookup};
+pub use entry::{Entry, EntryOutcome, FileEntry};
 pub use listing::{ListingJob, ListingPage};
-pub use load::{Job, Loaded, WouldBlock};
+pub use load::{LoadedEntry, PathJob, WouldBlock};
 pub use options::{
     FollowSymlinks, LISTING_NAMES_MAX, LargeFiles, Listing, SiteError, SiteOptions, StoreOptions, TypeOf,
     UnfitType, UnknownFollowSymlinks,
 };
-pub use programs::{Given, Part, Programs};
+pub use programs::{RouteEffect, SitePart, SitePrograms};
 pub(crate) use programs::{ends_with, has_program_name, has_segment, rest};
 pub use site::Site;
-pub use store::{Store, Usage};
+pub use store::{FileStore, StoreUsage};
 pub(crate) use variant::SERVER;
 pub use variant::Variant;

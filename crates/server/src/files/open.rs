@@ -18,7 +18,7 @@ const RACES_MAX: u32 = 16;
 
 /// The paths that an open may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum OpenPaths {
     /// Only through folders of the root's own mount: no symbolic link, no mount point. Inotify
     /// reports all changes on such a path.
     Plain,
@@ -28,7 +28,7 @@ pub(super) enum Way {
 
 /// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum OpenPurpose {
     /// Reading the metadata. The open does not activate a device or a pipe.
     Locating,
     /// Reading the metadata of a folder.
@@ -37,7 +37,7 @@ pub(super) enum Purpose {
     Reading,
 }
 
-impl Purpose {
+impl OpenPurpose {
     fn flags(self) -> OFlags {
         OFlags::CLOEXEC
             | match self {
@@ -53,17 +53,17 @@ impl Purpose {
 pub(super) fn open(
     root: BorrowedFd<'_>,
     path: &[u8],
-    purpose: Purpose,
-    way: Way,
+    purpose: OpenPurpose,
+    way: OpenPaths,
     cache: CacheOnly,
 ) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { b"." } else { path };
     let mut resolve = ResolveFlags::NO_MAGICLINKS;
     resolve |= match way {
-        Way::Plain => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
-        Way::Allowed(FollowSymlinks::Within) => ResolveFlags::BENEATH,
-        Way::Allowed(FollowSymlinks::None) => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-        Way::Allowed(FollowSymlinks::All) => ResolveFlags::empty(),
+        OpenPaths::Plain => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
+        OpenPaths::Allowed(FollowSymlinks::Within) => ResolveFlags::BENEATH,
+        OpenPaths::Allowed(FollowSymlinks::None) => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        OpenPaths::Allowed(FollowSymlinks::All) => ResolveFlags::empty(),
     };
     if cache == CacheOnly::Yes {
         resolve |= ResolveFlags::CACHED;
@@ -126,25 +126,25 @@ fn has_hidden(path: &[u8]) -> bool {
 
 /// The state of a file, to tell a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileValidator {
     device: u64,
     pub(super) inode: u64,
     mode: u32,
     owner: (u32, u32),
     pub(super) links: u64,
     pub(super) bytes: u64,
-    pub(super) modified: Moment,
-    pub(super) changed: Moment,
+    pub(super) modified: FileTime,
+    pub(super) changed: FileTime,
 }
 
 /// Seconds since 1970, and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct FileTime {
     pub(super) seconds: i64,
     pub(super) nanoseconds: u32,
 }
 
-impl Moment {
+impl FileTime {
     /// Milliseconds since 1970.
     pub(super) fn ms(self) -> i64 {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanoseconds / 1_000_000))
@@ -156,7 +156,7 @@ impl Moment {
     }
 }
 
-impl Identity {
+impl FileValidator {
     /// The identity of an open file, from the kernel.
     pub(super) fn of(file: BorrowedFd<'_>) -> Result<Self, Errno> {
         fstat(file).map(|stat| Self::from(&stat))
@@ -183,11 +183,11 @@ impl Identity {
     }
 }
 
-impl From<&Stat> for Identity {
+impl From<&Stat> for FileValidator {
     // The widths of the fields differ between architectures.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: &Stat) -> Self {
-        let moment = |seconds: i64, nanoseconds| Moment { seconds, nanoseconds };
+        let moment = |seconds: i64, nanoseconds| FileTime { seconds, nanoseconds };
         Self {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,

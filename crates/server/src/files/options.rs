@@ -3,7 +3,7 @@
 //! Also the error for a folder that cannot be served. This file reads defaults that depend on the
 //! machine from the machine, once.
 
-use super::programs::Programs;
+use super::programs::SitePrograms;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -66,7 +66,7 @@ pub struct SiteOptions {
     pub types: Vec<TypeOf>,
     /// Which files are programs, beside the names that are programs on every host. Default: none,
     /// as on a host without PHP and CGI.
-    pub programs: Programs,
+    pub programs: SitePrograms,
 }
 
 impl Default for SiteOptions {
@@ -76,7 +76,7 @@ impl Default for SiteOptions {
             listing: Listing::default(),
             index_names: vec!["index.html".to_owned()],
             types: Vec::new(),
-            programs: Programs::default(),
+            programs: SitePrograms::default(),
         }
     }
 }

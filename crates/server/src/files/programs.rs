@@ -18,7 +18,7 @@ const COPIES: [&str; 10] =
 
 /// A part of a site's paths. Without prefix and suffix, the part is all paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct SitePart {
     /// Start of the path, in whole segments.
     pub prefix: Option<Box<str>>,
     /// End of a segment of the path.
@@ -27,7 +27,7 @@ pub struct Part {
 
 /// The effect of a route on the programs of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Given {
+pub enum RouteEffect {
     /// CGI runs the files.
     ToCgi,
     /// The server sends the files, although a later part belongs to CGI.
@@ -36,14 +36,14 @@ pub enum Given {
 
 /// The programs of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Programs {
+pub struct SitePrograms {
     /// Last index page to try, if that file exists: PHP's own index page on hosts with PHP.
     pub last_index: Option<Box<str>>,
     /// In the order of the routes.
-    pub parts: Vec<(Part, Given)>,
+    pub parts: Vec<(SitePart, RouteEffect)>,
 }
 
-impl Programs {
+impl SitePrograms {
     /// Whether the file at `path`, decoded and beginning with a slash, is a program.
     pub(crate) fn include(&self, path: &[u8]) -> bool {
         has_program_name(path) || self.is_given_to_cgi(path)
@@ -54,14 +54,14 @@ impl Programs {
     fn is_given_to_cgi(&self, path: &[u8]) -> bool {
         let path = original(path);
         let mut is_for_files = false;
-        for (Part { prefix, suffix }, given) in &self.parts {
+        for (SitePart { prefix, suffix }, given) in &self.parts {
             let ends = suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path));
             match given {
-                Given::ToFiles => {
+                RouteEffect::ToFiles => {
                     let begins = prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some());
                     is_for_files |= begins && ends;
                 }
-                Given::ToCgi => {
+                RouteEffect::ToCgi => {
                     // In any case of letters, because some file systems ignore the case of a
                     // folder's name.
                     let prefix = prefix.as_ref().map(|prefix| prefix.as_bytes().to_ascii_lowercase());
@@ -193,17 +193,17 @@ mod tests {
 
     #[test]
     fn places_of_cgi_hold_programs_unless_a_route_takes_them() {
-        let part = |prefix: Option<&str>, suffix: Option<&str>| Part {
+        let part = |prefix: Option<&str>, suffix: Option<&str>| SitePart {
             prefix: prefix.map(Into::into),
             suffix: suffix.map(Into::into),
         };
-        let programs = Programs {
+        let programs = SitePrograms {
             last_index: None,
             parts: vec![
-                (part(Some("/bin/icons"), None), Given::ToFiles),
-                (part(Some("/bin"), None), Given::ToCgi),
-                (part(Some("/src"), None), Given::ToFiles),
-                (part(None, Some(".pl")), Given::ToCgi),
+                (part(Some("/bin/icons"), None), RouteEffect::ToFiles),
+                (part(Some("/bin"), None), RouteEffect::ToCgi),
+                (part(Some("/src"), None), RouteEffect::ToFiles),
+                (part(None, Some(".pl")), RouteEffect::ToCgi),
             ],
         };
         for path in [

@@ -3,7 +3,7 @@
 //!
 //! Also the file systems on which inotify reports all changes. Tested in `tests/root.rs`.
 
-use super::open::Identity;
+use super::open::FileValidator;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat2},
     io::Errno,
@@ -16,9 +16,9 @@ use vermeil_io::CacheOnly;
 
 /// The folder at which paths start.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct SiteRoot {
     folder: OwnedFd,
-    pub(super) identity: Identity,
+    pub(super) identity: FileValidator,
     pub(super) told: bool,
 }
 
@@ -65,9 +65,9 @@ pub(super) fn moves_times(file: BorrowedFd<'_>) -> bool {
     })
 }
 
-impl Root {
+impl SiteRoot {
     pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
-        let identity = Identity::of(folder.as_fd())?;
+        let identity = FileValidator::of(folder.as_fd())?;
         // The field's width differs between architectures; the magic number has 32 bits.
         let told = fstatfs(&folder).is_ok_and(|info| TOLD_FILE_SYSTEMS.contains(&(info.f_type as u32)));
         Ok(Self { folder, identity, told })
@@ -79,7 +79,7 @@ impl Root {
     }
 }
 
-impl AsFd for Root {
+impl AsFd for SiteRoot {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }

@@ -5,14 +5,14 @@
 //! `tests/changes.rs` and `tests/root.rs`.
 
 use super::{
-    entry::{Entry, Outcome},
+    entry::{Entry, EntryOutcome},
     index::SiteId,
     listing::ListingJob,
     load::WouldBlock,
-    open::{Purpose, Way, open},
+    open::{OpenPaths, OpenPurpose, open},
     options::{FollowSymlinks, SiteError, SiteOptions},
-    root::{Root, locate},
-    store::Store,
+    root::{SiteRoot, locate},
+    store::FileStore,
 };
 use rustix::io::Errno;
 use std::{
@@ -28,7 +28,7 @@ use vermeil_io::CacheOnly;
 
 /// A served folder; shared by all cores.
 pub struct Site {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<FileStore>,
     pub(super) id: SiteId,
     pub(super) options: SiteOptions,
     /// Configured path of the root, absolute, symbolic links kept.
@@ -38,9 +38,9 @@ pub struct Site {
 }
 
 impl Site {
-    /// See [`Store::open`].
+    /// See [`FileStore::open`].
     pub(super) fn open(
-        store: Arc<Store>,
+        store: Arc<FileStore>,
         id: SiteId,
         root: &Path,
         options: SiteOptions,
@@ -50,9 +50,9 @@ impl Site {
         let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
         let folder = locate(&path, cache).map_err(failed)?;
         // Fails here if the files below could not be opened either.
-        let way = Way::Allowed(FollowSymlinks::Within);
-        open(folder.as_fd(), b"", Purpose::LocatingFolder, way, cache).map_err(failed)?;
-        let root = Arc::new(Root::new(folder).map_err(failed)?);
+        let way = OpenPaths::Allowed(FollowSymlinks::Within);
+        open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache).map_err(failed)?;
+        let root = Arc::new(SiteRoot::new(folder).map_err(failed)?);
         store.lock().set_root(id, root);
         Ok(Self { store, id, options, path, root_checked_ms: AtomicU64::new(0) })
     }
@@ -68,7 +68,7 @@ impl Site {
     }
 
     /// The store that this site shares with other sites.
-    pub fn store(&self) -> &Arc<Store> {
+    pub fn store(&self) -> &Arc<FileStore> {
         &self.store
     }
 
@@ -87,15 +87,15 @@ impl Site {
     }
 
     /// A job that makes a page of the listing, counted from 1, for an entry whose outcome is
-    /// [`Outcome::Listing`].
+    /// [`EntryOutcome::Listing`].
     pub fn listing_job(self: &Arc<Self>, entry: &Entry, page: usize) -> Option<ListingJob> {
         match entry.outcome() {
-            Outcome::Listing { path } => Some(ListingJob::new(self.clone(), path, page)),
+            EntryOutcome::Listing { path } => Some(ListingJob::new(self.clone(), path, page)),
             _ => None,
         }
     }
 
-    pub(super) fn root(&self) -> Arc<Root> {
+    pub(super) fn root(&self) -> Arc<SiteRoot> {
         self.store.lock().root(self.id).clone()
     }
 
@@ -108,7 +108,7 @@ impl Site {
         }
         let located = match locate(&self.path, cache) {
             Err(Errno::AGAIN) => return Err(WouldBlock),
-            located => located.and_then(Root::new),
+            located => located.and_then(SiteRoot::new),
         };
         self.root_checked_ms.store(now_ms, Ordering::Relaxed);
         // While the path leads nowhere, the site serves the old folder as far as that folder

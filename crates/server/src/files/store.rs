@@ -6,10 +6,10 @@
 //! site. Tested in `tests/changes.rs`, `tests/bounds.rs` and `tests/sites.rs`.
 
 use super::{
-    content::{Budget, Charge},
+    content::{Charge, ContentBudget},
     entry::{Holdings, SETTLE_MS},
     index::{Index, SiteId, WatchTree},
-    memory::Memory,
+    memory::ContentMemory,
     options::{SiteError, SiteOptions, StoreOptions},
     site::Site,
 };
@@ -29,13 +29,13 @@ use vermeil_io::CacheOnly;
 const EVICTED_PART: u64 = 16;
 
 /// The state that the sites of a server and all cores share.
-pub struct Store {
+pub struct FileStore {
     pub(super) options: StoreOptions,
     inotify: Option<Arc<OwnedFd>>,
     index: Mutex<Index>,
-    contents: Arc<Budget>,
-    memory: Memory,
-    descriptors: Arc<Budget>,
+    contents: Arc<ContentBudget>,
+    memory: ContentMemory,
+    descriptors: Arc<ContentBudget>,
     /// Number of evictions. Relaxed: a hint to the cores to drop their references too.
     evictions: AtomicU64,
     /// See [`Index::draining`]. Written only by events and look-ups.
@@ -46,7 +46,7 @@ pub struct Store {
     sites: AtomicU64,
 }
 
-impl Store {
+impl FileStore {
     /// An empty store. Without inotify, each use of a path checks the entry again: slower, but
     /// equally correct.
     pub fn new(options: StoreOptions) -> Arc<Self> {
@@ -61,9 +61,9 @@ impl Store {
         Arc::new(Self {
             draining: index.draining(),
             index: Mutex::new(index),
-            contents: Budget::new(options.content_bytes_max),
-            memory: Memory::new(options.pages, options.content_bytes_max),
-            descriptors: Budget::new(options.descriptors_max),
+            contents: ContentBudget::new(options.content_bytes_max),
+            memory: ContentMemory::new(options.pages, options.content_bytes_max),
+            descriptors: ContentBudget::new(options.descriptors_max),
             options,
             inotify,
             evictions: AtomicU64::new(0),
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// The memory of contents.
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &ContentMemory {
         &self.memory
     }
 
@@ -121,9 +121,9 @@ impl Store {
     }
 
     /// Present usage, for metrics.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> StoreUsage {
         let index = self.lock();
-        Usage {
+        StoreUsage {
             sites: index.sites(),
             entries: index.entries(),
             watches: index.watches(),
@@ -161,7 +161,7 @@ impl Store {
         self.charge(&self.descriptors, 1, |holdings| holdings.descriptors)
     }
 
-    fn charge(&self, budget: &Arc<Budget>, amount: u64, part: fn(Holdings) -> u64) -> Option<Charge> {
+    fn charge(&self, budget: &Arc<ContentBudget>, amount: u64, part: fn(Holdings) -> u64) -> Option<Charge> {
         if let Some(charge) = budget.take(amount) {
             return Some(charge);
         }
@@ -186,7 +186,7 @@ impl Store {
 
 /// Usage of a store at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Folders open for serving.
     pub sites: usize,
     /// Paths in the index, including paths that do not exist.

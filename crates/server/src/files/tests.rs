@@ -28,7 +28,7 @@ mod untold;
 const SETTLED: i64 = i64::MIN;
 
 /// A folder, its site and the cache of a core.
-struct World {
+struct FilesWorld {
     _dir: tempfile::TempDir,
     root: PathBuf,
     site: Arc<Site>,
@@ -36,7 +36,7 @@ struct World {
     now_ms: u64,
 }
 
-impl World {
+impl FilesWorld {
     fn new() -> Self {
         Self::with(SiteOptions::default(), StoreOptions::default())
     }
@@ -51,7 +51,8 @@ impl World {
 
     fn with(site: SiteOptions, store: StoreOptions) -> Self {
         let (dir, root) = folder();
-        let site = Store::with(store, inotify(), SETTLED).open(&root, site, CacheOnly::No).expect("a site");
+        let site =
+            FileStore::with(store, inotify(), SETTLED).open(&root, site, CacheOnly::No).expect("a site");
         Self::of(dir, root, site)
     }
 
@@ -72,7 +73,7 @@ impl World {
     }
 
     /// Looks a path up as a core does that handles pending events first.
-    fn get(&mut self, path: &str) -> Handle {
+    fn get(&mut self, path: &str) -> EntryHandle {
         self.cache.store().handle_events();
         match self.cache.lookup(&self.site, path.as_bytes(), self.now_ms) {
             Lookup::Hit(handle) => handle.clone(),
@@ -85,7 +86,7 @@ impl World {
     }
 
     /// Looks a path up twice. The second look-up must be a hit.
-    fn settle(&mut self, path: &str, expected: &str) -> Handle {
+    fn settle(&mut self, path: &str, expected: &str) -> EntryHandle {
         assert_eq!(self.text(path), expected, "{path} at first");
         assert!(self.is_hit(path), "{path} is remembered");
         let handle = self.get(path);
@@ -108,23 +109,25 @@ impl World {
 
 fn describe(entry: &Entry) -> String {
     match entry.outcome() {
-        Outcome::File(file) => String::from_utf8_lossy(&body(file.variant(Choice::Identity))).into_owned(),
-        Outcome::Redirect { location } => format!("-> {}", String::from_utf8_lossy(location)),
-        Outcome::Listing { .. } => "listing".to_owned(),
-        Outcome::Program { script } => format!("program {}", String::from_utf8_lossy(script)),
-        Outcome::Forbidden => "403".to_owned(),
-        Outcome::NotFound(_) => match entry.not_found_page() {
+        EntryOutcome::File(file) => {
+            String::from_utf8_lossy(&body(file.variant(Choice::Identity))).into_owned()
+        }
+        EntryOutcome::Redirect { location } => format!("-> {}", String::from_utf8_lossy(location)),
+        EntryOutcome::Listing { .. } => "listing".to_owned(),
+        EntryOutcome::Program { script } => format!("program {}", String::from_utf8_lossy(script)),
+        EntryOutcome::Forbidden => "403".to_owned(),
+        EntryOutcome::NotFound(_) => match entry.not_found_page() {
             Some(page) => format!("404 {}", String::from_utf8_lossy(&body(page.variant(Choice::Identity)))),
             None => "404".to_owned(),
         },
-        Outcome::Unavailable(status) => format!("{}", status.code()),
+        EntryOutcome::Unavailable(status) => format!("{}", status.code()),
     }
 }
 
 /// The tag of a file.
 fn tag(entry: &Entry) -> Vec<u8> {
     match entry.outcome() {
-        Outcome::File(file) => file.variant(Choice::Identity).validators().etag.to_vec(),
+        EntryOutcome::File(file) => file.variant(Choice::Identity).validators().etag.to_vec(),
         _ => panic!("a file"),
     }
 }
@@ -155,7 +158,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     for place in places {
         let root = place.path().join("root");
         fs::create_dir(&root).expect("a root");
-        let site = Store::new(StoreOptions::default())
+        let site = FileStore::new(StoreOptions::default())
             .open(&root, SiteOptions::default(), CacheOnly::No)
             .expect("a site");
         if site.describe_changes() == "told by inotify" {

@@ -5,7 +5,7 @@
 
 use super::{
     content::{Charge, Content},
-    open::Identity,
+    open::FileValidator,
 };
 use std::io::Write;
 use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::HeadWriter};
@@ -53,7 +53,7 @@ pub(super) enum Dated {
 
 /// The source of an entity tag, beside the identity of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
+pub(super) enum TagSource {
     /// A hash of the content: strong, whatever times the kernel reports.
     Content(u64),
     /// The identity alone: strong, because every later change moves the time of change.
@@ -67,7 +67,7 @@ pub(super) enum Tag {
 
 /// The kind of answer that sends the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum FileRole {
     /// The requested file: 200, with validators.
     Answer,
     /// The site's own page for a 404, without validators.
@@ -75,13 +75,13 @@ pub(super) enum Role {
 }
 
 /// The parts of a representation.
-pub(super) struct Parts {
-    pub(super) identity: Identity,
+pub(super) struct VariantParts {
+    pub(super) identity: FileValidator,
     pub(super) coding: Choice,
     pub(super) varies: Varies,
-    pub(super) role: Role,
+    pub(super) role: FileRole,
     pub(super) media_type: Box<str>,
-    pub(super) tag: Tag,
+    pub(super) tag: TagSource,
     /// The index of the entry's probe that found the file.
     pub(super) probe: usize,
     /// Whether `Last-Modified` gives the time of modification.
@@ -91,13 +91,14 @@ pub(super) struct Parts {
 }
 
 impl Variant {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { identity, coding, media_type, varies, role, tag, dated, content, charge, probe } = parts;
+    pub(super) fn new(parts: VariantParts) -> Self {
+        let VariantParts { identity, coding, media_type, varies, role, tag, dated, content, charge, probe } =
+            parts;
         let etag = etag(&identity, coding, tag);
         let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(identity.modified.seconds));
-        let fields = |out: &mut Vec<u8>, wanted: Fields| {
+        let fields = |out: &mut Vec<u8>, wanted: HeadFieldSet| {
             out.extend_from_slice(SERVER);
-            if role == Role::Answer {
+            if role == FileRole::Answer {
                 field(out, "ETag", &etag);
                 if let Some(date) = &last_modified {
                     field(out, "Last-Modified", date.as_bytes());
@@ -106,17 +107,17 @@ impl Variant {
             if varies == Varies::Yes {
                 field(out, "Vary", b"Accept-Encoding");
             }
-            if let (Some(name), Fields::OfContent) = (coding.content_encoding(), wanted) {
+            if let (Some(name), HeadFieldSet::OfContent) = (coding.content_encoding(), wanted) {
                 field(out, "Content-Encoding", name.as_bytes());
             }
-            if role == Role::Answer && wanted == Fields::OfContent {
+            if role == FileRole::Answer && wanted == HeadFieldSet::OfContent {
                 field(out, "Accept-Ranges", b"bytes");
             }
         };
-        let status = if role == Role::Answer { Status::Ok } else { Status::NotFound };
+        let status = if role == FileRole::Answer { Status::Ok } else { Status::NotFound };
         let (mut shared, mut partial_fields) = (Vec::new(), Vec::new());
-        fields(&mut shared, Fields::OfResource);
-        fields(&mut partial_fields, Fields::OfContent);
+        fields(&mut shared, HeadFieldSet::OfResource);
+        fields(&mut partial_fields, HeadFieldSet::OfContent);
         let (mut head, mut not_modified_head) = (Vec::new(), Vec::new());
         // Incomplete on purpose, because the sender adds Date, Connection and the empty line.
         let _ = HeadWriter::new(&mut head, status)
@@ -198,7 +199,7 @@ impl Variant {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fields {
+enum HeadFieldSet {
     OfResource,
     OfContent,
 }
@@ -213,10 +214,10 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// of change. The kernel sets the time of change with every write and with every change of the time
 /// of modification. No program can choose the time of change. In contrast, deployment tools set the
 /// time of modification, and a later file of the same size and time may reuse an inode. Where the
-/// time of change cannot tell two contents apart, [`Tag`] does.
-fn etag(identity: &Identity, coding: Choice, made_of: Tag) -> Vec<u8> {
+/// time of change cannot tell two contents apart, [`TagSource`] does.
+fn etag(identity: &FileValidator, coding: Choice, made_of: TagSource) -> Vec<u8> {
     let mut tag = Vec::with_capacity(64);
-    if matches!(made_of, Tag::Weak | Tag::Moment(_)) {
+    if matches!(made_of, TagSource::Weak | TagSource::Moment(_)) {
         tag.extend_from_slice(b"W/");
     }
     let changed = identity.changed;
@@ -226,8 +227,8 @@ fn etag(identity: &Identity, coding: Choice, made_of: Tag) -> Vec<u8> {
         identity.inode, identity.bytes, changed.seconds, changed.nanoseconds
     )
     .and_then(|()| match made_of {
-        Tag::Content(more) | Tag::Moment(more) => write!(tag, "-{more:x}"),
-        Tag::Identity | Tag::Weak => Ok(()),
+        TagSource::Content(more) | TagSource::Moment(more) => write!(tag, "-{more:x}"),
+        TagSource::Identity | TagSource::Weak => Ok(()),
     })
     .and_then(|()| coding.content_encoding().map_or(Ok(()), |name| write!(tag, "-{name}")))
     .expect("a vector takes what is written");

@@ -8,7 +8,7 @@
 
 use super::{
     CONTENT_RATE_MIN, Failure, GatewayOptions,
-    spool::{Held, Spool, Spools},
+    spool::{Spool, SpoolShare, Spools},
 };
 use crate::{
     connection::{Connection, ContentStep},
@@ -24,15 +24,15 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// The content of a request.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum RequestBody {
     /// There is none.
     None,
     /// The bytes, with their share of the memory for all requests.
-    Memory(Bytes, #[expect(dead_code, reason = "held until it is dropped")] Held),
+    Memory(Bytes, #[expect(dead_code, reason = "held until it is dropped")] SpoolShare),
     Spooled(Arc<Spool>),
 }
 
-impl Content {
+impl RequestBody {
     /// The length, if there is content.
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
@@ -60,9 +60,9 @@ pub(crate) async fn collect(
     collected: Collected,
     options: &GatewayOptions,
     spools: &Arc<Spools>,
-) -> Result<Content, Failure> {
+) -> Result<RequestBody, Failure> {
     match collected {
-        Collected::Nothing => return Ok(Content::None),
+        Collected::Nothing => return Ok(RequestBody::None),
         Collected::Awaits if !connection.has_unread() => {
             connection.output.extend_from_slice(CONTINUE);
             connection.flush(Bytes::new(), More::No).await?;
@@ -98,9 +98,9 @@ pub(crate) async fn collect(
     }
     match spool {
         None if held.hold(memory.capacity(), options.content_memory_bytes_max) => {
-            Ok(Content::Memory(memory.into(), held))
+            Ok(RequestBody::Memory(memory.into(), held))
         }
-        spool => Ok(Content::Spooled(Arc::new(appended(spool, memory, spools).await?))),
+        spool => Ok(RequestBody::Spooled(Arc::new(appended(spool, memory, spools).await?))),
     }
 }
 
@@ -133,12 +133,12 @@ async fn appended(spool: Option<Spool>, piece: Vec<u8>, spools: &Arc<Spools>) ->
 /// Reads content from its start.
 #[derive(Debug)]
 pub(crate) struct ContentReader<'a> {
-    content: &'a Content,
+    content: &'a RequestBody,
     offset: u64,
 }
 
 impl<'a> ContentReader<'a> {
-    pub(crate) fn new(content: &'a Content) -> Self {
+    pub(crate) fn new(content: &'a RequestBody) -> Self {
         Self { content, offset: 0 }
     }
 
@@ -150,10 +150,10 @@ impl<'a> ContentReader<'a> {
     /// The next piece; empty at the end.
     pub(crate) async fn next(&mut self) -> io::Result<Bytes> {
         let piece = match self.content {
-            Content::None => Bytes::new(),
-            Content::Memory(bytes, _) => bytes.slice(self.offset as usize..),
-            Content::Spooled(_) if self.left() == 0 => Bytes::new(),
-            Content::Spooled(spool) => read(spool, self.offset, self.left()).await?,
+            RequestBody::None => Bytes::new(),
+            RequestBody::Memory(bytes, _) => bytes.slice(self.offset as usize..),
+            RequestBody::Spooled(_) if self.left() == 0 => Bytes::new(),
+            RequestBody::Spooled(spool) => read(spool, self.offset, self.left()).await?,
         };
         self.offset += piece.len() as u64;
         Ok(piece)

@@ -9,14 +9,14 @@ use vermeil_spawn::{End, SpawnError};
 
 /// The kind of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum GatewayKind {
     Cgi,
     Php,
 }
 
 /// Where bounds are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ConfiguredBy {
     /// By options of a command line.
     Option,
     /// By keys of a configuration.
@@ -60,8 +60,8 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Start(SpawnError),
     /// The program ended before its answer, in this way.
-    #[error("it ended with {} before its answer did", Ending(*.0))]
-    Exited(End),
+    #[error("it ended with {} before its answer did", ProgramEnding(*.0))]
+    Exited(ProgramEnd),
     /// The exchange with the program failed.
     #[error("{0}")]
     Program(#[from] Trouble),
@@ -80,9 +80,9 @@ pub(crate) enum Failure {
 }
 
 /// How a program ended, in words.
-struct Ending(End);
+struct ProgramEnding(End);
 
-impl std::fmt::Display for Ending {
+impl std::fmt::Display for ProgramEnding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             End::Code(code) => write!(f, "code {code}"),
@@ -122,24 +122,26 @@ impl Failure {
     }
 
     /// The option or key of the limit that was reached, if the limit is configurable.
-    pub(crate) fn limit_key(&self, kind: Kind, said: Said) -> Option<&'static str> {
+    pub(crate) fn limit_key(&self, kind: GatewayKind, said: ConfiguredBy) -> Option<&'static str> {
         Some(match (self, kind, said) {
-            (Self::QueueLate(_), Kind::Php, Said::Option) => {
+            (Self::QueueLate(_), GatewayKind::Php, ConfiguredBy::Option) => {
                 "--programs-queue-timeout, or more --php-children"
             }
-            (Self::QueueLate(_), Kind::Php, Said::Key) => "queue_timeout in [programs], or more children",
-            (Self::QueueLate(_), Kind::Cgi, Said::Option) => {
+            (Self::QueueLate(_), GatewayKind::Php, ConfiguredBy::Key) => {
+                "queue_timeout in [programs], or more children"
+            }
+            (Self::QueueLate(_), GatewayKind::Cgi, ConfiguredBy::Option) => {
                 "--programs-queue-timeout, or a higher --cgi-max"
             }
-            (Self::QueueLate(_), Kind::Cgi, Said::Key) => {
+            (Self::QueueLate(_), GatewayKind::Cgi, ConfiguredBy::Key) => {
                 "queue_timeout in [programs], or a higher running_max or host_running_max in [cgi]"
             }
-            (Self::Silent(_), _, Said::Option) => "--programs-timeout",
-            (Self::Silent(_), _, Said::Key) => "timeout in [programs]",
-            (Self::Content(Rejection::BodyTooLong), _, Said::Option) => "--programs-body-bytes",
-            (Self::Content(Rejection::BodyTooLong), _, Said::Key) => "body_bytes in [programs]",
-            (Self::Late(_), _, Said::Option) => "--cgi-timeout",
-            (Self::Late(_), _, Said::Key) => "timeout in [cgi], or in its [host.cgi]",
+            (Self::Silent(_), _, ConfiguredBy::Option) => "--programs-timeout",
+            (Self::Silent(_), _, ConfiguredBy::Key) => "timeout in [programs]",
+            (Self::Content(Rejection::BodyTooLong), _, ConfiguredBy::Option) => "--programs-body-bytes",
+            (Self::Content(Rejection::BodyTooLong), _, ConfiguredBy::Key) => "body_bytes in [programs]",
+            (Self::Late(_), _, ConfiguredBy::Option) => "--cgi-timeout",
+            (Self::Late(_), _, ConfiguredBy::Key) => "timeout in [cgi], or in its [host.cgi]",
             _ => return None,
         })
     }
@@ -174,13 +176,13 @@ impl From<Failure> for Broken {
 
 /// The end of a connection during an answer.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedAnswer {
     pub(crate) lost: Lost,
     /// The log's record, if the answer had begun.
     pub(crate) sent: Option<Sent>,
 }
 
-impl From<Lost> for Ended {
+impl From<Lost> for EndedAnswer {
     fn from(lost: Lost) -> Self {
         Self { lost, sent: None }
     }
@@ -203,12 +205,12 @@ mod tests {
         ] {
             assert!(failure.to_string().starts_with(says), "{failure}");
             assert_eq!(failure.status().map(Status::code), Some(status), "{failure}");
-            for kind in [Kind::Cgi, Kind::Php] {
-                assert_eq!(failure.limit_key(kind, Said::Key).is_some(), keys);
-                assert_eq!(failure.limit_key(kind, Said::Option).is_some(), keys);
+            for kind in [GatewayKind::Cgi, GatewayKind::Php] {
+                assert_eq!(failure.limit_key(kind, ConfiguredBy::Key).is_some(), keys);
+                assert_eq!(failure.limit_key(kind, ConfiguredBy::Option).is_some(), keys);
             }
             assert_eq!(failure.to_string().contains("which no key changes"), !keys, "{failure}");
         }
-        assert_eq!(Failure::NoPool.limit_key(Kind::Php, Said::Key), None);
+        assert_eq!(Failure::NoPool.limit_key(GatewayKind::Php, ConfiguredBy::Key), None);
     }
 }

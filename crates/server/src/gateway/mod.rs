@@ -1,9 +1,10 @@
 //! Programs that answer requests: the parts that PHP and CGI share.
 //!
 //! ```text
-//! calls ─▶ route: which program? ─▶ collect: the content, in memory or spooled ─▶ (a program is found: `php`)
-//!                                      ─▶ relay: content in, head checked, content out ─▶ logged
-//!                                             └─ redirected here, or to a file ─▶ answer
+//! calls ─▶ route: which program? ─▶ collect: the content, in memory or spooled ─▶ (a program is
+//!                                      found: `php`) ─▶ relay: content in, head checked, content
+//!                                             out ─▶ logged └─ redirected here, or to a file ─▶
+//!                                             answer
 //! ```
 //!
 //! The gateway collects a request's content before the program starts, so a slow client does not
@@ -26,13 +27,13 @@ mod written;
 
 use crate::settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub(crate) use asking::Asking;
-pub(crate) use collect::{Collected, Content, ContentReader, collect};
+pub(crate) use collect::{Collected, ContentReader, RequestBody, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
-pub(crate) use failure::{Broken, Ended, Failure, Kind, Said};
+pub(crate) use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind};
 pub(crate) use patience::note_file;
-pub(crate) use program::{Last, Program, Read, Reader, Trouble, Writer};
-pub(crate) use relay::{Exchange, PIECE_BYTES, Relayed, relay};
+pub(crate) use program::{FoundProgram, Last, ProgramRead, ProgramReader, ProgramWriter, Trouble};
+pub(crate) use relay::{ExchangeParameters, PIECE_BYTES, Relayed, relay};
 pub(crate) use send_sites::{Named, Refusal, SendSites, encoded, send_roots};
 pub(crate) use spool::Spools;
-pub(crate) use workspace::{Grounds, Parent, Workspace};
-pub(crate) use written::Written;
+pub(crate) use workspace::{Grounds, ParentFolder, PrivateWorkspace};
+pub(crate) use written::ResponseBuffer;

@@ -18,12 +18,12 @@ use vermeil_io::{preempt_when_woken, preempts_when_woken};
 const QUIET_MS: u64 = 100;
 
 thread_local! {
-    static CORE: Core = const { Core::new() };
+    static CORE: YieldingCore = const { YieldingCore::new() };
 }
 
 /// The state of a core. This type has no destructor, so destructors of other values can use the
 /// state when the rest of the core is gone.
-struct Core {
+struct YieldingCore {
     /// Number of exchanges that gather output.
     holding: Cell<usize>,
     /// When the core last sent part of a file.
@@ -34,7 +34,7 @@ struct Core {
     refused: Cell<bool>,
 }
 
-impl Core {
+impl YieldingCore {
     const fn new() -> Self {
         Self {
             holding: Cell::new(0),
@@ -84,11 +84,11 @@ pub(crate) fn note_file() {
 
 /// From the first pending poll until this value is dropped, the core lets programs continue.
 #[derive(Default)]
-pub(super) struct Patience {
+pub(super) struct YieldToChild {
     began: bool,
 }
 
-impl Patience {
+impl YieldToChild {
     /// Awaits `future` and returns its output.
     pub(super) async fn while_pending<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
@@ -114,10 +114,10 @@ fn say_refused(error: &io::Error) {
     });
 }
 
-impl Drop for Patience {
+impl Drop for YieldToChild {
     fn drop(&mut self) {
         if self.began {
-            CORE.with(Core::end);
+            CORE.with(YieldingCore::end);
         }
     }
 }
@@ -131,10 +131,10 @@ mod tests {
     const LATER: u64 = 1000 + QUIET_MS;
 
     /// Runs the test on its own thread, which initially preempts when woken.
-    fn on_a_core(test: impl FnOnce(&Core) + Send + 'static) {
+    fn on_a_core(test: impl FnOnce(&YieldingCore) + Send + 'static) {
         let core = || {
             preempt_when_woken(true).unwrap();
-            test(&Core::new());
+            test(&YieldingCore::new());
         };
         thread::spawn(core).join().unwrap();
     }

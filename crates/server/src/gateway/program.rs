@@ -9,11 +9,11 @@ use std::io;
 use thiserror::Error;
 use vermeil_fastcgi::{FastcgiFault, ProtocolStatus};
 
-use super::{ErrorLines, Written};
+use super::{ErrorLines, ResponseBuffer};
 
 /// A program that was found. The paths are relative to the root, and decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct FoundProgram {
     /// The path of the program's file. Starts with a slash.
     pub(crate) script: Vec<u8>,
     /// The rest of the request's path. Empty, or starts with a slash.
@@ -21,7 +21,7 @@ pub(crate) struct Program {
 }
 
 /// The stream to a program.
-pub(crate) trait Writer {
+pub(crate) trait ProgramWriter {
     /// Writes a piece of content, once the program's side has taken the previous piece. With `last`
     /// the writer tells the program that nothing follows. An empty last piece only marks the end.
     fn write(&mut self, piece: Bytes, last: Last) -> impl Future<Output = Result<(), Trouble>> + Send;
@@ -35,14 +35,14 @@ pub(crate) enum Last {
 }
 
 /// The stream from a program.
-pub(crate) trait Reader {
+pub(crate) trait ProgramReader {
     /// Appends the program's output to `output` and its error output to `errors`. Waits until there
     /// is some. Dropping the future loses nothing.
     fn read(
         &mut self,
-        output: &mut Written,
+        output: &mut ResponseBuffer,
         errors: &mut ErrorLines,
-    ) -> impl Future<Output = Result<Read, Trouble>> + Send;
+    ) -> impl Future<Output = Result<ProgramRead, Trouble>> + Send;
 
     /// Whether the output ends inside a record that the program has begun to write, so that more
     /// output is about to come.
@@ -51,7 +51,7 @@ pub(crate) trait Reader {
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ProgramRead {
     /// Some output or error output was read.
     Some,
     /// The stream has ended. The last read may also have brought output.

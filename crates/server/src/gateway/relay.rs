@@ -11,12 +11,12 @@
 //! client goes, the exchange ends.
 
 use super::{
-    Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble,
-    Writer, Written, patience::Patience,
+    Broken, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, ProgramRead, ProgramReader,
+    ProgramWriter, RequestBody, ResponseBuffer, Trouble, patience::YieldToChild,
 };
 use crate::{
     connection::Connection,
-    exchange::{Head, Lost, Sent},
+    exchange::{AnswerHead, Lost, Sent},
     files::SERVER,
     local,
 };
@@ -52,9 +52,9 @@ const HOLD: Duration = Duration::from_millis(20);
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
 
 /// The parameters of an exchange.
-pub(crate) struct Exchange<'a> {
-    pub(crate) head: Head,
-    pub(crate) content: &'a Content,
+pub(crate) struct ExchangeParameters<'a> {
+    pub(crate) head: AnswerHead,
+    pub(crate) content: &'a RequestBody,
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: GatewayTimeouts,
 }
@@ -81,9 +81,9 @@ pub(crate) enum Relayed {
 /// Runs one exchange.
 pub(crate) async fn relay(
     connection: &mut Connection,
-    exchange: &Exchange<'_>,
-    writer: &mut impl Writer,
-    reader: &mut impl Reader,
+    exchange: &ExchangeParameters<'_>,
+    writer: &mut impl ProgramWriter,
+    reader: &mut impl ProgramReader,
     errors: &mut ErrorLines,
 ) -> Result<Relayed, Broken> {
     let fed_bytes = AtomicU64::new(0);
@@ -96,7 +96,7 @@ pub(crate) async fn relay(
         errors,
         fed_bytes: &fed_bytes,
         limit,
-        output: Written::default(),
+        output: ResponseBuffer::default(),
         ended: false,
         failed: None,
         heard: false,
@@ -120,7 +120,11 @@ pub(crate) async fn relay(
 }
 
 /// Writes the content to the program.
-async fn feed(writer: &mut impl Writer, content: &Content, fed_bytes: &AtomicU64) -> Result<(), Trouble> {
+async fn feed(
+    writer: &mut impl ProgramWriter,
+    content: &RequestBody,
+    fed_bytes: &AtomicU64,
+) -> Result<(), Trouble> {
     let mut pieces = ContentReader::new(content);
     loop {
         let piece = pieces.next().await?;
@@ -137,13 +141,13 @@ async fn feed(writer: &mut impl Writer, content: &Content, fed_bytes: &AtomicU64
 /// Moves output from the program to the client.
 struct Pump<'a, R> {
     connection: &'a mut Connection,
-    exchange: &'a Exchange<'a>,
+    exchange: &'a ExchangeParameters<'a>,
     reader: &'a mut R,
     errors: &'a mut ErrorLines,
     fed_bytes: &'a AtomicU64,
     limit: Sleep,
     /// Output that was read and not sent.
-    output: Written,
+    output: ResponseBuffer,
     /// Whether the program's output has ended.
     ended: bool,
     /// A failure after output that is still to be sent.
@@ -155,7 +159,7 @@ struct Pump<'a, R> {
     has_excess: bool,
 }
 
-impl<R: Reader> Pump<'_, R> {
+impl<R: ProgramReader> Pump<'_, R> {
     async fn run(&mut self) -> Result<Relayed, Failure> {
         let mut head_reader = HeadReader::new(self.exchange.head_limits);
         let (answer, head_bytes) = loop {
@@ -209,14 +213,14 @@ impl<R: Reader> Pump<'_, R> {
             }
         };
         self.heard = true;
-        self.ended = read == Read::End;
+        self.ended = read == ProgramRead::End;
         Ok(())
     }
 
     /// Reads the available output, and more output until `hold` expires or there is `enough`. An
     /// unfinished record is read to its end in any case.
     async fn gather(&mut self, hold: &mut Sleep, enough: usize) {
-        let mut patience = Patience::default();
+        let mut patience = YieldToChild::default();
         while !self.ended && self.failed.is_none() && self.output.len() < enough {
             self.output.set_aside();
             let read = match patience.while_pending(hold.limit(self.read())).await {
@@ -233,7 +237,7 @@ impl<R: Reader> Pump<'_, R> {
     }
 
     async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
-        let Head { version, content, .. } = self.exchange.head;
+        let AnswerHead { version, content, .. } = self.exchange.head;
         let moment = if head.is_unbuffered { Duration::ZERO } else { HOLD };
         let mut hold = sleep(moment);
         // Without content the head is the whole answer, so the rest of the program's output does

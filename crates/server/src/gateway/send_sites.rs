@@ -4,7 +4,7 @@
 //! Leaves out sending (`calls/sendfile.rs`). Tested below.
 
 use crate::{
-    files::{Given, Listing, Part, Programs, Site, SiteError, SiteOptions, Store},
+    files::{FileStore, Listing, RouteEffect, Site, SiteError, SiteOptions, SitePart, SitePrograms},
     hosts::{Action, Hosts},
     paths,
     settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends},
@@ -34,7 +34,7 @@ impl SendSites {
         options: &GatewayOptions,
         hosts: &Hosts,
         before: &Self,
-        store: &Arc<Store>,
+        store: &Arc<FileStore>,
     ) -> Result<Self, SiteError> {
         let opened = send_roots(options, hosts).map(|root| {
             let programs = programs_in(&paths::absolute(&root.folder), hosts);
@@ -78,7 +78,11 @@ impl SendSite {
     }
 
     /// Opens the folder of `root` in the cache of all files.
-    pub(crate) fn open(root: &SendRoot, programs: Programs, store: &Arc<Store>) -> Result<Self, SiteError> {
+    pub(crate) fn open(
+        root: &SendRoot,
+        programs: SitePrograms,
+        store: &Arc<FileStore>,
+    ) -> Result<Self, SiteError> {
         let options = SiteOptions {
             listing: Listing::Off,
             index_names: Vec::new(),
@@ -95,7 +99,7 @@ impl SendSite {
 /// The programs of all hosts that may lie in `folder`: by their names, and by their folders where
 /// these are in `folder`. If `folder` lies inside a program folder, it was configured for sending
 /// all the same, so it holds files.
-fn programs_in(folder: &Path, hosts: &Hosts) -> Programs {
+fn programs_in(folder: &Path, hosts: &Hosts) -> SitePrograms {
     let mut parts = Vec::new();
     for host in hosts.iter().map(|id| hosts.host(id)) {
         for route in host.rules.routes.iter().filter(|route| route.action == Action::Cgi) {
@@ -110,13 +114,13 @@ fn programs_in(folder: &Path, hosts: &Hosts) -> Programs {
                 }
                 (None, None) => continue,
             };
-            let part = (Part { prefix, suffix: route.suffix.clone() }, Given::ToCgi);
+            let part = (SitePart { prefix, suffix: route.suffix.clone() }, RouteEffect::ToCgi);
             if !parts.contains(&part) {
                 parts.push(part);
             }
         }
     }
-    Programs { last_index: None, parts }
+    SitePrograms { last_index: None, parts }
 }
 
 fn trimmed(folder: &Path) -> Vec<u8> {
@@ -209,11 +213,11 @@ mod tests {
     fn files_are_found_in_whole_segments_of_allowed_folders_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let around = folder.path();
-        let store = Store::new(crate::files::StoreOptions::default());
+        let store = FileStore::new(crate::files::StoreOptions::default());
         let open = |prefix: Option<&str>, name: &str| {
             std::fs::create_dir(around.join(name)).expect("made");
             let root = SendRoot { prefix: prefix.map(str::to_owned), folder: around.join(name) };
-            SendSite::open(&root, Programs::default(), &store).expect("opened")
+            SendSite::open(&root, SitePrograms::default(), &store).expect("opened")
         };
         let roots = [open(None, "one"), open(Some("/files/"), "two")];
         let find = |named: Named<'_>| {

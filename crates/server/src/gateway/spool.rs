@@ -32,12 +32,12 @@ pub(crate) struct Spools {
 
 /// One request's share of the memory for content. Dropping this value returns the share.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SpoolShare {
     spools: Arc<Spools>,
     bytes: u64,
 }
 
-impl Held {
+impl SpoolShare {
     /// Raises the request's share to `bytes` if all requests together stay within `max`. Returns
     /// whether they do.
     pub(super) fn hold(&mut self, bytes: usize, max: u64) -> bool {
@@ -60,7 +60,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SpoolShare {
     fn drop(&mut self) {
         self.release();
     }
@@ -72,8 +72,8 @@ impl Spools {
     }
 
     /// An empty share of the memory, for a new request.
-    pub(super) fn memory(self: &Arc<Self>) -> Held {
-        Held { spools: self.clone(), bytes: 0 }
+    pub(super) fn memory(self: &Arc<Self>) -> SpoolShare {
+        SpoolShare { spools: self.clone(), bytes: 0 }
     }
 
     /// The configured folder, or the first standard folder for large temporary files in which a

@@ -7,10 +7,10 @@
 //! └─ configurations/      0711: the configurations of php-fpm
 //! ```
 //!
-//! The process that makes the folder owns everything in it, until [`Workspace::give_away`] gives
-//! all of it to the server's user at once. So the superuser never changes a file where that user
-//! could have put a link. Only the server's user reaches the sockets. A pool inherits its listening
-//! socket and needs no path to it.
+//! The process that makes the folder owns everything in it, until [`PrivateWorkspace::give_away`]
+//! gives all of it to the server's user at once. So the superuser never changes a file where that
+//! user could have put a link. Only the server's user reaches the sockets. A pool inherits its
+//! listening socket and needs no path to it.
 //!
 //! A killed server leaves its folder behind. So each server locks its folder for its lifetime, and
 //! a starting server removes unlocked folders of its own user. Tested below, and through the binary
@@ -41,7 +41,7 @@ use vermeil_io::output::{FileOwner, NameInFolder, make_folder};
 
 /// A private folder.
 #[derive(Debug)]
-pub(crate) struct Workspace {
+pub(crate) struct PrivateWorkspace {
     path: PathBuf,
     /// Removes the folder once this process no longer may.
     remover: Option<Remover>,
@@ -55,7 +55,7 @@ pub(crate) struct Workspace {
 
 /// The parent of the private folder, and the environment variable that names the parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parent {
+pub(crate) struct ParentFolder {
     pub(crate) folder: PathBuf,
     pub(crate) variable: &'static str,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Grounds {
     starter: u32,
 }
 
-impl Workspace {
+impl PrivateWorkspace {
     /// Makes a folder below `parent`, for a server that becomes `server`.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Workspace {
     }
 
     /// The folder for temporary files of services, or of all programs.
-    pub(crate) fn parent() -> Parent {
+    pub(crate) fn parent() -> ParentFolder {
         // A service manager names a folder, for example systemd with `RuntimeDirectory=`.
         let runtime = env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
         // An unprivileged instance may not have write access, and programs of other users must be
@@ -131,8 +131,8 @@ impl Workspace {
             path.is_absolute() && path.is_dir() && is_writable && (!geteuid().is_root() || all_may_pass(path))
         };
         match runtime.filter(is_fit) {
-            Some(folder) => Parent { folder, variable: "RUNTIME_DIRECTORY" },
-            None => Parent { folder: env::temp_dir(), variable: "TMPDIR" },
+            Some(folder) => ParentFolder { folder, variable: "RUNTIME_DIRECTORY" },
+            None => ParentFolder { folder: env::temp_dir(), variable: "TMPDIR" },
         }
     }
 
@@ -218,7 +218,7 @@ fn remove_left_over(parent: &Path, server: Option<FileOwner>) {
     }
 }
 
-impl Drop for Workspace {
+impl Drop for PrivateWorkspace {
     fn drop(&mut self) {
         match &self.remover {
             Some(remover) => remover.remove(),
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn folder_is_private_and_goes_with_its_content() {
         let parent = tempfile::tempdir().expect("a folder");
-        let workspace = Workspace::create(parent.path(), None).expect("made");
+        let workspace = PrivateWorkspace::create(parent.path(), None).expect("made");
         let pools = workspace.path().join("pools");
         fs::write(pools.join("x"), "y").expect("written");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
@@ -252,7 +252,7 @@ mod tests {
         }
         let parent = tempfile::tempdir().expect("a folder");
         let owner = FileOwner { uid: 65_534, gid: 65_534 };
-        let workspace = Workspace::create(parent.path(), Some(owner)).expect("made");
+        let workspace = PrivateWorkspace::create(parent.path(), Some(owner)).expect("made");
         let grounds = workspace.grounds();
         fs::write(grounds.configuration(0), "").expect("written");
         let secret = parent.path().join("secret");
@@ -270,13 +270,13 @@ mod tests {
     fn what_others_left_is_removed_and_nothing_else() {
         let parent = tempfile::tempdir().expect("a folder");
         let at = |name: &str| parent.path().join(name);
-        let living = Workspace::create(parent.path(), None).expect("made");
+        let living = PrivateWorkspace::create(parent.path(), None).expect("made");
         let names = ["vermeil-00112233445566aa", "vermeil-short", "vermeil-00112233445566xx", "other"];
         for name in names {
             fs::create_dir_all(at(name).join("pools")).expect("made");
         }
         std::os::unix::fs::symlink("other", at("vermeil-00112233445566bb")).expect("made");
-        let second = Workspace::create(parent.path(), None).expect("made");
+        let second = PrivateWorkspace::create(parent.path(), None).expect("made");
         assert!(!at(names[0]).exists(), "nobody holds it");
         assert!(names[1..].iter().all(|name| at(name).join("pools").exists()));
         assert!(at("vermeil-00112233445566bb").is_symlink());

@@ -10,7 +10,7 @@ use std::mem;
 
 /// Output of a program, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct ResponseBuffer {
     /// Short output that was set aside.
     aside: Vec<u8>,
     /// Later output.
@@ -19,7 +19,7 @@ pub(crate) struct Written {
     start: usize,
 }
 
-impl Written {
+impl ResponseBuffer {
     /// The output that was not set aside.
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     /// The bytes for the connection's output, and the bytes to send after it.
-    fn taken(written: &mut Written, bytes_max: usize) -> (Vec<u8>, Bytes) {
+    fn taken(written: &mut ResponseBuffer, bytes_max: usize) -> (Vec<u8>, Bytes) {
         let mut out = Vec::new();
         let rest = written.take(bytes_max, &mut out, &[b"\r\n", b"0"]);
         (out, rest)
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_skipped_is_not_handed_on() {
-        let mut written = Written::default();
+        let mut written = ResponseBuffer::default();
         written.take_over(b"frame|head|body".to_vec(), 6);
         assert_eq!(written.as_slice(), b"head|body");
         written.skip(5);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_long_is_not_moved_to_what_is_short() {
-        let mut written = Written::default();
+        let mut written = ResponseBuffer::default();
         written.take_over(b"head|body ".to_vec(), 5);
         written.set_aside();
         assert!(written.has_none_behind());
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_was_set_aside_is_cut_too() {
-        let mut written = Written::default();
+        let mut written = ResponseBuffer::default();
         for part in [&b"one "[..], b"two "] {
             written.end().extend_from_slice(part);
             written.set_aside();

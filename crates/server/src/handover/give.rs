@@ -1,6 +1,6 @@
 //! The old server's side: hands over its listening sockets, and serves until the new server does.
 
-use super::{Address, Handed, Serves};
+use super::{AddressSockets, Handed, Serves};
 use crate::{listening::Listening, messages::Messages};
 use std::{
     io,
@@ -53,8 +53,8 @@ impl Taker {
         let handed = Handed {
             pid: std::process::id(),
             control: std::path::absolute(path)?,
-            listening: listening.iter().map(Address::of).collect(),
-            agent: agent.iter().map(Address::of).collect(),
+            listening: listening.iter().map(AddressSockets::of).collect(),
+            agent: agent.iter().map(AddressSockets::of).collect(),
         };
         let sockets = listening.iter().chain(agent).flat_map(|listening| &listening.sockets);
         let descriptors: Vec<_> = std::iter::once(control).chain(sockets.map(OwnedFd::as_fd)).collect();

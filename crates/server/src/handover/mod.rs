@@ -39,20 +39,20 @@ struct Handed {
     pid: u32,
     /// Path of the old server's control socket.
     control: PathBuf,
-    listening: Vec<Address>,
+    listening: Vec<AddressSockets>,
     /// Sockets for agent checks.
-    agent: Vec<Address>,
+    agent: Vec<AddressSockets>,
 }
 
 /// An address with its sockets, in the order of the cores.
 #[derive(Serialize, Deserialize)]
-struct Address {
+struct AddressSockets {
     asked: ListenAddr,
     addr: ListenAddr,
     sockets: usize,
 }
 
-impl Address {
+impl AddressSockets {
     fn of(listening: &Listening) -> Self {
         let Listening { asked, addr, sockets } = listening;
         Self { asked: *asked, addr: *addr, sockets: sockets.len() }

@@ -1,6 +1,6 @@
 //! The new server's side: takes the necessary sockets, and reports readiness.
 
-use super::{Address, Handed, Serves};
+use super::{AddressSockets, Handed, Serves};
 use crate::{
     address::ListenAddr,
     balance::{Balancing, Changeover},
@@ -90,8 +90,8 @@ impl Inherited {
             received.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
-        let mut all = |addresses: Vec<Address>| -> Vec<Listening> {
-            let of = |Address { asked, addr, sockets }| {
+        let mut all = |addresses: Vec<AddressSockets>| -> Vec<Listening> {
+            let of = |AddressSockets { asked, addr, sockets }| {
                 let sockets = descriptors.by_ref().take(sockets).collect();
                 Listening { asked, addr, sockets }
             };

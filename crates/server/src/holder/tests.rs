@@ -67,9 +67,9 @@ fn lines_as_the_kernel_writes_them() {
               00000000:00000000 00:00000000 00000000     0        0 21 1 ffff9d0f06b6a300 100 0 0 10 0";
     assert_eq!(
         parse_listener(v4),
-        Some(Listener { addr: "127.0.0.1:8080".parse().unwrap(), inode: 3_186_201 })
+        Some(PortListener { addr: "127.0.0.1:8080".parse().unwrap(), inode: 3_186_201 })
     );
-    assert_eq!(parse_listener(v6), Some(Listener { addr: "[::1]:80".parse().unwrap(), inode: 21 }));
+    assert_eq!(parse_listener(v6), Some(PortListener { addr: "[::1]:80".parse().unwrap(), inode: 21 }));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn lines_that_tell_of_no_listener() {
 
 #[test]
 fn what_conflicts_with_what() {
-    use Conflict::{OtherFamilyWildcard, SameAddress, Wildcard};
+    use PortConflict::{OtherFamilyWildcard, SameAddress, Wildcard};
     for (listening, wanted, expected) in [
         ("127.0.0.1:80", "127.0.0.1:80", Some(SameAddress)),
         ("127.0.0.1:80", "127.0.0.1:81", None),
@@ -159,7 +159,7 @@ proptest! {
     fn every_address_is_read_back(addr: SocketAddr, inode: u64) {
         let line = table_line(addr, STATE_LISTEN, inode);
         let expected = SocketAddr::new(addr.ip(), addr.port());
-        prop_assert_eq!(parse_listener(&line), Some(Listener { addr: expected, inode }));
+        prop_assert_eq!(parse_listener(&line), Some(PortListener { addr: expected, inode }));
     }
 
     #[test]

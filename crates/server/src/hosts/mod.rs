@@ -14,10 +14,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use open::{CoreHosts, Folder, Found, Met, OpenJob, OpenSites};
+pub(crate) use open::{CoreHosts, Folder, Met, OpenJob, OpenSites, OpenedHost};
 
-pub use name::{NAME_BYTES_MAX, Name, NameError};
+pub use name::{HostName, NAME_BYTES_MAX, NameError};
 pub use network::{Network, NetworkError};
-pub use route::{Action, Path, Route, Template, TemplateError};
+pub use route::{Action, Path, Route, TemplateError, TextTemplate};
 pub(crate) use table::RunBy;
-pub use table::{Builder, Host, HostId, HostPhp, Hosts, Rules, Taken, Unknown};
+pub use table::{Host, HostId, HostPhp, Hosts, HostsBuilder, Rules, Taken, Unknown};

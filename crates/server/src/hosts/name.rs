@@ -14,14 +14,14 @@ const LABEL_BYTES_MAX: usize = 63;
 
 /// A name as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
+pub enum HostName {
     /// This name alone.
     Exact(Box<str>),
     /// All names that end in a dot and this text.
     Below(Box<str>),
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for HostName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact(name) => f.write_str(name),
@@ -30,7 +30,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Why a text is no [`Name`].
+/// Why a text is no [`HostName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The text is empty.
@@ -53,7 +53,7 @@ pub enum NameError {
     Character,
 }
 
-impl FromStr for Name {
+impl FromStr for HostName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {

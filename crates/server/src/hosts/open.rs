@@ -7,7 +7,7 @@
 //! `open/tests.rs`.
 
 use super::{Host, Hosts, table::HostId};
-use crate::files::{Site, SiteError, SiteOptions, Store};
+use crate::files::{FileStore, Site, SiteError, SiteOptions};
 use foldhash::fast::RandomState;
 use std::{
     collections::{HashMap, HashSet},
@@ -44,7 +44,7 @@ impl Folder {
 }
 
 /// A place in the bounded set of open sites.
-pub(crate) struct Seat {
+pub(crate) struct SitePermit {
     site: Arc<Site>,
     /// Set by use, cleared by the scan for a seat to close. Relaxed: a hint.
     used: AtomicBool,
@@ -52,7 +52,7 @@ pub(crate) struct Seat {
     closed: AtomicBool,
 }
 
-impl Seat {
+impl SitePermit {
     #[inline]
     pub(crate) fn site(&self) -> &Arc<Site> {
         &self.site
@@ -68,10 +68,10 @@ impl Seat {
 
 /// All open sites; shared by all cores.
 pub(crate) struct OpenSites {
-    store: Arc<Store>,
+    store: Arc<FileStore>,
     max: usize,
     seats: Mutex<Seats>,
-    /// Number of closings. Relaxed: when the counter moves, cores check `Seat::closed`.
+    /// Number of closings. Relaxed: when the counter moves, cores check `SitePermit::closed`.
     closings: AtomicU64,
 }
 
@@ -79,18 +79,18 @@ pub(crate) struct OpenSites {
 struct Seats {
     by_folder: HashMap<Folder, usize, RandomState>,
     /// Never longer than the bound.
-    all: Vec<(Folder, Arc<Seat>)>,
+    all: Vec<(Folder, Arc<SitePermit>)>,
     /// Position of the scan for unused seats.
     hand: usize,
 }
 
 impl OpenSites {
     /// An empty set for at most `max` sites of `store`.
-    pub(crate) fn new(store: Arc<Store>, max: usize) -> Self {
+    pub(crate) fn new(store: Arc<FileStore>, max: usize) -> Self {
         Self { store, max: max.max(1), seats: Mutex::default(), closings: AtomicU64::new(0) }
     }
 
-    pub(crate) fn store(&self) -> &Arc<Store> {
+    pub(crate) fn store(&self) -> &Arc<FileStore> {
         &self.store
     }
 
@@ -108,7 +108,7 @@ impl OpenSites {
         self.seats.lock().expect("nothing panics under this lock")
     }
 
-    fn find(&self, folder: &Folder) -> Option<Arc<Seat>> {
+    fn find(&self, folder: &Folder) -> Option<Arc<SitePermit>> {
         let seats = self.lock();
         let &place = seats.by_folder.get(folder)?;
         Some(seats.all[place].1.clone())
@@ -119,7 +119,7 @@ impl OpenSites {
     /// # Errors
     /// The folder cannot be served. With [`CacheOnly::Yes`] also [`io::ErrorKind::WouldBlock`], if
     /// the open would wait for the disk.
-    pub(crate) fn open(&self, folder: &Folder, cache: CacheOnly) -> Result<Arc<Seat>, SiteError> {
+    pub(crate) fn open(&self, folder: &Folder, cache: CacheOnly) -> Result<Arc<SitePermit>, SiteError> {
         if let Some(seat) = self.find(folder) {
             return Ok(seat);
         }
@@ -128,7 +128,7 @@ impl OpenSites {
     }
 
     /// Gives `site` a seat. If another core was faster, returns the seat of that core.
-    fn seat(&self, folder: &Folder, site: Arc<Site>) -> Arc<Seat> {
+    fn seat(&self, folder: &Folder, site: Arc<Site>) -> Arc<SitePermit> {
         let mut seats = self.lock();
         if let Some(&place) = seats.by_folder.get(folder) {
             return seats.all[place].1.clone();
@@ -140,7 +140,7 @@ impl OpenSites {
             // store's lock.
             drop(freed);
         }
-        let seat = Arc::new(Seat { site, used: AtomicBool::new(true), closed: AtomicBool::new(false) });
+        let seat = Arc::new(SitePermit { site, used: AtomicBool::new(true), closed: AtomicBool::new(false) });
         let place = seats.all.len();
         seats.by_folder.insert(folder.clone(), place);
         seats.all.push((folder.clone(), seat.clone()));
@@ -166,7 +166,7 @@ impl OpenSites {
 
 impl Seats {
     /// Closes `count` seats. Prefers seats that were not used since the last scan.
-    fn close_unused(&mut self, count: usize) -> Vec<Arc<Seat>> {
+    fn close_unused(&mut self, count: usize) -> Vec<Arc<SitePermit>> {
         let mut closed = Vec::with_capacity(count);
         while closed.len() < count && !self.all.is_empty() {
             self.hand = if self.hand + 1 < self.all.len() { self.hand + 1 } else { 0 };
@@ -177,7 +177,7 @@ impl Seats {
         closed
     }
 
-    fn close(&mut self, place: usize) -> Arc<Seat> {
+    fn close(&mut self, place: usize) -> Arc<SitePermit> {
         let (folder, seat) = self.all.swap_remove(place);
         self.by_folder.remove(&folder);
         if let Some((moved, _)) = self.all.get(place) {
@@ -192,9 +192,9 @@ impl Seats {
 pub(crate) struct CoreHosts {
     hosts: Arc<Hosts>,
     open: Arc<OpenSites>,
-    seats: HashMap<HostId, Arc<Seat>, RandomState>,
+    seats: HashMap<HostId, Arc<SitePermit>, RandomState>,
     /// The host of the last request, because the next request is mostly for the same host.
-    recent: Option<(HostId, Arc<Seat>)>,
+    recent: Option<(HostId, Arc<SitePermit>)>,
     /// Value of [`OpenSites::closings`] at the last scan of the seats.
     seen: u64,
 }
@@ -220,7 +220,7 @@ impl fmt::Debug for Met {
 }
 
 /// The state of a host on a core.
-pub(crate) enum Found {
+pub(crate) enum OpenedHost {
     /// The site is open: [`CoreHosts::site`] returns the site.
     Open,
     /// The host has no folder.
@@ -242,7 +242,7 @@ impl OpenJob {
     ///
     /// # Errors
     /// The folder cannot be served.
-    pub(crate) fn run(self) -> Result<Arc<Seat>, SiteError> {
+    pub(crate) fn run(self) -> Result<Arc<SitePermit>, SiteError> {
         self.open.open(&self.folder, CacheOnly::No)
     }
 }
@@ -268,7 +268,7 @@ impl CoreHosts {
 
     /// Opens the site of `host`, if the open does not wait.
     #[inline]
-    pub(crate) fn find(&mut self, host: HostId) -> Found {
+    pub(crate) fn find(&mut self, host: HostId) -> OpenedHost {
         if self.seen != self.open.closings() {
             self.let_go();
         }
@@ -276,28 +276,28 @@ impl CoreHosts {
             && *recent == host
         {
             seat.touch();
-            return Found::Open;
+            return OpenedHost::Open;
         }
         self.find_other(host)
     }
 
-    fn find_other(&mut self, host: HostId) -> Found {
+    fn find_other(&mut self, host: HostId) -> OpenedHost {
         if let Some(seat) = self.seats.get(&host) {
             seat.touch();
             self.recent = Some((host, seat.clone()));
-            return Found::Open;
+            return OpenedHost::Open;
         }
-        let Some(folder) = Folder::of(&self.hosts, host) else { return Found::NoFolder };
+        let Some(folder) = Folder::of(&self.hosts, host) else { return OpenedHost::NoFolder };
         match self.open.open(&folder, CacheOnly::Yes) {
             Ok(seat) => {
                 self.seats.insert(host, seat.clone());
                 self.recent = Some((host, seat));
-                Found::Open
+                OpenedHost::Open
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Found::Wait(OpenJob { open: self.open.clone(), folder })
+                OpenedHost::Wait(OpenJob { open: self.open.clone(), folder })
             }
-            Err(error) => Found::Failed(error),
+            Err(error) => OpenedHost::Failed(error),
         }
     }
 
@@ -307,20 +307,20 @@ impl CoreHosts {
     }
 
     /// As [`find`](Self::find), for the host of a request.
-    pub(crate) fn find_met(&mut self, met: &Met) -> Found {
+    pub(crate) fn find_met(&mut self, met: &Met) -> OpenedHost {
         if Arc::ptr_eq(&self.hosts, &met.hosts) {
             return self.find(met.id);
         }
         match Folder::of(&met.hosts, met.id) {
-            Some(folder) => Found::Wait(OpenJob { open: self.open.clone(), folder }),
-            None => Found::NoFolder,
+            Some(folder) => OpenedHost::Wait(OpenJob { open: self.open.clone(), folder }),
+            None => OpenedHost::NoFolder,
         }
     }
 
     /// The site of the last [`find`](Self::find).
     ///
     /// # Panics
-    /// The last [`find`](Self::find) did not return [`Found::Open`].
+    /// The last [`find`](Self::find) did not return [`OpenedHost::Open`].
     #[inline]
     pub(crate) fn site(&self) -> &Arc<Site> {
         let (_, seat) = self.recent.as_ref().expect("a site was found before");
@@ -337,7 +337,7 @@ impl CoreHosts {
     #[cold]
     fn let_go(&mut self) {
         self.seen = self.open.closings();
-        let is_open = |seat: &Arc<Seat>| !seat.closed.load(Ordering::Acquire);
+        let is_open = |seat: &Arc<SitePermit>| !seat.closed.load(Ordering::Acquire);
         self.seats.retain(|_, seat| is_open(seat));
         self.recent.take_if(|(_, seat)| !is_open(seat));
     }

@@ -43,7 +43,7 @@ pub enum Action {
     /// The server redirects the client.
     Redirect {
         /// The target.
-        to: Template,
+        to: TextTemplate,
         /// The status of the answer.
         status: Status,
     },
@@ -77,10 +77,10 @@ impl Route {
 
 /// A text with placeholders for parts of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Template(Box<[Part]>);
+pub struct TextTemplate(Box<[PathPart]>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Part {
+enum PathPart {
     Text(Box<str>),
     Host,
     Path,
@@ -88,7 +88,7 @@ enum Part {
     Query,
 }
 
-/// Why a text is no [`Template`].
+/// Why a text is no [`TextTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The target depends on the request, is a relative path or has another scheme.
@@ -105,7 +105,7 @@ pub enum TemplateError {
     Character(char),
 }
 
-impl FromStr for Template {
+impl FromStr for TextTemplate {
     type Err = TemplateError;
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
@@ -122,10 +122,10 @@ impl FromStr for Template {
                 return Err(TemplateError::Place(after.to_owned()));
             };
             parts.push(match word {
-                "host" => Part::Host,
-                "path" => Part::Path,
-                "rest" => Part::Rest,
-                "query" => Part::Query,
+                "host" => PathPart::Host,
+                "path" => PathPart::Path,
+                "rest" => PathPart::Rest,
+                "query" => PathPart::Query,
                 other => return Err(TemplateError::Place(format!("{other}}}"))),
             });
             left = behind;
@@ -164,28 +164,28 @@ fn needs_slash(written: &[u8], prefix: &[u8], rest: &[u8]) -> bool {
     prefix.ends_with(b"/") || address.is_some_and(|address| !address.contains(&b'/'))
 }
 
-fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), TemplateError> {
+fn push_text(parts: &mut Vec<PathPart>, text: &str) -> Result<(), TemplateError> {
     let allowed = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '^' | '`' | '}');
     if let Some(wrong) = text.chars().find(|&c| !allowed(c)) {
         return Err(TemplateError::Character(wrong));
     }
     if !text.is_empty() {
-        parts.push(Part::Text(text.into()));
+        parts.push(PathPart::Text(text.into()));
     }
     Ok(())
 }
 
-impl Template {
+impl TextTemplate {
     /// Appends the address for a request that matched a route with `prefix`. Returns `None` if the
     /// template uses a host and the host has no name.
     pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         for part in &self.0 {
             match part {
-                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Host => out.extend_from_slice(path.host?),
-                Part::Path => percent_encode_path(path.decoded, out),
-                Part::Rest => {
+                PathPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+                PathPart::Host => out.extend_from_slice(path.host?),
+                PathPart::Path => percent_encode_path(path.decoded, out),
+                PathPart::Rest => {
                     let prefix = prefix.unwrap_or_default().as_bytes();
                     let rest = rest(prefix, path.decoded).unwrap_or(path.decoded);
                     if needs_slash(&out[start..], prefix, rest) {
@@ -193,7 +193,7 @@ impl Template {
                     }
                     percent_encode_path(rest, out);
                 }
-                Part::Query => {
+                PathPart::Query => {
                     if let Some(query) = path.query {
                         out.push(b'?');
                         out.extend_from_slice(&escaped(query));
@@ -209,15 +209,15 @@ impl Template {
     }
 }
 
-impl fmt::Display for Template {
+impl fmt::Display for TextTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| {
             f.write_str(match part {
-                Part::Text(text) => text,
-                Part::Host => "{host}",
-                Part::Path => "{path}",
-                Part::Rest => "{rest}",
-                Part::Query => "{query}",
+                PathPart::Text(text) => text,
+                PathPart::Host => "{host}",
+                PathPart::Path => "{path}",
+                PathPart::Rest => "{rest}",
+                PathPart::Query => "{query}",
             })
         })
     }

@@ -5,12 +5,12 @@
 //! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
 use super::{
-    name::{self, Name},
+    name::{self, HostName},
     route::{Action, Route},
 };
 use crate::{
     address::{Client, ListenAddr},
-    files::{Given, Part, Programs, SiteOptions},
+    files::{RouteEffect, SiteOptions, SitePart, SitePrograms},
     paths,
     settings::{
         cgi::HostPrograms,
@@ -67,16 +67,16 @@ pub struct Rules {
 
 impl Rules {
     /// Which files are programs, from PHP and the routes.
-    pub fn programs(&self) -> Programs {
+    pub fn programs(&self) -> SitePrograms {
         let parts = self.routes.iter().filter_map(|route| {
             let given = match route.action {
-                Action::Cgi => Given::ToCgi,
-                Action::Files => Given::ToFiles,
+                Action::Cgi => RouteEffect::ToCgi,
+                Action::Files => RouteEffect::ToFiles,
                 Action::Status | Action::Ready | Action::Redirect { .. } => return None,
             };
-            Some((Part { prefix: route.prefix.clone(), suffix: route.suffix.clone() }, given))
+            Some((SitePart { prefix: route.prefix.clone(), suffix: route.suffix.clone() }, given))
         });
-        Programs { last_index: self.php.is_on().then(|| php::INDEX.into()), parts: parts.collect() }
+        SitePrograms { last_index: self.php.is_on().then(|| php::INDEX.into()), parts: parts.collect() }
     }
 
     /// The interpreter of the program at `script`, decoded. The first route that matches decides,
@@ -142,21 +142,21 @@ impl<'t> Host<'t> {
 
 /// A part of [`Hosts::text`].
 #[derive(Clone, Copy, Debug)]
-struct Text {
+struct HostsText {
     start: u32,
     bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct NameOf {
-    name: Text,
+    name: HostsText,
     host: HostId,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
-    root: Option<Text>,
-    name: Option<Text>,
+struct HostRecord {
+    root: Option<HostsText>,
+    name: Option<HostsText>,
     rules: u32,
 }
 
@@ -171,11 +171,11 @@ pub struct Hosts {
     /// Dots of the longest name in `below`, plus 1. The look-up skips the leading parts of a longer
     /// name.
     below_labels_max: usize,
-    hosts: Vec<Record>,
+    hosts: Vec<HostRecord>,
     rules: Vec<Rules>,
     default: HostId,
     unknown: Unknown,
-    bound: Bound,
+    bound: BoundHosts,
     /// Whether a host is bound to a listener, or a route to clients.
     asks_for_visitor: bool,
     hasher: RandomState,
@@ -183,7 +183,7 @@ pub struct Hosts {
 
 /// Hosts that answer at some listeners only.
 #[derive(Debug, Default)]
-struct Bound {
+struct BoundHosts {
     /// The addresses of each bound host, as configured.
     addrs: HashMap<HostId, Vec<ListenAddr>>,
     /// The host without a name that is bound to an address.
@@ -262,7 +262,7 @@ impl Hosts {
         table.find(hash, |known| self.bytes(known.name) == name).map(|found| found.host)
     }
 
-    fn bytes(&self, text: Text) -> &[u8] {
+    fn bytes(&self, text: HostsText) -> &[u8] {
         &self.text[text.start as usize..][..text.bytes as usize]
     }
 
@@ -291,7 +291,7 @@ impl Hosts {
 
     /// A single host for all requests, with the files below `root` and nothing else.
     pub fn single(root: &Path, rules: Rules) -> Self {
-        let mut builder = Builder::new();
+        let mut builder = HostsBuilder::new();
         builder.add(Some(root), rules);
         builder.build(Unknown::Default).expect("one host was added")
     }
@@ -309,7 +309,7 @@ impl Hosts {
     #[cfg(test)]
     pub(super) fn footprint(&self) -> (usize, usize) {
         let names = (self.exact.capacity() + self.below.capacity()) * (size_of::<NameOf>() + 1);
-        let bytes = self.text.capacity() + names + self.hosts.capacity() * size_of::<Record>();
+        let bytes = self.text.capacity() + names + self.hosts.capacity() * size_of::<HostRecord>();
         (bytes, self.rules.len())
     }
 
@@ -366,12 +366,12 @@ impl Hosts {
 
 /// Makes a table.
 #[derive(Debug)]
-pub struct Builder {
+pub struct HostsBuilder {
     hosts: Hosts,
     rules: HashMap<Rules, u32>,
 }
 
-impl Default for Builder {
+impl Default for HostsBuilder {
     fn default() -> Self {
         Self::new()
     }
@@ -385,7 +385,7 @@ pub struct Taken {
     pub by: HostId,
 }
 
-impl Builder {
+impl HostsBuilder {
     /// An empty table.
     pub fn new() -> Self {
         let hosts = Hosts {
@@ -397,7 +397,7 @@ impl Builder {
             rules: Vec::new(),
             default: HostId(0),
             unknown: Unknown::Default,
-            bound: Bound::default(),
+            bound: BoundHosts::default(),
             asks_for_visitor: false,
             hasher: RandomState::default(),
         };
@@ -417,7 +417,7 @@ impl Builder {
             next
         });
         let id = HostId(u32::try_from(self.hosts.hosts.len()).expect("fewer than 2^32 hosts"));
-        self.hosts.hosts.push(Record { root, name: None, rules });
+        self.hosts.hosts.push(HostRecord { root, name: None, rules });
         id
     }
 
@@ -425,10 +425,10 @@ impl Builder {
     ///
     /// # Errors
     /// [`Taken`] if another host has the name. A second call for the same `host` is no error.
-    pub fn name(&mut self, host: HostId, name: &Name) -> Result<(), Taken> {
+    pub fn name(&mut self, host: HostId, name: &HostName) -> Result<(), Taken> {
         let (text, is_exact) = match name {
-            Name::Exact(text) => (text.as_bytes(), true),
-            Name::Below(text) => (text.as_bytes(), false),
+            HostName::Exact(text) => (text.as_bytes(), true),
+            HostName::Below(text) => (text.as_bytes(), false),
         };
         let table = if is_exact { &self.hosts.exact } else { &self.hosts.below };
         match self.hosts.look_up(table, text) {
@@ -456,7 +456,7 @@ impl Builder {
     /// # Errors
     /// [`Taken`] if `is_nameless` and another nameless host is bound to an address of `addrs`.
     pub fn bind(&mut self, host: HostId, addrs: Vec<ListenAddr>, is_nameless: bool) -> Result<(), Taken> {
-        let Bound { addrs: all, nameless, first } = &mut self.hosts.bound;
+        let BoundHosts { addrs: all, nameless, first } = &mut self.hosts.bound;
         for &addr in &addrs {
             first.entry(addr).or_insert(host);
             if is_nameless {
@@ -475,10 +475,10 @@ impl Builder {
         self.hosts.default = host;
     }
 
-    fn store(&mut self, bytes: &[u8]) -> Text {
+    fn store(&mut self, bytes: &[u8]) -> HostsText {
         let start = u32::try_from(self.hosts.text.len()).expect("less than 4 GB of names and folders");
         self.hosts.text.extend_from_slice(bytes);
-        Text { start, bytes: u32::try_from(bytes.len()).expect("less than 4 GB of names and folders") }
+        HostsText { start, bytes: u32::try_from(bytes.len()).expect("less than 4 GB of names and folders") }
     }
 
     /// The table, with the given treatment of unknown names. `None` if the table has no host.

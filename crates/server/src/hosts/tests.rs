@@ -1,17 +1,20 @@
 //! The host of a request under every spelling of a name, the route of a path, and the targets of
 //! redirects.
 
-use super::{Action, Builder, HostId, Hosts, Name, NameError, Path, Route, Rules, Taken, Template, Unknown};
+use super::{
+    Action, HostId, HostName, Hosts, HostsBuilder, NameError, Path, Route, Rules, Taken, TextTemplate,
+    Unknown,
+};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-fn name(text: &str) -> Name {
+fn name(text: &str) -> HostName {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// Hosts by their names. The first host has no name. A host's number is its position.
 fn hosts(unknown: Unknown, names: &[&[&str]]) -> Hosts {
-    let mut builder = Builder::new();
+    let mut builder = HostsBuilder::new();
     builder.add(None, Rules::default());
     for names in names {
         let host = builder.add(None, Rules::default());
@@ -71,7 +74,7 @@ fn exact_names_go_before_wildcards_and_long_ones_before_short_ones() {
 
 #[test]
 fn one_host_takes_every_request_unless_others_are_refused() {
-    let mut builder = Builder::new();
+    let mut builder = HostsBuilder::new();
     let host = builder.add(None, Rules::default());
     builder.name(host, &name("a.example")).unwrap();
     let refusing = builder.build(Unknown::Refuse).unwrap();
@@ -82,13 +85,13 @@ fn one_host_takes_every_request_unless_others_are_refused() {
 
 #[test]
 fn a_name_belongs_to_one_host() {
-    let mut builder = Builder::new();
+    let mut builder = HostsBuilder::new();
     let [a, b] = [(); 2].map(|()| builder.add(None, Rules::default()));
     builder.name(a, &name("x.example")).unwrap();
     builder.name(a, &name("X.example.")).unwrap();
     assert_eq!(builder.name(b, &name("x.example")), Err(Taken { by: a }));
     builder.name(b, &name("*.x.example")).unwrap();
-    assert!(Builder::new().build(Unknown::Default).is_none());
+    assert!(HostsBuilder::new().build(Unknown::Default).is_none());
 }
 
 #[test]
@@ -117,10 +120,10 @@ fn names_that_are_none_say_why() {
         ("a b", Character),
         ("[::1", Character),
     ] {
-        assert_eq!(text.parse::<Name>(), Err(why), "{text}");
+        assert_eq!(text.parse::<HostName>(), Err(why), "{text}");
     }
-    assert_eq!("x".repeat(64).parse::<Name>(), Err(Length));
-    assert_eq!(vec!["x".repeat(63); 5].join(".").parse::<Name>(), Err(Length));
+    assert_eq!("x".repeat(64).parse::<HostName>(), Err(Length));
+    assert_eq!(vec!["x".repeat(63); 5].join(".").parse::<HostName>(), Err(Length));
     assert_eq!(name("*.Example.org.").to_string(), "*.example.org");
 }
 
@@ -128,7 +131,7 @@ fn names_that_are_none_say_why() {
 /// of hosts, and hosts with the same rules share them.
 #[test]
 fn a_hundred_thousand_hosts_take_little_memory_each() {
-    let mut builder = Builder::new();
+    let mut builder = HostsBuilder::new();
     for i in 0..100_000 {
         let host = builder.add(Some(std::path::Path::new(&format!("/srv/www/{i}"))), Rules::default());
         builder.name(host, &name(&format!("site{i}.example.org"))).unwrap();
@@ -150,7 +153,7 @@ proptest! {
         asked in prop::collection::vec("[abAB]{1,2}(\\.[ab]{1,2}){0,5}\\.?(:[0-9]{1,3})?", 20),
     ) {
         let mut by_name: HashMap<String, usize> = HashMap::new();
-        let mut builder = Builder::new();
+        let mut builder = HostsBuilder::new();
         for text in &names {
             let host = builder.add(None, Rules::default());
             if builder.name(host, &name(text)).is_ok() {
@@ -224,7 +227,7 @@ fn redirects_lead_where_they_say() {
         ("{path}{rest}", Some("/"), "/x", None, "/x/x"),
         ("https://new.example?page={rest}", Some("/old/"), "/old/x", None, "https://new.example?page=x"),
     ] {
-        let template: Template = to.parse().unwrap();
+        let template: TextTemplate = to.parse().unwrap();
         assert_eq!(template.to_string(), to);
         let path = Path {
             host: Some(b"h.example:80"),
@@ -237,7 +240,7 @@ fn redirects_lead_where_they_say() {
     }
     let nameless = Path { host: None, decoded: b"/x", query: None };
     for (to, written) in [("https://{host}{path}", false), ("{path}", true)] {
-        let template: Template = to.parse().unwrap();
+        let template: TextTemplate = to.parse().unwrap();
         assert_eq!(template.write(None, &nameless, &mut Vec::new()).is_some(), written, "{to}");
     }
     for wrong in [
@@ -262,6 +265,6 @@ fn redirects_lead_where_they_say() {
         "https://user@{rest}",
         "https://new.example:{rest}",
     ] {
-        assert!(wrong.parse::<Template>().is_err(), "{wrong}");
+        assert!(wrong.parse::<TextTemplate>().is_err(), "{wrong}");
     }
 }

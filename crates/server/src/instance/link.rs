@@ -21,7 +21,7 @@ use vermeil_topology::Instance;
 
 /// An order of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
+pub(crate) enum InstanceCommand {
     /// Serve. Descriptors: the text of the configuration, the board, the sockets by address and
     /// core.
     Start(Assignment),
@@ -68,7 +68,7 @@ pub(crate) struct Assignment {
 
 /// An answer of an instance.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum InstanceAnswer {
     /// The instance serves.
     Started,
     /// Another configuration is prepared.
@@ -93,19 +93,19 @@ struct Numbered<B> {
 
 /// An end of the link.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Ipc {
     messages: Messages,
     /// Number of the last order, given or received.
     number: u64,
 }
 
 /// Both ends of a link.
-pub(crate) fn pair() -> io::Result<(Link, OwnedFd)> {
+pub(crate) fn pair() -> io::Result<(Ipc, OwnedFd)> {
     let (messages, theirs) = Messages::pair()?;
-    Ok((Link { messages, number: 0 }, theirs))
+    Ok((Ipc { messages, number: 0 }, theirs))
 }
 
-impl Link {
+impl Ipc {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self { messages: Messages::new(socket), number: 0 }
     }
@@ -116,15 +116,15 @@ impl Link {
     /// The other end is closed, or does not answer in time.
     pub(crate) fn ask(
         &mut self,
-        order: &Order,
+        order: &InstanceCommand,
         descriptors: &[BorrowedFd<'_>],
         patience: Duration,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<InstanceAnswer> {
         self.number += 1;
         self.messages.send(&Numbered { number: self.number, body: order }, descriptors)?;
         let deadline = Instant::now() + patience;
         loop {
-            let received = self.messages.receive::<Numbered<Answer>>(Some(deadline))?;
+            let received = self.messages.receive::<Numbered<InstanceAnswer>>(Some(deadline))?;
             let (Numbered { number, body }, _) = received.ok_or(io::ErrorKind::UnexpectedEof)?;
             if number == self.number {
                 return Ok(body);
@@ -133,8 +133,8 @@ impl Link {
     }
 
     /// Waits for an order. `None` once the other end is closed.
-    pub(crate) fn next_order(&mut self) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
-        let received = self.messages.receive::<Numbered<Order>>(None)?;
+    pub(crate) fn next_order(&mut self) -> io::Result<Option<(InstanceCommand, Vec<OwnedFd>)>> {
+        let received = self.messages.receive::<Numbered<InstanceCommand>>(None)?;
         Ok(received.map(|(Numbered { number, body }, descriptors)| {
             self.number = number;
             (body, descriptors)
@@ -142,7 +142,7 @@ impl Link {
     }
 
     /// Answers the last order received.
-    pub(crate) fn answer(&mut self, answer: &Answer) -> io::Result<()> {
+    pub(crate) fn answer(&mut self, answer: &InstanceAnswer) -> io::Result<()> {
         self.messages.send(&Numbered { number: self.number, body: answer }, &[])
     }
 }
@@ -166,7 +166,7 @@ pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
 /// Whether the bytes are an answer.
 #[cfg(feature = "fuzz")]
 pub(crate) fn is_answer(bytes: &[u8]) -> bool {
-    crate::messages::read::<Numbered<Answer>>(bytes).is_ok()
+    crate::messages::read::<Numbered<InstanceAnswer>>(bytes).is_ok()
 }
 
 #[cfg(test)]
@@ -178,9 +178,9 @@ mod tests {
     fn orders_come_with_all_their_descriptors() {
         let (mut supervisor, theirs) = pair().unwrap();
         let instance = thread::spawn(move || {
-            let mut link = Link::new(theirs);
+            let mut link = Ipc::new(theirs);
             let (order, descriptors) = link.next_order().unwrap().expect("an order");
-            let Order::Prepare { listen, .. } = order else { panic!("{order:?}") };
+            let InstanceCommand::Prepare { listen, .. } = order else { panic!("{order:?}") };
             let mut descriptors = descriptors.into_iter();
             let text = text_of_descriptor(descriptors.next().unwrap()).unwrap();
             let addrs = descriptors.map(|fd| TcpListener::from(fd).local_addr().unwrap());
@@ -190,18 +190,21 @@ mod tests {
             );
             // A late answer to an earlier order is skipped.
             link.number -= 1;
-            link.answer(&Answer::Forgotten).unwrap();
+            link.answer(&InstanceAnswer::Forgotten).unwrap();
             link.number += 1;
-            link.answer(&Answer::Prepared).unwrap();
+            link.answer(&InstanceAnswer::Prepared).unwrap();
             assert!(link.next_order().unwrap().is_none());
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let text = text_to_descriptor(&"x".repeat(300_000)).unwrap();
         let mut descriptors = vec![text.as_fd()];
         descriptors.resize(151, listener.as_fd());
-        let order = Order::Prepare { listen: vec![listener.local_addr().unwrap().into()], added: Vec::new() };
+        let order = InstanceCommand::Prepare {
+            listen: vec![listener.local_addr().unwrap().into()],
+            added: Vec::new(),
+        };
         let answer = supervisor.ask(&order, &descriptors, Duration::from_secs(30)).unwrap();
-        assert!(matches!(answer, Answer::Prepared), "{answer:?}");
+        assert!(matches!(answer, InstanceAnswer::Prepared), "{answer:?}");
         drop(supervisor);
         instance.join().unwrap();
     }
@@ -209,9 +212,9 @@ mod tests {
     #[test]
     fn who_does_not_answer_is_not_waited_for() {
         let (mut supervisor, theirs) = pair().unwrap();
-        let late = supervisor.ask(&Order::Status, &[], Duration::from_millis(1)).unwrap_err();
+        let late = supervisor.ask(&InstanceCommand::Status, &[], Duration::from_millis(1)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
         drop(theirs);
-        assert!(supervisor.ask(&Order::Status, &[], Duration::from_secs(30)).is_err());
+        assert!(supervisor.ask(&InstanceCommand::Status, &[], Duration::from_secs(30)).is_err());
     }
 }

@@ -11,15 +11,15 @@ pub(crate) mod place;
 use crate::{
     address::ListenAddr,
     balance::Balancing,
-    config::{self, Given, Surroundings},
+    config::{self, GivenParts, Surroundings},
     control::Overseer as _,
     listening::Listening,
-    reload::{Prepared, Running},
+    reload::{PreparedReload, RunningServer},
     signals,
     status::cores_in_words,
     voice::{say, speak_as_instance},
 };
-use link::{Answer, Assignment, Link, Order, text_of_descriptor};
+use link::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
 use place::take_place;
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
@@ -43,7 +43,7 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 /// The assignment of this process by the supervisor.
 #[derive(Debug)]
 pub struct Assigned {
-    link: Link,
+    link: Ipc,
     assignment: Assignment,
     text: Option<String>,
     board: Option<Board>,
@@ -59,9 +59,9 @@ impl Assigned {
     /// Standard input is not such a link.
     pub fn receive() -> io::Result<Self> {
         let socket = io::stdin().as_fd().try_clone_to_owned()?;
-        let mut link = Link::new(socket);
+        let mut link = Ipc::new(socket);
         let order = link.next_order().map_err(|_| io::ErrorKind::InvalidInput)?;
-        let Some((Order::Start(assignment), descriptors)) = order else {
+        let Some((InstanceCommand::Start(assignment), descriptors)) = order else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         dup2_stdin(openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)?;
@@ -110,9 +110,9 @@ impl Assigned {
     ///
     /// # Errors
     /// The supervisor is gone, or no thread can be started.
-    pub(crate) fn obey(self, running: Arc<Running>) -> io::Result<()> {
+    pub(crate) fn obey(self, running: Arc<RunningServer>) -> io::Result<()> {
         let Self { mut link, assignment, .. } = self;
-        link.answer(&Answer::Started)?;
+        link.answer(&InstanceAnswer::Started)?;
         let mut obedience = Obedience { instance: assignment.instance, running, prepared: None };
         thread::Builder::new().name("vermeil-link".to_owned()).spawn(move || {
             while let Ok(Some((order, descriptors))) = link.next_order() {
@@ -151,42 +151,42 @@ fn by_address(
 /// Carries out orders.
 struct Obedience {
     instance: Instance,
-    running: Arc<Running>,
-    prepared: Option<Prepared>,
+    running: Arc<RunningServer>,
+    prepared: Option<PreparedReload>,
 }
 
 impl Obedience {
-    fn carry_out(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Answer {
+    fn carry_out(&mut self, order: InstanceCommand, descriptors: Vec<OwnedFd>) -> InstanceAnswer {
         match order {
-            Order::Start(_) => Answer::Refused("it has started".to_owned()),
-            Order::Prepare { listen, added } => match self.prepare(listen, &added, descriptors) {
+            InstanceCommand::Start(_) => InstanceAnswer::Refused("it has started".to_owned()),
+            InstanceCommand::Prepare { listen, added } => match self.prepare(listen, &added, descriptors) {
                 Ok(prepared) => {
                     self.prepared = Some(prepared);
-                    Answer::Prepared
+                    InstanceAnswer::Prepared
                 }
                 Err(mut why) => {
                     why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
-                    Answer::Refused(why)
+                    InstanceAnswer::Refused(why)
                 }
             },
-            Order::Take => match self.prepared.take() {
-                Some(prepared) => Answer::Taken(self.running.take_given(prepared)),
-                None => Answer::Refused("nothing is ready".to_owned()),
+            InstanceCommand::Take => match self.prepared.take() {
+                Some(prepared) => InstanceAnswer::Taken(self.running.take_given(prepared)),
+                None => InstanceAnswer::Refused("nothing is ready".to_owned()),
             },
-            Order::Forget => {
+            InstanceCommand::Forget => {
                 self.prepared = None;
-                Answer::Forgotten
+                InstanceAnswer::Forgotten
             }
-            Order::HandedOver => {
+            InstanceCommand::HandedOver => {
                 self.running.server().hand_over();
-                Answer::Noted
+                InstanceAnswer::Noted
             }
-            Order::Weight => Answer::Weight(self.running.server().load.weight()),
-            Order::Status => {
+            InstanceCommand::Weight => InstanceAnswer::Weight(self.running.server().load.weight()),
+            InstanceCommand::Status => {
                 let mut instances = self.running.status().instances;
                 match instances.pop() {
-                    Some(status) => Answer::Status(Box::new(status)),
-                    None => Answer::Refused("it has no status".to_owned()),
+                    Some(status) => InstanceAnswer::Status(Box::new(status)),
+                    None => InstanceAnswer::Refused("it has no status".to_owned()),
                 }
             }
         }
@@ -197,12 +197,12 @@ impl Obedience {
         listen: Vec<ListenAddr>,
         added: &[(ListenAddr, ListenAddr)],
         descriptors: Vec<OwnedFd>,
-    ) -> Result<Prepared, String> {
+    ) -> Result<PreparedReload, String> {
         let mut descriptors = descriptors.into_iter();
         let text = descriptors.next().ok_or("there is no configuration")?;
         let text = text_of_descriptor(text).map_err(|error| error.to_string())?;
         let around = Surroundings::here().map_err(|error| error.to_string())?;
-        let around = Surroundings { given: Given::Instances(vec![self.instance.clone()]), ..around };
+        let around = Surroundings { given: GivenParts::Instances(vec![self.instance.clone()]), ..around };
         let file = self.running.file().ok_or("it was started from a command line")?;
         let mut options =
             config::take(Path::new(&file), &text, &around).map_err(|error| error.to_string())?;

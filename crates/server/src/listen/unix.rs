@@ -7,7 +7,7 @@
 
 use crate::{
     address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr},
-    holder::{Holder, of_process},
+    holder::{PortOwner, of_process},
     overload::QUEUE_MAX,
 };
 use rustix::{
@@ -47,7 +47,7 @@ pub(super) enum Before {
 /// Why a unix socket cannot listen.
 pub(super) enum Refusal {
     /// Another server listens there.
-    Taken(Option<Holder>),
+    Taken(Option<PortOwner>),
     /// The error, with a cure if the system's text has none.
     Io(io::Error),
 }
@@ -142,7 +142,7 @@ pub(crate) fn obstacle(name: &NameInFolder) -> Option<&'static str> {
 }
 
 /// Whether a server listens at `path`, and its process if known.
-fn living(path: &Path) -> Option<Option<Holder>> {
+fn living(path: &Path) -> Option<Option<PortOwner>> {
     let (pause, attempts) = AFTERLIFE;
     let mut holder = None;
     for _ in 0..attempts {

@@ -1,13 +1,13 @@
 //! The load report of an answer: the field `endpoint-load-metrics`, as text or JSON
 //! (xds.data.orca.v3.OrcaLoadReport).
 
-use super::{Load, LoadReport};
+use super::{LoadMeasurement, LoadReport};
 use std::io::Write as _;
 
 /// The field with the line end. Empty without a report.
-pub(super) fn line(report: LoadReport, load: Load) -> Vec<u8> {
+pub(super) fn line(report: LoadReport, load: LoadMeasurement) -> Vec<u8> {
     let mut line = Vec::new();
-    let Load { cpu, pending, requests_per_s } = load;
+    let LoadMeasurement { cpu, pending, requests_per_s } = load;
     // Writing to memory does not fail.
     let _ = match report {
         LoadReport::Off => Ok(()),
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn both_forms() {
-        let load = Load { cpu: 0.3125, pending: 1.5, requests_per_s: 1234.0 };
+        let load = LoadMeasurement { cpu: 0.3125, pending: 1.5, requests_per_s: 1234.0 };
         assert_eq!(line(LoadReport::Off, load), b"");
         let text = String::from_utf8(line(LoadReport::Text, load)).unwrap();
         assert_eq!(

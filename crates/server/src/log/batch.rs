@@ -4,8 +4,8 @@
 //! on. Formatting and writing are in `writer.rs`. The core passes the time in. Tested below
 //! (buffers come home, drops are counted) and in `tests.rs` (dropping a `CoreLog` loses nothing).
 
-use super::record::{RECORD_BYTES_MAX, Record, encode};
-use super::{LogCounts, Shared};
+use super::record::{LogRecord, RECORD_BYTES_MAX, encode};
+use super::{LogCounts, LogShared};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -24,9 +24,9 @@ const SPARES: usize = 2;
 
 /// A message to the log thread.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum LogMessage {
     Batch(Batch),
-    /// Check the requests in `Shared`.
+    /// Check the requests in `LogShared`.
     Wake,
 }
 
@@ -44,18 +44,18 @@ pub(super) struct Batch {
 pub struct CoreLog {
     /// `None` when nothing is recorded: the log is off, or ended because the reader of its pipe
     /// closed.
-    link: Option<Link>,
+    link: Option<BatchLink>,
 }
 
 #[derive(Debug)]
-struct Link {
+struct BatchLink {
     bytes: Vec<u8>,
     records: u64,
     flushed_ms: u64,
-    messages: SyncSender<Message>,
+    messages: SyncSender<LogMessage>,
     spares: Receiver<Vec<u8>>,
     home: SyncSender<Vec<u8>>,
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
 }
 
 impl CoreLog {
@@ -64,10 +64,10 @@ impl CoreLog {
         Self { link: None }
     }
 
-    pub(super) fn new(messages: SyncSender<Message>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(messages: SyncSender<LogMessage>, shared: Arc<LogShared>) -> Self {
         let (home, spares) = mpsc::sync_channel(SPARES);
         let (bytes, records, flushed_ms) = (Vec::new(), 0, 0);
-        Self { link: Some(Link { bytes, records, flushed_ms, messages, spares, home, shared }) }
+        Self { link: Some(BatchLink { bytes, records, flushed_ms, messages, spares, home, shared }) }
     }
 
     /// Whether records are kept. If not, the caller need not gather any.
@@ -77,14 +77,14 @@ impl CoreLog {
 
     /// Adds `record` to the batch. Never waits; long fields are cut at their bounds and marked.
     #[inline]
-    pub fn record(&mut self, record: &Record<'_>) {
+    pub fn record(&mut self, record: &LogRecord<'_>) {
         let Some(link) = &mut self.link else { return };
         if link.bytes.capacity() - link.bytes.len() < RECORD_BYTES_MAX && !link.make_room() {
             self.link = None;
             return;
         }
         let host = record.host.filter(|_| link.shared.format.has_host());
-        encode(&mut link.bytes, &Record { host, ..*record });
+        encode(&mut link.bytes, &LogRecord { host, ..*record });
         link.records += 1;
     }
 
@@ -114,7 +114,7 @@ impl CoreLog {
     }
 }
 
-impl Link {
+impl BatchLink {
     /// Sends a full batch, or allocates the first buffer. Returns false once the log has ended.
     #[cold]
     fn make_room(&mut self) -> bool {
@@ -141,14 +141,14 @@ impl Link {
         }
     }
 
-    fn take_batch(&mut self) -> Message {
+    fn take_batch(&mut self) -> LogMessage {
         let bytes = std::mem::take(&mut self.bytes);
         let records = std::mem::take(&mut self.records);
-        Message::Batch(Batch { bytes, records, home: self.home.clone() })
+        LogMessage::Batch(Batch { bytes, records, home: self.home.clone() })
     }
 
-    fn drop_batch(&mut self, message: Message) {
-        if let Message::Batch(batch) = message {
+    fn drop_batch(&mut self, message: LogMessage) {
+        if let LogMessage::Batch(batch) = message {
             self.shared.dropped.fetch_add(batch.records, Ordering::Relaxed);
             self.bytes = batch.bytes;
             self.bytes.clear();
@@ -182,11 +182,11 @@ impl Drop for CoreLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LogFormat, Patience};
+    use super::super::{LogFormat, LogTimeouts};
     use super::*;
     use std::net::Ipv4Addr;
 
-    const RECORD: Record<'_> = Record {
+    const RECORD: LogRecord<'_> = LogRecord {
         peer: crate::Client::Ip(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST)),
         unix_seconds: 0,
         host: None,
@@ -197,9 +197,9 @@ mod tests {
         user_agent: None,
     };
 
-    fn core(batches_waiting: usize) -> (CoreLog, Receiver<Message>) {
+    fn core(batches_waiting: usize) -> (CoreLog, Receiver<LogMessage>) {
         let (messages, inbox) = mpsc::sync_channel(batches_waiting);
-        (CoreLog::new(messages, Shared::new(Patience::USUAL, LogFormat::Combined)), inbox)
+        (CoreLog::new(messages, LogShared::new(LogTimeouts::USUAL, LogFormat::Combined)), inbox)
     }
 
     fn hand_over_one(core: &mut CoreLog) {
@@ -207,9 +207,9 @@ mod tests {
         core.flush_if_due(u64::MAX);
     }
 
-    fn next_batch(inbox: &Receiver<Message>) -> Batch {
+    fn next_batch(inbox: &Receiver<LogMessage>) -> Batch {
         match inbox.try_recv() {
-            Ok(Message::Batch(batch)) => batch,
+            Ok(LogMessage::Batch(batch)) => batch,
             other => panic!("no batch: {other:?}"),
         }
     }
@@ -243,12 +243,13 @@ mod tests {
     fn a_batch_never_outgrows_its_buffer() {
         let (mut core, inbox) = core(1);
         let long = [b'x'; 5000];
-        let record = Record { request_line: &long, referer: Some(&long), user_agent: Some(&long), ..RECORD };
+        let record =
+            LogRecord { request_line: &long, referer: Some(&long), user_agent: Some(&long), ..RECORD };
         let mut records = 0;
         let batch = loop {
             core.record(&record);
             records += 1;
-            if let Ok(Message::Batch(batch)) = inbox.try_recv() {
+            if let Ok(LogMessage::Batch(batch)) = inbox.try_recv() {
                 break batch;
             }
         };

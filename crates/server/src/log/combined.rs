@@ -15,13 +15,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::record::{Kept, KeptRecord};
+use super::record::{KeptField, KeptRecord};
 use std::io::Write;
 
 /// Ends a field that was longer than its bound.
 const CUT_MARK: &[u8] = br"\...";
 /// Stands for a field that was not sent.
-const DASH: Kept<'_> = Kept { bytes: b"-", cut: false };
+const DASH: KeptField<'_> = KeptField { bytes: b"-", cut: false };
 /// The port of a host without one: the default of http (RFC 9110, section 4.2.1).
 const DEFAULT_PORT: &[u8] = b":80";
 const MONTHS: [&str; 12] =
@@ -43,13 +43,13 @@ impl LineWriter {
     }
 
     /// Appends `HOST:PORT ` to `out`. The field has no quotes, so spaces are escaped too.
-    pub(super) fn write_host(out: &mut Vec<u8>, host: Option<Kept<'_>>) {
+    pub(super) fn write_host(out: &mut Vec<u8>, host: Option<KeptField<'_>>) {
         let host = host.filter(|host| !host.bytes.is_empty()).unwrap_or(DASH);
         for (index, word) in host.bytes.split(|&byte| byte == b' ').enumerate() {
             if index > 0 {
                 out.extend_from_slice(br"\x20");
             }
-            escape(out, Kept { bytes: word, cut: false });
+            escape(out, KeptField { bytes: word, cut: false });
         }
         // The colons of an IPv6 address stand within brackets.
         let behind_address = host.bytes.rsplit(|&byte| byte == b']').next().unwrap_or_default();
@@ -111,7 +111,7 @@ fn plain_len(bytes: &[u8]) -> usize {
 }
 
 /// Appends a field: runs of plain bytes in one piece, all other bytes as `\xHH`.
-fn escape(out: &mut Vec<u8>, field: Kept<'_>) {
+fn escape(out: &mut Vec<u8>, field: KeptField<'_>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut rest = field.bytes;
     loop {

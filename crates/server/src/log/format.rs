@@ -3,7 +3,7 @@
 //! Leaves out the combined form itself (`combined.rs`). Tested in `combined/tests.rs` and below.
 
 use super::combined::LineWriter;
-use super::record::{Kept, KeptRecord};
+use super::record::{KeptField, KeptRecord};
 use crate::address::Client;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -85,18 +85,18 @@ struct JsonLine<'a> {
 
 /// A field as text. Bytes that are no UTF-8 become U+FFFD, because JSON has no other bytes. A field
 /// that was cut at its bound ends in an ellipsis.
-fn text(field: Kept<'_>) -> Cow<'_, str> {
+fn text(field: KeptField<'_>) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(field.bytes);
     if field.cut { Cow::Owned(format!("{text}…")) } else { text }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Record, decode, encode};
+    use super::super::record::{LogRecord, decode, encode};
     use super::*;
 
     fn line(format: LogFormat, host: Option<&[u8]>) -> String {
-        let record = Record {
+        let record = LogRecord {
             peer: "192.0.2.1".parse().unwrap(),
             unix_seconds: 971_186_136,
             host,

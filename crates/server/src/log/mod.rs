@@ -1,13 +1,14 @@
 //! The access log and the operational notices, written without making a core wait.
 //!
 //! ```text
-//! core ── record ──▶ CoreLog (batch, 64 KiB) ── try_send ──▶ bounded channel ──▶ thread `vermeil-log` ──▶ file, stdout
-//!              ◀───────────── empty batch buffers come back ─────────────────┘
+//! core ── record ──▶ CoreLog (batch, 64 KiB) ── try_send ──▶ bounded channel ──▶ thread
+//!              `vermeil-log` ──▶ file, stdout ◀───────────── empty batch buffers come back
+//!              ─────────────────┘
 //! ```
 //!
-//! Contains the record of a request ([`Record`]), the batches, the line format, the log thread, and
-//! files with their rotation. The connection decides which requests are recorded, and the caller
-//! turns signals into [`Log::reopen`]. Times are arguments, except on the log thread.
+//! Contains the record of a request ([`LogRecord`]), the batches, the line format, the log thread,
+//! and files with their rotation. The connection decides which requests are recorded, and the
+//! caller turns signals into [`Log::reopen`]. Times are arguments, except on the log thread.
 //!
 //! Lines of a core keep the order of its records; lines of different cores may be out of order by
 //! up to [`FLUSH_MS`]. Records that cannot be written in time are dropped whole, and counted.
@@ -39,13 +40,13 @@ use vermeil_spawn::user_name;
 pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
 pub use format::LogFormat;
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
-pub use record::{HOST_BYTES_MAX, LINE_BYTES_MAX, REFERER_BYTES_MAX, Record, USER_AGENT_BYTES_MAX};
+pub use record::{HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX, USER_AGENT_BYTES_MAX};
 
-use batch::Message;
+use batch::LogMessage;
 pub(crate) use sink::{Opener, open_log_file};
 
-use sink::Sink;
-use writer::Writer;
+use sink::LogSink;
+use writer::LogWriter;
 
 /// Batches that may wait for the log thread, for each core. With [`BATCH_BYTES`] this bounds the
 /// waiting memory at 512 KiB for each core. Guess: at 200,000 requests a second and 200 bytes a
@@ -147,7 +148,7 @@ pub struct LogCounts {
 
 /// State shared by the cores, the log thread and the owner: counters and two requests.
 #[derive(Debug)]
-struct Shared {
+struct LogShared {
     /// Written by the log thread only.
     written: AtomicU64,
     /// Written by cores and by the log thread.
@@ -156,12 +157,12 @@ struct Shared {
     reopen: AtomicBool,
     /// Set by [`Log::close`], never cleared.
     closing: AtomicBool,
-    patience: Patience,
+    patience: LogTimeouts,
     format: LogFormat,
 }
 
-impl Shared {
-    fn new(patience: Patience, format: LogFormat) -> Arc<Self> {
+impl LogShared {
+    fn new(patience: LogTimeouts, format: LogFormat) -> Arc<Self> {
         Arc::new(Self {
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -182,7 +183,7 @@ impl Shared {
 
 /// Time limits of the log thread.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct LogTimeouts {
     /// Pause between a failed write or open and the next attempt.
     retry: Duration,
     /// Time limit of the last batch for room in the channel, and of closing for a reader that does
@@ -190,7 +191,7 @@ struct Patience {
     close: Duration,
 }
 
-impl Patience {
+impl LogTimeouts {
     /// Guesses: a full disk is not emptied faster than once a second; at exit, a stuck log is worth
     /// two seconds.
     const USUAL: Self = Self { retry: Duration::from_secs(1), close: Duration::from_secs(2) };
@@ -211,13 +212,13 @@ impl Patience {
 #[derive(Debug)]
 pub struct Log {
     thread: Option<LogThread>,
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     notices: Arc<Notices>,
 }
 
 #[derive(Debug)]
 struct LogThread {
-    messages: SyncSender<Message>,
+    messages: SyncSender<LogMessage>,
     handle: thread::JoinHandle<()>,
 }
 
@@ -242,7 +243,7 @@ impl Log {
         cores: usize,
         notices: Arc<Notices>,
     ) -> Result<Self, LogError> {
-        let shared = Shared::new(Patience::USUAL, format);
+        let shared = LogShared::new(LogTimeouts::USUAL, format);
         Self::start_with(target, cores, notices, shared, opener)
     }
 
@@ -250,17 +251,17 @@ impl Log {
         target: &LogTarget,
         cores: usize,
         notices: Arc<Notices>,
-        shared: Arc<Shared>,
+        shared: Arc<LogShared>,
         opener: Opener,
     ) -> Result<Self, LogError> {
         match target {
             LogTarget::Off => Ok(Self { thread: None, shared, notices }),
             LogTarget::Stdout => {
-                let sink = Sink::stdout().map_err(LogError::Stdout)?;
+                let sink = LogSink::stdout().map_err(LogError::Stdout)?;
                 Self::start_sink(sink, cores, notices, shared)
             }
             LogTarget::File(path) => {
-                let sink = Sink::file(path, opener).map_err(|source| LogError::Open {
+                let sink = LogSink::file(path, opener).map_err(|source| LogError::Open {
                     path: path.clone(),
                     source: with_owner(path, source),
                 })?;
@@ -270,13 +271,13 @@ impl Log {
     }
 
     fn start_sink(
-        sink: Sink,
+        sink: LogSink,
         cores: usize,
         notices: Arc<Notices>,
-        shared: Arc<Shared>,
+        shared: Arc<LogShared>,
     ) -> Result<Self, LogError> {
         let (messages, inbox) = mpsc::sync_channel(cores.max(1) * BATCHES_WAITING_PER_CORE);
-        let writer = Writer::new(sink, inbox, shared.clone(), notices.clone());
+        let writer = LogWriter::new(sink, inbox, shared.clone(), notices.clone());
         let handle = thread::Builder::new()
             .name("vermeil-log".to_owned())
             .spawn(move || writer.run())
@@ -296,7 +297,7 @@ impl Log {
     /// Returns at once.
     pub fn reopen(&self) {
         if let Some(thread) = &self.thread {
-            // Pairs with the swap in `Writer::tend`.
+            // Pairs with the swap in `LogWriter::tend`.
             self.shared.reopen.store(true, Ordering::Release);
             wake(thread);
         }
@@ -314,7 +315,7 @@ impl Log {
     /// does not answer delays `close` by two seconds, three at most.
     pub fn close(mut self) -> LogCounts {
         if let Some(thread) = self.thread.take() {
-            // Pairs with the load in `Writer::is_closing`.
+            // Pairs with the load in `LogWriter::is_closing`.
             self.shared.closing.store(true, Ordering::Release);
             wake(&thread);
             drop(thread.messages);
@@ -335,7 +336,7 @@ impl Log {
 /// Wakes the log thread. A full channel needs no message, because a busy log thread checks the
 /// requests anyway.
 fn wake(thread: &LogThread) {
-    let _ = thread.messages.try_send(Message::Wake);
+    let _ = thread.messages.try_send(LogMessage::Wake);
     thread.handle.thread().unpark();
 }
 

@@ -113,12 +113,12 @@ impl NoticeKind {
 #[derive(Debug)]
 pub struct Notices {
     origin: Instant,
-    kinds: [Kind; KINDS],
-    output: Output,
+    kinds: [NoticeCounts; KINDS],
+    output: NoticeOutput,
 }
 
 #[derive(Debug, Default)]
-struct Kind {
+struct NoticeCounts {
     count: AtomicU64,
     unsaid: AtomicU64,
     /// Start of the current interval: milliseconds since `origin`, from 1; [`NEVER`] at first.
@@ -128,7 +128,7 @@ struct Kind {
 }
 
 #[derive(Debug)]
-enum Output {
+enum NoticeOutput {
     Stderr,
     Kept(Mutex<Vec<String>>),
 }
@@ -136,15 +136,15 @@ enum Output {
 impl Notices {
     /// Notices on standard error.
     pub fn stderr() -> Self {
-        Self::new(Output::Stderr)
+        Self::new(NoticeOutput::Stderr)
     }
 
     /// Notices kept in memory, for tests.
     pub fn kept() -> Self {
-        Self::new(Output::Kept(Mutex::default()))
+        Self::new(NoticeOutput::Kept(Mutex::default()))
     }
 
-    fn new(output: Output) -> Self {
+    fn new(output: NoticeOutput) -> Self {
         Self { origin: Instant::now(), kinds: Default::default(), output }
     }
 
@@ -179,12 +179,12 @@ impl Notices {
     /// The lines kept so far; empty for notices on standard error.
     pub fn lines(&self) -> Vec<String> {
         match &self.output {
-            Output::Stderr => Vec::new(),
-            Output::Kept(lines) => lines.lock().expect("no holder panics").clone(),
+            NoticeOutput::Stderr => Vec::new(),
+            NoticeOutput::Kept(lines) => lines.lock().expect("no holder panics").clone(),
         }
     }
 
-    fn kind(&self, kind: NoticeKind) -> &Kind {
+    fn kind(&self, kind: NoticeKind) -> &NoticeCounts {
         &self.kinds[kind as usize]
     }
 
@@ -220,11 +220,11 @@ impl Notices {
     /// Returns false if standard error would block, or is gone.
     fn put(&self, line: &str) -> bool {
         match &self.output {
-            Output::Kept(lines) => {
+            NoticeOutput::Kept(lines) => {
                 lines.lock().expect("no holder panics").push(line.to_owned());
                 true
             }
-            Output::Stderr => {
+            NoticeOutput::Stderr => {
                 let stderr = std::io::stderr();
                 let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
                 // One write, so that lines of several threads do not mix.

@@ -33,7 +33,7 @@ const CUT: u16 = 1 << 15;
 /// An answered request for the access log. Bytes are the peer's, unchanged, because the log escapes
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct LogRecord<'a> {
     /// The peer; an IPv4 address mapped into IPv6 is written as IPv4.
     pub peer: Client,
     /// End of the answer, complete or abandoned: seconds since 1970-01-01 UTC.
@@ -54,7 +54,7 @@ pub struct Record<'a> {
 
 /// A kept field: the bytes, and whether some were cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept<'a> {
+pub(super) struct KeptField<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) cut: bool,
 }
@@ -66,10 +66,10 @@ pub(super) struct KeptRecord<'a> {
     pub(super) unix_seconds: u64,
     pub(super) status: u16,
     pub(super) body_bytes: u64,
-    pub(super) host: Option<Kept<'a>>,
-    pub(super) request_line: Kept<'a>,
-    pub(super) referer: Option<Kept<'a>>,
-    pub(super) user_agent: Option<Kept<'a>>,
+    pub(super) host: Option<KeptField<'a>>,
+    pub(super) request_line: KeptField<'a>,
+    pub(super) referer: Option<KeptField<'a>>,
+    pub(super) user_agent: Option<KeptField<'a>>,
 }
 
 /// The kept part of a field, and the length word.
@@ -86,7 +86,7 @@ fn keep_if_sent(field: Option<&[u8]>, bytes_max: usize) -> (&[u8], u16) {
 
 /// Appends `record` to `batch`: a fixed head, then the four fields. At most [`RECORD_BYTES_MAX`]
 /// bytes.
-pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
+pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
     let (host, host_len) = keep_if_sent(record.host, HOST_BYTES_MAX);
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
     let (referer, referer_len) = keep_if_sent(record.referer, REFERER_BYTES_MAX);
@@ -144,7 +144,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         status: u16::from_ne_bytes(part(head, 33)),
         body_bytes: u64::from_ne_bytes(part(head, 25)),
         host,
-        request_line: request_line.unwrap_or(Kept { bytes: &[], cut: false }),
+        request_line: request_line.unwrap_or(KeptField { bytes: &[], cut: false }),
         referer,
         user_agent,
     };
@@ -155,12 +155,12 @@ fn part<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
     *head[at..].first_chunk().expect("the head holds its fields")
 }
 
-fn take(rest: &[u8], length: u16) -> (Option<Kept<'_>>, &[u8]) {
+fn take(rest: &[u8], length: u16) -> (Option<KeptField<'_>>, &[u8]) {
     if length == ABSENT {
         return (None, rest);
     }
     let (bytes, rest) = rest.split_at(usize::from(length & !CUT));
-    (Some(Kept { bytes, cut: length & CUT != 0 }), rest)
+    (Some(KeptField { bytes, cut: length & CUT != 0 }), rest)
 }
 
 #[cfg(test)]
@@ -170,8 +170,8 @@ mod tests {
 
     const _: () = assert!(LINE_BYTES_MAX < CUT as usize, "a cut length must differ from an absent field");
 
-    fn kept(field: &[u8], bytes_max: usize) -> Kept<'_> {
-        Kept { bytes: &field[..field.len().min(bytes_max)], cut: field.len() > bytes_max }
+    fn kept(field: &[u8], bytes_max: usize) -> KeptField<'_> {
+        KeptField { bytes: &field[..field.len().min(bytes_max)], cut: field.len() > bytes_max }
     }
 
     proptest! {
@@ -187,7 +187,7 @@ mod tests {
             agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
         ) {
             let peer = peer.map_or(Client::Unix, Client::from);
-            let record = Record {
+            let record = LogRecord {
                 peer, unix_seconds, host: host.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),
             };

@@ -25,7 +25,7 @@ const PIPE_BYTES: usize = 4096;
 
 /// Result of a write.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum SinkProgress {
     /// Number of bytes written, at least one.
     Wrote(usize),
     /// No reader takes the bytes now.
@@ -37,11 +37,11 @@ pub(super) enum Progress {
 }
 
 /// Opens the file of a log.
-type Open = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
+type OpenLog = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
 
 /// How a log file is opened: by this process, or by another process where a sandbox forbids it.
 #[derive(Clone)]
-pub(crate) struct Opener(Arc<Open>);
+pub(crate) struct Opener(Arc<OpenLog>);
 
 impl Opener {
     pub(crate) fn new(open: impl Fn(&Path) -> io::Result<File> + Send + Sync + 'static) -> Self {
@@ -72,7 +72,7 @@ pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
 
 /// The open end of the log.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct LogSink {
     opener: Opener,
     /// `None` for standard output, which cannot be reopened.
     path: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub(super) struct Sink {
     may_block: bool,
 }
 
-impl Sink {
+impl LogSink {
     pub(super) fn stdout() -> io::Result<Self> {
         Self::inherited(io::stdout().as_fd().try_clone_to_owned()?)
     }
@@ -129,20 +129,20 @@ impl Sink {
     }
 
     /// Writes some of `bytes`, which must not be empty; waits at most `wait` for a reader.
-    pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> Progress {
+    pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> SinkProgress {
         let Some(file) = &mut self.file else {
-            return Progress::Failed(io::ErrorKind::NotConnected.into());
+            return SinkProgress::Failed(io::ErrorKind::NotConnected.into());
         };
         let mut piece = bytes;
         if self.may_block {
             if !is_writable(file, wait) {
-                return Progress::Stuck;
+                return SinkProgress::Stuck;
             }
             piece = in_one_piece(bytes);
         }
         match file.write(piece) {
-            Ok(0) => Progress::Failed(io::ErrorKind::WriteZero.into()),
-            Ok(written) => Progress::Wrote(written),
+            Ok(0) => SinkProgress::Failed(io::ErrorKind::WriteZero.into()),
+            Ok(written) => SinkProgress::Wrote(written),
             Err(error) => self.failed(error),
         }
     }
@@ -161,21 +161,21 @@ impl Sink {
         taken.unwrap_or(false)
     }
 
-    fn failed(&mut self, error: io::Error) -> Progress {
+    fn failed(&mut self, error: io::Error) -> SinkProgress {
         match error.kind() {
-            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Progress::Stuck,
-            io::ErrorKind::BrokenPipe if self.path.is_none() => Progress::Gone,
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => SinkProgress::Stuck,
+            io::ErrorKind::BrokenPipe if self.path.is_none() => SinkProgress::Gone,
             io::ErrorKind::BrokenPipe => {
                 // The next reader of the FIFO needs a new descriptor.
                 self.file = None;
-                Progress::Failed(error)
+                SinkProgress::Failed(error)
             }
-            _ => Progress::Failed(error),
+            _ => SinkProgress::Failed(error),
         }
     }
 }
 
-impl fmt::Display for Sink {
+impl fmt::Display for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
             Some(path) => write!(f, "the access log {}", path.display()),
@@ -208,14 +208,14 @@ mod tests {
     fn half_a_record_is_taken_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
-        let mut sink = Sink::file(&path, Opener::default()).expect("opened");
-        assert!(matches!(sink.write(b"whole\nhal", Duration::ZERO), Progress::Wrote(9)));
+        let mut sink = LogSink::file(&path, Opener::default()).expect("opened");
+        assert!(matches!(sink.write(b"whole\nhal", Duration::ZERO), SinkProgress::Wrote(9)));
         assert!(sink.take_back(3));
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\n");
-        assert!(matches!(sink.write(b"half\n", Duration::ZERO), Progress::Wrote(5)));
+        assert!(matches!(sink.write(b"half\n", Duration::ZERO), SinkProgress::Wrote(5)));
         assert!(!sink.take_back(0));
-        let mut other = Sink::file(&path, Opener::default()).expect("opened");
-        assert!(matches!(other.write(b"other\n", Duration::ZERO), Progress::Wrote(6)));
+        let mut other = LogSink::file(&path, Opener::default()).expect("opened");
+        assert!(matches!(other.write(b"other\n", Duration::ZERO), SinkProgress::Wrote(6)));
         assert!(!sink.take_back(5), "another process has written behind");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\nhalf\nother\n");
     }

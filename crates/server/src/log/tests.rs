@@ -9,15 +9,16 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// Short, because some tests wait for a reader that never comes.
-const IMPATIENT: Patience = Patience { retry: Duration::from_millis(5), close: Duration::from_millis(50) };
+const IMPATIENT: LogTimeouts =
+    LogTimeouts { retry: Duration::from_millis(5), close: Duration::from_millis(50) };
 const DEADLINE: Duration = Duration::from_secs(20);
 
-struct World {
+struct LogWorld {
     folder: TempDir,
     notices: Arc<Notices>,
 }
 
-impl World {
+impl LogWorld {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), notices: Arc::new(Notices::kept()) }
     }
@@ -31,7 +32,7 @@ impl World {
             &LogTarget::File(path.to_owned()),
             1,
             self.notices.clone(),
-            Shared::new(IMPATIENT, LogFormat::Combined),
+            LogShared::new(IMPATIENT, LogFormat::Combined),
             Opener::default(),
         )
         .unwrap()
@@ -51,7 +52,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 fn record(core: &mut CoreLog, target: &str) {
-    core.record(&Record {
+    core.record(&LogRecord {
         peer: "127.0.0.1".parse().unwrap(),
         unix_seconds: 971_186_136,
         host: None,
@@ -102,7 +103,7 @@ fn targets_as_text() {
 fn everything_is_written_at_close_in_the_order_of_each_core() {
     const CORES: usize = 3;
     const RECORDS: usize = 5_000;
-    let world = World::new();
+    let world = LogWorld::new();
     let log = Log::start(&LogTarget::File(world.path("log")), CORES, world.notices.clone()).unwrap();
     thread::scope(|scope| {
         for core in 0..CORES {
@@ -129,7 +130,7 @@ fn everything_is_written_at_close_in_the_order_of_each_core() {
 
 #[test]
 fn a_new_file_is_not_for_everybody() {
-    let world = World::new();
+    let world = LogWorld::new();
     let log = world.start(&world.path("log"));
     log.close();
     let mode = fs::metadata(world.path("log")).unwrap().permissions().mode();
@@ -138,7 +139,7 @@ fn a_new_file_is_not_for_everybody() {
 
 #[test]
 fn an_old_file_is_appended_to() {
-    let world = World::new();
+    let world = LogWorld::new();
     for target in ["one", "two"] {
         let log = world.start(&world.path("log"));
         record(&mut log.core(), target);
@@ -160,7 +161,7 @@ fn a_log_that_is_off_costs_nothing_and_never_falls_due() {
 
 #[test]
 fn a_missing_folder_is_said_with_its_cure() {
-    let world = World::new();
+    let world = LogWorld::new();
     let target = LogTarget::File(world.path("missing/log"));
     let error = Log::start(&target, 1, world.notices.clone()).unwrap_err();
     assert_eq!(
@@ -174,7 +175,7 @@ fn a_missing_folder_is_said_with_its_cure() {
 
 #[test]
 fn a_batch_falls_due_when_it_is_old() {
-    let world = World::new();
+    let world = LogWorld::new();
     let log = world.start(&world.path("log"));
     let mut core = log.core();
     assert_eq!(core.due_ms(), None);
@@ -193,7 +194,7 @@ fn a_batch_falls_due_when_it_is_old() {
 
 #[test]
 fn a_reader_that_never_reads_costs_records_not_time() {
-    let world = World::new();
+    let world = LogWorld::new();
     let fifo = world.path("fifo");
     make_fifo(&fifo);
     let _silent_reader = open_reader(&fifo);
@@ -216,7 +217,7 @@ fn a_reader_that_never_reads_costs_records_not_time() {
 
 #[test]
 fn a_slow_reader_gets_whole_lines() {
-    let world = World::new();
+    let world = LogWorld::new();
     let fifo = world.path("fifo");
     make_fifo(&fifo);
     let mut reader = open_reader(&fifo);
@@ -248,7 +249,7 @@ fn a_slow_reader_gets_whole_lines() {
 
 #[test]
 fn a_fifo_without_reader_is_no_error_and_is_written_when_one_comes() {
-    let world = World::new();
+    let world = LogWorld::new();
     let fifo = world.path("fifo");
     make_fifo(&fifo);
     let log = world.start(&fifo);
@@ -267,7 +268,7 @@ fn a_fifo_without_reader_is_no_error_and_is_written_when_one_comes() {
 
 #[test]
 fn a_log_renamed_away_goes_on_in_a_new_file_when_asked() {
-    let world = World::new();
+    let world = LogWorld::new();
     let log = world.start(&world.path("log"));
     let mut core = log.core();
     record(&mut core, "before");
@@ -284,7 +285,7 @@ fn a_log_renamed_away_goes_on_in_a_new_file_when_asked() {
 
 #[test]
 fn a_log_renamed_away_is_noticed_without_being_asked() {
-    let world = World::new();
+    let world = LogWorld::new();
     let log = world.start(&world.path("log"));
     let mut core = log.core();
     fs::rename(world.path("log"), world.path("log.1")).unwrap();
@@ -301,7 +302,7 @@ fn a_log_renamed_away_is_noticed_without_being_asked() {
 
 #[test]
 fn a_full_disk_is_said_once_and_nothing_hangs() {
-    let world = World::new();
+    let world = LogWorld::new();
     let log = world.start(Path::new("/dev/full"));
     let mut core = log.core();
     record(&mut core, "lost");
@@ -321,7 +322,7 @@ fn a_full_disk_is_said_once_and_nothing_hangs() {
 
 #[test]
 fn a_disk_that_is_emptied_is_written_again_from_where_it_failed() {
-    let world = World::new();
+    let world = LogWorld::new();
     let link = world.path("log");
     std::os::unix::fs::symlink("/dev/full", &link).unwrap();
     let log = world.start(&link);
@@ -339,11 +340,11 @@ fn a_disk_that_is_emptied_is_written_again_from_where_it_failed() {
 
 #[test]
 fn a_closed_standard_output_ends_the_log_and_says_so_once() {
-    let world = World::new();
+    let world = LogWorld::new();
     let (reader, ours) = std::io::pipe().unwrap();
-    let sink = Sink::inherited(ours.into()).unwrap();
-    let log =
-        Log::start_sink(sink, 1, world.notices.clone(), Shared::new(IMPATIENT, LogFormat::Combined)).unwrap();
+    let sink = LogSink::inherited(ours.into()).unwrap();
+    let log = Log::start_sink(sink, 1, world.notices.clone(), LogShared::new(IMPATIENT, LogFormat::Combined))
+        .unwrap();
     drop(reader);
     let mut core = log.core();
     let end = Instant::now() + DEADLINE;
@@ -358,14 +359,14 @@ fn a_closed_standard_output_ends_the_log_and_says_so_once() {
 
 #[test]
 fn a_standard_output_that_is_not_read_is_not_made_non_blocking_and_does_not_hold_closing_up() {
-    let world = World::new();
+    let world = LogWorld::new();
     let (_silent_reader, ours) = std::io::pipe().unwrap();
     let shared_end = ours.try_clone().unwrap();
     let log = Log::start_sink(
-        Sink::inherited(ours.into()).unwrap(),
+        LogSink::inherited(ours.into()).unwrap(),
         1,
         world.notices.clone(),
-        Shared::new(IMPATIENT, LogFormat::Combined),
+        LogShared::new(IMPATIENT, LogFormat::Combined),
     )
     .unwrap();
     let mut core = log.core();

@@ -7,11 +7,11 @@
 //! about trouble are here too; descriptors are in `sink.rs`, the line format is in `combined.rs`.
 //! Tested in `tests.rs`.
 
-use super::batch::{BATCH_BYTES, Batch, Message};
+use super::batch::{BATCH_BYTES, Batch, LogMessage};
 use super::format::Formatter;
 use super::record::decode;
-use super::sink::{Progress, Sink};
-use super::{NoticeKind, Notices, Shared};
+use super::sink::{LogSink, SinkProgress};
+use super::{LogShared, NoticeKind, Notices};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// The log thread's state.
 #[derive(Debug)]
-pub(super) struct Writer {
-    sink: Sink,
-    inbox: Receiver<Message>,
-    shared: Arc<Shared>,
+pub(super) struct LogWriter {
+    sink: LogSink,
+    inbox: Receiver<LogMessage>,
+    shared: Arc<LogShared>,
     notices: Arc<Notices>,
     lines: Formatter,
     text: Vec<u8>,
@@ -49,11 +49,11 @@ pub(super) struct Writer {
     gave_up: bool,
 }
 
-impl Writer {
+impl LogWriter {
     pub(super) fn new(
-        sink: Sink,
-        inbox: Receiver<Message>,
-        shared: Arc<Shared>,
+        sink: LogSink,
+        inbox: Receiver<LogMessage>,
+        shared: Arc<LogShared>,
         notices: Arc<Notices>,
     ) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Writer {
     pub(super) fn run(mut self) {
         while let Some(message) = self.next() {
             self.tend();
-            if let Message::Batch(batch) = message
+            if let LogMessage::Batch(batch) = message
                 && self.write_batch(batch).is_break()
             {
                 let end = format_args!("standard output is closed: the access log ends here");
@@ -91,7 +91,7 @@ impl Writer {
 
     /// The next message; `None` at the end. A closing log ends when its queue is empty, even if
     /// senders remain.
-    fn next(&self) -> Option<Message> {
+    fn next(&self) -> Option<LogMessage> {
         match self.is_closing() {
             true => self.inbox.try_recv().ok(),
             // The owner also sends a message with each request, unless messages are already queued.
@@ -133,14 +133,14 @@ impl Writer {
         let mut at = 0;
         while at < text.len() && !self.gave_up {
             match self.sink.write(&text[at..], LOOK_AROUND) {
-                Progress::Wrote(bytes) => {
+                SinkProgress::Wrote(bytes) => {
                     at += bytes;
                     self.end_trouble();
                     continue;
                 }
-                Progress::Stuck => {}
-                Progress::Gone => return (at, ControlFlow::Break(())),
-                Progress::Failed(error) => {
+                SinkProgress::Stuck => {}
+                SinkProgress::Gone => return (at, ControlFlow::Break(())),
+                SinkProgress::Failed(error) => {
                     // On a full disk: the first half of a record must not stay behind if the file
                     // is rotated.
                     let start = line_start(text, at);
@@ -237,7 +237,7 @@ impl Writer {
     }
 }
 
-/// Result of [`Writer::tend`].
+/// Result of [`LogWriter::tend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tended {
     SameFile,

@@ -3,7 +3,7 @@
 //! `pool.rs` counts the connections and decides which request gets one; this file holds them. The
 //! connection used last is reused first, so that surplus connections grow old and are closed.
 
-use super::{Php, stream::Connection};
+use super::{Php, stream::PhpConnection};
 use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
@@ -19,12 +19,12 @@ use vermeil::{now_ms, sleep};
 const NEVER: Duration = Duration::from_secs(3600);
 
 thread_local! {
-    static IDLE: RefCell<Idle> = RefCell::default();
+    static IDLE: RefCell<IdleConnections> = RefCell::default();
 }
 
 /// The idle connections of a core.
 #[derive(Default)]
-pub(super) struct Idle {
+pub(super) struct IdleConnections {
     /// By pool number; only pools with idle connections.
     pools: HashMap<usize, OfPool>,
     janitor: Option<Waker>,
@@ -35,11 +35,11 @@ pub(super) struct Idle {
 struct OfPool {
     php: Arc<Php>,
     /// The oldest first, each with the start of its idle time.
-    kept: VecDeque<(Connection, u64)>,
+    kept: VecDeque<(PhpConnection, u64)>,
 }
 
-impl Idle {
-    pub(super) fn keep(&mut self, php: &Arc<Php>, connection: Connection) {
+impl IdleConnections {
+    pub(super) fn keep(&mut self, php: &Arc<Php>, connection: PhpConnection) {
         let of_pool = self.pools.entry(php.number).or_insert_with(|| {
             self.is_changed = true;
             self.janitor.take().into_iter().for_each(Waker::wake);
@@ -49,7 +49,7 @@ impl Idle {
     }
 
     /// Takes the connection used last.
-    pub(super) fn take(&mut self, php: &Php) -> Option<Connection> {
+    pub(super) fn take(&mut self, php: &Php) -> Option<PhpConnection> {
         self.pools.get_mut(&php.number)?.kept.pop_back().map(|(connection, _)| connection)
     }
 
@@ -119,6 +119,6 @@ pub(crate) async fn watch(core: usize) {
     }
 }
 
-pub(super) fn with_idle<R>(f: impl FnOnce(&mut Idle) -> R) -> R {
+pub(super) fn with_idle<R>(f: impl FnOnce(&mut IdleConnections) -> R) -> R {
     IDLE.with_borrow_mut(f)
 }

@@ -17,20 +17,20 @@ mod unframe;
 pub(crate) use idle::watch;
 pub(crate) use own::PhpError;
 pub(crate) use own::{
-    Pools, Prepared, Revised, Supervisor, Wanted, look_for, prepare, profiles, wanted_by_hosts,
+    PoolSpec, PoolSupervisor, Pools, PreparedPool, Revised, look_for, prepare, profiles, wanted_by_hosts,
 };
 pub(crate) use run::run;
 pub(crate) use snapshot::PoolSnapshot;
 
 use crate::settings::php::{KEPT_IDLE, PhpOptions, PhpSource};
-use own::Plan;
-pub(crate) use pool::gate::Gate;
-use pool::{Pool, PoolBounds, gate::Bell};
+use own::PoolPlan;
+pub(crate) use pool::gate::PoolState;
+use pool::{Pool, PoolBounds, gate::Notifier};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
-use stream::Address;
+use stream::ApplicationAddress;
 use vermeil_fastcgi::request::RequestPersistence;
 
 /// Idle time after which a connection to our own pool is closed, in milliseconds. Guess: the time
@@ -44,7 +44,7 @@ pub(crate) struct Php {
     /// used again.
     number: usize,
     pub(crate) pool: Arc<Pool>,
-    address: Address,
+    address: ApplicationAddress,
     /// Whether connections are kept.
     persistence: RequestPersistence,
     /// Idle time after which a connection is closed, in milliseconds.
@@ -58,8 +58,8 @@ impl Php {
     /// holds a child that other clients may need.
     pub(crate) fn of_others(options: &PhpOptions, cores: usize) -> Arc<Self> {
         let address = match &options.source {
-            PhpSource::Unix(path) => Address::Unix(path.clone()),
-            PhpSource::Tcp(addr) => Address::Tcp(*addr),
+            PhpSource::Unix(path) => ApplicationAddress::Unix(path.clone()),
+            PhpSource::Tcp(addr) => ApplicationAddress::Tcp(*addr),
             PhpSource::Own | PhpSource::Program(_) => unreachable!("a pool of our own is not of others"),
         };
         Arc::new(Self {
@@ -79,7 +79,7 @@ impl Php {
     /// The prepared pool; `restarts` counts restarts.
     pub(crate) fn own(
         options: &PhpOptions,
-        prepared: &Prepared,
+        prepared: &PreparedPool,
         restarts: Arc<AtomicU64>,
         cores: usize,
     ) -> Arc<Self> {
@@ -96,9 +96,9 @@ impl Php {
     /// The pool on demand of `plan`.
     fn on_demand(
         bounds: PoolBounds,
-        plan: &Plan,
+        plan: &PoolPlan,
         cores: usize,
-        bell: &Arc<Bell>,
+        bell: &Arc<Notifier>,
         number: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -122,7 +122,7 @@ impl Php {
     }
 
     /// State and number of starts of a pool on demand.
-    pub(crate) fn gate(&self) -> Option<(Gate, u64)> {
+    pub(crate) fn gate(&self) -> Option<(PoolState, u64)> {
         self.pool.gate()
     }
 

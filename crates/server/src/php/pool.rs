@@ -16,8 +16,8 @@
 //! Pure but for a mutex and wakers, because `idle.rs` holds the connections themselves. Tested in
 //! `pool/tests.rs`.
 
-use super::snapshot::{Counters, PoolSnapshot};
-use gate::Demand;
+use super::snapshot::{PhpCounters, PoolSnapshot};
+use gate::DemandState;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
@@ -45,21 +45,21 @@ pub(crate) struct PoolBounds {
 #[derive(Debug)]
 pub(crate) struct Pool {
     bounds: PoolBounds,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     /// Places taken: connections open, being opened, or granted.
     open: usize,
     cores: Vec<CoreState>,
-    queue: VecDeque<Ticket>,
+    queue: VecDeque<PoolTicket>,
     tickets: u64,
     /// Places given to requests whose future has not noticed yet.
-    granted: Vec<(TicketId, Turn)>,
-    counters: Counters,
+    granted: Vec<(TicketId, PoolTurn)>,
+    counters: PhpCounters,
     /// `Some` for a pool on demand.
-    demand: Option<Demand>,
+    demand: Option<DemandState>,
     /// Whether no connection is kept any more, because the pool is about to end.
     keeps_none: bool,
 }
@@ -77,7 +77,7 @@ struct CoreState {
 struct TicketId(u64);
 
 #[derive(Debug)]
-struct Ticket {
+struct PoolTicket {
     id: TicketId,
     core: usize,
     waker: Waker,
@@ -85,7 +85,7 @@ struct Ticket {
 
 /// The connection that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum PoolTurn {
     /// An idle connection of the request's core.
     Kept,
     /// A new connection.
@@ -94,7 +94,7 @@ pub(crate) enum Turn {
 
 /// The fate of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ConnectionFate {
     /// The core keeps the connection.
     Keep,
     /// The connection is closed, and another request already has its place.
@@ -110,27 +110,27 @@ impl Pool {
         Self::with(bounds, cores, None)
     }
 
-    fn with(bounds: PoolBounds, cores: usize, demand: Option<Demand>) -> Arc<Self> {
-        let state = State {
+    fn with(bounds: PoolBounds, cores: usize, demand: Option<DemandState>) -> Arc<Self> {
+        let state = ConnectionState {
             open: 0,
             cores: (0..cores).map(|_| CoreState::default()).collect(),
             queue: VecDeque::new(),
             tickets: 0,
             granted: Vec::new(),
-            counters: Counters::default(),
+            counters: PhpCounters::default(),
             demand,
             keeps_none: false,
         };
         Arc::new(Self { bounds, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// A request of `core` asks for a turn; await it with [`Waiting::poll`].
-    pub(crate) fn ask(self: &Arc<Self>, core: usize) -> Waiting {
-        Waiting { pool: self.clone(), core, ticket: None }
+    /// A request of `core` asks for a turn; await it with [`WaitingRequest::poll`].
+    pub(crate) fn ask(self: &Arc<Self>, core: usize) -> WaitingRequest {
+        WaitingRequest { pool: self.clone(), core, ticket: None }
     }
 
     /// The number of connections that `core` must close now.
@@ -182,33 +182,33 @@ impl Pool {
         state.counters.snapshot(self.bounds, state.open, state.idle(), state.queue.len())
     }
 
-    pub(crate) fn count(&self, count: impl FnOnce(&mut Counters)) {
+    pub(crate) fn count(&self, count: impl FnOnce(&mut PhpCounters)) {
         count(&mut self.lock().counters);
     }
 }
 
-impl State {
+impl ConnectionState {
     /// Number of connections without a request, including those that cores must close.
     fn idle(&self) -> usize {
         self.cores.iter().map(|core| core.idle + core.reclaimed).sum()
     }
 
     fn is_shut(&self) -> bool {
-        self.demand.as_ref().is_some_and(Demand::is_shut)
+        self.demand.as_ref().is_some_and(DemandState::is_shut)
     }
 
     /// Takes a turn for `core`, if a place or a kept connection is free.
-    fn take(&mut self, core: usize, bounds: PoolBounds) -> Option<Turn> {
+    fn take(&mut self, core: usize, bounds: PoolBounds) -> Option<PoolTurn> {
         if self.is_shut() {
             return None;
         }
         if self.cores[core].idle > 0 {
             self.cores[core].idle -= 1;
-            return Some(Turn::Kept);
+            return Some(PoolTurn::Kept);
         }
         if self.open < bounds.connections_max {
             self.open += 1;
-            return Some(Turn::New);
+            return Some(PoolTurn::New);
         }
         None
     }
@@ -242,10 +242,10 @@ impl State {
     }
 
     /// Takes back an unused turn.
-    fn give_back(&mut self, core: usize, turn: Turn, bounds: PoolBounds) {
+    fn give_back(&mut self, core: usize, turn: PoolTurn, bounds: PoolBounds) {
         match turn {
-            Turn::Kept => self.cores[core].idle += 1,
-            Turn::New => self.open -= 1,
+            PoolTurn::Kept => self.cores[core].idle += 1,
+            PoolTurn::New => self.open -= 1,
         }
         self.dispatch(bounds);
     }
@@ -253,15 +253,15 @@ impl State {
 
 /// A request in the queue. A dropped request leaves the queue.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequest {
     pool: Arc<Pool>,
     core: usize,
     ticket: Option<TicketId>,
 }
 
-impl Waiting {
+impl WaitingRequest {
     /// Ready with the turn, or with an error if the queue is full.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, QueueFull>> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<PoolPermit, QueueFull>> {
         let pool = self.pool.clone();
         let mut state = pool.lock();
         let Some(id) = self.ticket else {
@@ -281,7 +281,7 @@ impl Waiting {
         Poll::Pending
     }
 
-    fn enter(&mut self, state: &mut State, waker: &Waker) -> Result<Option<Turn>, QueueFull> {
+    fn enter(&mut self, state: &mut ConnectionState, waker: &Waker) -> Result<Option<PoolTurn>, QueueFull> {
         let bounds = self.pool.bounds;
         if state.queue.is_empty()
             && let Some(turn) = state.take(self.core, bounds)
@@ -295,7 +295,7 @@ impl Waiting {
         let id = TicketId(state.tickets);
         state.tickets += 1;
         self.ticket = Some(id);
-        state.queue.push_back(Ticket { id, core: self.core, waker: waker.clone() });
+        state.queue.push_back(PoolTicket { id, core: self.core, waker: waker.clone() });
         state.dispatch(bounds);
         match state.granted.iter().position(|(granted, _)| *granted == id) {
             None => Ok(None),
@@ -306,12 +306,12 @@ impl Waiting {
         }
     }
 
-    fn lease(&self, turn: Turn) -> Lease {
-        Lease { pool: self.pool.clone(), core: self.core, turn, done: false }
+    fn lease(&self, turn: PoolTurn) -> PoolPermit {
+        PoolPermit { pool: self.pool.clone(), core: self.core, turn, done: false }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingRequest {
     fn drop(&mut self) {
         let Some(id) = self.ticket else { return };
         let mut state = self.pool.lock();
@@ -332,44 +332,44 @@ impl Drop for Waiting {
 /// A place among the connections, for one request. Dropping the lease frees the place, so the
 /// connection must be closed by then.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct PoolPermit {
     pool: Arc<Pool>,
     core: usize,
-    turn: Turn,
+    turn: PoolTurn,
     done: bool,
 }
 
-impl Lease {
+impl PoolPermit {
     /// The connection that the lease allows.
-    pub(crate) fn turn(&self) -> Turn {
+    pub(crate) fn turn(&self) -> PoolTurn {
         self.turn
     }
 
     /// Ends a request whose connection can be used again. To keep the connection, `finish` calls
     /// `keep` before another request can get it.
-    pub(crate) fn finish(mut self, keep: impl FnOnce()) -> Fate {
+    pub(crate) fn finish(mut self, keep: impl FnOnce()) -> ConnectionFate {
         self.done = true;
         let pool = self.pool.clone();
         let mut state = pool.lock();
         let fate = match state.queue.front() {
-            Some(first) if first.core != self.core => Fate::Close,
-            None if state.keeps_none || state.idle() >= pool.bounds.idle_max => Fate::Close,
-            _ if state.is_shut() => Fate::Close,
-            _ => Fate::Keep,
+            Some(first) if first.core != self.core => ConnectionFate::Close,
+            None if state.keeps_none || state.idle() >= pool.bounds.idle_max => ConnectionFate::Close,
+            _ if state.is_shut() => ConnectionFate::Close,
+            _ => ConnectionFate::Keep,
         };
         match fate {
-            Fate::Keep => {
+            ConnectionFate::Keep => {
                 keep();
                 state.cores[self.core].idle += 1;
             }
-            Fate::Close => state.open -= 1,
+            ConnectionFate::Close => state.open -= 1,
         }
         state.dispatch(pool.bounds);
         fate
     }
 }
 
-impl Drop for Lease {
+impl Drop for PoolPermit {
     fn drop(&mut self) {
         if !self.done {
             let mut state = self.pool.lock();

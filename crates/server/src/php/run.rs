@@ -11,14 +11,15 @@
 use super::{
     Php,
     idle::with_idle,
-    pool::{Fate, Lease, Turn, nanoseconds},
-    stream::Connection as PhpConnection,
+    pool::{ConnectionFate, PoolPermit, PoolTurn, nanoseconds},
+    stream::PhpConnection,
 };
 use crate::{
     connection::Connection,
-    exchange::{Head, Lost},
+    exchange::{AnswerHead, Lost},
     gateway::{
-        Asking, Broken, Content, ErrorLines, Exchange, Failure, Program, Relayed, Trouble, collect, relay,
+        Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, Relayed, RequestBody, Trouble,
+        collect, relay,
     },
 };
 use std::{
@@ -39,24 +40,24 @@ use vermeil_http::{
 const RESTART_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request and the destination.
-struct Run<'a> {
+struct PhpRun<'a> {
     php: &'a Arc<Php>,
     request: &'a Request<'a>,
     asking: &'a Asking<'a>,
-    program: &'a Program,
-    head: Head,
+    program: &'a FoundProgram,
+    head: AnswerHead,
     link: Arc<ClientLink>,
-    content: Content,
+    content: RequestBody,
 }
 
 /// Has `request` answered by PHP.
 pub(crate) async fn run(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: Head,
+    head: AnswerHead,
     asking: &Asking<'_>,
     php: Option<&Arc<Php>>,
-    program: &Program,
+    program: &FoundProgram,
 ) -> Result<Relayed, Broken> {
     let options = asking.options;
     let php = php.ok_or(Failure::NoPool)?;
@@ -72,7 +73,7 @@ pub(crate) async fn run(
     })?;
     php.pool.count(|counters| counters.waited(nanoseconds(asked.elapsed())));
     let began = Instant::now();
-    let run = Run { php, request, asking, program, head, link, content };
+    let run = PhpRun { php, request, asking, program, head, link, content };
     let mut errors = ErrorLines::new(asking.errors.clone(), "php", asking.name);
     let result = run.exchange(connection, lease, &mut errors).await;
     let failed = matches!(&result, Err(broken) if broken.failure.concerns_operator());
@@ -89,7 +90,7 @@ async fn turn(
     php: &Php,
     core: usize,
     patience: Duration,
-) -> Result<Lease, Failure> {
+) -> Result<PoolPermit, Failure> {
     let mut waiting = php.pool.ask(core);
     // Usually a turn is free at once, so no limit is needed.
     let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
@@ -110,14 +111,14 @@ async fn turn(
     turn
 }
 
-impl Run<'_> {
+impl PhpRun<'_> {
     async fn exchange(
         &self,
         connection: &mut Connection,
-        lease: Lease,
+        lease: PoolPermit,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
-        if lease.turn() == Turn::Kept
+        if lease.turn() == PoolTurn::Kept
             && let Some(mut kept) = with_idle(|idle| idle.take(self.php))
             && (self.php.is_ours() || self.is_safe())
             && kept.is_alive().await
@@ -158,7 +159,7 @@ impl Run<'_> {
                 });
             });
         });
-        let exchange = Exchange {
+        let exchange = ExchangeParameters {
             head: self.head,
             content: &self.content,
             head_limits: self.asking.options.head,
@@ -220,7 +221,12 @@ fn is_absent(error: &io::Error) -> bool {
 ///
 /// The rest of the answer has not been sent yet, so a slow client holds no child. A request waiting
 /// on this core goes first: the child gets its next request before the client gets its answer.
-async fn finish(lease: Lease, connection: PhpConnection, php: &Arc<Php>, result: &Result<Relayed, Broken>) {
+async fn finish(
+    lease: PoolPermit,
+    connection: PhpConnection,
+    php: &Arc<Php>,
+    result: &Result<Relayed, Broken>,
+) {
     if result.is_err() {
         connection.abort().await;
         return;
@@ -228,7 +234,7 @@ async fn finish(lease: Lease, connection: PhpConnection, php: &Arc<Php>, result:
     if php.persistence == RequestPersistence::Keep && connection.may_be_kept().await {
         let mut connection = Some(connection);
         let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));
-        debug_assert_eq!(connection.is_some(), fate == Fate::Close);
+        debug_assert_eq!(connection.is_some(), fate == ConnectionFate::Close);
     } else {
         drop(connection);
         drop(lease);

@@ -48,7 +48,7 @@ impl PoolSnapshot {
 
 /// The counts that only grow.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct PhpCounters {
     pub(crate) requests: u64,
     pub(crate) refused: u64,
     pub(crate) given_up: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
     service_ns_max: u64,
 }
 
-impl Counters {
+impl PhpCounters {
     pub(crate) fn waited(&mut self, ns: u64) {
         self.requests += 1;
         self.wait_ns_sum += ns;

@@ -8,7 +8,7 @@
 use super::unframe::{make_room, unframe};
 use crate::{
     exchange::COPY_BYTES_MAX,
-    gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer, Written},
+    gateway::{ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble},
 };
 use bytes::Bytes;
 use std::{
@@ -31,12 +31,12 @@ const LONG_BYTES: usize = DriverOptions::RECV_BUFFER_BYTES as usize;
 
 /// Where an application listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub(crate) enum ApplicationAddress {
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for ApplicationAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", Path::display(path)),
@@ -47,7 +47,7 @@ impl std::fmt::Display for Address {
 
 /// A connection, between requests.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct PhpConnection {
     stream: TcpStream,
     id: RequestId,
     /// Received and unread bytes. After a long answer the buffer has room for another.
@@ -56,11 +56,11 @@ pub(crate) struct Connection {
     is_clean: bool,
 }
 
-impl Connection {
-    pub(crate) async fn open(address: &Address) -> io::Result<Self> {
+impl PhpConnection {
+    pub(crate) async fn open(address: &ApplicationAddress) -> io::Result<Self> {
         let stream = match address {
-            Address::Unix(path) => TcpStream::connect_unix(path).await?,
-            Address::Tcp(addr) => TcpStream::connect(*addr).await?,
+            ApplicationAddress::Unix(path) => TcpStream::connect_unix(path).await?,
+            ApplicationAddress::Tcp(addr) => TcpStream::connect(*addr).await?,
         };
         Ok(Self { stream, id: RequestId::FIRST, buffer: Vec::new(), is_clean: true })
     }
@@ -134,7 +134,7 @@ impl RequestWriter<'_> {
     }
 }
 
-impl Writer for RequestWriter<'_> {
+impl ProgramWriter for RequestWriter<'_> {
     async fn write(&mut self, mut piece: Bytes, last: Last) -> Result<(), Trouble> {
         let mut head = mem::take(&mut self.first);
         loop {
@@ -168,8 +168,12 @@ pub(crate) struct ResponseReader<'a> {
     is_clean: &'a mut bool,
 }
 
-impl Reader for ResponseReader<'_> {
-    async fn read(&mut self, output: &mut Written, errors: &mut ErrorLines) -> Result<Read, Trouble> {
+impl ProgramReader for ResponseReader<'_> {
+    async fn read(
+        &mut self,
+        output: &mut ResponseBuffer,
+        errors: &mut ErrorLines,
+    ) -> Result<ProgramRead, Trouble> {
         loop {
             let read = unframe(&mut self.response, self.buffer, output, errors)?;
             *self.is_clean = self.response.is_over();

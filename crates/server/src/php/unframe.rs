@@ -4,7 +4,7 @@
 //! memory. The contents of several records are joined by moving the shorter to the longer. Tested
 //! below.
 
-use crate::gateway::{ErrorLines, PIECE_BYTES, Read, Trouble, Written};
+use crate::gateway::{ErrorLines, PIECE_BYTES, ProgramRead, ResponseBuffer, Trouble};
 use std::{mem, ops::Range};
 use vermeil_fastcgi::{FastcgiResponse, ProtocolStatus, ResponseEvent, ResponseStep};
 
@@ -32,9 +32,9 @@ pub(super) fn make_room(received: &mut Vec<u8>) {
 pub(super) fn unframe(
     response: &mut FastcgiResponse,
     received: &mut Vec<u8>,
-    output: &mut Written,
+    output: &mut ResponseBuffer,
     errors: &mut ErrorLines,
-) -> Result<Option<Read>, Trouble> {
+) -> Result<Option<ProgramRead>, Trouble> {
     let (mut at, mut found) = (0, None);
     let stays = output.has_none_behind() && received.len() >= STAYS_BYTES;
     let mut staying = 0..0;
@@ -51,14 +51,14 @@ pub(super) fn unframe(
                 } else {
                     output.end().extend_from_slice(&received[place(data)]);
                 }
-                found = Some(Read::Some);
+                found = Some(ProgramRead::Some);
             }
             Some(ResponseEvent::Stderr(data)) => {
                 errors.push(&received[place(data)]);
-                found = Some(Read::Some);
+                found = Some(ProgramRead::Some);
             }
             Some(ResponseEvent::End { protocol_status: ProtocolStatus::Complete, .. }) => {
-                found = Some(Read::End)
+                found = Some(ProgramRead::End)
             }
             Some(ResponseEvent::End { protocol_status, .. }) => {
                 return Err(Trouble::Refused(protocol_status));
@@ -128,13 +128,13 @@ mod tests {
             let (mut received, mut all, mut last) = (Vec::new(), Vec::new(), None);
             for bytes in answer.chunks(at_once) {
                 received.extend_from_slice(bytes);
-                let mut output = Written::default();
+                let mut output = ResponseBuffer::default();
                 last = unframe(&mut response, &mut received, &mut output, &mut errors).expect("an answer");
                 let rest = output.take(usize::MAX, &mut all, &[]);
                 all.extend_from_slice(&rest);
             }
             assert!(all == expected, "{at_once} bytes at once");
-            assert!(last == Some(Read::End) && response.is_over() && received.is_empty(), "{at_once}");
+            assert!(last == Some(ProgramRead::End) && response.is_over() && received.is_empty(), "{at_once}");
             assert_eq!(notices.lines().len(), 1);
         }
     }
@@ -155,7 +155,7 @@ mod tests {
     /// Output set aside earlier comes first.
     #[test]
     fn long_output_stays_behind_what_was_set_aside() {
-        let mut output = Written::default();
+        let mut output = ResponseBuffer::default();
         output.end().extend_from_slice(b"first ");
         output.set_aside();
         let mut received = record(6, &[b'x'; STAYS_BYTES]);
@@ -163,7 +163,7 @@ mod tests {
         let mut errors = ErrorLines::new(ErrorSink::new(Arc::new(Notices::kept())), "php", RequestName(1));
         let mut response = FastcgiResponse::new(RequestId::FIRST);
         let read = unframe(&mut response, &mut received, &mut output, &mut errors);
-        assert!(matches!(read, Ok(Some(Read::Some))));
+        assert!(matches!(read, Ok(Some(ProgramRead::Some))));
         let mut out = Vec::new();
         let rest = output.take(usize::MAX, &mut out, &[]);
         assert_eq!(
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn what_is_not_empty_is_appended_to() {
-        let mut output = Written::default();
+        let mut output = ResponseBuffer::default();
         output.end().extend_from_slice(b"head");
         let mut received = record(6, &[b'x'; STAYS_BYTES]);
         let mut errors = ErrorLines::new(ErrorSink::new(Arc::new(Notices::kept())), "php", RequestName(1));
         let mut response = FastcgiResponse::new(RequestId::FIRST);
         let read = unframe(&mut response, &mut received, &mut output, &mut errors);
-        assert!(matches!(read, Ok(Some(Read::Some))));
+        assert!(matches!(read, Ok(Some(ProgramRead::Some))));
         assert_eq!((output.len(), &output.as_slice()[..5]), (4 + STAYS_BYTES, &b"headx"[..]));
     }
 }

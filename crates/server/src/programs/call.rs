@@ -18,10 +18,10 @@ use vermeil_http::{Framing, Method, Request, gateway::split, path};
 /// A call may outlast its configuration, for example during a slow upload or while the request
 /// waits for its turn. So the call holds the parts of the configuration that concern it.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct GatewayRequest {
     pub(crate) host: Met,
     pub(crate) answering: Arc<Answering>,
-    pub(crate) reason: Reason,
+    pub(crate) reason: ProgramReason,
     /// The program to run, decoded. Set for an index page, because the request's path does not name
     /// the program.
     pub(crate) script: Option<Arc<[u8]>>,
@@ -29,7 +29,7 @@ pub(crate) struct Call {
     pub(crate) name: RequestName,
 }
 
-impl Call {
+impl GatewayRequest {
     /// Returns `None` if no program can be concerned.
     #[inline]
     pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
@@ -41,13 +41,13 @@ impl Call {
         if !has_php && !rules.routes.iter().any(|route| route.action == Action::Cgi) {
             return None;
         }
-        let reason = may_concern(request).filter(|&reason| has_php || reason == Reason::Folder)?;
+        let reason = may_concern(request).filter(|&reason| has_php || reason == ProgramReason::Folder)?;
         Self::new(local, host, request, reason)
     }
 
     /// The call for a path that a route assigns to CGI.
     pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
-        Self::new(local, host, request, Reason::Cgi)
+        Self::new(local, host, request, ProgramReason::Cgi)
     }
 
     /// The call for a folder whose index page is the PHP program `script`.
@@ -57,16 +57,16 @@ impl Call {
         request: &Request<'_>,
         script: &[u8],
     ) -> Option<Self> {
-        Some(Self { script: Some(script.into()), ..Self::new(local, host, request, Reason::Index)? })
+        Some(Self { script: Some(script.into()), ..Self::new(local, host, request, ProgramReason::Index)? })
     }
 
     /// The same call for the CGI program `script`, an index page.
     pub(crate) fn for_cgi(&self, script: Arc<[u8]>) -> Self {
-        Self { reason: Reason::Cgi, script: Some(script), ..self.clone() }
+        Self { reason: ProgramReason::Cgi, script: Some(script), ..self.clone() }
     }
 
     /// Returns `None` if there are no programs.
-    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Option<Self> {
+    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: ProgramReason) -> Option<Self> {
         let answering = super::with(|programs| programs.answering.clone())?;
         let content = match request.body {
             Framing::None => Collected::Nothing,
@@ -81,7 +81,7 @@ impl Call {
 
 /// Why a request may be for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum ProgramReason {
     /// A segment of the path is named like a program.
     Name,
     /// A route assigns the path to CGI.
@@ -93,15 +93,15 @@ pub(crate) enum Reason {
 }
 
 /// Whether `request` may be for a program, by its path and method.
-fn may_concern(request: &Request<'_>) -> Option<Reason> {
+fn may_concern(request: &Request<'_>) -> Option<ProgramReason> {
     let path = request.target.path;
     let is_plain = matches!(request.method, Method::Get | Method::Head | Method::Options);
     match request.method {
         Method::Trace | Method::Connect => None,
         _ if names_program(path) || (path.contains(&b'%') && names_program_encoded(path)) => {
-            Some(Reason::Name)
+            Some(ProgramReason::Name)
         }
-        _ if !is_plain && path.ends_with(b"/") => Some(Reason::Folder),
+        _ if !is_plain && path.ends_with(b"/") => Some(ProgramReason::Folder),
         _ => None,
     }
 }
@@ -124,24 +124,24 @@ mod tests {
     #[test]
     fn which_requests_may_be_for_programs() {
         for (line, expected) in [
-            ("GET /x.php", Some(Reason::Name)),
-            ("GET /x.php?y", Some(Reason::Name)),
-            ("GET /x.PHP/y", Some(Reason::Name)),
-            ("GET /x%2Ephp", Some(Reason::Name)),
-            ("GET /x.%70hp", Some(Reason::Name)),
-            ("GET /x.%70hp/a%2Fb", Some(Reason::Name)),
-            ("GET /x.php/a%2Fb", Some(Reason::Name)),
-            ("POST /x.php", Some(Reason::Name)),
-            ("OPTIONS /x.php", Some(Reason::Name)),
+            ("GET /x.php", Some(ProgramReason::Name)),
+            ("GET /x.php?y", Some(ProgramReason::Name)),
+            ("GET /x.PHP/y", Some(ProgramReason::Name)),
+            ("GET /x%2Ephp", Some(ProgramReason::Name)),
+            ("GET /x.%70hp", Some(ProgramReason::Name)),
+            ("GET /x.%70hp/a%2Fb", Some(ProgramReason::Name)),
+            ("GET /x.php/a%2Fb", Some(ProgramReason::Name)),
+            ("POST /x.php", Some(ProgramReason::Name)),
+            ("OPTIONS /x.php", Some(ProgramReason::Name)),
             ("TRACE /x.php", None),
             ("GET /x%20y.css", None),
-            ("GET /x%2.php", Some(Reason::Name)),
+            ("GET /x%2.php", Some(ProgramReason::Name)),
             ("GET /x.css", None),
             ("GET /", None),
             ("GET /a/", None),
             ("OPTIONS /", None),
-            ("POST /a/", Some(Reason::Folder)),
-            ("PROPFIND /a/", Some(Reason::Folder)),
+            ("POST /a/", Some(ProgramReason::Folder)),
+            ("PROPFIND /a/", Some(ProgramReason::Folder)),
             ("POST /a", None),
             ("OPTIONS *", None),
         ] {

@@ -1,24 +1,24 @@
 //! The programs of a server: their configuration, their state and their life.
 //!
-//! Reading order: [`Shared`] (the state of all cores), [`Call`] (a request that may be for a
-//! program), `setup` (from start to end), `revise` (a new configuration). The modules `php` and
-//! `cgi` run the programs, and `calls` turns their results into answers.
+//! Reading order: [`ProgramsShared`] (the state of all cores), [`GatewayRequest`] (a request that
+//! may be for a program), `setup` (from start to end), `revise` (a new configuration). The modules
+//! `php` and `cgi` run the programs, and `calls` turns their results into answers.
 
 mod call;
 mod revise;
 mod setup;
 
-pub(crate) use call::{Call, Reason};
+pub(crate) use call::{GatewayRequest, ProgramReason};
 pub(crate) use revise::{ReviseError, Revision};
-pub(crate) use setup::{Setup, SetupError, has_programs};
+pub(crate) use setup::{ProgramSetup, SetupError, has_programs};
 
 use crate::{
     cgi::Cgi,
-    files::Store,
+    files::FileStore,
     gateway::{ErrorSink, SendSites, Spools},
     hosts::HostPhp,
     log::Notices,
-    php::{Php, Pools, Supervisor},
+    php::{Php, PoolSupervisor, Pools},
     settings::{gateway::GatewayOptions, php::PoolOptions},
 };
 use std::{
@@ -30,11 +30,11 @@ use std::{
 use vermeil_spawn::Revisions;
 
 thread_local! {
-    static PROGRAMS: RefCell<Option<Programs>> = const { RefCell::new(None) };
+    static PROGRAMS: RefCell<Option<CorePrograms>> = const { RefCell::new(None) };
 }
 
 /// The state of programs that all cores share.
-pub(crate) struct Shared {
+pub(crate) struct ProgramsShared {
     pub(crate) spools: Arc<Spools>,
     pub(crate) errors: Arc<ErrorSink>,
     /// The present configuration of programs. Each core has a copy, which a reload replaces
@@ -43,20 +43,20 @@ pub(crate) struct Shared {
     /// The pools that this server starts itself.
     pub(crate) pools: Pools,
     /// The supervisor of the server's first pool, while that pool is in force.
-    pub(crate) supervisor: Mutex<Option<Supervisor>>,
+    pub(crate) supervisor: Mutex<Option<PoolSupervisor>>,
     /// Set at the start, or by the reload that brings the first program.
     cgi: OnceLock<Arc<Cgi>>,
     /// The line to the keeper, if the keeper can read the list of allowed programs again.
     pub(crate) revisions: Option<Mutex<Revisions>>,
     /// The cache of all files.
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<FileStore>,
 }
 
-impl Shared {
+impl ProgramsShared {
     /// Programs of a server whose `store` caches its files.
     pub(crate) fn new(
         spool_folder: PathBuf,
-        store: &Arc<Store>,
+        store: &Arc<FileStore>,
         notices: Arc<Notices>,
         answering: Answering,
         running: RunsPrograms,
@@ -78,7 +78,7 @@ impl Shared {
 /// The parts that run programs, from the server's start to the server's end.
 pub(crate) struct RunsPrograms {
     pub(crate) pools: Pools,
-    pub(crate) supervisor: Option<Supervisor>,
+    pub(crate) supervisor: Option<PoolSupervisor>,
     pub(crate) cgi: Option<Arc<Cgi>>,
     pub(crate) revisions: Option<Mutex<Revisions>>,
 }
@@ -105,7 +105,7 @@ impl Answering {
     }
 }
 
-impl Shared {
+impl ProgramsShared {
     /// CGI, if any host has or had programs.
     pub(crate) fn cgi(&self) -> Option<&Arc<Cgi>> {
         self.cgi.get()
@@ -128,20 +128,20 @@ impl Shared {
 }
 
 /// The state of programs on one core.
-pub(crate) struct Programs {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct CorePrograms {
+    pub(crate) shared: Arc<ProgramsShared>,
     /// The configuration of programs that belongs to the core's hosts.
     pub(crate) answering: Arc<Answering>,
 }
 
 /// Makes programs available on this core.
-pub(crate) fn install(shared: Arc<Shared>) {
+pub(crate) fn install(shared: Arc<ProgramsShared>) {
     let answering = Arc::new(shared.answering());
-    PROGRAMS.set(Some(Programs { shared, answering }));
+    PROGRAMS.set(Some(CorePrograms { shared, answering }));
 }
 
 /// Runs a closure on the programs of this core. `None` if the server serves files only.
-pub(crate) fn with<R>(f: impl FnOnce(&Programs) -> R) -> Option<R> {
+pub(crate) fn with<R>(f: impl FnOnce(&CorePrograms) -> R) -> Option<R> {
     PROGRAMS.with_borrow(|programs| programs.as_ref().map(f))
 }
 

@@ -6,10 +6,10 @@
 //! and swapping the rest (`reload.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
-use super::{Answering, Shared};
+use super::{Answering, ProgramsShared};
 use crate::{
     cgi::{self, Cgi, CgiError},
-    config::{self, Given, Surroundings},
+    config::{self, GivenParts, Surroundings},
     files::SiteError,
     gateway::{Grounds, SendSites},
     options::ServeOptions,
@@ -48,7 +48,7 @@ pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Revis
     let of_all = cgi::is_wanted(options).then(|| options.cgi.clone());
     let grounds = grounds.clone();
     // The keeper may run only on its instance's cpus and decides nothing about cpus.
-    let given = Given::Instances(options.instances.clone());
+    let given = GivenParts::Instances(options.instances.clone());
     Some(Box::new(move || {
         let around = Surroundings::here().map_err(|error| error.to_string())?;
         let around = Surroundings { given: given.clone(), ..around };
@@ -65,10 +65,10 @@ pub(crate) struct Revision {
     send_sites: SendSites,
     php: Revised,
     /// CGI, with its sites.
-    cgi: Option<(Arc<Cgi>, cgi::Sites)>,
+    cgi: Option<(Arc<Cgi>, cgi::ProgramSites)>,
 }
 
-impl Shared {
+impl ProgramsShared {
     /// Prepares the programs that `new` asks for, for a server that runs with `old`.
     ///
     /// # Errors

@@ -1,14 +1,14 @@
 //! The life of programs: prepared while the process has one thread and all its privileges, started
 //! after the process has dropped privileges, and stopped with the server.
 
-use super::{Answering, RunsPrograms, Shared, revise::reviser};
+use super::{Answering, ProgramsShared, RunsPrograms, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
-    files::{SiteError, Store},
-    gateway::{Grounds, Parent, SendSites, Spools, Workspace},
+    files::{FileStore, SiteError},
+    gateway::{Grounds, ParentFolder, PrivateWorkspace, SendSites, Spools},
     log::Notices,
     options::ServeOptions,
-    php::{self, Php, PhpError, Pools, Prepared, Supervisor, Wanted},
+    php::{self, Php, PhpError, PoolSpec, PoolSupervisor, Pools, PreparedPool},
     privileges::{self, When},
     removal::Remover,
     sandbox::Rights,
@@ -66,11 +66,11 @@ pub enum SetupError {
 }
 
 /// Prepared programs.
-pub(crate) struct Setup {
+pub(crate) struct ProgramSetup {
     php: Option<PhpOptions>,
-    own: Option<(Prepared, Channel)>,
+    own: Option<(PreparedPool, Channel)>,
     /// The pools of single hosts.
-    pools: Vec<(Wanted, ProfileId)>,
+    pools: Vec<(PoolSpec, ProfileId)>,
     /// The channel that starts pools, including pools that a reload brings.
     pools_channel: Option<Channel>,
     cgi: Option<Arc<Cgi>>,
@@ -80,43 +80,43 @@ pub(crate) struct Setup {
     channels: Vec<Channel>,
     /// The keeper of the spawner, if there is one.
     keeper: Option<Keeper>,
-    workspace: Workspace,
+    workspace: PrivateWorkspace,
     grounds: Grounds,
     spool: PathBuf,
 }
 
-/// The private folder of a server, made by [`Setup::make_room`].
-pub(crate) struct Room(Option<Workspace>);
+/// The private folder of a server, made by [`ProgramSetup::make_room`].
+pub(crate) struct PrivateFolder(Option<PrivateWorkspace>);
 
-impl Setup {
+impl ProgramSetup {
     /// Makes the private folder for `options`, owned by the server's user. Call this function
     /// before the process drops the superuser's privileges, because only the superuser may write in
     /// the folder of a service.
     ///
     /// # Errors
     /// The folder cannot be made, and programs need it.
-    pub(crate) fn make_room(options: &ServeOptions) -> Result<Room, SetupError> {
+    pub(crate) fn make_room(options: &ServeOptions) -> Result<PrivateFolder, SetupError> {
         if !has_programs(options) && options.file.is_none() {
-            return Ok(Room(None));
+            return Ok(PrivateFolder(None));
         }
-        let Parent { folder, variable } = Workspace::parent();
-        let made = Workspace::create(&folder, privileges::owner(options)).and_then(|workspace| {
+        let ParentFolder { folder, variable } = PrivateWorkspace::parent();
+        let made = PrivateWorkspace::create(&folder, privileges::owner(options)).and_then(|workspace| {
             if privileges::when(options) == When::BeforePrograms {
                 workspace.give_away()?;
             }
             Ok(workspace)
         });
         match made {
-            Ok(workspace) => Ok(Room(Some(workspace))),
+            Ok(workspace) => Ok(PrivateFolder(Some(workspace))),
             Err(source) if has_programs(options) => Err(SetupError::Workspace { folder, variable, source }),
             // Only programs of a later reload would need the folder.
-            Err(_) => Ok(Room(None)),
+            Err(_) => Ok(PrivateFolder(None)),
         }
     }
 
     /// Prepares the programs of `options`, and a spawner for programs that a reload may bring. Call
     /// this function while the process has one thread.
-    pub(crate) fn prepare(options: &ServeOptions, room: Room) -> Result<Option<Self>, SetupError> {
+    pub(crate) fn prepare(options: &ServeOptions, room: PrivateFolder) -> Result<Option<Self>, SetupError> {
         let Some(workspace) = room.0 else { return Ok(None) };
         match Self::prepare_now(options, workspace) {
             // Only programs of a later reload would need the spawner.
@@ -125,7 +125,7 @@ impl Setup {
         }
     }
 
-    fn prepare_now(options: &ServeOptions, workspace: Workspace) -> Result<Self, SetupError> {
+    fn prepare_now(options: &ServeOptions, workspace: PrivateWorkspace) -> Result<Self, SetupError> {
         let grounds = workspace.grounds();
         let spool = Spools::folder(&options.gateway);
         let php = options.php.clone();
@@ -160,7 +160,7 @@ impl Setup {
         let pools =
             if is_revisable { Self::prepare_pools(options, &grounds, &mut preparation)? } else { Vec::new() };
         workspace.give_away().map_err(|source| {
-            let Parent { folder, variable } = Workspace::parent();
+            let ParentFolder { folder, variable } = PrivateWorkspace::parent();
             SetupError::Workspace { folder, variable, source }
         })?;
         let has_cgi = cgi::is_wanted(options);
@@ -193,7 +193,7 @@ impl Setup {
         options: &ServeOptions,
         grounds: &Grounds,
         preparation: &mut Preparation,
-    ) -> Result<Vec<(Wanted, ProfileId)>, SetupError> {
+    ) -> Result<Vec<(PoolSpec, ProfileId)>, SetupError> {
         let prepared = php::wanted_by_hosts(options, grounds)?.into_iter().map(|wanted| {
             let profile = preparation.define(&wanted.profile(grounds)).map_err(PhpError::from)?;
             Ok((wanted, profile))
@@ -224,7 +224,7 @@ impl Setup {
     pub(crate) fn start(
         self,
         options: &ServeOptions,
-        store: &Arc<Store>,
+        store: &Arc<FileStore>,
         notices: &Arc<Notices>,
     ) -> Result<RunningPrograms, SetupError> {
         let connect_port = self.rights().connect_port;
@@ -250,7 +250,7 @@ impl Setup {
             (Some(php), Some((prepared, channel))) => {
                 let restarts = Arc::new(AtomicU64::new(0));
                 let php = Php::own(&php, &prepared, restarts.clone(), cores);
-                let supervisor = Supervisor::start(prepared, channel, notices, restarts)?;
+                let supervisor = PoolSupervisor::start(prepared, channel, notices, restarts)?;
                 (Some(php), Some(supervisor))
             }
         };
@@ -261,7 +261,7 @@ impl Setup {
         let (options, revisions) = (options.gateway.clone(), revisions.map(Mutex::new));
         let answering = Answering { options, php, pools: begun.of_hosts, send_sites };
         let running = RunsPrograms { pools: of_hosts, supervisor, cgi, revisions };
-        let shared = Shared::new(spool, store, notices.clone(), answering, running);
+        let shared = ProgramsShared::new(spool, store, notices.clone(), answering, running);
         Ok(RunningPrograms { shared, channels, keeper, workspace })
     }
 }
@@ -273,11 +273,11 @@ pub(crate) fn has_programs(options: &ServeOptions) -> bool {
 
 /// Running programs.
 pub(crate) struct RunningPrograms {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ProgramsShared>,
     /// The channels of CGI, which the cores take.
     pub(crate) channels: Vec<Channel>,
     keeper: Option<Keeper>,
-    workspace: Workspace,
+    workspace: PrivateWorkspace,
 }
 
 impl RunningPrograms {

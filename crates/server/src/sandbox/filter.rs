@@ -35,7 +35,7 @@ pub(super) fn enter() -> Result<Filtered, String> {
 
 /// One line of the list: a call, and the arguments for which it is allowed.
 #[derive(Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct FilterLine<'a> {
     name: &'a str,
     conditions: Vec<Condition>,
 }
@@ -51,7 +51,7 @@ enum Condition {
 ///
 /// # Panics
 /// The list is malformed, which a test would have noticed.
-fn parse(text: &str, pid: u64) -> Vec<Line<'_>> {
+fn parse(text: &str, pid: u64) -> Vec<FilterLine<'_>> {
     let number = |text: &str| match (text, text.strip_prefix("0x")) {
         ("pid", _) => pid,
         (_, Some(digits)) => u64::from_str_radix(digits, 16).expect("a number"),
@@ -71,20 +71,20 @@ fn parse(text: &str, pid: u64) -> Vec<Line<'_>> {
         let mut words = words.split_ascii_whitespace().peekable();
         let Some(name) = words.next() else { continue };
         if words.next_if_eq(&"x86_64").is_none() || ARCH == "x86_64" {
-            lines.push(Line { name, conditions: words.map(condition).collect() });
+            lines.push(FilterLine { name, conditions: words.map(condition).collect() });
         }
     }
     lines
 }
 
 /// The number of calls that the lines allow, each counted once.
-fn count(lines: &[Line<'_>]) -> usize {
+fn count(lines: &[FilterLine<'_>]) -> usize {
     let mut names: Vec<&str> = lines.iter().map(|line| line.name).collect();
     names.dedup();
     names.len()
 }
 
-fn compile(lines: &[Line<'_>], arch: TargetArch) -> Result<BpfProgram, String> {
+fn compile(lines: &[FilterLine<'_>], arch: TargetArch) -> Result<BpfProgram, String> {
     let rules: Vec<Value> = lines.iter().map(rule).collect();
     let refused = json!({ "errno": Errno::NOSYS.raw_os_error() });
     let filter = json!({ "server": {
@@ -95,7 +95,7 @@ fn compile(lines: &[Line<'_>], arch: TargetArch) -> Result<BpfProgram, String> {
     programs.remove("server").ok_or_else(|| "it was not made".to_owned())
 }
 
-fn rule(Line { name, conditions }: &Line<'_>) -> Value {
+fn rule(FilterLine { name, conditions }: &FilterLine<'_>) -> Value {
     if conditions.is_empty() {
         return json!({ "syscall": name });
     }
@@ -179,16 +179,16 @@ mod tests {
     fn line_has_name_conditions_and_reason() {
         let lines = parse("# all\n\nread\nkill 0=pid # why\nsocket 0=2 1&0x800\n", 7);
         let [read, kill, socket] = &lines[..] else { panic!("{lines:?}") };
-        assert_eq!(*read, Line { name: "read", conditions: Vec::new() });
+        assert_eq!(*read, FilterLine { name: "read", conditions: Vec::new() });
         assert_eq!(
             *kill,
-            Line { name: "kill", conditions: vec![Condition::Equals { argument: 0, value: 7 }] }
+            FilterLine { name: "kill", conditions: vec![Condition::Equals { argument: 0, value: 7 }] }
         );
         let both = vec![
             Condition::Equals { argument: 0, value: 2 },
             Condition::HasBits { argument: 1, bits: 0x800 },
         ];
-        assert_eq!(*socket, Line { name: "socket", conditions: both });
+        assert_eq!(*socket, FilterLine { name: "socket", conditions: both });
         assert_eq!(count(&lines), 3);
     }
 }

@@ -15,5 +15,5 @@ mod take_over;
 pub use balance::Balance;
 pub use balancers::{BalancerOptions, LoadReport};
 pub use busy_poll::BusyPoll;
-pub use placement::Placement;
+pub use placement::RequestedPlacement;
 pub use take_over::TakeOver;

@@ -6,7 +6,7 @@ use super::{
     process::{self, ThreadTime},
     records::{
         CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus,
-        PhpPoolStatus, PhpStatus, Status,
+        PhpPoolStatus, PhpStatus, ServerStatus,
     },
 };
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
     log::{LogCounts, NoticeKind, Notices},
     options::ServeOptions,
     overload::DoorStatus,
-    php::{Gate, Php, PoolSnapshot},
-    programs::Shared,
+    php::{Php, PoolSnapshot, PoolState},
+    programs::ProgramsShared,
     server::Server,
     settings::php::PoolOptions,
     voice,
@@ -46,18 +46,18 @@ pub(crate) struct Sources<'s> {
     pub(crate) server: &'s Server,
     pub(crate) log: LogCounts,
     pub(crate) notices: &'s Notices,
-    pub(crate) programs: Option<&'s Shared>,
-    pub(crate) life: Life,
-    pub(crate) answered: &'s Answered,
+    pub(crate) programs: Option<&'s ProgramsShared>,
+    pub(crate) life: StatusLife,
+    pub(crate) answered: &'s CoreAnswers,
 }
 
 /// The last answer of each core. The counts of a core that does not answer in time stay as they
 /// were, so that no count ever falls.
 #[derive(Default)]
-pub(crate) struct Answered(Mutex<HashMap<u32, CoreAnswer>>);
+pub(crate) struct CoreAnswers(Mutex<HashMap<u32, CoreAnswer>>);
 
 /// The supervising thread's knowledge of the server.
-pub(crate) struct Life {
+pub(crate) struct StatusLife {
     pub(crate) since: Instant,
     pub(crate) reloads: u64,
     /// The bound addresses.
@@ -76,10 +76,10 @@ struct CoreAnswer {
 }
 
 /// The present status. Takes a fifth of a second.
-pub(crate) fn collect(sources: &Sources<'_>) -> Status {
+pub(crate) fn collect(sources: &Sources<'_>) -> ServerStatus {
     let Sources { options, server, life, .. } = sources;
     let instances = vec![instance(sources)];
-    Status {
+    ServerStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         uptime_s: life.since.elapsed().as_secs_f64(),
@@ -96,7 +96,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Status {
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
     let cores = cores(handle, server, sources.answered);
-    let answering = programs.map(Shared::answering);
+    let answering = programs.map(ProgramsShared::answering);
     let totals = server.totals();
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
     let nodes = options.instances.iter().flat_map(|instance| &instance.nodes).map(|node| node.0);
@@ -137,7 +137,8 @@ fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>) -> Vec<PhpPoolStatus> 
         let is_used = starts > 0 || pool.queue > 0;
         let user = options.user.as_ref().map(ToString::to_string);
         let (state, idle_stop_s) = (gate.name().to_owned(), options.idle_stop.as_secs_f64());
-        is_used.then_some((gate == Gate::Stopped, PhpPoolStatus { user, state, starts, idle_stop_s, pool }))
+        is_used
+            .then_some((gate == PoolState::Stopped, PhpPoolStatus { user, state, starts, idle_stop_s, pool }))
     });
     let mut used: Vec<_> = used.collect();
     used.sort_by(|(a_stopped, a), (b_stopped, b)| (a_stopped, &a.user).cmp(&(b_stopped, &b.user)));
@@ -172,7 +173,7 @@ fn cache(server: &Server) -> CacheStatus {
     }
 }
 
-fn cores(handle: &Handle, server: &Server, answered: &Answered) -> Vec<CoreStatus> {
+fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> Vec<CoreStatus> {
     let (before, since) = (process::core_times(), Instant::now());
     thread::sleep(SAMPLE);
     let (after, lasted) = (process::core_times(), since.elapsed());

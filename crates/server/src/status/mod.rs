@@ -1,9 +1,9 @@
 //! The status of a server, for people and for programs.
 //!
-//! Reading order: [`Status`] (the values), `collect` (their sources), `text` (the form for people).
-//! The server asks every core by message and waits for one second. The status marks a core that
-//! does not answer. A new part of the server adds a record here and fills it in `collect`. The page
-//! `docs/status.md` is generated from the records. Tested through the binary
+//! Reading order: [`ServerStatus`] (the values), `collect` (their sources), `text` (the form for
+//! people). The server asks every core by message and waits for one second. The status marks a core
+//! that does not answer. A new part of the server adds a record here and fills it in `collect`. The
+//! page `docs/status.md` is generated from the records. Tested through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 
 mod collect;
@@ -17,13 +17,13 @@ pub(crate) use imbalance::imbalance;
 pub(crate) use process::core_times;
 pub use records::{
     CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus,
-    PhpStatus, Status, reference_page,
+    PhpStatus, ServerStatus, reference_page,
 };
 pub(crate) use text::cores_in_words;
 
-pub(crate) use collect::{Answered, Life, Sources};
+pub(crate) use collect::{CoreAnswers, Sources, StatusLife};
 
-impl Status {
+impl ServerStatus {
     /// The status as JSON, on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("records are JSON") + "\n"

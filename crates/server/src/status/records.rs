@@ -45,7 +45,7 @@ macro_rules! record {
 
 record! {
     /// The status of a server.
-    pub struct Status {
+    pub struct ServerStatus {
         /// The server's version.
         version: String,
         /// Process id of the server.
@@ -316,7 +316,7 @@ record! {
 /// The reference page of the status, in Markdown.
 pub fn reference_page() -> String {
     let records = [
-        Status::doc(),
+        ServerStatus::doc(),
         InstanceStatus::doc(),
         CoreStatus::doc(),
         CacheStatus::doc(),

@@ -1,7 +1,7 @@
 //! A status for people: some lines, the cores as a table.
 
 use super::records::{
-    CacheStatus, CgiStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, Status,
+    CacheStatus, CgiStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus,
 };
 use crate::config::values::Size;
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-impl Display for Status {
+impl Display for ServerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let up = Up(Duration::from_secs_f64(self.uptime_s));
         writeln!(f, "vermeil {}, pid {}: {}, up {up}", self.version, self.pid, self.state)?;

@@ -4,7 +4,7 @@
 //! kernel may have reused the id. `supervisor.rs` decides when to start. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
-use crate::instance::link::{self, Answer, Link, Order};
+use crate::instance::link::{self, InstanceAnswer, InstanceCommand, Ipc};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
     ffi::OsString,
@@ -35,29 +35,29 @@ const LINK_LOOK: Duration = Duration::from_millis(5);
 
 /// One instance.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct InstanceHandle {
     pub(super) number: u32,
     pub(super) instance: Instance,
     /// First core of the instance, among the cores of all instances.
     pub(super) first_core: usize,
-    life: Mutex<Life>,
+    life: Mutex<InstanceLife>,
 }
 
 #[derive(Debug, Default)]
-struct Life {
+struct InstanceLife {
     /// `Some` while there is a process.
     process: Option<Pid>,
     /// `Some` while the instance serves.
-    link: Option<Arc<Mutex<Link>>>,
+    link: Option<Arc<Mutex<Ipc>>>,
     starts: u64,
 }
 
-impl Member {
+impl InstanceHandle {
     pub(super) fn new(number: u32, instance: Instance, first_core: usize) -> Self {
         Self { number, instance, first_core, life: Mutex::default() }
     }
 
-    fn life(&self) -> MutexGuard<'_, Life> {
+    fn life(&self) -> MutexGuard<'_, InstanceLife> {
         self.life.lock().expect("nothing panics under this lock")
     }
 
@@ -78,7 +78,7 @@ impl Member {
     pub(super) fn start(
         &self,
         arguments: &[OsString],
-        order: &Order,
+        order: &InstanceCommand,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Child, StartFailure> {
         let (mut link, theirs) = link::pair().map_err(StartFailure::Cannot)?;
@@ -94,7 +94,7 @@ impl Member {
             life.starts += 1;
         }
         match link.ask(order, descriptors, START_PATIENCE) {
-            Ok(Answer::Started) => {
+            Ok(InstanceAnswer::Started) => {
                 self.life().link = Some(Arc::new(Mutex::new(link)));
                 Ok(child)
             }
@@ -138,10 +138,10 @@ impl Member {
     /// The instance does not serve, or does not answer in time.
     pub(super) fn ask(
         &self,
-        order: &Order,
+        order: &InstanceCommand,
         descriptors: &[BorrowedFd<'_>],
         patience: Duration,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<InstanceAnswer> {
         let link = self.life().link.clone().ok_or(io::ErrorKind::NotConnected)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -157,7 +157,11 @@ impl Member {
     }
 
     /// Like [`ask`](Self::ask), but returns `None` if another order is under way.
-    pub(super) fn ask_if_free(&self, order: &Order, patience: Duration) -> Option<io::Result<Answer>> {
+    pub(super) fn ask_if_free(
+        &self,
+        order: &InstanceCommand,
+        patience: Duration,
+    ) -> Option<io::Result<InstanceAnswer>> {
         let Some(link) = self.life().link.clone() else {
             return Some(Err(io::ErrorKind::NotConnected.into()));
         };

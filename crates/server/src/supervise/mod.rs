@@ -21,15 +21,15 @@ pub use member::INSTANCE_COMMAND;
 
 use crate::{
     balance::Balancing,
-    balancers::Agent,
-    control::Bound,
+    balancers::AgentThread,
+    control::BoundControl,
     handover::Inherited,
     listen::listen_on,
     notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    serve::{Ended, ServeError, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
-    signals::{self, Impatience, Stopping},
+    serve::{ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
+    signals::{self, Impatience, StopCourse},
     voice::say,
 };
 use overdue::Overdue;
@@ -44,12 +44,12 @@ use std::{
     thread,
     time::Duration,
 };
-use sum::Sum;
-use supervisor::{Ends, InForce, Supervisor};
+use sum::InstanceWeights;
+use supervisor::{InForce, InstanceEnds, Supervisor};
 
 /// Arguments and configuration from which instances are started.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct InstanceProgram {
     /// The arguments of this process.
     pub arguments: Vec<OsString>,
     /// The text of the configuration, if there is a file.
@@ -61,9 +61,9 @@ pub struct Program {
 ///
 /// # Errors
 /// [`ServeError`], before the first request is served.
-pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, ServeError> {
+pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<ServerEnded, ServeError> {
     check_conditions(&options)?;
-    let Program { arguments, text } = program;
+    let InstanceProgram { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
     balancing.divide(&options.instances);
     let mut inherited = Inherited::of(&options)?;
@@ -71,7 +71,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
     let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
     let agent = bind_agent(&options, &mut inherited)?;
-    let control = Bound::at(&options.control, &mut inherited)?;
+    let control = BoundControl::at(&options.control, &mut inherited)?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
     // If programs run as other users, the superuser starts the instance, and the instance drops its
     // privileges itself.
@@ -112,7 +112,9 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
         notify::serves();
         control
     };
-    let mut agent = (!agent.is_empty()).then(|| Agent::start(agent, Sum::new(supervisor.clone()))).flatten();
+    let mut agent = (!agent.is_empty())
+        .then(|| AgentThread::start(agent, InstanceWeights::new(supervisor.clone())))
+        .flatten();
     let stop = obey_signals(&mut signals, &supervisor);
     if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
         agent.stop();
@@ -126,7 +128,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     say(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
     supervisor.remove_files();
     supervisor.drain();
-    let stopping = Stopping::because_of(stop, Impatience::Anybodys);
+    let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
     let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, Overdue::after(leave + drain));
     if let Some(agent) = agent {
         agent.stop();
@@ -170,11 +172,11 @@ fn hang_up(supervisor: Arc<Supervisor>) {
 /// Waits for the end of all instances and passes further signals on. Kills overdue instances.
 fn wait_for_ends(
     signals: &mut Signals,
-    stopping: Stopping,
+    stopping: StopCourse,
     supervisor: &Supervisor,
     keepers: supervisor::Keepers,
     overdue: Overdue,
-) -> Ends {
+) -> InstanceEnds {
     let end = signals.handle();
     let end_now = || {
         supervisor.end_now();
@@ -195,10 +197,10 @@ fn wait_for_ends(
 }
 
 /// Clean if all instances ended cleanly; otherwise the number that did not.
-fn ended(ends: &Ends) -> Ended {
+fn ended(ends: &InstanceEnds) -> ServerEnded {
     let is_clean = |end: &Option<ExitStatus>| end.is_none_or(|end| end.success());
     match ends.iter().filter(|end| !is_clean(end)).count() {
-        0 => Ended::Clean,
-        cut => Ended::Cut(cut as u64),
+        0 => ServerEnded::Clean,
+        cut => ServerEnded::Cut(cut as u64),
     }
 }

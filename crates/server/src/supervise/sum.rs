@@ -4,10 +4,10 @@
 //! and an absent instance counts zero, because its new connections wait until the instance is back.
 //! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
-use super::{member::Member, supervisor::Supervisor};
+use super::{member::InstanceHandle, supervisor::Supervisor};
 use crate::{
-    balancers::{LEAST, Observed, Told},
-    instance::link::{Answer, Order},
+    balancers::{BalancerAnswer, LEAST, Observed},
+    instance::link::{InstanceAnswer, InstanceCommand},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -16,42 +16,42 @@ use std::{sync::Arc, time::Duration};
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The weights of all instances.
-pub(super) struct Sum {
+pub(super) struct InstanceWeights {
     supervisor: Arc<Supervisor>,
     /// The last weight of each instance.
     weights: Vec<u32>,
 }
 
-impl Sum {
+impl InstanceWeights {
     pub(super) fn new(supervisor: Arc<Supervisor>) -> Self {
         let weights = vec![100; supervisor.members().len()];
         Self { supervisor, weights }
     }
 }
 
-impl Observed for Sum {
+impl Observed for InstanceWeights {
     fn look(&mut self) {
         for (member, weight) in self.supervisor.members().iter().zip(&mut self.weights) {
             *weight = weight_of(member, *weight);
         }
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> BalancerAnswer {
         if self.supervisor.is_stopping() && !self.supervisor.is_handed_over() {
-            return Told::Drain;
+            return BalancerAnswer::Drain;
         }
         let cores = self.supervisor.members().iter().map(|member| member.instance.cpus.len());
-        Told::Weight(weighted_mean(cores.zip(self.weights.iter().copied())))
+        BalancerAnswer::Weight(weighted_mean(cores.zip(self.weights.iter().copied())))
     }
 }
 
 /// The weight of an instance; `last` if another order is under way.
-fn weight_of(member: &Member, last: u32) -> u32 {
+fn weight_of(member: &InstanceHandle, last: u32) -> u32 {
     if !member.serves() {
         return 0;
     }
-    match member.ask_if_free(&Order::Weight, PATIENCE) {
-        Some(Ok(Answer::Weight(weight))) => weight,
+    match member.ask_if_free(&InstanceCommand::Weight, PATIENCE) {
+        Some(Ok(InstanceAnswer::Weight(weight))) => weight,
         Some(_) => LEAST,
         None => last,
     }

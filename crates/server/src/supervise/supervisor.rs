@@ -7,7 +7,7 @@
 
 use super::{
     backoff::BackOff,
-    member::{Member, StartFailure},
+    member::{InstanceHandle, StartFailure},
 };
 use crate::{
     address::ListenAddr,
@@ -16,7 +16,7 @@ use crate::{
     control::Overseer,
     handover::{Handing, Inherited},
     instance::{
-        link::{Answer, Assignment, Order, text_to_descriptor},
+        link::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
         place::take_place,
     },
     listen::unix,
@@ -24,7 +24,7 @@ use crate::{
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
-    status::{InstanceStatus, Status, imbalance},
+    status::{InstanceStatus, ServerStatus, imbalance},
     voice::say,
 };
 use rustix::process::Signal;
@@ -60,7 +60,7 @@ const NEVER_NS: u64 = 1 << 50;
 pub(super) struct Supervisor {
     arguments: Vec<OsString>,
     balancing: Balancing,
-    members: Vec<Member>,
+    members: Vec<InstanceHandle>,
     in_force: RwLock<InForce>,
     shown: Mutex<Shown>,
     stopping: Mutex<bool>,
@@ -103,13 +103,13 @@ pub(super) struct InForce {
 }
 
 /// How each instance ended after the order to stop; `None` without a process.
-pub(super) type Ends = Vec<Option<ExitStatus>>;
+pub(super) type InstanceEnds = Vec<Option<ExitStatus>>;
 
 impl Supervisor {
     pub(super) fn new(arguments: Vec<OsString>, balancing: Balancing, in_force: InForce) -> Self {
         let mut first_core = 0;
         let members = (0..).zip(&in_force.options.instances).map(|(number, instance)| {
-            let member = Member::new(number, instance.clone(), first_core);
+            let member = InstanceHandle::new(number, instance.clone(), first_core);
             first_core += instance.cpus.len();
             member
         });
@@ -129,7 +129,7 @@ impl Supervisor {
     }
 
     /// All instances.
-    pub(super) fn members(&self) -> &[Member] {
+    pub(super) fn members(&self) -> &[InstanceHandle] {
         &self.members
     }
 
@@ -180,7 +180,7 @@ impl Supervisor {
     /// stop.
     fn keep(
         &self,
-        member: &Member,
+        member: &InstanceHandle,
         say_started: &mpsc::Sender<Result<(), (u32, StartFailure)>>,
     ) -> Option<ExitStatus> {
         // Inherited by the instance, which logs a failure itself.
@@ -231,12 +231,12 @@ impl Supervisor {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn start_member(&self, member: &Member) -> Result<Child, StartFailure> {
+    fn start_member(&self, member: &InstanceHandle) -> Result<Child, StartFailure> {
         let in_force = self.in_force.read().expect("nothing panics under this lock");
         let text =
             in_force.text.as_deref().map(text_to_descriptor).transpose().map_err(StartFailure::Cannot)?;
         let board = self.balancing.board_memory();
-        let order = Order::Start(Assignment {
+        let order = InstanceCommand::Start(Assignment {
             number: member.number,
             instance: member.instance.clone(),
             first_core: member.first_core,
@@ -261,7 +261,7 @@ impl Supervisor {
 
     /// While an instance is absent, its cores claim the most work, so that the kernel avoids these
     /// cores.
-    fn send_elsewhere(&self, member: &Member) {
+    fn send_elsewhere(&self, member: &InstanceHandle) {
         let Some(board) = self.balancing.board() else { return };
         for core in member.first_core..member.first_core + member.instance.cpus.len() {
             board.core(core).begin_work(vermeil::monotonic_ns(), NEVER_NS);
@@ -337,7 +337,7 @@ impl Supervisor {
     /// Another process serves instead, so balancers need no message when this process stops.
     pub(super) fn hand_all_over(&self) {
         self.handed_over.store(true, Ordering::Release);
-        self.ask_all(&Order::HandedOver, |_| Vec::new(), STATUS_PATIENCE);
+        self.ask_all(&InstanceCommand::HandedOver, |_| Vec::new(), STATUS_PATIENCE);
     }
 
     /// Whether another process serves instead.
@@ -360,11 +360,11 @@ impl Supervisor {
     /// Sends an order to all serving instances in parallel, and returns their answers.
     fn ask_all<'d>(
         &self,
-        order: &Order,
-        descriptors: impl Fn(&Member) -> Vec<BorrowedFd<'d>> + Sync,
+        order: &InstanceCommand,
+        descriptors: impl Fn(&InstanceHandle) -> Vec<BorrowedFd<'d>> + Sync,
         patience: Duration,
-    ) -> Vec<(&Member, io::Result<Answer>)> {
-        let serving: Vec<&Member> = self.members.iter().filter(|member| member.serves()).collect();
+    ) -> Vec<(&InstanceHandle, io::Result<InstanceAnswer>)> {
+        let serving: Vec<&InstanceHandle> = self.members.iter().filter(|member| member.serves()).collect();
         thread::scope(|scope| {
             let asked: Vec<_> = serving
                 .iter()
@@ -431,8 +431,10 @@ impl Supervisor {
     /// Refuses a reload before it begins if an instance hangs.
     fn find_hanging(&self) -> Result<(), ReloadError> {
         // Harmless, because nothing is prepared yet, and instances answer at once.
-        let answers = self.ask_all(&Order::Forget, |_| Vec::new(), STATUS_PATIENCE);
-        let hangs = |(member, answer): &(&Member, io::Result<Answer>)| answer.is_err() && member.serves();
+        let answers = self.ask_all(&InstanceCommand::Forget, |_| Vec::new(), STATUS_PATIENCE);
+        let hangs = |(member, answer): &(&InstanceHandle, io::Result<InstanceAnswer>)| {
+            answer.is_err() && member.serves()
+        };
         match answers.iter().find(|answer| hangs(answer)) {
             None => Ok(()),
             Some((member, _)) => Err(ReloadError::Instance(format!(
@@ -444,15 +446,15 @@ impl Supervisor {
 
     /// Makes all instances prepare a configuration, or none.
     fn prepare_all(&self, text: &str, new: &ServeOptions, added: &[Listening]) -> Result<(), ReloadError> {
-        let order = Order::Prepare { listen: new.listen.clone(), added: addresses_of(added) };
+        let order = InstanceCommand::Prepare { listen: new.listen.clone(), added: addresses_of(added) };
         let text = text_to_descriptor(text).map_err(|error| ReloadError::Instance(error.to_string()))?;
-        let descriptors = |member: &Member| -> Vec<BorrowedFd<'_>> {
+        let descriptors = |member: &InstanceHandle| -> Vec<BorrowedFd<'_>> {
             std::iter::once(text.as_fd()).chain(sockets_of(member, added, self.cores())).collect()
         };
         let answers = self.ask_all(&order, descriptors, RELOAD_PATIENCE);
         let refused = answers.iter().find_map(|(member, answer)| match answer {
-            Ok(Answer::Prepared) => None,
-            Ok(Answer::Refused(why)) => Some(why.clone()),
+            Ok(InstanceAnswer::Prepared) => None,
+            Ok(InstanceAnswer::Refused(why)) => Some(why.clone()),
             // The instance ended, and restarts with the configuration that is in force then.
             _ if !member.serves() => None,
             Ok(answer) => Some(format!("instance {} answers {answer:?}", member.number)),
@@ -461,7 +463,7 @@ impl Supervisor {
         match refused {
             None => Ok(()),
             Some(why) => {
-                self.ask_all(&Order::Forget, |_| Vec::new(), STATUS_PATIENCE);
+                self.ask_all(&InstanceCommand::Forget, |_| Vec::new(), STATUS_PATIENCE);
                 Err(ReloadError::Instance(why))
             }
         }
@@ -471,16 +473,16 @@ impl Supervisor {
     /// repeats.
     fn take_all(&self, new: &ServeOptions) -> Vec<String> {
         let mut said: Vec<String> = vec![format!("reloaded: {}", new.hosts.describe())];
-        for (member, answer) in self.ask_all(&Order::Take, |_| Vec::new(), RELOAD_PATIENCE) {
+        for (member, answer) in self.ask_all(&InstanceCommand::Take, |_| Vec::new(), RELOAD_PATIENCE) {
             match answer {
-                Ok(Answer::Taken(lines)) => {
+                Ok(InstanceAnswer::Taken(lines)) => {
                     for line in lines {
                         if !said.contains(&line) {
                             said.push(line);
                         }
                     }
                 }
-                Ok(Answer::Refused(why)) => said.push(format!("instance {}: {why}", member.number)),
+                Ok(InstanceAnswer::Refused(why)) => said.push(format!("instance {}: {why}", member.number)),
                 // An ended instance restarts with the new configuration. A hanging instance is
                 // reported.
                 _ if !member.serves() => {}
@@ -491,11 +493,11 @@ impl Supervisor {
     }
 
     fn statuses(&self) -> (Vec<InstanceStatus>, Vec<u32>) {
-        let answers = self.ask_all(&Order::Status, |_| Vec::new(), STATUS_PATIENCE);
+        let answers = self.ask_all(&InstanceCommand::Status, |_| Vec::new(), STATUS_PATIENCE);
         let statuses: Vec<InstanceStatus> = answers
             .into_iter()
             .filter_map(|(member, answer)| match answer {
-                Ok(Answer::Status(status)) => {
+                Ok(InstanceAnswer::Status(status)) => {
                     Some(InstanceStatus { instance: member.number, restarts: member.restarts(), ..*status })
                 }
                 _ => None,
@@ -508,10 +510,10 @@ impl Supervisor {
 }
 
 impl Overseer for Supervisor {
-    fn status(&self) -> Status {
+    fn status(&self) -> ServerStatus {
         let (instances, silent) = self.statuses();
         let Shown { file, listening, .. } = &*self.shown();
-        Status {
+        ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_s: self.since.elapsed().as_secs_f64(),
@@ -570,7 +572,7 @@ pub(super) struct Keepers(Vec<JoinHandle<Option<ExitStatus>>>);
 
 impl Keepers {
     /// Waits for all threads and returns how their instances ended.
-    pub(super) fn join(self) -> Ends {
+    pub(super) fn join(self) -> InstanceEnds {
         self.0.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     }
 }
@@ -581,7 +583,7 @@ fn addresses_of(listening: &[Listening]) -> Vec<(ListenAddr, ListenAddr)> {
 
 /// The sockets of an instance, address by address. `all` is the number of all cores.
 fn sockets_of<'l>(
-    member: &Member,
+    member: &InstanceHandle,
     listening: &'l [Listening],
     all: usize,
 ) -> impl Iterator<Item = BorrowedFd<'l>> + use<'l> {
@@ -594,7 +596,7 @@ fn sockets_of<'l>(
 }
 
 /// Number of the instance's sockets for each address.
-fn counts_of(member: &Member, in_force: &InForce) -> Vec<usize> {
+fn counts_of(member: &InstanceHandle, in_force: &InForce) -> Vec<usize> {
     let all = in_force.options.cpus.len();
     let of = |listening: &Listening| sockets_of(member, std::slice::from_ref(listening), all).count();
     in_force.listening.iter().map(of).collect()

@@ -7,24 +7,24 @@ const BOUNDS: ProgramBounds = ProgramBounds { running_max: 4, host_running_max: 
 const A: HostNumber = HostNumber(0);
 const B: HostNumber = HostNumber(1);
 
-fn poll(waiting: &mut Waiting) -> Poll<Result<Turn, WaitingFull>> {
+fn poll(waiting: &mut WaitingTurn) -> Poll<Result<ProgramTurn, WaitingFull>> {
     waiting.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn turn(turns: &Arc<Turns>, host: HostNumber) -> Turn {
+fn turn(turns: &Arc<ProgramTurns>, host: HostNumber) -> ProgramTurn {
     match poll(&mut turns.ask(host)) {
         Poll::Ready(Ok(turn)) => turn,
         other => panic!("no turn: {other:?}"),
     }
 }
 
-fn waiting(turns: &Arc<Turns>, host: HostNumber) -> Waiting {
+fn waiting(turns: &Arc<ProgramTurns>, host: HostNumber) -> WaitingTurn {
     let mut waiting = turns.ask(host);
     assert!(poll(&mut waiting).is_pending());
     waiting
 }
 
-fn has_turn(waiting: &mut Waiting) -> Option<Turn> {
+fn has_turn(waiting: &mut WaitingTurn) -> Option<ProgramTurn> {
     match poll(waiting) {
         Poll::Ready(turn) => Some(turn.expect("it was let in")),
         Poll::Pending => None,
@@ -33,7 +33,7 @@ fn has_turn(waiting: &mut Waiting) -> Option<Turn> {
 
 #[test]
 fn a_host_has_its_own_bound_and_its_own_queue() {
-    let turns = Turns::new(BOUNDS);
+    let turns = ProgramTurns::new(BOUNDS);
     let running = [turn(&turns, A), turn(&turns, A)];
     let mut queue = [waiting(&turns, A), waiting(&turns, A), waiting(&turns, A)];
     assert!(matches!(poll(&mut turns.ask(A)), Poll::Ready(Err(WaitingFull { waiting: 3 }))));
@@ -50,7 +50,7 @@ fn a_host_has_its_own_bound_and_its_own_queue() {
 
 #[test]
 fn hosts_that_wait_take_turns() {
-    let turns = Turns::new(ProgramBounds { running_max: 1, ..BOUNDS });
+    let turns = ProgramTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
     let mut running = Some(turn(&turns, A));
     let mut of_a = [waiting(&turns, A), waiting(&turns, A), waiting(&turns, A)];
     let mut of_b = [waiting(&turns, B), waiting(&turns, B)];
@@ -70,7 +70,7 @@ fn hosts_that_wait_take_turns() {
 
 #[test]
 fn who_leaves_makes_room_and_gives_its_turn_on() {
-    let turns = Turns::new(ProgramBounds { running_max: 1, ..BOUNDS });
+    let turns = ProgramTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
     let running = turn(&turns, A);
     let (first, second, mut third) = (waiting(&turns, A), waiting(&turns, B), waiting(&turns, A));
     drop(second);
@@ -81,7 +81,7 @@ fn who_leaves_makes_room_and_gives_its_turn_on() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TurnsStep {
     Ask(usize),
     /// Ends the running program at this place, modulo their number.
     End(usize),
@@ -89,11 +89,11 @@ enum Step {
     Leave(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TurnsStep>> {
     let step = prop_oneof![
-        (0..5usize).prop_map(Step::Ask),
-        any::<usize>().prop_map(Step::End),
-        any::<usize>().prop_map(Step::Leave),
+        (0..5usize).prop_map(TurnsStep::Ask),
+        any::<usize>().prop_map(TurnsStep::End),
+        any::<usize>().prop_map(TurnsStep::Leave),
     ];
     prop::collection::vec(step, 0..200)
 }
@@ -101,12 +101,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn whatever_happens(steps in steps()) {
-        let turns = Turns::new(BOUNDS);
-        let mut running: Vec<(usize, Turn)> = Vec::new();
-        let mut queue: Vec<(usize, Waiting)> = Vec::new();
+        let turns = ProgramTurns::new(BOUNDS);
+        let mut running: Vec<(usize, ProgramTurn)> = Vec::new();
+        let mut queue: Vec<(usize, WaitingTurn)> = Vec::new();
         for step in steps {
             match step {
-                Step::Ask(host) => {
+                TurnsStep::Ask(host) => {
                     let waits = queue.iter().filter(|(of, _)| *of == host).count();
                     let mut waiting = turns.ask(HostNumber(host));
                     match poll(&mut waiting) {
@@ -118,9 +118,9 @@ proptest! {
                         }
                     }
                 }
-                Step::End(place) if !running.is_empty() => drop(running.swap_remove(place % running.len())),
-                Step::Leave(place) if !queue.is_empty() => drop(queue.remove(place % queue.len())),
-                Step::End(_) | Step::Leave(_) => {}
+                TurnsStep::End(place) if !running.is_empty() => drop(running.swap_remove(place % running.len())),
+                TurnsStep::Leave(place) if !queue.is_empty() => drop(queue.remove(place % queue.len())),
+                TurnsStep::End(_) | TurnsStep::Leave(_) => {}
             }
             // Polls every request, in the order of asking.
             let mut held_back = [false; 5];

@@ -61,7 +61,7 @@ impl Listen {
 
 /// Why a text is no [`Listen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ListenError {
+pub enum ListenSyntaxError {
     /// The text has no known form.
     #[error(
         "write PORT, :PORT (all interfaces), ADDRESS:PORT, [IPV6]:PORT or NAME:PORT, such as 127.0.0.1:8080, or unix:PATH"
@@ -85,39 +85,39 @@ pub enum ListenError {
 }
 
 impl FromStr for Listen {
-    type Err = ListenError;
+    type Err = ListenSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, ListenError> {
+    fn from_str(text: &str) -> Result<Self, ListenSyntaxError> {
         if let Ok(addr) = text.parse() {
             return Ok(Self::Address(addr));
         }
         if let Some(path) = text.strip_prefix(UNIX) {
             return match path.as_bytes() {
-                [] | [.., b'/'] => Err(ListenError::UnixPath),
-                [b'@', ..] => Err(ListenError::Abstract),
-                bytes if bytes.contains(&0) => Err(ListenError::UnixPath),
+                [] | [.., b'/'] => Err(ListenSyntaxError::UnixPath),
+                [b'@', ..] => Err(ListenSyntaxError::Abstract),
+                bytes if bytes.contains(&0) => Err(ListenSyntaxError::UnixPath),
                 _ => Ok(Self::Unix(path.into())),
             };
         }
         if text.parse::<Ipv6Addr>().is_ok() {
-            return Err(ListenError::NoBrackets);
+            return Err(ListenSyntaxError::NoBrackets);
         }
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) => (Some(host), port),
             None if is_number(text) => (None, text),
-            None if is_name(text) => return Err(ListenError::NoPort),
-            None => return Err(ListenError::Form),
+            None if is_name(text) => return Err(ListenSyntaxError::NoPort),
+            None => return Err(ListenSyntaxError::Form),
         };
         let port = match port {
-            "" => return Err(ListenError::NoPort),
-            _ if !is_number(port) => return Err(ListenError::Form),
-            number => number.parse().map_err(|_| ListenError::Port)?,
+            "" => return Err(ListenSyntaxError::NoPort),
+            _ if !is_number(port) => return Err(ListenSyntaxError::Form),
+            number => number.parse().map_err(|_| ListenSyntaxError::Port)?,
         };
         match host {
             None => Ok(Self::Address(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port))),
             Some("") => Ok(Self::Everywhere(port)),
             Some(name) if is_name(name) => Ok(Self::Name(name.to_owned(), port)),
-            Some(_) => Err(ListenError::Form),
+            Some(_) => Err(ListenSyntaxError::Form),
         }
     }
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_why() {
-        use ListenError::{Abstract, Form, NoBrackets, NoPort, Port, UnixPath};
+        use ListenSyntaxError::{Abstract, Form, NoBrackets, NoPort, Port, UnixPath};
         for (text, why) in [
             ("", Form),
             (":", NoPort),

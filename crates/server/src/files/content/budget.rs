@@ -10,7 +10,7 @@ use std::sync::{
 
 /// A bound on an amount, and the amount in use.
 #[derive(Debug)]
-pub(in crate::files) struct Budget {
+pub(in crate::files) struct ContentBudget {
     used: AtomicU64,
     max: u64,
 }
@@ -18,11 +18,11 @@ pub(in crate::files) struct Budget {
 /// A part of a budget, given back when dropped.
 #[derive(Debug)]
 pub(in crate::files) struct Charge {
-    budget: Arc<Budget>,
+    budget: Arc<ContentBudget>,
     amount: u64,
 }
 
-impl Budget {
+impl ContentBudget {
     pub(in crate::files) fn new(max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), max })
     }

@@ -7,8 +7,8 @@
 //! leads elsewhere.
 //!
 //! The tree adopts a child only if no event of its parent was handled since before the child was
-//! opened ([`Parent`]). Any later change of its name therefore has an event still in the queue, and
-//! that event will find the node in its place.
+//! opened ([`ParentNode`]). Any later change of its name therefore has an event still in the queue,
+//! and that event will find the node in its place.
 //!
 //! `index.rs` has the records. The races are tested in `watch/tests.rs`, the rest in
 //! `tests/changes.rs` and `tests/bounds.rs`.
@@ -64,7 +64,7 @@ pub(in crate::files) struct NodeId {
 
 /// A node, and its count of changes when the look-up read the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) struct Parent {
+pub(in crate::files) struct ParentNode {
     pub(in crate::files) node: NodeId,
     changes: u64,
 }
@@ -75,7 +75,7 @@ pub(in crate::files) enum Descent<'p> {
     Complete { node: NodeId, name: &'p [u8] },
     /// The folders up to `parent` are watched; `folder` is the path of the next folder, called
     /// `name` in `parent`.
-    Partial { parent: Parent, folder: &'p [u8], name: &'p [u8] },
+    Partial { parent: ParentNode, folder: &'p [u8], name: &'p [u8] },
     /// The root is not watched.
     Unwatched,
 }
@@ -94,7 +94,7 @@ pub(in crate::files) enum Adoption {
 pub(in crate::files) struct WatchTree {
     inotify: Option<Arc<OwnedFd>>,
     watches_max: usize,
-    nodes: Slab<Node>,
+    nodes: Slab<WatchNode>,
     roots: HashMap<SiteId, NodeId>,
     /// Several nodes may share a watch, because a watch belongs to an inode. The inode has several
     /// places where sites overlap, and while the event of a move is still in the queue.
@@ -104,17 +104,17 @@ pub(in crate::files) struct WatchTree {
 
 /// The place of a node in the tree.
 #[derive(Clone)]
-enum Place {
+enum TreePlace {
     /// At the top, as the root of a site.
     Root(SiteId),
     /// In its parent, under this name.
     In(NodeId, Arc<[u8]>),
 }
 
-struct Node {
+struct WatchNode {
     serial: u64,
     watch: i32,
-    place: Place,
+    place: TreePlace,
     children: HashMap<Arc<[u8]>, NodeId>,
     names: HashMap<Arc<[u8]>, Vec<RecordId>>,
     /// Counts events that may have changed the target of a name in the folder.
@@ -148,7 +148,7 @@ impl WatchTree {
             self.remove(old);
         }
         if let Some(watch) = root.and_then(|root| self.watch(root)) {
-            let id = self.insert(watch, Place::Root(site));
+            let id = self.insert(watch, TreePlace::Root(site));
             self.roots.insert(site, id);
         }
     }
@@ -165,7 +165,7 @@ impl WatchTree {
             match node.children.get(name) {
                 Some(&child) => id = child,
                 None => {
-                    let parent = Parent { node: id, changes: node.changes };
+                    let parent = ParentNode { node: id, changes: node.changes };
                     return Descent::Partial { parent, folder: &path[..at + length], name };
                 }
             }
@@ -176,7 +176,7 @@ impl WatchTree {
     /// Watches `folder`, opened as `name` in `parent`.
     pub(in crate::files) fn adopt(
         &mut self,
-        parent: Parent,
+        parent: ParentNode,
         name: &[u8],
         folder: BorrowedFd<'_>,
     ) -> Adoption {
@@ -185,13 +185,13 @@ impl WatchTree {
         }
         let Some(watch) = self.watch(folder) else { return Adoption::Refused };
         let name: Arc<[u8]> = name.into();
-        let child = self.insert(watch, Place::In(parent.node, name.clone()));
+        let child = self.insert(watch, TreePlace::In(parent.node, name.clone()));
         self.nodes[parent.node.key].children.insert(name, child);
         Adoption::Done
     }
 
     /// Whether no event changed `parent` since the look-up read the folder.
-    pub(in crate::files) fn unchanged(&self, parent: Parent) -> bool {
+    pub(in crate::files) fn unchanged(&self, parent: ParentNode) -> bool {
         self.get(parent.node).is_some_and(|node| node.changes == parent.changes)
     }
 
@@ -281,7 +281,7 @@ impl WatchTree {
     fn on_folder(&mut self, id: NodeId, events: ReadFlags, concerned: &mut Vec<RecordId>) {
         let Some(node) = self.get_mut(id) else { return };
         node.changes += 1;
-        let is_root = matches!(node.place, Place::Root(_));
+        let is_root = matches!(node.place, TreePlace::Root(_));
         self.collect(id, concerned);
         // A root stays the root wherever it is moved, because the site holds the root open.
         if events.intersects(GONE) && (!is_root || events.contains(ReadFlags::IGNORED)) {
@@ -302,10 +302,10 @@ impl WatchTree {
     /// Removes a node and all nodes below, with the watches that no other node shares.
     fn remove(&mut self, id: NodeId) {
         match self.get(id).map(|node| node.place.clone()) {
-            Some(Place::Root(site)) => {
+            Some(TreePlace::Root(site)) => {
                 self.roots.remove(&site);
             }
-            Some(Place::In(parent, name)) => {
+            Some(TreePlace::In(parent, name)) => {
                 if let Some(parent) = self.get_mut(parent) {
                     parent.children.remove(&name);
                 }
@@ -328,7 +328,7 @@ impl WatchTree {
         while let Some(node) = self.get(id)
             && node.names.is_empty()
             && node.children.is_empty()
-            && let Place::In(parent, _) = node.place
+            && let TreePlace::In(parent, _) = node.place
         {
             self.remove(id);
             id = parent;
@@ -350,20 +350,21 @@ impl WatchTree {
         }
     }
 
-    fn insert(&mut self, watch: i32, place: Place) -> NodeId {
+    fn insert(&mut self, watch: i32, place: TreePlace) -> NodeId {
         self.serial += 1;
         let serial = self.serial;
-        let node = Node { serial, watch, place, children: HashMap::new(), names: HashMap::new(), changes: 0 };
+        let node =
+            WatchNode { serial, watch, place, children: HashMap::new(), names: HashMap::new(), changes: 0 };
         let id = NodeId { key: self.nodes.insert(node), serial };
         self.by_watch.entry(watch).or_default().push(id);
         id
     }
 
-    fn get(&self, id: NodeId) -> Option<&Node> {
+    fn get(&self, id: NodeId) -> Option<&WatchNode> {
         self.nodes.get(id.key).filter(|node| node.serial == id.serial)
     }
 
-    fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+    fn get_mut(&mut self, id: NodeId) -> Option<&mut WatchNode> {
         self.nodes.get_mut(id.key).filter(|node| node.serial == id.serial)
     }
 }

@@ -1,6 +1,6 @@
 //! Pages of folders, and the order and sizes on the pages.
 
-use super::super::{SiteOptions, Store, StoreOptions};
+use super::super::{FileStore, SiteOptions, StoreOptions};
 use super::*;
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 use vermeil_io::CacheOnly;
@@ -10,7 +10,7 @@ fn listed(root: &Path, path: &str, options: StoreOptions) -> Result<String, Stat
 }
 
 fn listed_page(root: &Path, path: &str, options: StoreOptions, page: usize) -> Result<String, Status> {
-    let site = Store::new(options).open(root, SiteOptions::default(), CacheOnly::No).expect("a site");
+    let site = FileStore::new(options).open(root, SiteOptions::default(), CacheOnly::No).expect("a site");
     let page = ListingJob::new(site, path.as_bytes(), page).run()?;
     let head = String::from_utf8(page.head).unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nServer: vermeil\r\n"), "{head}");

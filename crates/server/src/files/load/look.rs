@@ -1,20 +1,20 @@
 //! A look-up of a path: the kind of the file, whether the site may serve the file, and its bytes or
 //! an open file.
 //!
-//! Every name becomes a dependency before the look-up reads the name ([`Look::find`]). The look-up
-//! records each result as a probe, so that a later check can compare. `load.rs` decides about the
-//! result. Tested in `tests/basics.rs`, `tests/policy.rs` and `tests/siblings.rs`.
+//! Every name becomes a dependency before the look-up reads the name ([`FileLookup::find`]). The
+//! look-up records each result as a probe, so that a later check can compare. `load.rs` decides
+//! about the result. Tested in `tests/basics.rs`, `tests/policy.rs` and `tests/siblings.rs`.
 
 use super::{
     super::{
         content::{Charge, Content, OpenFile, ReadFailure, read_whole},
-        entry::{Entry, FileEntry, Lasting, NotFound, Outcome, Probe, Trust},
-        index::{Adoption, Descent, RecordId, Target},
-        open::{Identity, Moment, Purpose, Way, open, reached},
+        entry::{Entry, EntryOutcome, EntryProbe, FileEntry, Freshness, Lasting, NotFound},
+        index::{Adoption, Descent, LookTarget, RecordId},
+        open::{FileTime, FileValidator, OpenPaths, OpenPurpose, open, reached},
         options::Listing,
-        root::{Root, moves_times},
+        root::{SiteRoot, moves_times},
         site::Site,
-        variant::{Dated, Parts, Role, Tag, Variant, Varies, media::media_type},
+        variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
     },
     LOOKS_MAX, WouldBlock,
 };
@@ -46,18 +46,18 @@ const SIBLINGS: [(Choice, &[u8]); 3] =
 const ADOPTIONS_MAX: u32 = 8;
 
 /// A look-up in progress.
-pub(super) struct Look<'a> {
+pub(super) struct FileLookup<'a> {
     site: &'a Site,
-    root: Arc<Root>,
+    root: Arc<SiteRoot>,
     now_ms: u64,
     cache: CacheOnly,
     record: RecordId,
-    trust: Trust,
+    trust: Freshness,
     lasting: Lasting,
-    probes: Vec<Probe>,
+    probes: Vec<EntryProbe>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> FileLookup<'a> {
     pub(super) fn new(site: &'a Site, now_ms: u64, cache: CacheOnly) -> Self {
         let mut index = site.store.lock();
         // Handle pending events first, because earlier changes do not concern this look-up.
@@ -70,7 +70,7 @@ impl<'a> Look<'a> {
             now_ms,
             cache,
             record,
-            trust: Trust::Events,
+            trust: Freshness::Events,
             lasting: Lasting::Settled,
             probes: Vec::new(),
         }
@@ -81,20 +81,20 @@ impl<'a> Look<'a> {
         self.record
     }
 
-    pub(super) fn into_entry(self, outcome: Outcome) -> Entry {
+    pub(super) fn into_entry(self, outcome: EntryOutcome) -> Entry {
         Entry::new(outcome, self.trust, self.lasting, self.probes)
     }
 
     /// The outcome for `target`.
-    pub(super) fn outcome(&mut self, target: &Target) -> Result<Outcome, WouldBlock> {
+    pub(super) fn outcome(&mut self, target: &LookTarget) -> Result<EntryOutcome, WouldBlock> {
         match target {
-            Target::Path(path) => self.path(path),
-            Target::Hidden => self.not_found(),
-            Target::NotFoundPage => self.not_found_page(),
+            LookTarget::Path(path) => self.path(path),
+            LookTarget::Hidden => self.not_found(),
+            LookTarget::NotFoundPage => self.not_found_page(),
         }
     }
 
-    fn path(&mut self, path: &[u8]) -> Result<Outcome, WouldBlock> {
+    fn path(&mut self, path: &[u8]) -> Result<EntryOutcome, WouldBlock> {
         let below = path.strip_prefix(b"/").unwrap_or(path);
         let (below, is_folder_name) = match below.strip_suffix(b"/") {
             Some(below) => (below, true),
@@ -110,22 +110,22 @@ impl<'a> Look<'a> {
                 let mut location = Vec::with_capacity(path.len() + 1);
                 percent_encode_path(path, &mut location);
                 location.push(b'/');
-                Ok(Outcome::Redirect { location: location.into() })
+                Ok(EntryOutcome::Redirect { location: location.into() })
             }
-            (FileType::RegularFile, false) => self.file(below, &found, Role::Answer),
+            (FileType::RegularFile, false) => self.file(below, &found, FileRole::Answer),
             // A path with a slash at its end names no file. A pipe, a socket or a device has no
             // content.
             _ => self.not_found(),
         }
     }
 
-    fn folder(&mut self, path: &[u8], below: &[u8]) -> Result<Outcome, WouldBlock> {
+    fn folder(&mut self, path: &[u8], below: &[u8]) -> Result<EntryOutcome, WouldBlock> {
         let site = self.site;
         for name in &site.options.index_names {
             let index = join(below, name.as_bytes());
             match self.find(&index)? {
                 Ok(found) if found.file_type() == FileType::RegularFile => {
-                    return self.file(&index, &found, Role::Answer);
+                    return self.file(&index, &found, FileRole::Answer);
                 }
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(errno) => return self.failed(errno),
@@ -134,46 +134,51 @@ impl<'a> Look<'a> {
         if let Some(name) = &site.options.programs.last_index {
             let index = join(below, name.as_bytes());
             if self.find(&index)?.is_ok_and(|found| found.file_type() == FileType::RegularFile) {
-                return Ok(Outcome::Program { script: [b"/", &*index].concat().into() });
+                return Ok(EntryOutcome::Program { script: [b"/", &*index].concat().into() });
             }
         }
         match site.options.listing {
-            Listing::On => Ok(Outcome::Listing { path: path.into() }),
-            Listing::Off => Ok(Outcome::Forbidden),
+            Listing::On => Ok(EntryOutcome::Listing { path: path.into() }),
+            Listing::Off => Ok(EntryOutcome::Forbidden),
         }
     }
 
-    fn failed(&mut self, errno: Errno) -> Result<Outcome, WouldBlock> {
+    fn failed(&mut self, errno: Errno) -> Result<EntryOutcome, WouldBlock> {
         let unavailable = match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::NXIO => return self.not_found(),
             // `XDEV`: a link that leads out of the root. `LOOP`: a link on a site that follows no
             // links.
-            Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP => return Ok(Outcome::Forbidden),
+            Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP => return Ok(EntryOutcome::Forbidden),
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::STALE => Status::ServiceUnavailable,
             _ => Status::InternalServerError,
         };
         self.lasting = Lasting::Once;
-        Ok(Outcome::Unavailable(unavailable))
+        Ok(EntryOutcome::Unavailable(unavailable))
     }
 
-    fn not_found(&mut self) -> Result<Outcome, WouldBlock> {
-        let page = self.site.resolved(&Target::NotFoundPage, self.now_ms, self.cache)?;
-        Ok(Outcome::NotFound(NotFound { page: Some(page.entry) }))
+    fn not_found(&mut self) -> Result<EntryOutcome, WouldBlock> {
+        let page = self.site.resolved(&LookTarget::NotFoundPage, self.now_ms, self.cache)?;
+        Ok(EntryOutcome::NotFound(NotFound { page: Some(page.entry) }))
     }
 
-    fn not_found_page(&mut self) -> Result<Outcome, WouldBlock> {
+    fn not_found_page(&mut self) -> Result<EntryOutcome, WouldBlock> {
         match self.find(NOT_FOUND_PAGE)? {
             Ok(found) if found.file_type() == FileType::RegularFile => {
-                self.file(NOT_FOUND_PAGE, &found, Role::NotFoundPage)
+                self.file(NOT_FOUND_PAGE, &found, FileRole::NotFoundPage)
             }
-            _ => Ok(Outcome::NotFound(NotFound { page: None })),
+            _ => Ok(EntryOutcome::NotFound(NotFound { page: None })),
         }
     }
 
-    fn file(&mut self, path: &[u8], found: &Identity, role: Role) -> Result<Outcome, WouldBlock> {
+    fn file(
+        &mut self,
+        path: &[u8],
+        found: &FileValidator,
+        role: FileRole,
+    ) -> Result<EntryOutcome, WouldBlock> {
         let script = [b"/", path].concat();
-        if role == Role::Answer && self.site.options.programs.include(&script) {
-            return Ok(Outcome::Program { script: script.into() });
+        if role == FileRole::Answer && self.site.options.programs.include(&script) {
+            return Ok(EntryOutcome::Program { script: script.into() });
         }
         let mut siblings = Vec::new();
         let lag_ms = i64::try_from(self.site.store.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
@@ -192,7 +197,7 @@ impl<'a> Look<'a> {
         let original = (path, Choice::Identity);
         let identity = match self.variant(original, path, varies, role)? {
             Ok(variant) => variant,
-            Err(errno) if role == Role::NotFoundPage => {
+            Err(errno) if role == FileRole::NotFoundPage => {
                 return Ok(self.unreadable_page(errno));
             }
             Err(errno) => return self.failed(errno),
@@ -204,14 +209,14 @@ impl<'a> Look<'a> {
                 codings = codings.with(coding);
             }
         }
-        Ok(Outcome::File(FileEntry { identity, siblings: variants, codings }))
+        Ok(EntryOutcome::File(FileEntry { identity, siblings: variants, codings }))
     }
 
-    fn unreadable_page(&mut self, errno: Errno) -> Outcome {
+    fn unreadable_page(&mut self, errno: Errno) -> EntryOutcome {
         if !matches!(errno, Errno::ACCESS | Errno::PERM | Errno::NOENT) {
             self.lasting = Lasting::Once;
         }
-        Outcome::NotFound(NotFound { page: None })
+        EntryOutcome::NotFound(NotFound { page: None })
     }
 
     /// Reads or opens the file at `path`, a representation of the file at `original`.
@@ -220,9 +225,9 @@ impl<'a> Look<'a> {
         (path, coding): (&[u8], Choice),
         original: &[u8],
         varies: Varies,
-        role: Role,
+        role: FileRole,
     ) -> Result<Result<Variant, Errno>, WouldBlock> {
-        let file = match self.open(path, Purpose::Reading)? {
+        let file = match self.open(path, OpenPurpose::Reading)? {
             Ok(file) => File::from(file),
             Err(errno) => return Ok(Err(errno)),
         };
@@ -237,16 +242,16 @@ impl<'a> Look<'a> {
         let is_settled = self.is_settled(identity.changed);
         let dated = if self.is_settled(identity.modified) { Dated::Yes } else { Dated::No };
         let tag = match &content {
-            Content::Memory(bytes) => Tag::Content(hash(bytes)),
-            Content::Disk(_) if !is_settled => Tag::Moment(since_epoch().as_nanos() as u64),
-            Content::Disk(file) if self.is_told_by_time(file.as_fd(), &identity)? => Tag::Identity,
-            Content::Disk(_) => Tag::Weak,
+            Content::Memory(bytes) => TagSource::Content(hash(bytes)),
+            Content::Disk(_) if !is_settled => TagSource::Moment(since_epoch().as_nanos() as u64),
+            Content::Disk(file) if self.is_told_by_time(file.as_fd(), &identity)? => TagSource::Identity,
+            Content::Disk(_) => TagSource::Weak,
         };
         if !is_settled || dated == Dated::No {
             self.lasting = self.lasting.max(Lasting::Interim);
         }
         let media_type = media_type(original, &self.site.options.types);
-        Ok(Ok(Variant::new(Parts {
+        Ok(Ok(Variant::new(VariantParts {
             identity,
             coding,
             media_type,
@@ -261,7 +266,7 @@ impl<'a> Look<'a> {
     }
 
     /// Whether enough time has passed since `moment` that a further change gets another time.
-    fn is_settled(&self, moment: Moment) -> bool {
+    fn is_settled(&self, moment: FileTime) -> bool {
         let now_ms = i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX);
         moment.ms_ago(now_ms) >= self.site.store.settle_ms
     }
@@ -269,18 +274,18 @@ impl<'a> Look<'a> {
     /// Whether every change of `file`, whose identity is `identity`, moves its time of change from
     /// now on. A store through a memory mapping moves the time only if its page is clean. The
     /// look-up therefore writes the pages back, and the time must be the same afterwards.
-    fn is_told_by_time(&self, file: BorrowedFd<'_>, identity: &Identity) -> Result<bool, WouldBlock> {
+    fn is_told_by_time(&self, file: BorrowedFd<'_>, identity: &FileValidator) -> Result<bool, WouldBlock> {
         if !moves_times(file) {
             return Ok(false);
         }
         if self.cache == CacheOnly::Yes {
             return Err(WouldBlock);
         }
-        Ok(start_writeback(file).is_ok() && Identity::of(file).is_ok_and(|now| now == *identity))
+        Ok(start_writeback(file).is_ok() && FileValidator::of(file).is_ok_and(|now| now == *identity))
     }
 
-    fn content(&mut self, file: File) -> Result<Result<Held, Errno>, WouldBlock> {
-        let mut identity = match Identity::of(file.as_fd()) {
+    fn content(&mut self, file: File) -> Result<Result<LookedContent, Errno>, WouldBlock> {
+        let mut identity = match FileValidator::of(file.as_fd()) {
             Ok(identity) if identity.file_type() == FileType::RegularFile => identity,
             // Another process replaced the file after the look-up of its name.
             Ok(_) => return Ok(Err(Errno::NOENT)),
@@ -298,7 +303,7 @@ impl<'a> Look<'a> {
                 Ok(bytes) => return Ok(Ok((Content::Memory(bytes), identity, Some(charge)))),
                 Err(ReadFailure::WouldBlock) => return Err(WouldBlock),
                 Err(ReadFailure::Failed) => break,
-                Err(ReadFailure::Changed) => match Identity::of(file.as_fd()) {
+                Err(ReadFailure::Changed) => match FileValidator::of(file.as_fd()) {
                     Ok(now) => identity = now,
                     Err(errno) => return Ok(Err(errno)),
                 },
@@ -312,32 +317,32 @@ impl<'a> Look<'a> {
     }
 
     /// Makes `path` a dependency, then looks the path up.
-    fn find(&mut self, path: &[u8]) -> Result<Result<Identity, Errno>, WouldBlock> {
+    fn find(&mut self, path: &[u8]) -> Result<Result<FileValidator, Errno>, WouldBlock> {
         self.depend_on(path)?;
-        let found = self.open(path, Purpose::Locating)?.and_then(|file| Identity::of(file.as_fd()));
+        let found = self.open(path, OpenPurpose::Locating)?.and_then(|file| FileValidator::of(file.as_fd()));
         if let Ok(found) = &found
             && found.file_type() == FileType::RegularFile
             && found.links > 1
         {
             // Another process may write the file under its other name.
-            self.trust = Trust::Nobody;
+            self.trust = Freshness::Nobody;
         }
-        self.probes.push(Probe { path: path.into(), seen: found });
+        self.probes.push(EntryProbe { path: path.into(), seen: found });
         Ok(found)
     }
 
     /// Opens a file, and records whether inotify cannot report all changes on the way. Never opens
     /// a program for reading, by its own name or by the target of a link, and follows no link to a
     /// hidden name.
-    fn open(&mut self, path: &[u8], purpose: Purpose) -> Result<Result<OwnedFd, Errno>, WouldBlock> {
+    fn open(&mut self, path: &[u8], purpose: OpenPurpose) -> Result<Result<OwnedFd, Errno>, WouldBlock> {
         let is_program =
-            |path: &[u8]| purpose == Purpose::Reading && self.site.options.programs.include(path);
+            |path: &[u8]| purpose == OpenPurpose::Reading && self.site.options.programs.include(path);
         if is_program(&[b"/", path].concat()) {
             return Ok(Err(Errno::ACCESS));
         }
-        let mut opened = open(self.root.as_fd(), path, purpose, Way::Plain, self.cache);
+        let mut opened = open(self.root.as_fd(), path, purpose, OpenPaths::Plain, self.cache);
         if let Err(Errno::LOOP | Errno::XDEV) = opened {
-            let way = Way::Allowed(self.site.options.follow_symlinks);
+            let way = OpenPaths::Allowed(self.site.options.follow_symlinks);
             opened = open(self.root.as_fd(), path, purpose, way, self.cache).and_then(|file| {
                 match reached(self.root.as_fd(), file.as_fd()) {
                     Ok(real) if is_program(&real) => Err(Errno::ACCESS),
@@ -347,7 +352,7 @@ impl<'a> Look<'a> {
                     Err(_) => Err(Errno::ACCESS),
                 }
             });
-            self.trust = Trust::Nobody;
+            self.trust = Freshness::Nobody;
         }
         match opened {
             Err(Errno::AGAIN) => Err(WouldBlock),
@@ -364,7 +369,7 @@ impl<'a> Look<'a> {
                 Descent::Partial { parent, folder, name } => (parent, folder, name),
                 Descent::Unwatched => break,
             };
-            match open(self.root.as_fd(), folder, Purpose::LocatingFolder, Way::Plain, self.cache) {
+            match open(self.root.as_fd(), folder, OpenPurpose::LocatingFolder, OpenPaths::Plain, self.cache) {
                 Ok(folder) => match self.site.store.lock().adopt(parent, name, folder.as_fd()) {
                     Adoption::Done | Adoption::Raced => {}
                     Adoption::Refused => break,
@@ -378,14 +383,14 @@ impl<'a> Look<'a> {
                 }
             }
         }
-        self.trust = Trust::Nobody;
+        self.trust = Freshness::Nobody;
         Ok(())
     }
 }
 
 /// A content, the identity of its file at the time of the read, and its charge if the content is in
 /// memory.
-type Held = (Content, Identity, Option<Charge>);
+type LookedContent = (Content, FileValidator, Option<Charge>);
 
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_file_is_read_once_and_then_a_hit() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/page.html", "hello");
     world.settle("/a/page.html", "hello");
     assert!(!world.is_hit("/a/./page.html"), "another spelling is another key of the core's map");
@@ -14,7 +14,7 @@ fn a_file_is_read_once_and_then_a_hit() {
 
 #[test]
 fn folders_redirect_to_their_slash_then_show_an_index_or_a_listing() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a b/index.html", "index");
     world.write("list/x", "x");
     world.settle("/a%20b", "-> /a%20b/");
@@ -31,7 +31,7 @@ fn index_names_are_tried_in_order() {
         index_names: vec!["index.htm".into(), "default.html".into()],
         ..SiteOptions::default()
     };
-    let mut world = World::serving(options);
+    let mut world = FilesWorld::serving(options);
     world.write("default.html", "second");
     world.settle("/", "second");
     world.write("index.htm", "first");
@@ -40,14 +40,14 @@ fn index_names_are_tried_in_order() {
 
 #[test]
 fn without_listings_a_folder_is_forbidden() {
-    let mut world = World::serving(SiteOptions { listing: Listing::Off, ..SiteOptions::default() });
+    let mut world = FilesWorld::serving(SiteOptions { listing: Listing::Off, ..SiteOptions::default() });
     world.write("list/x", "x");
     world.settle("/list/", "403");
 }
 
 #[test]
 fn what_one_core_found_the_others_use() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "shared");
     let mut other = CoreCache::new(world.cache.store().clone());
     let first = world.get("/page");
@@ -60,7 +60,7 @@ fn what_one_core_found_the_others_use() {
 
 #[test]
 fn a_file_that_is_not_in_memory_is_read_where_waiting_is_allowed() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "cold");
     let file = fs::File::open(world.at("page")).unwrap();
     file.sync_all().unwrap();
@@ -76,7 +76,8 @@ fn a_file_that_is_not_in_memory_is_read_where_waiting_is_allowed() {
 
 #[test]
 fn empty_files_and_large_files_are_served() {
-    let mut world = World::bounded(StoreOptions { content_file_bytes_max: 10, ..StoreOptions::default() });
+    let mut world =
+        FilesWorld::bounded(StoreOptions { content_file_bytes_max: 10, ..StoreOptions::default() });
     world.write("empty", "");
     world.write("ten", "0123456789");
     world.write("eleven", "0123456789a");
@@ -88,7 +89,7 @@ fn empty_files_and_large_files_are_served() {
 
 #[test]
 fn the_site_s_own_page_goes_with_what_is_not_found() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("404.html", "sorry");
     world.settle("/nothing", "404 sorry");
     world.settle("/.hidden", "404 sorry");

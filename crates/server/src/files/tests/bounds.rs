@@ -11,7 +11,7 @@ fn options(change: impl FnOnce(&mut StoreOptions)) -> StoreOptions {
 #[test]
 fn beyond_the_bound_of_watches_paths_are_looked_up_at_each_use() {
     for watches_max in 0..4 {
-        let mut world = World::bounded(options(|o| o.watches_max = watches_max));
+        let mut world = FilesWorld::bounded(options(|o| o.watches_max = watches_max));
         world.write("a/b/c/page", "one");
         world.write("a/page", "one");
         for (path, name) in
@@ -31,7 +31,7 @@ fn beyond_the_bound_of_watches_paths_are_looked_up_at_each_use() {
 
 #[test]
 fn watches_that_nobody_needs_are_given_up() {
-    let mut world = World::bounded(options(|o| o.entries_max = 8));
+    let mut world = FilesWorld::bounded(options(|o| o.entries_max = 8));
     for i in 0..100 {
         world.write(&format!("d{i}/e/page"), "page");
         assert_eq!(world.text(&format!("/d{i}/e/page")), "page");
@@ -44,7 +44,7 @@ fn watches_that_nobody_needs_are_given_up() {
 
 #[test]
 fn entries_and_spellings_are_bounded_and_what_is_used_stays() {
-    let mut world = World::bounded(options(|o| o.entries_max = 16));
+    let mut world = FilesWorld::bounded(options(|o| o.entries_max = 16));
     world.write("page", "page");
     for i in 0..1000 {
         assert_eq!(world.text("/page"), "page");
@@ -58,7 +58,7 @@ fn entries_and_spellings_are_bounded_and_what_is_used_stays() {
 
 #[test]
 fn a_path_too_long_to_be_remembered_is_still_answered() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "page");
     let path = format!("/{}page", "./".repeat(1000));
     assert_eq!(world.text(&path), "page");
@@ -67,7 +67,7 @@ fn a_path_too_long_to_be_remembered_is_still_answered() {
 
 #[test]
 fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descriptor() {
-    let mut world = World::bounded(options(|o| o.content_bytes_max = 10_000));
+    let mut world = FilesWorld::bounded(options(|o| o.content_bytes_max = 10_000));
     let mut held = Vec::new();
     for i in 0..100 {
         world.write(&format!("page{i}"), &format!("{i:01000}"));
@@ -86,7 +86,7 @@ fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descri
 
 #[test]
 fn descriptors_are_bounded() {
-    let mut world = World::bounded(options(|o| {
+    let mut world = FilesWorld::bounded(options(|o| {
         o.content_file_bytes_max = 0;
         o.descriptors_max = 5;
     }));
@@ -99,7 +99,7 @@ fn descriptors_are_bounded() {
 
 #[test]
 fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
-    let mut world = World::bounded(options(|o| o.content_bytes_max = 10_000));
+    let mut world = FilesWorld::bounded(options(|o| o.content_bytes_max = 10_000));
     let mut idle = CoreCache::new(world.cache.store().clone());
     for i in 0..10 {
         world.write(&format!("page{i}"), &"x".repeat(1000));
@@ -111,7 +111,7 @@ fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
     world.write("more", &"y".repeat(1000));
     let handle = world.get("/more");
     assert!(
-        matches!(handle.outcome(), Outcome::File(file) if !in_memory(file)),
+        matches!(handle.outcome(), EntryOutcome::File(file) if !in_memory(file)),
         "the idle core holds it all"
     );
     idle.tick();
@@ -119,7 +119,7 @@ fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
     world.now_ms += world.cache.store().options().recheck_ms;
     let handle = world.get("/more");
     assert!(
-        matches!(handle.outcome(), Outcome::File(file) if in_memory(file)),
+        matches!(handle.outcome(), EntryOutcome::File(file) if in_memory(file)),
         "looked at again, it finds room"
     );
 }

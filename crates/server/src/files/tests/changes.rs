@@ -10,7 +10,7 @@ use std::{
 
 #[test]
 fn changed_by_writing() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/page", "one");
     world.settle("/a/page", "one");
     world.write("a/page", "two");
@@ -19,7 +19,7 @@ fn changed_by_writing() {
 
 #[test]
 fn truncated_in_place() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "something long");
     let old = world.settle("/page", "something long");
     fs::File::options().write(true).open(world.at("page")).unwrap().set_len(4).unwrap();
@@ -29,7 +29,7 @@ fn truncated_in_place() {
 
 #[test]
 fn appended() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     world.settle("/page", "one");
     let mut file = fs::File::options().append(true).open(world.at("page")).unwrap();
@@ -41,7 +41,7 @@ fn appended() {
 
 #[test]
 fn replaced_by_renaming() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "old");
     let old = world.settle("/page", "old");
     world.write("new", "new");
@@ -56,11 +56,11 @@ fn replaced_by_renaming() {
 /// the same tag.
 #[test]
 fn rewritten_with_size_and_times_kept() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "old");
     set_mtime(&world.at("page"), 1_000_000);
     let old = world.settle("/page", "old");
-    let changed = |world: &World| {
+    let changed = |world: &FilesWorld| {
         let metadata = fs::metadata(world.at("page")).unwrap();
         (metadata.ctime(), metadata.ctime_nsec())
     };
@@ -76,7 +76,7 @@ fn rewritten_with_size_and_times_kept() {
 
 #[test]
 fn deleted_and_created_again() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "here");
     world.settle("/page", "here");
     fs::remove_file(world.at("page")).unwrap();
@@ -87,7 +87,7 @@ fn deleted_and_created_again() {
 
 #[test]
 fn created_where_nothing_was_found() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.settle("/a/b/page", "404");
     fs::create_dir(world.at("a")).unwrap();
     world.settle("/a/b/page", "404");
@@ -100,7 +100,7 @@ fn created_where_nothing_was_found() {
 
 #[test]
 fn a_file_where_a_folder_was_looked_for() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a", "file");
     world.settle("/a/page", "404");
     fs::remove_file(world.at("a")).unwrap();
@@ -115,7 +115,7 @@ fn a_file_where_a_folder_was_looked_for() {
 
 #[test]
 fn parent_renamed() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/page", "page");
     world.settle("/a/page", "page");
     fs::rename(world.at("a"), world.at("z")).unwrap();
@@ -130,7 +130,7 @@ fn parent_renamed() {
 
 #[test]
 fn grandparent_renamed() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/b/c/page", "page");
     world.write("n/b/c/page", "other page");
     world.settle("/a/b/c/page", "page");
@@ -145,7 +145,7 @@ fn grandparent_renamed() {
 
 #[test]
 fn moved_out_of_the_root_and_back() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/page", "page");
     world.settle("/a/page", "page");
     let outside = world.root.with_file_name("outside");
@@ -158,7 +158,7 @@ fn moved_out_of_the_root_and_back() {
 
 #[test]
 fn folders_exchanged() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/page", "a");
     world.write("b/page", "b");
     world.settle("/a/page", "a");
@@ -173,7 +173,7 @@ fn folders_exchanged() {
 
 #[test]
 fn mode_of_a_file_or_of_any_folder_on_the_way_changed() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/b/page", "page");
     for path in ["a/b/page", "a/b", "a", ""] {
         let handle = world.settle("/a/b/page", "page");
@@ -192,7 +192,7 @@ fn mode_of_a_file_or_of_any_folder_on_the_way_changed() {
 
 #[test]
 fn index_page_appears_and_disappears() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/x", "x");
     world.settle("/a/", "listing");
     world.write("a/index.html", "index");
@@ -207,7 +207,7 @@ fn index_page_appears_and_disappears() {
 
 #[test]
 fn page_for_what_is_not_found_appears_changes_and_disappears() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.settle("/nothing", "404");
     world.settle("/nothing/else", "404");
     world.write("404.html", "sorry");
@@ -221,7 +221,7 @@ fn page_for_what_is_not_found_appears_changes_and_disappears() {
 
 #[test]
 fn everything_is_looked_up_again_when_the_kernel_lost_events() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/page", "one");
     world.write("filler", "");
     world.write("feller", "");

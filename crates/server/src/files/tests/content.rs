@@ -4,13 +4,13 @@ use super::*;
 use std::{io::Write, os::unix::fs::PermissionsExt};
 
 /// A file too large for memory, and its entry.
-fn large(world: &mut World) -> Handle {
+fn large(world: &mut FilesWorld) -> EntryHandle {
     world.write("large", &"0123456789".repeat(30_000));
     world.get("/large")
 }
 
-fn open_file(handle: &Handle) -> &OpenFile {
-    let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+fn open_file(handle: &EntryHandle) -> &OpenFile {
+    let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
     match file.variant(Choice::Identity).content() {
         Content::Disk(file) => file,
         Content::Memory(_) => panic!("too large for memory"),
@@ -35,7 +35,7 @@ fn an_edit_of_the_content_is_noticed_before_the_next_part_is_sent() {
         ("emptied and written again", |path| fs::write(path, "0123456789".repeat(30_000)).unwrap()),
     ];
     for (how, edit) in edits {
-        let mut world = World::new();
+        let mut world = FilesWorld::new();
         let handle = large(&mut world);
         assert!(open_file(&handle).still_same());
         edit(&world.at("large"));
@@ -58,7 +58,7 @@ fn what_leaves_the_content_alone_does_not_cut_anybody_off() {
         ("linked", |path| fs::hard_link(path, path.with_extension("twin")).unwrap()),
     ];
     for (how, act) in acts {
-        let mut world = World::new();
+        let mut world = FilesWorld::new();
         let handle = large(&mut world);
         act(&world.at("large"));
         assert!(open_file(&handle).still_same(), "{how}");
@@ -67,7 +67,7 @@ fn what_leaves_the_content_alone_does_not_cut_anybody_off() {
 
 #[test]
 fn parts_are_warmed_and_then_resident() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     let handle = large(&mut world);
     let file = open_file(&handle);
     file.warm_job(0, 300_000).run().unwrap();

@@ -9,13 +9,13 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn heads_of_a_file() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page.html", "hello");
     set_mtime(&world.at("page.html"), 784_111_777);
     let metadata = fs::metadata(world.at("page.html")).unwrap();
     let (inode, seconds, nanoseconds) = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
     let handle = world.get("/page.html");
-    let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+    let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
     let variant = file.variant(Choice::Identity);
     let tag = text(variant.validators().etag);
     let hash = tag
@@ -40,7 +40,7 @@ fn heads_of_a_file() {
 
 #[test]
 fn head_of_the_page_for_what_is_not_found() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("404.html", "sorry");
     world.write("404.html.gz", "zip");
     let handle = world.get("/nothing");
@@ -59,9 +59,9 @@ fn head_of_the_page_for_what_is_not_found() {
 #[test]
 fn a_date_is_sent_once_no_other_content_can_have_it() {
     let (dir, root) = folder();
-    let store = Store::with(StoreOptions::default(), inotify(), super::super::entry::SETTLE_MS);
+    let store = FileStore::with(StoreOptions::default(), inotify(), super::super::entry::SETTLE_MS);
     let site = store.open(&root, SiteOptions::default(), CacheOnly::No).expect("a site");
-    let mut world = World::of(dir, root, site);
+    let mut world = FilesWorld::of(dir, root, site);
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     for (name, modified, expected) in
         [("past", now - 60, true), ("present", now, false), ("future", now + 86_400, false)]
@@ -69,7 +69,7 @@ fn a_date_is_sent_once_no_other_content_can_have_it() {
         world.write(name, "content");
         set_mtime(&world.at(name), modified);
         let handle = world.get(&format!("/{name}"));
-        let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+        let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
         let variant = file.variant(Choice::Identity);
         assert_eq!(variant.validators().last_modified.is_some(), expected, "{name}");
         for head in [variant.head(), variant.not_modified_head(), variant.partial_fields()] {

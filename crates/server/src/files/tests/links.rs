@@ -3,8 +3,8 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-fn world(follow_symlinks: FollowSymlinks) -> World {
-    let world = World::serving(SiteOptions { follow_symlinks, ..SiteOptions::default() });
+fn world(follow_symlinks: FollowSymlinks) -> FilesWorld {
+    let world = FilesWorld::serving(SiteOptions { follow_symlinks, ..SiteOptions::default() });
     world.write("page", "inside");
     world.write("folder/page", "deep");
     fs::write(world.root.with_file_name("secret"), "outside").unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::{ffi::OsStrExt, net::UnixListener};
 
 #[test]
 fn no_spelling_of_a_path_leaves_the_root() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     fs::write(world.root.with_file_name("secret"), "outside").unwrap();
     world.write("a/page", "page");
     for path in [
@@ -29,7 +29,7 @@ fn no_spelling_of_a_path_leaves_the_root() {
 
 #[test]
 fn dotfiles_are_not_served_except_well_known() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write(".htpasswd", "secret");
     world.write(".git/config", "secret");
     world.write("a/.env", "secret");
@@ -48,7 +48,7 @@ fn dotfiles_are_not_served_except_well_known() {
 
 #[test]
 fn pipes_sockets_and_devices_are_not_there_and_do_not_block() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     mknodat(CWD, world.at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let _socket = UnixListener::bind(world.at("socket")).unwrap();
     world.settle("/pipe", "404");
@@ -66,7 +66,7 @@ fn pipes_sockets_and_devices_are_not_there_and_do_not_block() {
 
 #[test]
 fn names_that_cannot_be_are_not_found() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     let long_name = format!("/{}", "n".repeat(300));
     world.settle(&long_name, "404");
     let long_path = format!("/{}", "d/".repeat(2040));
@@ -81,17 +81,17 @@ fn names_that_cannot_be_are_not_found() {
 
 #[test]
 fn names_that_are_not_utf_8_are_served() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     fs::write(world.root.join(std::ffi::OsStr::from_bytes(b"caf\xe9 \xff")), "coffee").unwrap();
     world.settle("/caf%e9%20%ff", "coffee");
 }
 
 #[test]
 fn a_root_that_is_no_folder_is_refused_in_words() {
-    let world = World::new();
+    let world = FilesWorld::new();
     world.write("file", "");
     let refused = |path: &str| {
-        Store::new(StoreOptions::default())
+        FileStore::new(StoreOptions::default())
             .open(&world.at(path), SiteOptions::default(), CacheOnly::No)
             .map(drop)
             .unwrap_err()

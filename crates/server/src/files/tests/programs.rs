@@ -3,11 +3,11 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-fn world(follow_symlinks: FollowSymlinks) -> World {
-    let part = (Part { prefix: Some("/bin".into()), suffix: None }, Given::ToCgi);
-    let programs = Programs { last_index: Some("index.php".into()), parts: vec![part] };
+fn world(follow_symlinks: FollowSymlinks) -> FilesWorld {
+    let part = (SitePart { prefix: Some("/bin".into()), suffix: None }, RouteEffect::ToCgi);
+    let programs = SitePrograms { last_index: Some("index.php".into()), parts: vec![part] };
     let index_names = ["index.html", "app.php", "index.cgi"].map(str::to_owned).to_vec();
-    World::serving(SiteOptions { follow_symlinks, index_names, programs, ..SiteOptions::default() })
+    FilesWorld::serving(SiteOptions { follow_symlinks, index_names, programs, ..SiteOptions::default() })
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn links_to_programs_are_forbidden() {
             assert_eq!(world.text(path), "403", "{path}");
         }
         let page = world.get("/page");
-        let Outcome::File(file) = page.outcome() else { panic!("a file") };
+        let EntryOutcome::File(file) = page.outcome() else { panic!("a file") };
         assert!(file.codings().is_empty(), "a sibling that is a program is none");
         assert_eq!(world.text("/missing"), "404", "a page that is a program is none");
     }

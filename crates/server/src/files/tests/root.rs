@@ -12,10 +12,10 @@ fn a_root_behind_a_link_follows_it_within_the_time_of_a_recheck() {
     fs::write(root.join("page"), "one").unwrap();
     fs::write(other.join("page"), "two").unwrap();
     symlink("root", &current).unwrap();
-    let site = Store::with(StoreOptions::default(), inotify(), SETTLED)
+    let site = FileStore::with(StoreOptions::default(), inotify(), SETTLED)
         .open(&current, SiteOptions::default(), CacheOnly::No)
         .unwrap();
-    let mut world = World::of(dir, other, site);
+    let mut world = FilesWorld::of(dir, other, site);
     world.settle("/page", "one");
     world.settle("/nothing", "404");
     symlink("other", &next).unwrap();
@@ -31,7 +31,7 @@ fn a_root_behind_a_link_follows_it_within_the_time_of_a_recheck() {
 
 #[test]
 fn a_root_that_is_removed_has_nothing_and_one_in_its_place_is_found() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     world.settle("/page", "one");
     fs::remove_dir_all(&world.root).unwrap();
@@ -46,7 +46,7 @@ fn a_root_that_is_removed_has_nothing_and_one_in_its_place_is_found() {
 
 #[test]
 fn a_root_that_is_renamed_is_still_served_until_another_takes_its_name() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     world.settle("/page", "one");
     let moved = world.root.with_file_name("moved");

@@ -6,9 +6,9 @@ use vermeil_http::{
     negotiate::{EncodingSet, choose},
 };
 
-fn codings(world: &mut World, path: &str) -> Vec<Choice> {
+fn codings(world: &mut FilesWorld, path: &str) -> Vec<Choice> {
     match world.get(path).outcome() {
-        Outcome::File(file) => [Choice::Br, Choice::Zstd, Choice::Gzip]
+        EntryOutcome::File(file) => [Choice::Br, Choice::Zstd, Choice::Gzip]
             .into_iter()
             .filter(|&coding| file.codings().contains(coding))
             .collect(),
@@ -18,13 +18,13 @@ fn codings(world: &mut World, path: &str) -> Vec<Choice> {
 
 #[test]
 fn siblings_are_representations_with_their_own_tag_length_and_coding() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("app.js", "the original");
     world.write("app.js.br", "brotli");
     world.write("app.js.gz", "gzipped");
     world.write("app.js.zst", "zstandard");
     let handle = world.settle("/app.js", "the original");
-    let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+    let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
     let mut tags = vec![file.variant(Choice::Identity).validators().etag.to_vec()];
     for (coding, name, content) in
         [(Choice::Br, "br", "brotli"), (Choice::Zstd, "zstd", "zstandard"), (Choice::Gzip, "gzip", "gzipped")]
@@ -51,7 +51,7 @@ fn siblings_are_representations_with_their_own_tag_length_and_coding() {
 
 #[test]
 fn siblings_created_changed_and_removed_later() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/app.js", "the original");
     world.settle("/a/app.js", "the original");
     assert_eq!(codings(&mut world, "/a/app.js"), []);
@@ -62,21 +62,21 @@ fn siblings_created_changed_and_removed_later() {
     assert_eq!(codings(&mut world, "/a/app.js"), [Choice::Br, Choice::Zstd, Choice::Gzip]);
     world.write("a/app.js.gz", "gzip, edited");
     let handle = world.get("/a/app.js");
-    let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+    let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
     assert_eq!(body(file.variant(Choice::Gzip)), b"gzip, edited");
     for name in ["a/app.js.gz", "a/app.js.br", "a/app.js.zst"] {
         fs::remove_file(world.at(name)).unwrap();
     }
     assert_eq!(codings(&mut world, "/a/app.js"), []);
     let handle = world.settle("/a/app.js", "the original");
-    let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+    let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
     assert_eq!(file.codings(), EncodingSet::NONE);
     assert!(!file.variant(Choice::Identity).head().windows(5).any(|at| at == b"Vary:"));
 }
 
 #[test]
 fn a_sibling_left_over_from_before_an_edit_is_ignored() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "edited");
     world.write("page.gz", "of what it was");
     world.write("page.br", "copied a second before its original");
@@ -90,7 +90,7 @@ fn a_sibling_left_over_from_before_an_edit_is_ignored() {
 
 #[test]
 fn a_folder_is_no_sibling_and_an_index_page_may_have_some() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("a/index.html", "index");
     fs::create_dir(world.at("a/index.html.br")).unwrap();
     world.write("a/index.html.gz", "gzip");

@@ -4,13 +4,13 @@ use super::*;
 
 /// Two folders, beside each other or nested, and a core.
 struct Two {
-    world: World,
+    world: FilesWorld,
     other: Arc<Site>,
 }
 
 impl Two {
     fn new(store: StoreOptions, other: &str) -> Self {
-        let world = World::bounded(store);
+        let world = FilesWorld::bounded(store);
         fs::create_dir_all(world.at(other)).unwrap();
         let other = world.site.store().open(&world.at(other), SiteOptions::default(), CacheOnly::No).unwrap();
         Self { world, other }
@@ -65,7 +65,7 @@ fn a_closed_site_leaves_nothing_behind_and_others_go_on() {
     two.other = two.world.site.clone();
     two.world.cache.tick();
     let after = two.world.site.store().usage();
-    assert_eq!(after, Usage { sites: 1, ..before }, "what the closed site held is free");
+    assert_eq!(after, StoreUsage { sites: 1, ..before }, "what the closed site held is free");
     assert!(two.world.is_hit("/below/page"));
     two.world.write("below/page", "two");
     assert_eq!(two.world.text("/below/page"), "two", "the watch that both had is still there");

@@ -44,8 +44,8 @@ fn is_whole(bytes: &[u8]) -> bool {
 /// Checks an answer. A file replaced by renaming is always whole. A file edited in place need only
 /// agree with its length and tag.
 fn check(path: &str, entry: &Entry, tags: &Tags) {
-    let Outcome::File(file) = entry.outcome() else {
-        assert!(matches!(entry.outcome(), Outcome::NotFound(_)), "{path}: {entry:?}");
+    let EntryOutcome::File(file) = entry.outcome() else {
+        assert!(matches!(entry.outcome(), EntryOutcome::NotFound(_)), "{path}: {entry:?}");
         return;
     };
     let variant = file.variant(Choice::Identity);
@@ -100,7 +100,7 @@ fn readers_never_see_what_never_was() {
     fs::create_dir_all(root.join("a/b")).unwrap();
     fs::write(root.join("a/edited"), "").unwrap();
     let options = StoreOptions { content_file_bytes_max: 2500, entries_max: 3, ..StoreOptions::default() };
-    let site = Store::new(options).open(&root, SiteOptions::default(), CacheOnly::No).unwrap();
+    let site = FileStore::new(options).open(&root, SiteOptions::default(), CacheOnly::No).unwrap();
     let (done, clock, tags) = (AtomicBool::new(false), AtomicU64::new(10_000), Tags::default());
     std::thread::scope(|threads| {
         for _ in 0..READERS {
@@ -144,14 +144,14 @@ fn expect_what_is_there((cache, site): (&mut CoreCache, &Arc<Site>), root: &Path
     let handle = ask(cache, site, path, now_ms);
     let there = fs::read(root.join(&path[1..])).ok();
     match handle.outcome() {
-        Outcome::File(file) => assert_eq!(Some(body(file.variant(Choice::Identity))), there, "{path}"),
-        Outcome::NotFound(_) => assert_eq!(there, None, "{path}"),
-        Outcome::Listing { .. } => assert!(root.join(&path[1..]).is_dir()),
+        EntryOutcome::File(file) => assert_eq!(Some(body(file.variant(Choice::Identity))), there, "{path}"),
+        EntryOutcome::NotFound(_) => assert_eq!(there, None, "{path}"),
+        EntryOutcome::Listing { .. } => assert!(root.join(&path[1..]).is_dir()),
         _ => panic!("{path}: {handle:?}"),
     }
 }
 
-fn ask(cache: &mut CoreCache, site: &Arc<Site>, path: &str, now_ms: u64) -> Handle {
+fn ask(cache: &mut CoreCache, site: &Arc<Site>, path: &str, now_ms: u64) -> EntryHandle {
     match cache.lookup(site, path.as_bytes(), now_ms) {
         Lookup::Hit(handle) => handle.clone(),
         Lookup::Never(status) => panic!("{path} is {status:?}"),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 #[test]
 fn hard_link_edited_under_its_other_name() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     fs::create_dir(world.at("unwatched")).unwrap();
     fs::hard_link(world.at("page"), world.at("unwatched/twin")).unwrap();
@@ -17,7 +17,7 @@ fn hard_link_edited_under_its_other_name() {
 
 #[test]
 fn hard_link_made_after_the_file_was_remembered_is_noticed_by_the_recheck() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     world.settle("/page", "one");
     fs::create_dir(world.root.with_file_name("elsewhere")).unwrap();
@@ -38,7 +38,7 @@ memory[0:3] = b'two'
 print('written', flush=True)
 sys.stdin.read()
 ";
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     fs::File::open(world.at("page")).unwrap().sync_all().unwrap();
     world.settle("/page", "one");
@@ -71,7 +71,7 @@ sys.stdin.read()
 
 #[test]
 fn a_recheck_that_finds_nothing_new_keeps_the_entry() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     let first = world.settle("/page", "one");
     world.settle("/nothing", "404");
@@ -88,12 +88,12 @@ fn a_recheck_that_finds_nothing_new_keeps_the_entry() {
 #[test]
 fn without_inotify_every_use_looks() {
     let (dir, root) = folder();
-    let site = Store::with(StoreOptions::default(), None, SETTLED)
+    let site = FileStore::with(StoreOptions::default(), None, SETTLED)
         .open(&root, SiteOptions::default(), CacheOnly::No)
         .unwrap();
     assert_eq!(site.describe_changes(), "looked up at each use (no inotify)");
     assert!(site.store().notify_fd().is_none());
-    let mut world = World::of(dir, root, site);
+    let mut world = FilesWorld::of(dir, root, site);
     assert_eq!(world.text("/a/page"), "404");
     world.write("a/page", "one");
     assert_eq!(world.text("/a/page"), "one");
@@ -109,10 +109,10 @@ fn without_inotify_every_use_looks() {
 #[test]
 fn a_file_that_changed_a_moment_ago_is_read_again() {
     let (dir, root) = folder();
-    let site = Store::with(StoreOptions::default(), inotify(), i64::MAX)
+    let site = FileStore::with(StoreOptions::default(), inotify(), i64::MAX)
         .open(&root, SiteOptions::default(), CacheOnly::No)
         .unwrap();
-    let mut world = World::of(dir, root, site);
+    let mut world = FilesWorld::of(dir, root, site);
     world.write("page", "one");
     let first = world.settle("/page", "one");
     assert_eq!(tag(&first), tag(&world.get("/page")));
@@ -153,7 +153,7 @@ fn mapped(path: &Path) -> Option<impl FnMut(&str) + use<>> {
 
 #[test]
 fn repeated_store_through_a_mapping_is_noticed_and_gets_its_own_tag() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("page", "one");
     let Some(mut store) = mapped(&world.at("page")) else { return };
     let mut tags = vec![tag(&world.settle("/page", "one"))];
@@ -172,7 +172,7 @@ fn repeated_store_through_a_mapping_is_noticed_and_gets_its_own_tag() {
 
 #[test]
 fn large_file_has_a_strong_tag_where_its_time_tells_all() {
-    let mut world = World::new();
+    let mut world = FilesWorld::new();
     world.write("large", &"0123456789".repeat(30_000));
     let first = tag(&world.get("/large"));
     // On tmpfs no store through a mapping moves a time.
@@ -190,10 +190,10 @@ fn large_file_has_a_strong_tag_where_its_time_tells_all() {
 #[test]
 fn large_file_that_changed_a_moment_ago_has_a_weak_tag() {
     let (dir, root) = folder();
-    let site = Store::with(StoreOptions::default(), inotify(), i64::MAX)
+    let site = FileStore::with(StoreOptions::default(), inotify(), i64::MAX)
         .open(&root, SiteOptions::default(), CacheOnly::No)
         .unwrap();
-    let mut world = World::of(dir, root, site);
+    let mut world = FilesWorld::of(dir, root, site);
     world.write("large", &"0123456789".repeat(30_000));
     assert!(tag(&world.get("/large")).starts_with(b"W/\""));
 }

@@ -3,28 +3,32 @@
 use super::*;
 use crate::{
     files::StoreOptions,
-    hosts::{Builder, Rules, Unknown},
+    hosts::{HostsBuilder, Rules, Unknown},
 };
 use std::fs;
 
-struct World {
+struct OpenWorld {
     _dir: tempfile::TempDir,
     hosts: Arc<Hosts>,
     open: Arc<OpenSites>,
 }
 
-impl World {
+impl OpenWorld {
     /// `count` hosts, each with a folder of its own, and room for `max` open sites.
     fn new(count: usize, max: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut builder = Builder::new();
+        let mut builder = HostsBuilder::new();
         for i in 0..count {
             let root = dir.path().join(i.to_string());
             fs::create_dir(&root).unwrap();
             builder.add(Some(&root), Rules::default());
         }
         let hosts = Arc::new(builder.build(Unknown::Default).unwrap());
-        Self { _dir: dir, hosts, open: Arc::new(OpenSites::new(Store::new(StoreOptions::default()), max)) }
+        Self {
+            _dir: dir,
+            hosts,
+            open: Arc::new(OpenSites::new(FileStore::new(StoreOptions::default()), max)),
+        }
     }
 
     fn core(&self) -> CoreHosts {
@@ -39,13 +43,13 @@ impl World {
     fn site(&self, core: &mut CoreHosts, index: usize) -> Arc<Site> {
         let host = self.host(index);
         let found = match core.find(host) {
-            Found::Wait(job) => {
+            OpenedHost::Wait(job) => {
                 let _held = job.run().unwrap();
                 core.find(host)
             }
             found => found,
         };
-        assert!(matches!(found, Found::Open));
+        assert!(matches!(found, OpenedHost::Open));
         core.site().clone()
     }
 
@@ -56,7 +60,7 @@ impl World {
 
 #[test]
 fn a_folder_is_opened_once_for_all_cores_and_hosts() {
-    let world = World::new(2, 10);
+    let world = OpenWorld::new(2, 10);
     let [mut a, mut b] = [world.core(), world.core()];
     let site = world.site(&mut a, 0);
     assert!(Arc::ptr_eq(&site, &world.site(&mut b, 0)));
@@ -68,7 +72,7 @@ fn a_folder_is_opened_once_for_all_cores_and_hosts() {
 
 #[test]
 fn no_more_are_open_than_the_bound_says() {
-    let world = World::new(100, 8);
+    let world = OpenWorld::new(100, 8);
     let [mut busy, mut idle] = [world.core(), world.core()];
     world.site(&mut idle, 0);
     for i in 0..100 {
@@ -85,7 +89,7 @@ fn no_more_are_open_than_the_bound_says() {
 
 #[test]
 fn what_is_used_stays_open() {
-    let world = World::new(100, 8);
+    let world = OpenWorld::new(100, 8);
     let mut core = world.core();
     let first = world.site(&mut core, 0);
     for i in 1..100 {
@@ -96,10 +100,10 @@ fn what_is_used_stays_open() {
 
 #[test]
 fn another_configuration_keeps_open_what_it_serves_as_before() {
-    let world = World::new(3, 8);
+    let world = OpenWorld::new(3, 8);
     let mut core = world.core();
     let sites = [0, 1, 2].map(|i| world.site(&mut core, i));
-    let mut builder = Builder::new();
+    let mut builder = HostsBuilder::new();
     builder.add(Some(sites[2].path()), Rules::default());
     let gone = world._dir.path().join("gone");
     builder.add(Some(&gone), Rules::default());
@@ -108,12 +112,12 @@ fn another_configuration_keeps_open_what_it_serves_as_before() {
     world.open.keep_only(&hosts);
     core.set_hosts(hosts.clone());
     let ids: Vec<HostId> = hosts.iter().collect();
-    assert!(matches!(core.find(ids[0]), Found::Open));
+    assert!(matches!(core.find(ids[0]), OpenedHost::Open));
     assert!(Arc::ptr_eq(core.site(), &sites[2]));
-    assert!(matches!(core.find(ids[2]), Found::NoFolder));
+    assert!(matches!(core.find(ids[2]), OpenedHost::NoFolder));
     match core.find(ids[1]) {
-        Found::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
-        Found::Wait(job) => assert_eq!(job.run().err().unwrap().kind(), io::ErrorKind::NotFound),
+        OpenedHost::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+        OpenedHost::Wait(job) => assert_eq!(job.run().err().unwrap().kind(), io::ErrorKind::NotFound),
         _ => panic!("there is no such folder"),
     }
     drop(sites);

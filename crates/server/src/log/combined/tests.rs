@@ -1,12 +1,12 @@
 //! Goldens of the line format, and a strict parser: every line parses back to its record.
 
-use super::super::record::{LINE_BYTES_MAX, Record, decode, encode};
+use super::super::record::{LINE_BYTES_MAX, LogRecord, decode, encode};
 use super::*;
 use crate::Client;
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-fn line(record: &Record<'_>) -> String {
+fn line(record: &LogRecord<'_>) -> String {
     let mut batch = Vec::new();
     encode(&mut batch, record);
     let mut out = Vec::new();
@@ -14,8 +14,8 @@ fn line(record: &Record<'_>) -> String {
     String::from_utf8(out).expect("lines are ASCII")
 }
 
-fn example<'a>() -> Record<'a> {
-    Record {
+fn example<'a>() -> LogRecord<'a> {
+    LogRecord {
         peer: "127.0.0.1".parse().unwrap(),
         unix_seconds: 971_186_136,
         host: None,
@@ -38,7 +38,7 @@ fn the_example_of_the_format() {
 
 #[test]
 fn what_was_not_sent_is_a_dash() {
-    let nothing = Record {
+    let nothing = LogRecord {
         peer: "2001:db8::7".parse().unwrap(),
         unix_seconds: 0,
         host: None,
@@ -53,14 +53,14 @@ fn what_was_not_sent_is_a_dash() {
 
 #[test]
 fn a_mapped_address_is_written_as_ipv4() {
-    let record = Record { peer: "::ffff:192.0.2.1".parse().unwrap(), ..example() };
+    let record = LogRecord { peer: "::ffff:192.0.2.1".parse().unwrap(), ..example() };
     assert!(line(&record).starts_with("192.0.2.1 - - ["));
 }
 
 #[test]
 fn a_request_cannot_forge_a_line() {
     let forged = b"x\"\n127.0.0.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /admin HTTP/1.1\" 200 1 \"-\" \"\\\x1b[2J\xc3\xa9\x7f";
-    let record = Record { user_agent: Some(forged), ..example() };
+    let record = LogRecord { user_agent: Some(forged), ..example() };
     let line = line(&record);
     assert_eq!(line.matches('\n').count(), 1);
     assert!(line.ends_with(
@@ -73,9 +73,9 @@ fn a_request_cannot_forge_a_line() {
 #[test]
 fn a_cut_field_is_marked_so_that_no_request_can_write_the_mark() {
     let long = vec![b'a'; LINE_BYTES_MAX + 1];
-    let cut = line(&Record { request_line: &long, ..example() });
+    let cut = line(&LogRecord { request_line: &long, ..example() });
     assert!(cut.contains(r#"aaa\..." 200"#), "{cut}");
-    let honest = line(&Record { request_line: br"GET /\... HTTP/1.1", ..example() });
+    let honest = line(&LogRecord { request_line: br"GET /\... HTTP/1.1", ..example() });
     assert!(honest.contains(r#""GET /\x5C... HTTP/1.1" 200"#), "{honest}");
 }
 
@@ -96,30 +96,30 @@ fn calendar() {
 
 #[test]
 fn a_clock_gone_mad_still_writes_a_line() {
-    let line = line(&Record { unix_seconds: u64::MAX, ..example() });
+    let line = line(&LogRecord { unix_seconds: u64::MAX, ..example() });
     assert!(line.contains("[31/Dec/9999:23:59:59 +0000]"), "{line}");
 }
 
 /// A quoted field, unescaped.
 #[derive(Debug, PartialEq)]
-struct Field {
+struct QuotedField {
     bytes: Vec<u8>,
     cut: bool,
 }
 
 #[derive(Debug, PartialEq)]
-struct Parsed {
+struct ParsedLine {
     peer: Client,
     unix_seconds: u64,
-    request: Field,
+    request: QuotedField,
     status: u16,
     body_bytes: u64,
-    referer: Field,
-    agent: Field,
+    referer: QuotedField,
+    agent: QuotedField,
 }
 
 /// Parses a line strictly: rejects everything that the format does not allow.
-fn parse(line: &str) -> Option<Parsed> {
+fn parse(line: &str) -> Option<ParsedLine> {
     let (peer, rest) = line.strip_suffix('\n')?.split_once(" - - [")?;
     let (time, rest) = rest.split_once("] ")?;
     let (request, rest) = quoted(rest)?;
@@ -130,7 +130,7 @@ fn parse(line: &str) -> Option<Parsed> {
     rest.is_empty().then_some(())?;
     let status = status.parse().ok()?;
     let body_bytes = if bytes == "-" { 0 } else { bytes.parse().ok()? };
-    Some(Parsed {
+    Some(ParsedLine {
         peer: peer.parse().ok()?,
         unix_seconds: parse_time(time)?,
         request,
@@ -141,9 +141,9 @@ fn parse(line: &str) -> Option<Parsed> {
     })
 }
 
-fn quoted(text: &str) -> Option<(Field, &str)> {
+fn quoted(text: &str) -> Option<(QuotedField, &str)> {
     let mut rest = text.strip_prefix('"')?;
-    let mut field = Field { bytes: Vec::new(), cut: false };
+    let mut field = QuotedField { bytes: Vec::new(), cut: false };
     loop {
         let byte = *rest.as_bytes().first()?;
         rest = &rest[1..];
@@ -183,8 +183,8 @@ fn parse_time(text: &str) -> Option<u64> {
     Some(((days * 24 + number(12..14)?) * 60 + number(15..17)?) * 60 + number(18..20)?)
 }
 
-fn field_of(bytes: &[u8]) -> Field {
-    Field { bytes: bytes.to_vec(), cut: false }
+fn field_of(bytes: &[u8]) -> QuotedField {
+    QuotedField { bytes: bytes.to_vec(), cut: false }
 }
 
 proptest! {
@@ -199,7 +199,7 @@ proptest! {
         agent in "\\PC*|(\"|\\\\|\\.|\r|\n)*",
     ) {
         let peer = peer.map_or(Client::Unix, Client::from);
-        let line = line(&Record {
+        let line = line(&LogRecord {
             peer, unix_seconds, status, body_bytes,
             host: None, request_line: &request, referer: Some(&referer), user_agent: Some(agent.as_bytes()),
         });
@@ -209,7 +209,7 @@ proptest! {
         prop_assert!(parsed.is_some(), "{}", line);
         let mut parsed = parsed.unwrap();
         parsed.agent.cut = false;
-        prop_assert_eq!(parsed, Parsed {
+        prop_assert_eq!(parsed, ParsedLine {
             peer, unix_seconds, status, body_bytes,
             request: field_of(&request), referer: field_of(&referer), agent: field_of(agent),
         });

@@ -10,18 +10,18 @@
 //! (`crates/cli/tests/e2e/php/pools.rs`).
 
 use super::{
-    Plan,
+    PoolPlan,
     launch::{self, Hearing, described},
     roster::{Changes, Roster},
     supervise::{PAUSE, STEADY},
-    wanted::Key,
+    wanted::PoolKey,
 };
 use crate::{
     gateway::{ErrorLines, ErrorSink},
     log::{NoticeKind, Notices},
     php::{
         Php,
-        pool::gate::{Gate, StillUsed},
+        pool::gate::{PoolState, StillUsed},
     },
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -51,7 +51,7 @@ pub(super) fn start(
     channel: Channel,
     notices: &Arc<Notices>,
 ) -> io::Result<JoinHandle<()>> {
-    let mut watch = Watch {
+    let mut watch = DemandWatch {
         pools: HashMap::new(),
         retired: HashSet::new(),
         running_max: 0,
@@ -68,37 +68,43 @@ pub(super) fn start(
 
 /// A pool, as seen by the supervisor.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct DemandPool {
     pub(super) php: Arc<Php>,
     pub(super) number: usize,
     /// The name in messages.
     name: String,
     /// Idle time after which the pool is stopped; `None` if the pool always runs.
     idle_stop: Option<Duration>,
-    plan: Plan,
+    plan: PoolPlan,
     profile: ProfileId,
-    life: Life,
+    life: PoolLife,
     /// Pause before the next restart after the pool has ended by itself.
     pause: Duration,
 }
 
-impl Pool {
-    pub(super) fn new(php: Arc<Php>, number: usize, key: &Key, plan: Plan, profile: ProfileId) -> Self {
+impl DemandPool {
+    pub(super) fn new(
+        php: Arc<Php>,
+        number: usize,
+        key: &PoolKey,
+        plan: PoolPlan,
+        profile: ProfileId,
+    ) -> Self {
         let (name, idle_stop) = (key.name(), key.idle_stop());
-        Self { php, number, name, idle_stop, plan, profile, life: Life::Stopped, pause: PAUSE.0 }
+        Self { php, number, name, idle_stop, plan, profile, life: PoolLife::Stopped, pause: PAUSE.0 }
     }
 }
 
 #[derive(Debug)]
-enum Life {
+enum PoolLife {
     Stopped,
     /// The pool ended by itself, and does not start before this time.
     Pausing(Instant),
-    Running(Run),
+    Running(DemandRun),
 }
 
 #[derive(Debug)]
-struct Run {
+struct DemandRun {
     job: JobId,
     stderr: Option<OwnedFd>,
     errors: ErrorLines,
@@ -112,9 +118,9 @@ struct Run {
 }
 
 /// State of the supervising thread.
-struct Watch {
+struct DemandWatch {
     /// By pool number.
-    pools: HashMap<usize, Pool>,
+    pools: HashMap<usize, DemandPool>,
     /// Pools that no configuration names any more.
     retired: HashSet<usize>,
     /// Maximum number of running pools on demand.
@@ -131,7 +137,7 @@ struct Watch {
     notices: Arc<Notices>,
 }
 
-impl Watch {
+impl DemandWatch {
     fn run(&mut self) {
         let mut is_leaving = false;
         while !self.roster.is_over.load(Ordering::Acquire) {
@@ -157,13 +163,13 @@ impl Watch {
         let Some(Changes { new, running_max, retired }) = self.roster.changes() else { return };
         (self.running_max, self.retired) = (running_max, retired);
         self.pools.extend(new.into_iter().map(|pool| (pool.number, pool)));
-        let stands = |pool: &&Pool| !matches!(pool.life, Life::Running(_));
+        let stands = |pool: &&DemandPool| !matches!(pool.life, PoolLife::Running(_));
         let numbers: Vec<usize> = self.pools.values().filter(stands).map(|pool| pool.number).collect();
         let wanted = numbers.into_iter().filter(|number| self.always_runs(*number));
         let wanted: Vec<usize> = wanted.filter(|number| !self.waiting.contains(number)).collect();
         self.waiting.extend(wanted);
         for number in &self.retired {
-            if let Some(Pool { life: Life::Running(run), .. }) = self.pools.get_mut(number) {
+            if let Some(DemandPool { life: PoolLife::Running(run), .. }) = self.pools.get_mut(number) {
                 run.look = Instant::now();
             }
         }
@@ -173,7 +179,7 @@ impl Watch {
     fn forget_retired(&mut self) {
         for number in self.retired.clone() {
             let Some(pool) = self.pools.get(&number) else { continue };
-            if !matches!(pool.life, Life::Running(_)) && self.roster.forget(pool) {
+            if !matches!(pool.life, PoolLife::Running(_)) && self.roster.forget(pool) {
                 pool.plan.clear();
                 self.waiting.retain(|waiting| *waiting != number);
                 self.pools.remove(&number);
@@ -210,7 +216,7 @@ impl Watch {
             sooner(now + RETIRED_LOOK);
         }
         for number in &self.running {
-            let Life::Running(run) = &self.pools[number].life else { continue };
+            let PoolLife::Running(run) = &self.pools[number].life else { continue };
             polled.extend(run.stderr.as_ref().map(|stderr| PollFd::new(stderr, PollFlags::IN)));
             sooner(run.look);
             if !self.waiting.is_empty() {
@@ -218,7 +224,7 @@ impl Watch {
             }
         }
         for number in &self.waiting {
-            if let Life::Pausing(until) = self.pools[number].life {
+            if let PoolLife::Pausing(until) = self.pools[number].life {
                 sooner(until);
             }
         }
@@ -235,7 +241,7 @@ impl Watch {
         let Some(pool) = self.pools.get(&number) else { return };
         let is_wanted = pool.php.pool.is_wanted();
         match &pool.life {
-            Life::Stopped | Life::Pausing(_) if is_wanted => {
+            PoolLife::Stopped | PoolLife::Pausing(_) if is_wanted => {
                 if !self.waiting.contains(&number) {
                     self.waiting.push_back(number);
                 }
@@ -246,8 +252,10 @@ impl Watch {
 
     /// Kills a closing pool once no request is being served.
     fn kill_if_quiet(&mut self, number: usize) {
-        let Some(Pool { php, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else { return };
-        let is_closing = php.gate().is_some_and(|(gate, _)| gate == Gate::Closing);
+        let Some(DemandPool { php, life: PoolLife::Running(run), .. }) = self.pools.get_mut(&number) else {
+            return;
+        };
+        let is_closing = php.gate().is_some_and(|(gate, _)| gate == PoolState::Closing);
         if is_closing && !run.is_killed && php.pool.is_quiet() {
             run.is_killed = true;
             self.channel.kill(run.job);
@@ -274,7 +282,8 @@ impl Watch {
     }
 
     fn number_of(&self, job: JobId) -> Option<usize> {
-        let is_it = |number: &usize| matches!(&self.pools[number].life, Life::Running(run) if run.job == job);
+        let is_it =
+            |number: &usize| matches!(&self.pools[number].life, PoolLife::Running(run) if run.job == job);
         self.running.iter().copied().find(is_it)
     }
 
@@ -284,7 +293,7 @@ impl Watch {
         self.running.retain(|running| *running != number);
         let always_runs = self.always_runs(number);
         let pool = self.pools.get_mut(&number).expect("it ran");
-        let Life::Running(mut run) = std::mem::replace(&mut pool.life, Life::Stopped) else { return };
+        let PoolLife::Running(mut run) = std::mem::replace(&mut pool.life, PoolLife::Stopped) else { return };
         if let Some(stderr) = &run.stderr {
             launch::hear(stderr, |bytes| run.errors.push(bytes));
         }
@@ -317,17 +326,19 @@ impl Watch {
     /// Reads the output of a pool, and stops the pool after its idle time.
     fn look_after(&mut self, number: usize) {
         let is_retired = self.retired.contains(&number);
-        let Some(Pool { php, idle_stop, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else {
+        let Some(DemandPool { php, idle_stop, life: PoolLife::Running(run), .. }) =
+            self.pools.get_mut(&number)
+        else {
             return;
         };
-        let Run { stderr, errors, .. } = run;
+        let DemandRun { stderr, errors, .. } = run;
         *stderr = stderr
             .take()
             .filter(|stderr| launch::hear(stderr, |bytes| errors.push(bytes)) == Hearing::GoesOn);
         let idle_stop = if is_retired { Some(Duration::ZERO) } else { *idle_stop };
         let Some(idle_stop) = idle_stop else { return };
         let now = Instant::now();
-        if now < run.look || php.gate().is_none_or(|(gate, _)| gate != Gate::Open) {
+        if now < run.look || php.gate().is_none_or(|(gate, _)| gate != PoolState::Open) {
             run.look = run.look.max(now + idle_stop.min(TURN));
             return;
         }
@@ -346,21 +357,21 @@ impl Watch {
             let always_runs = self.always_runs(number);
             let has_room = always_runs || self.running_on_demand() < self.running_max;
             let pool = &self.pools[&number];
-            if matches!(pool.life, Life::Running(_)) {
+            if matches!(pool.life, PoolLife::Running(_)) {
                 continue;
             }
-            let is_pausing = matches!(pool.life, Life::Pausing(until) if now < until);
+            let is_pausing = matches!(pool.life, PoolLife::Pausing(until) if now < until);
             if is_pausing || !has_room {
                 held_back.push_back(number);
             } else if pool.php.pool.is_wanted() || always_runs {
                 self.start(number);
-                if always_runs && !matches!(self.pools[&number].life, Life::Running(_)) {
+                if always_runs && !matches!(self.pools[&number].life, PoolLife::Running(_)) {
                     held_back.push_back(number);
                 }
             }
         }
         let is_ready =
-            |number: &&usize| !matches!(self.pools[*number].life, Life::Pausing(until) if now < until);
+            |number: &&usize| !matches!(self.pools[*number].life, PoolLife::Pausing(until) if now < until);
         let wanted = held_back.iter().filter(is_ready).count();
         self.waiting = held_back;
         // Set before the check of running pools, so that a pool that becomes idle later rings.
@@ -377,9 +388,9 @@ impl Watch {
             launch::ask(&mut self.channel, pool.profile, &pool.plan, &listener).map(|asked| (asked, listener))
         });
         match asked {
-            Ok((launch::Asked { job, stderr }, listener)) => {
+            Ok((launch::PoolRequest { job, stderr }, listener)) => {
                 let now = Instant::now();
-                pool.life = Life::Running(Run {
+                pool.life = PoolLife::Running(DemandRun {
                     job,
                     stderr: Some(stderr),
                     errors: ErrorLines::of_program(self.sink.clone(), "php"),
@@ -406,10 +417,10 @@ impl Watch {
         let gate = |number: &usize| self.pools[number].php.gate().map(|(gate, _)| gate);
         let on_demand = self.running.iter().copied().filter(|number| !self.always_runs(*number));
         let (mut open, stopping): (Vec<_>, Vec<_>) =
-            on_demand.partition(|number| gate(number) == Some(Gate::Open));
+            on_demand.partition(|number| gate(number) == Some(PoolState::Open));
         let free = self.running_max.saturating_sub(open.len() + stopping.len());
         // A starting pool leaves no room yet, but can be stopped later.
-        let stopping = stopping.iter().filter(|number| gate(number) == Some(Gate::Closing));
+        let stopping = stopping.iter().filter(|number| gate(number) == Some(PoolState::Closing));
         let mut needed = wanted.saturating_sub(stopping.count() + free);
         let idle_for = |number: &usize| self.pools[number].php.pool.idle_for();
         open.sort_by_key(|number| std::cmp::Reverse(idle_for(number)));
@@ -417,7 +428,7 @@ impl Watch {
             if needed == 0 {
                 return;
             }
-            let Pool { php, life: Life::Running(run), .. } = &self.pools[&number] else { continue };
+            let DemandPool { php, life: PoolLife::Running(run), .. } = &self.pools[&number] else { continue };
             if php.pool.close_if_idle(Duration::ZERO).is_err() {
                 if run.since.elapsed() < TURN {
                     continue;
@@ -430,10 +441,10 @@ impl Watch {
     }
 }
 
-impl Pool {
+impl DemandPool {
     /// Postpones the next start by the pause, and doubles the pause.
     fn rest(&mut self) {
-        self.life = Life::Pausing(Instant::now() + self.pause);
+        self.life = PoolLife::Pausing(Instant::now() + self.pause);
         self.pause = (2 * self.pause).min(PAUSE.1);
     }
 }

@@ -14,28 +14,28 @@ const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/
 
 /// The kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum PhpKind {
     Fpm,
     Cgi,
 }
 
 /// A program that runs PHP over FastCGI.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Found {
-    pub(crate) kind: Kind,
+pub(crate) struct FoundPhp {
+    pub(crate) kind: PhpKind,
     /// With links followed.
     pub(crate) program: PathBuf,
 }
 
-impl Found {
+impl FoundPhp {
     /// The program at `path`, recognised by name.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let program = fs::canonicalize(path).ok().filter(|program| is_program(program))?;
         // Read the name before links are followed, because the link's name tells the kind.
         let name = path.file_name()?.to_str()?;
         let kind = match (name.contains("fpm"), name.contains("cgi")) {
-            (true, false) => Kind::Fpm,
-            (false, true) => Kind::Cgi,
+            (true, false) => PhpKind::Fpm,
+            (false, true) => PhpKind::Cgi,
             _ => return None,
         };
         Some(Self { kind, program })
@@ -43,13 +43,13 @@ impl Found {
 }
 
 /// Searches `PATH` and the usual folders: php-fpm anywhere wins over php-cgi anywhere.
-pub(crate) fn find() -> Option<Found> {
-    find_in(&folders(), [Kind::Fpm, Kind::Cgi])
+pub(crate) fn find() -> Option<FoundPhp> {
+    find_in(&folders(), [PhpKind::Fpm, PhpKind::Cgi])
 }
 
 /// Like [`find`], but prefers php-cgi, because php-cgi takes an existing listening socket.
-pub(crate) fn find_cgi() -> Option<Found> {
-    find_in(&folders(), [Kind::Cgi, Kind::Fpm])
+pub(crate) fn find_cgi() -> Option<FoundPhp> {
+    find_in(&folders(), [PhpKind::Cgi, PhpKind::Fpm])
 }
 
 fn folders() -> Vec<PathBuf> {
@@ -58,14 +58,14 @@ fn folders() -> Vec<PathBuf> {
 }
 
 /// Searches `folders` for the first of `kinds`.
-pub(super) fn find_in(folders: &[PathBuf], kinds: [Kind; 2]) -> Option<Found> {
+pub(super) fn find_in(folders: &[PathBuf], kinds: [PhpKind; 2]) -> Option<FoundPhp> {
     kinds.into_iter().find_map(|kind| {
         let name = match kind {
-            Kind::Fpm => "php-fpm",
-            Kind::Cgi => "php-cgi",
+            PhpKind::Fpm => "php-fpm",
+            PhpKind::Cgi => "php-cgi",
         };
         let program = best(folders, name)?;
-        Some(Found { kind, program })
+        Some(FoundPhp { kind, program })
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `supervise.rs` (the server's own pool) and `demand.rs` (pools of hosts) decide when to launch.
 
-use super::Plan;
+use super::PoolPlan;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, read},
@@ -15,7 +15,7 @@ use std::{
 use vermeil_spawn::{Channel, Directory, End, Exit, JobId, ProfileId, Program, Request, Stdio};
 
 /// A pool requested from the spawner.
-pub(super) struct Asked {
+pub(super) struct PoolRequest {
     pub(super) job: JobId,
     /// Standard error of the pool.
     pub(super) stderr: OwnedFd,
@@ -28,9 +28,9 @@ pub(super) struct Asked {
 pub(super) fn ask(
     channel: &mut Channel,
     profile: ProfileId,
-    plan: &Plan,
+    plan: &PoolPlan,
     listener: &OwnedFd,
-) -> Result<Asked, String> {
+) -> Result<PoolRequest, String> {
     let (stderr, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
     let mut request = Request::new(profile, Program::Listed(0));
     request.directory(Directory::Root);
@@ -42,7 +42,7 @@ pub(super) fn ask(
     }
     let stdio = stdio(listener, theirs).map_err(|error| error.to_string())?;
     let job = channel.spawn(request, stdio).map_err(|error| error.to_string())?;
-    Ok(Asked { job, stderr })
+    Ok(PoolRequest { job, stderr })
 }
 
 fn stdio(listener: &OwnedFd, stderr: OwnedFd) -> io::Result<Stdio> {

@@ -16,11 +16,11 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use find::{Found, Kind, find, find_cgi};
-pub(crate) use plan::Plan;
+pub(crate) use find::{FoundPhp, PhpKind, find, find_cgi};
+pub(crate) use plan::PoolPlan;
 pub(crate) use roster::{Pools, Revised};
-pub(crate) use supervise::Supervisor;
-pub(crate) use wanted::{Wanted, profiles, wanted_by_hosts};
+pub(crate) use supervise::PoolSupervisor;
+pub(crate) use wanted::{PoolSpec, profiles, wanted_by_hosts};
 
 use crate::{gateway::Grounds, options::ServeOptions};
 use std::{io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf};
@@ -87,8 +87,8 @@ pub enum PhpError {
 
 /// Everything that is decided about the pool before the start.
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) plan: Plan,
+pub(crate) struct PreparedPool {
+    pub(crate) plan: PoolPlan,
     pub(crate) profile: ProfileId,
     /// The listening socket, which the program inherits.
     pub(crate) listener: OwnedFd,
@@ -100,7 +100,7 @@ pub(crate) fn prepare(
     content_bytes: u64,
     grounds: &Grounds,
     preparation: &mut Preparation,
-) -> Result<Prepared, PhpError> {
+) -> Result<PreparedPool, PhpError> {
     let found = found(options.program(), find)?;
     let identity = match &options.user {
         Some(user) => Some(Identity::of_user(user)?),
@@ -109,11 +109,11 @@ pub(crate) fn prepare(
     let PhpOptions { children, requests_per_child, .. } = *options;
     let files = |source| PhpError::Files { path: grounds.path().to_owned(), source };
     let (socket, configuration) = (grounds.socket(FIRST), grounds.configuration(FIRST));
-    let plan = Plan { found, socket, configuration, children, requests_per_child, content_bytes };
+    let plan = PoolPlan { found, socket, configuration, children, requests_per_child, content_bytes };
     plan.write().map_err(files)?;
     let listener = plan.listener().map_err(files)?;
     let profile = preparation.define(&profile(&plan.found, grounds, identity, options.new_privileges))?;
-    Ok(Prepared { plan, profile, listener })
+    Ok(PreparedPool { plan, profile, listener })
 }
 
 /// Checks that the programs of `options` are installed.
@@ -131,15 +131,17 @@ pub(crate) fn look_for(options: &ServeOptions) -> Result<(), PhpError> {
 }
 
 /// The configured program, or else the result of `look`.
-fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<Found>) -> Result<Found, PhpError> {
+fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<FoundPhp>) -> Result<FoundPhp, PhpError> {
     match program {
-        Some(program) => Found::of(program).ok_or_else(|| PhpError::NoProgram { program: program.clone() }),
+        Some(program) => {
+            FoundPhp::of(program).ok_or_else(|| PhpError::NoProgram { program: program.clone() })
+        }
         None => look().ok_or(PhpError::NotFound),
     }
 }
 
 fn profile(
-    found: &Found,
+    found: &FoundPhp,
     grounds: &Grounds,
     identity: Option<Identity>,
     new_privileges: NewPrivileges,
@@ -148,7 +150,7 @@ fn profile(
         listed: vec![found.program.clone()],
         identity,
         new_privileges,
-        input_at_3: found.kind == Kind::Fpm,
+        input_at_3: found.kind == PhpKind::Fpm,
         ..Profile::new(grounds.path())
     }
 }

@@ -1,13 +1,13 @@
 //! How a pool is started: program, arguments, environment, configuration and socket.
 //!
-//! Pure but for [`Plan::write`] and [`Plan::listener`]. The server creates the listening socket
-//! under a name that only its own user can reach. The program inherits the socket: php-cgi as
-//! standard input, php-fpm as descriptor 3. The pool is static: the configured number of children
-//! starts at once. The op-code cache is on. Upload limits equal the server's, so that PHP and the
-//! server accept the same requests.
+//! Pure but for [`PoolPlan::write`] and [`PoolPlan::listener`]. The server creates the listening
+//! socket under a name that only its own user can reach. The program inherits the socket: php-cgi
+//! as standard input, php-fpm as descriptor 3. The pool is static: the configured number of
+//! children starts at once. The op-code cache is on. Upload limits equal the server's, so that PHP
+//! and the server accept the same requests.
 
-use super::{Found, Kind};
-use crate::php::stream::Address;
+use super::{FoundPhp, PhpKind};
+use crate::php::stream::ApplicationAddress;
 use std::{
     fmt::Write as _,
     fs,
@@ -30,8 +30,8 @@ const INHERITED: &str = "/nonexistent/vermeil";
 
 /// Everything needed to start the pool.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(super) found: Found,
+pub(crate) struct PoolPlan {
+    pub(super) found: FoundPhp,
     pub(super) socket: PathBuf,
     /// Configuration file of php-fpm.
     pub(super) configuration: PathBuf,
@@ -40,19 +40,19 @@ pub(crate) struct Plan {
     pub(super) content_bytes: u64,
 }
 
-impl Plan {
+impl PoolPlan {
     pub(crate) fn program(&self) -> &Path {
         &self.found.program
     }
 
     /// The address of the pool.
-    pub(crate) fn address(&self) -> Address {
-        Address::Unix(self.socket.clone())
+    pub(crate) fn address(&self) -> ApplicationAddress {
+        ApplicationAddress::Unix(self.socket.clone())
     }
 
     /// Writes the configuration, readable for every user that can enter the folder.
     pub(super) fn write(&self) -> io::Result<()> {
-        if self.found.kind == Kind::Cgi {
+        if self.found.kind == PhpKind::Cgi {
             return Ok(());
         }
         let mut file = Output::replace().open(&self.configuration)?;
@@ -64,7 +64,7 @@ impl Plan {
     /// Removes the pool's files, as far as the server may.
     pub(super) fn clear(&self) {
         let _ = fs::remove_file(&self.socket);
-        if self.found.kind == Kind::Fpm {
+        if self.found.kind == PhpKind::Fpm {
             let _ = fs::remove_file(&self.configuration);
         }
     }
@@ -110,7 +110,7 @@ impl Plan {
     /// Arguments after the program name.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
-        if self.found.kind == Kind::Fpm {
+        if self.found.kind == PhpKind::Fpm {
             let file = self.configuration.display().to_string();
             arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config", &file].map(str::to_owned));
         }
@@ -123,10 +123,10 @@ impl Plan {
     /// The environment.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned())];
-        if self.found.kind == Kind::Fpm {
+        if self.found.kind == PhpKind::Fpm {
             variables.push(("FPM_SOCKETS", format!("{INHERITED}=3")));
         }
-        if self.found.kind == Kind::Cgi {
+        if self.found.kind == PhpKind::Cgi {
             variables.push(("PHP_FCGI_CHILDREN", self.children.to_string()));
             // The highest value of the counter, in place of "never".
             let requests =

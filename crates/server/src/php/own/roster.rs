@@ -9,15 +9,15 @@
 //! pool stays. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
 
 use super::{
-    PhpError, Supervisor, Wanted,
-    demand::{self, Pool},
-    wanted::{Key, Whose, wanted},
+    PhpError, PoolSpec, PoolSupervisor,
+    demand::{self, DemandPool},
+    wanted::{PoolKey, PoolOwner, wanted},
 };
 use crate::{
     gateway::Grounds,
     log::Notices,
     options::ServeOptions,
-    php::{Php, PoolSnapshot, pool::gate::Bell},
+    php::{Php, PoolSnapshot, pool::gate::Notifier},
     settings::php::{PhpOptions, PhpSource, PoolOptions},
 };
 use std::{
@@ -60,7 +60,7 @@ enum Thread {
 /// State shared by the supervising thread and the callers that change the pools.
 #[derive(Debug)]
 pub(super) struct Roster {
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<Notifier>,
     pub(super) is_over: AtomicBool,
     entries: Mutex<Entries>,
 }
@@ -68,20 +68,20 @@ pub(super) struct Roster {
 #[derive(Debug, Default)]
 struct Entries {
     numbers: usize,
-    members: HashMap<Key, Member>,
+    members: HashMap<PoolKey, PoolMember>,
     /// New pools for the thread.
-    new: Vec<Pool>,
+    new: Vec<DemandPool>,
     running_max: usize,
     /// Whether the thread must read the changes.
     is_changed: bool,
     /// The server's first pool, once no configuration names it any more.
-    first: Option<(Supervisor, Arc<Php>)>,
+    first: Option<(PoolSupervisor, Arc<Php>)>,
     /// Counts of forgotten pools.
     past: Vec<PoolSnapshot>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct PoolMember {
     php: Arc<Php>,
     number: usize,
     is_retired: bool,
@@ -89,7 +89,7 @@ struct Member {
 
 /// Changes for the thread.
 pub(super) struct Changes {
-    pub(super) new: Vec<Pool>,
+    pub(super) new: Vec<DemandPool>,
     pub(super) running_max: usize,
     pub(super) retired: HashSet<usize>,
 }
@@ -98,8 +98,8 @@ pub(super) struct Changes {
 pub(crate) struct Revised {
     pub(crate) php: Option<Arc<Php>>,
     pub(crate) of_hosts: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
-    keys: HashSet<Key>,
-    new: Vec<(Key, Pool)>,
+    keys: HashSet<PoolKey>,
+    new: Vec<(PoolKey, DemandPool)>,
     running_max: usize,
 }
 
@@ -117,7 +117,7 @@ impl Pools {
     ) -> io::Result<Self> {
         // The server's first pool is number 0.
         let entries = Mutex::new(Entries { numbers: super::FIRST + 1, ..Entries::default() });
-        let roster = Roster { bell: Bell::new()?, is_over: AtomicBool::new(false), entries };
+        let roster = Roster { bell: Notifier::new()?, is_over: AtomicBool::new(false), entries };
         let thread = Mutex::new(channel.map_or(Thread::Never, Thread::Waits));
         Ok(Self { grounds, cores, notices, connect_port, roster: Arc::new(roster), thread })
     }
@@ -128,7 +128,7 @@ impl Pools {
     /// Out of descriptors or threads, or a configuration file cannot be written.
     pub(crate) fn begin(
         &self,
-        prepared: Vec<(Wanted, ProfileId)>,
+        prepared: Vec<(PoolSpec, ProfileId)>,
         running_max: usize,
     ) -> Result<Revised, PhpError> {
         let mut revised = Revised::none(running_max);
@@ -162,7 +162,7 @@ impl Pools {
         }
         for wanted in wanted(new, &self.grounds)? {
             match self.roster.php(&wanted.key) {
-                _ if goes_on && matches!(wanted.key.whose, Whose::Server(_)) => {}
+                _ if goes_on && matches!(wanted.key.whose, PoolOwner::Server(_)) => {}
                 Some(php) => revised.keep(&wanted, php),
                 None => {
                     let profile = rereading.find(&wanted.profile(&self.grounds))?;
@@ -183,13 +183,13 @@ impl Pools {
         }
     }
 
-    fn make(&self, wanted: &Wanted, profile: ProfileId) -> Result<Pool, PhpError> {
+    fn make(&self, wanted: &PoolSpec, profile: ProfileId) -> Result<DemandPool, PhpError> {
         let number = self.roster.next_number();
         let plan = wanted.plan(number, &self.grounds);
         let files = |source| PhpError::Files { path: plan.configuration.clone(), source };
         plan.write().map_err(files)?;
         let php = Php::on_demand(wanted.key.bounds(), &plan, self.cores, &self.roster.bell, number);
-        Ok(Pool::new(php, number, &wanted.key, plan, profile))
+        Ok(DemandPool::new(php, number, &wanted.key, plan, profile))
     }
 
     /// Starts the supervising thread if necessary.
@@ -211,7 +211,7 @@ impl Pools {
     pub(crate) fn take(&self, revised: &mut Revised) {
         let mut entries = self.roster.lock();
         for (key, pool) in revised.new.drain(..) {
-            let member = Member { php: pool.php.clone(), number: pool.number, is_retired: false };
+            let member = PoolMember { php: pool.php.clone(), number: pool.number, is_retired: false };
             entries.members.insert(key, member);
             entries.new.push(pool);
         }
@@ -234,7 +234,7 @@ impl Pools {
     }
 
     /// Retires the server's first pool, which ends with the last reference.
-    pub(crate) fn retire_first(&self, supervisor: Supervisor, php: Arc<Php>) {
+    pub(crate) fn retire_first(&self, supervisor: PoolSupervisor, php: Arc<Php>) {
         // Without a thread the pool runs until the server ends, which is harmless.
         let _ = self.supervise();
         php.pool.keep_none();
@@ -285,7 +285,7 @@ impl Roster {
         entries.numbers - 1
     }
 
-    fn php(&self, key: &Key) -> Option<Arc<Php>> {
+    fn php(&self, key: &PoolKey) -> Option<Arc<Php>> {
         self.lock().members.get(key).map(|member| member.php.clone())
     }
 
@@ -302,9 +302,9 @@ impl Roster {
 
     /// Forgets a retired pool that does not run, if no reference remains. Returns whether the pool
     /// is forgotten.
-    pub(super) fn forget(&self, pool: &Pool) -> bool {
+    pub(super) fn forget(&self, pool: &DemandPool) -> bool {
         let mut entries = self.lock();
-        let is_it = |member: &Member| member.number == pool.number;
+        let is_it = |member: &PoolMember| member.number == pool.number;
         let is_retired = entries.members.values().any(|member| is_it(member) && member.is_retired);
         // A holder could clone its reference, but no new holder can appear, because no
         // configuration names the pool.
@@ -338,16 +338,16 @@ impl Revised {
         Self { php: None, of_hosts: Arc::default(), keys: HashSet::new(), new: Vec::new(), running_max }
     }
 
-    fn insert(&mut self, wanted: &Wanted, pool: Pool) {
+    fn insert(&mut self, wanted: &PoolSpec, pool: DemandPool) {
         self.keep(wanted, pool.php.clone());
         self.new.push((wanted.key.clone(), pool));
     }
 
-    fn keep(&mut self, wanted: &Wanted, php: Arc<Php>) {
+    fn keep(&mut self, wanted: &PoolSpec, php: Arc<Php>) {
         self.keys.insert(wanted.key.clone());
         match &wanted.key.whose {
-            Whose::Server(_) => self.php = Some(php),
-            Whose::Hosts(pool) => {
+            PoolOwner::Server(_) => self.php = Some(php),
+            PoolOwner::Hosts(pool) => {
                 let of_hosts = Arc::get_mut(&mut self.of_hosts).expect("nobody has it yet");
                 of_hosts.insert(pool.clone(), php);
             }

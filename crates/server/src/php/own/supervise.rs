@@ -6,13 +6,13 @@
 //! server ends, for whatever reason.
 
 use super::{
-    PhpError, Prepared,
+    PhpError, PreparedPool,
     launch::{self, Hearing, described},
 };
 use crate::{
     gateway::{ErrorLines, ErrorSink},
     log::{NoticeKind, Notices},
-    php::stream::Address,
+    php::stream::ApplicationAddress,
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
@@ -56,18 +56,18 @@ const LAST_WORDS_BYTES: usize = 1000;
 
 /// A pool under supervision. Dropping this ends the pool.
 #[derive(Debug)]
-pub(crate) struct Supervisor {
+pub(crate) struct PoolSupervisor {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Supervisor {
+impl PoolSupervisor {
     /// Starts the pool, and waits for the first answer.
     ///
     /// # Errors
     /// The pool cannot be started, or ends at once.
     pub(crate) fn start(
-        prepared: Prepared,
+        prepared: PreparedPool,
         channel: Channel,
         notices: &Arc<Notices>,
         restarts: Arc<AtomicU64>,
@@ -78,7 +78,7 @@ impl Supervisor {
         let stop = Arc::new(stop);
         let address = prepared.plan.address();
         let first = Arc::new(First::default());
-        let mut watch = Watch {
+        let mut watch = PoolWatch {
             stop: stop.clone(),
             restarts,
             errors: ErrorLines::of_program(ErrorSink::new(notices.clone()), "php"),
@@ -99,7 +99,7 @@ impl Supervisor {
     }
 }
 
-impl Drop for Supervisor {
+impl Drop for PoolSupervisor {
     fn drop(&mut self) {
         let _ = write(&*self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
@@ -120,8 +120,10 @@ struct First {
 }
 
 impl First {
-    fn wait(&self, address: &Address) -> Result<(), &'static str> {
-        let Address::Unix(path) = address else { unreachable!("a pool of our own has a UNIX socket") };
+    fn wait(&self, address: &ApplicationAddress) -> Result<(), &'static str> {
+        let ApplicationAddress::Unix(path) = address else {
+            unreachable!("a pool of our own has a UNIX socket")
+        };
         let deadline = Instant::now() + START;
         let mut asked = None;
         while Instant::now() < deadline {
@@ -191,8 +193,8 @@ fn ask(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// State of the thread.
-struct Watch {
-    prepared: Prepared,
+struct PoolWatch {
+    prepared: PreparedPool,
     channel: Channel,
     stop: Arc<OwnedFd>,
     restarts: Arc<AtomicU64>,
@@ -202,13 +204,13 @@ struct Watch {
 }
 
 /// Why the wait ended.
-enum Woken {
+enum WakeReason {
     Stop,
     Timeout,
     Ready,
 }
 
-impl Watch {
+impl PoolWatch {
     fn run(&mut self) {
         let mut pause = PAUSE.0;
         loop {
@@ -225,7 +227,7 @@ impl Watch {
             }
             let line = format_args!("php: the pool {ended}; starting it again in {} ms", pause.as_millis());
             self.notices.say(NoticeKind::ProgramFailed, line);
-            if let Woken::Stop = self.wait(None, Some(pause)) {
+            if let WakeReason::Stop = self.wait(None, Some(pause)) {
                 return;
             }
             pause = (2 * pause).min(PAUSE.1);
@@ -235,14 +237,14 @@ impl Watch {
 
     /// Runs the pool from start to end. Returns `None` when told to stop.
     fn one_life(&mut self) -> Option<String> {
-        let Prepared { plan, profile, listener } = &self.prepared;
+        let PreparedPool { plan, profile, listener } = &self.prepared;
         let asked = launch::ask(&mut self.channel, *profile, plan, listener);
         let mut stderr = match asked {
-            Ok(launch::Asked { stderr, .. }) => Some(stderr),
+            Ok(launch::PoolRequest { stderr, .. }) => Some(stderr),
             Err(why) => return Some(format!("cannot be started: {why}")),
         };
         loop {
-            if let Woken::Stop = self.wait(stderr.as_ref(), None) {
+            if let WakeReason::Stop = self.wait(stderr.as_ref(), None) {
                 return None;
             }
             // A closed stream needs no further poll.
@@ -266,8 +268,8 @@ impl Watch {
 
     /// Waits for the order to stop, and for either the time to pass, or the spawner and output on
     /// `stderr`.
-    fn wait(&self, stderr: Option<&OwnedFd>, time: Option<Duration>) -> Woken {
-        let Ok(spawner) = self.channel.readiness() else { return Woken::Timeout };
+    fn wait(&self, stderr: Option<&OwnedFd>, time: Option<Duration>) -> WakeReason {
+        let Ok(spawner) = self.channel.readiness() else { return WakeReason::Timeout };
         let mut polled = vec![PollFd::new(&*self.stop, PollFlags::IN)];
         if time.is_none() {
             polled.push(PollFd::new(&spawner, PollFlags::IN));
@@ -279,9 +281,9 @@ impl Watch {
             time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
         let count = rustix::io::retry_on_intr(|| poll(&mut polled, time.as_ref()));
         match count {
-            Ok(0) => Woken::Timeout,
-            Ok(_) if !polled[0].revents().is_empty() => Woken::Stop,
-            _ => Woken::Ready,
+            Ok(0) => WakeReason::Timeout,
+            Ok(_) if !polled[0].revents().is_empty() => WakeReason::Stop,
+            _ => WakeReason::Ready,
         }
     }
 

@@ -18,7 +18,7 @@ fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
     let folders = ["a", "b"].map(|name| around.join(name));
     folders.iter().for_each(|folder| fs::create_dir(folder).expect("made"));
     let found = || {
-        find_in(&folders, [Kind::Fpm, Kind::Cgi])
+        find_in(&folders, [PhpKind::Fpm, PhpKind::Cgi])
             .map(|found| found.program.strip_prefix(&around).expect("below").display().to_string())
     };
     assert_eq!(found(), None);
@@ -38,8 +38,8 @@ fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
     assert_eq!(found().as_deref(), Some("b/php-fpm"));
 }
 
-fn plan(found: Found, options: &PhpOptions, content_bytes: u64) -> Plan {
-    Plan {
+fn plan(found: FoundPhp, options: &PhpOptions, content_bytes: u64) -> PoolPlan {
+    PoolPlan {
         found,
         socket: "/run/v/pools/0.sock".into(),
         configuration: "/run/v/configurations/0.conf".into(),
@@ -52,7 +52,7 @@ fn plan(found: Found, options: &PhpOptions, content_bytes: u64) -> Plan {
 #[test]
 fn php_fpm_is_told_all_in_a_file() {
     let options = PhpOptions { children: 7, requests_per_child: 9, ..PhpOptions::new(PhpSource::Own, 1) };
-    let found = Found { kind: Kind::Fpm, program: "/usr/sbin/php-fpm".into() };
+    let found = FoundPhp { kind: PhpKind::Fpm, program: "/usr/sbin/php-fpm".into() };
     let plan = plan(found, &options, 1 << 20);
     assert_eq!(
         plan.text(),
@@ -79,7 +79,7 @@ fn php_fpm_is_told_all_in_a_file() {
 #[test]
 fn php_cgi_is_told_by_arguments_and_environment() {
     let options = PhpOptions { children: 7, requests_per_child: 0, ..PhpOptions::new(PhpSource::Own, 1) };
-    let found = Found { kind: Kind::Cgi, program: "/usr/bin/php-cgi".into() };
+    let found = FoundPhp { kind: PhpKind::Cgi, program: "/usr/bin/php-cgi".into() };
     let plan = plan(found, &options, 5);
     assert_eq!(
         plan.arguments(),

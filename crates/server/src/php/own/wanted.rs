@@ -4,7 +4,7 @@
 //! results may start. So the result must not depend on rights that the server gives up, or on its
 //! actions. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
 
-use super::{Found, PhpError, Plan, default_identity, find, find_cgi, found};
+use super::{FoundPhp, PhpError, PoolPlan, default_identity, find, find_cgi, found};
 use crate::{
     gateway::Grounds,
     options::ServeOptions,
@@ -16,28 +16,28 @@ use vermeil_spawn::{Identity, Profile};
 
 /// The owner and the options of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Whose {
+pub(super) enum PoolOwner {
     Server(PhpOptions),
     Hosts(Arc<PoolOptions>),
 }
 
 /// Identity of a pool: a pool with the same key in another configuration goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) whose: Whose,
-    found: Found,
+pub(super) struct PoolKey {
+    pub(super) whose: PoolOwner,
+    found: FoundPhp,
     content_bytes: u64,
 }
 
 /// A wanted pool.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(super) key: Key,
+pub(crate) struct PoolSpec {
+    pub(super) key: PoolKey,
     identity: Option<Identity>,
 }
 
 /// All pools that `options` ask for, except an external pool.
-pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wanted>, PhpError> {
+pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<PoolSpec>, PhpError> {
     let mut all = Vec::new();
     let content_bytes = options.gateway.content_bytes;
     if let Some(php) = options.php.as_ref().filter(|php| php.is_ours()) {
@@ -46,14 +46,14 @@ pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wa
             Some(user) => Some(Identity::of_user(user)?),
             None => default_identity(grounds)?,
         };
-        all.push(Wanted::new(Whose::Server(php.clone()), found, content_bytes, identity));
+        all.push(PoolSpec::new(PoolOwner::Server(php.clone()), found, content_bytes, identity));
     }
     all.extend(wanted_by_hosts(options, grounds)?);
     Ok(all)
 }
 
 /// The pools of hosts.
-pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wanted>, PhpError> {
+pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<PoolSpec>, PhpError> {
     let mut pools = options.hosts.pools().peekable();
     if pools.peek().is_none() {
         return Ok(Vec::new());
@@ -66,8 +66,8 @@ pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Resu
                 Some(user) => Some(user.identity().clone()),
                 None => default_identity(grounds)?,
             };
-            let whose = Whose::Hosts(pool.clone());
-            Ok(Wanted::new(whose, found.clone(), content_bytes, identity))
+            let whose = PoolOwner::Hosts(pool.clone());
+            Ok(PoolSpec::new(whose, found.clone(), content_bytes, identity))
         })
         .collect()
 }
@@ -77,27 +77,27 @@ pub(crate) fn profiles(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<
     Ok(wanted(options, grounds)?.iter().map(|wanted| wanted.profile(grounds)).collect())
 }
 
-impl Wanted {
-    fn new(whose: Whose, found: Found, content_bytes: u64, identity: Option<Identity>) -> Self {
-        Self { key: Key { whose, found, content_bytes }, identity }
+impl PoolSpec {
+    fn new(whose: PoolOwner, found: FoundPhp, content_bytes: u64, identity: Option<Identity>) -> Self {
+        Self { key: PoolKey { whose, found, content_bytes }, identity }
     }
 
     /// The user and the program of the pool.
     pub(crate) fn profile(&self, grounds: &Grounds) -> Profile {
         let new_privileges = match &self.key.whose {
-            Whose::Server(php) => php.new_privileges,
-            Whose::Hosts(pool) => pool.new_privileges,
+            PoolOwner::Server(php) => php.new_privileges,
+            PoolOwner::Hosts(pool) => pool.new_privileges,
         };
         super::profile(&self.key.found, grounds, self.identity.clone(), new_privileges)
     }
 
     /// How to start the pool as pool `number`.
-    pub(super) fn plan(&self, number: usize, grounds: &Grounds) -> Plan {
+    pub(super) fn plan(&self, number: usize, grounds: &Grounds) -> PoolPlan {
         let (children, requests_per_child) = match &self.key.whose {
-            Whose::Server(php) => (php.children, php.requests_per_child),
-            Whose::Hosts(pool) => (pool.children, pool.requests_per_child),
+            PoolOwner::Server(php) => (php.children, php.requests_per_child),
+            PoolOwner::Hosts(pool) => (pool.children, pool.requests_per_child),
         };
-        Plan {
+        PoolPlan {
             found: self.key.found.clone(),
             socket: grounds.socket(number),
             configuration: grounds.configuration(number),
@@ -108,11 +108,11 @@ impl Wanted {
     }
 }
 
-impl Key {
+impl PoolKey {
     pub(super) fn bounds(&self) -> PoolBounds {
         let (children, queue_max) = match &self.whose {
-            Whose::Server(php) => (php.children, php.queue_max),
-            Whose::Hosts(pool) => (pool.children, pool.queue_max),
+            PoolOwner::Server(php) => (php.children, php.queue_max),
+            PoolOwner::Hosts(pool) => (pool.children, pool.queue_max),
         };
         PoolBounds { connections_max: children, queue_max, idle_max: children }
     }
@@ -120,16 +120,16 @@ impl Key {
     /// Idle time after which the pool is stopped; `None` if the pool always runs.
     pub(super) fn idle_stop(&self) -> Option<Duration> {
         match &self.whose {
-            Whose::Server(_) => None,
-            Whose::Hosts(pool) => Some(pool.idle_stop),
+            PoolOwner::Server(_) => None,
+            PoolOwner::Hosts(pool) => Some(pool.idle_stop),
         }
     }
 
     /// The name in messages, after `the pool`.
     pub(super) fn name(&self) -> String {
         match &self.whose {
-            Whose::Server(_) => "of the server".to_owned(),
-            Whose::Hosts(pool) => match &pool.user {
+            PoolOwner::Server(_) => "of the server".to_owned(),
+            PoolOwner::Hosts(pool) => match &pool.user {
                 Some(user) => format!("of user {user}"),
                 None => "of a host".to_owned(),
             },

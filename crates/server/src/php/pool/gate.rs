@@ -10,7 +10,7 @@
 //! is being stopped loses no request. Only the supervisor changes the state (`own/demand.rs`).
 //! Tested in `pool/tests.rs`.
 
-use super::{Pool, PoolBounds, State};
+use super::{ConnectionState, Pool, PoolBounds};
 use rustix::{
     event::{EventfdFlags, eventfd},
     io::{read, write},
@@ -27,7 +27,7 @@ use std::{
 
 /// State of a pool on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum PoolState {
     /// The pool does not run.
     #[default]
     Stopped,
@@ -39,7 +39,7 @@ pub(crate) enum Gate {
     Closing,
 }
 
-impl Gate {
+impl PoolState {
     /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -53,14 +53,14 @@ impl Gate {
 
 /// The bell by which all pools wake their supervisor.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct Notifier {
     descriptor: OwnedFd,
     rung_by: Mutex<Vec<usize>>,
     /// Whether pools that become idle ring, because other pools wait for a slot.
     is_pressed: AtomicBool,
 }
 
-impl Bell {
+impl Notifier {
     /// # Errors
     /// Out of descriptors.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
@@ -100,9 +100,9 @@ impl Bell {
 
 /// Additional state of a pool on demand.
 #[derive(Debug)]
-pub(super) struct Demand {
-    gate: Gate,
-    bell: Arc<Bell>,
+pub(super) struct DemandState {
+    gate: PoolState,
+    bell: Arc<Notifier>,
     number: usize,
     has_rung: bool,
     /// Start of the current time without requests, served or waiting.
@@ -110,9 +110,9 @@ pub(super) struct Demand {
     opened: u64,
 }
 
-impl Demand {
+impl DemandState {
     pub(super) fn is_shut(&self) -> bool {
-        self.gate != Gate::Open
+        self.gate != PoolState::Open
     }
 
     fn ring(&mut self) {
@@ -122,7 +122,7 @@ impl Demand {
     }
 }
 
-impl State {
+impl ConnectionState {
     /// Rings if the supervisor must act. Call after every change.
     pub(super) fn tell_supervisor(&mut self) {
         if self.demand.is_none() {
@@ -131,9 +131,9 @@ impl State {
         let (is_quiet, is_wanted) = (self.open == self.idle(), !self.queue.is_empty());
         let demand = self.demand_mut();
         match demand.gate {
-            Gate::Stopped if is_wanted => demand.ring(),
-            Gate::Closing if is_quiet => demand.ring(),
-            Gate::Open if is_quiet && !is_wanted => {
+            PoolState::Stopped if is_wanted => demand.ring(),
+            PoolState::Closing if is_quiet => demand.ring(),
+            PoolState::Open if is_quiet && !is_wanted => {
                 demand.idle_since = Instant::now();
                 if demand.bell.is_pressed.load(Ordering::Relaxed) {
                     demand.ring();
@@ -155,9 +155,14 @@ pub(crate) enum StillUsed {
 
 impl Pool {
     /// Creates pool `number`, stopped, with `bell` as the bell.
-    pub(crate) fn on_demand(bounds: PoolBounds, cores: usize, bell: &Arc<Bell>, number: usize) -> Arc<Self> {
-        let demand = Demand {
-            gate: Gate::Stopped,
+    pub(crate) fn on_demand(
+        bounds: PoolBounds,
+        cores: usize,
+        bell: &Arc<Notifier>,
+        number: usize,
+    ) -> Arc<Self> {
+        let demand = DemandState {
+            gate: PoolState::Stopped,
             bell: bell.clone(),
             number,
             has_rung: false,
@@ -168,7 +173,7 @@ impl Pool {
     }
 
     /// State, and number of times opened; `None` for a pool that always runs.
-    pub(crate) fn gate(&self) -> Option<(Gate, u64)> {
+    pub(crate) fn gate(&self) -> Option<(PoolState, u64)> {
         self.lock().demand.as_ref().map(|demand| (demand.gate, demand.opened))
     }
 
@@ -188,14 +193,14 @@ impl Pool {
 
     /// Marks the pool as starting.
     pub(crate) fn set_starting(&self) {
-        self.lock().demand_mut().gate = Gate::Starting;
+        self.lock().demand_mut().gate = PoolState::Starting;
     }
 
     /// Opens the gate, so waiting requests get turns.
     pub(crate) fn set_open(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();
-        (demand.gate, demand.idle_since) = (Gate::Open, Instant::now());
+        (demand.gate, demand.idle_since) = (PoolState::Open, Instant::now());
         demand.opened += 1;
         state.dispatch(self.bounds);
     }
@@ -203,7 +208,7 @@ impl Pool {
     /// Shuts the gate. The pool rings once no request is being served.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
-        state.demand_mut().gate = Gate::Closing;
+        state.demand_mut().gate = PoolState::Closing;
         state.dispatch(self.bounds);
     }
 
@@ -220,7 +225,7 @@ impl Pool {
         if !left.is_zero() {
             return Err(StillUsed::For(left));
         }
-        state.demand_mut().gate = Gate::Closing;
+        state.demand_mut().gate = PoolState::Closing;
         state.dispatch(self.bounds);
         Ok(())
     }
@@ -236,13 +241,13 @@ impl Pool {
     pub(crate) fn set_stopped(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();
-        (demand.gate, demand.has_rung) = (Gate::Stopped, false);
+        (demand.gate, demand.has_rung) = (PoolState::Stopped, false);
         state.dispatch(self.bounds);
     }
 }
 
-impl State {
-    fn demand_mut(&mut self) -> &mut Demand {
+impl ConnectionState {
+    fn demand_mut(&mut self) -> &mut DemandState {
         self.demand.as_mut().expect("only pools on demand are started and stopped")
     }
 }

@@ -1,7 +1,7 @@
 //! Turns follow the order of the queue across cores; a dropped request loses no place; idle
 //! connections starve no request.
 
-use super::{gate::Gate, *};
+use super::{gate::PoolState, *};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -10,19 +10,19 @@ use std::{
 };
 
 #[derive(Default)]
-struct Bell(AtomicBool);
+struct TestNotifier(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for TestNotifier {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn poll(waiting: &mut Waiting) -> Poll<Result<Lease, QueueFull>> {
+fn poll(waiting: &mut WaitingRequest) -> Poll<Result<PoolPermit, QueueFull>> {
     waiting.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn turn(waiting: &mut Waiting) -> Lease {
+fn turn(waiting: &mut WaitingRequest) -> PoolPermit {
     match poll(waiting) {
         Poll::Ready(Ok(lease)) => lease,
         other => panic!("{other:?}"),
@@ -44,22 +44,22 @@ fn pool(connections_max: usize, queue_max: usize) -> Arc<Pool> {
 fn a_core_gets_its_own_connection_back() {
     let pool = pool(2, 2);
     let lease = turn(&mut pool.ask(0));
-    assert_eq!(lease.turn(), Turn::New);
+    assert_eq!(lease.turn(), PoolTurn::New);
     let mut kept = false;
-    assert_eq!(lease.finish(|| kept = true), Fate::Keep);
+    assert_eq!(lease.finish(|| kept = true), ConnectionFate::Keep);
     assert!(kept);
-    assert_eq!(turn(&mut pool.ask(0)).turn(), Turn::Kept);
+    assert_eq!(turn(&mut pool.ask(0)).turn(), PoolTurn::Kept);
     assert_eq!(pool.snapshot().open, 0, "a lease that is dropped has closed its connection");
 }
 
 #[test]
 fn a_pool_that_is_about_to_go_keeps_nothing_and_serves_who_comes() {
     let pool = pool(2, 2);
-    assert_eq!(turn(&mut pool.ask(0)).finish(|| {}), Fate::Keep);
+    assert_eq!(turn(&mut pool.ask(0)).finish(|| {}), ConnectionFate::Keep);
     pool.keep_none();
     assert_eq!(reclaimed(&pool, 0), 1, "what was kept is closed");
     pool.closed(1);
-    assert_eq!(turn(&mut pool.ask(1)).finish(|| panic!("kept")), Fate::Close);
+    assert_eq!(turn(&mut pool.ask(1)).finish(|| panic!("kept")), ConnectionFate::Close);
     assert_eq!(pool.snapshot().open, 0);
 }
 
@@ -67,19 +67,19 @@ fn a_pool_that_is_about_to_go_keeps_nothing_and_serves_who_comes() {
 fn turns_come_in_the_order_of_the_queue_and_wake() {
     let pool = pool(1, 9);
     let lease = turn(&mut pool.ask(0));
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(TestNotifier::default());
     let waker = Waker::from(bell.clone());
     let (mut first, mut second) = (pool.ask(1), pool.ask(0));
     assert!(first.poll(&mut Context::from_waker(&waker)).is_pending());
     assert!(poll(&mut second).is_pending());
     // The second request waits on the same core, but must not overtake.
-    assert_eq!(lease.finish(|| panic!("nobody of this core is first")), Fate::Close);
+    assert_eq!(lease.finish(|| panic!("nobody of this core is first")), ConnectionFate::Close);
     assert!(bell.0.load(Ordering::Relaxed));
     assert!(poll(&mut second).is_pending());
     let lease = turn(&mut first);
-    assert_eq!(lease.turn(), Turn::New);
+    assert_eq!(lease.turn(), PoolTurn::New);
     drop(lease);
-    assert_eq!(turn(&mut second).turn(), Turn::New);
+    assert_eq!(turn(&mut second).turn(), PoolTurn::New);
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn idle_connections_of_one_core_do_not_starve_another() {
     let pool = pool(2, 9);
     let leases = [turn(&mut pool.ask(0)), turn(&mut pool.ask(0))];
     for lease in leases {
-        assert_eq!(lease.finish(|| {}), Fate::Keep);
+        assert_eq!(lease.finish(|| {}), ConnectionFate::Keep);
     }
     let mut other = pool.ask(1);
     assert!(poll(&mut other).is_pending());
     assert_eq!((reclaimed(&pool, 0), reclaimed(&pool, 0)), (1, 0), "one for the one who waits");
     pool.closed(1);
-    assert_eq!(turn(&mut other).turn(), Turn::New);
+    assert_eq!(turn(&mut other).turn(), PoolTurn::New);
     let snapshot = pool.snapshot();
     assert_eq!((snapshot.open, snapshot.busy, snapshot.queue), (1, 0, 0));
 }
@@ -116,13 +116,13 @@ fn who_goes_before_its_turn_passes_it_on() {
     let lease = turn(&mut pool.ask(0));
     let (mut gone, mut next) = (pool.ask(0), pool.ask(0));
     assert!(poll(&mut gone).is_pending() && poll(&mut next).is_pending());
-    assert_eq!(lease.finish(|| {}), Fate::Keep);
+    assert_eq!(lease.finish(|| {}), ConnectionFate::Keep);
     drop(gone);
-    assert_eq!(turn(&mut next).turn(), Turn::Kept);
+    assert_eq!(turn(&mut next).turn(), PoolTurn::Kept);
 }
 
-fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<gate::Bell>) {
-    let bell = gate::Bell::new().expect("a descriptor");
+fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<gate::Notifier>) {
+    let bell = gate::Notifier::new().expect("a descriptor");
     let bounds = PoolBounds { connections_max, queue_max: 2, idle_max: connections_max };
     (Pool::on_demand(bounds, 2, &bell, 7), bell)
 }
@@ -130,7 +130,7 @@ fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<gate::Bell>) {
 #[test]
 fn a_pool_that_does_not_run_rings_and_its_requests_wait() {
     let (pool, bell) = on_demand(2);
-    assert_eq!(pool.gate(), Some((Gate::Stopped, 0)));
+    assert_eq!(pool.gate(), Some((PoolState::Stopped, 0)));
     let (mut first, mut second) = (pool.ask(0), pool.ask(1));
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
     assert!(matches!(poll(&mut pool.ask(0)), Poll::Ready(Err(QueueFull))));
@@ -139,8 +139,8 @@ fn a_pool_that_does_not_run_rings_and_its_requests_wait() {
     pool.set_starting();
     assert!(poll(&mut first).is_pending());
     pool.set_open();
-    assert_eq!([turn(&mut first).turn(), turn(&mut second).turn()], [Turn::New, Turn::New]);
-    assert_eq!((pool.gate(), bell.heard().len()), (Some((Gate::Open, 1)), 0));
+    assert_eq!([turn(&mut first).turn(), turn(&mut second).turn()], [PoolTurn::New, PoolTurn::New]);
+    assert_eq!((pool.gate(), bell.heard().len()), (Some((PoolState::Open, 1)), 0));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_pool_is_stopped_only_when_nobody_is_served_and_nobody_is_lost() {
     let (pool, bell) = on_demand(2);
     pool.set_open();
     let [busy, idle] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
-    assert_eq!(idle.finish(|| {}), Fate::Keep);
+    assert_eq!(idle.finish(|| {}), ConnectionFate::Keep);
     assert_eq!(pool.close_if_idle(Duration::ZERO), Err(gate::StillUsed::Busy));
     pool.close();
     let mut late = pool.ask(1);
@@ -156,13 +156,13 @@ fn a_pool_is_stopped_only_when_nobody_is_served_and_nobody_is_lost() {
     assert_eq!(reclaimed(&pool, 1), 1);
     pool.closed(1);
     assert!(!pool.is_quiet() && bell.heard().is_empty());
-    assert_eq!(busy.finish(|| panic!("nothing is kept of what is stopped")), Fate::Close);
+    assert_eq!(busy.finish(|| panic!("nothing is kept of what is stopped")), ConnectionFate::Close);
     assert_eq!(bell.heard(), [7]);
     assert!(pool.is_quiet());
     pool.set_stopped();
     assert_eq!(bell.heard(), [7], "somebody waits");
     pool.set_open();
-    assert_eq!(turn(&mut late).turn(), Turn::New);
+    assert_eq!(turn(&mut late).turn(), PoolTurn::New);
 }
 
 #[test]
@@ -178,21 +178,21 @@ fn an_idle_pool_is_stopped_after_its_time_or_when_others_need_its_place() {
     assert!(matches!(pool.close_if_idle(long), Err(gate::StillUsed::For(left)) if left <= long));
     assert!(pool.idle_for().is_some());
     assert_eq!(pool.close_if_idle(Duration::ZERO), Ok(()));
-    assert_eq!(pool.gate(), Some((Gate::Closing, 1)));
+    assert_eq!(pool.gate(), Some((PoolState::Closing, 1)));
 }
 
 #[test]
 fn no_more_is_kept_than_may_be() {
     let pool = Pool::new(PoolBounds { connections_max: 2, queue_max: 9, idle_max: 1 }, 2);
     let [first, second] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
-    assert_eq!(first.finish(|| {}), Fate::Keep);
-    assert_eq!(second.finish(|| panic!("one is kept already")), Fate::Close);
+    assert_eq!(first.finish(|| {}), ConnectionFate::Keep);
+    assert_eq!(second.finish(|| panic!("one is kept already")), ConnectionFate::Close);
     assert_eq!(pool.snapshot().open, 1);
 }
 
 /// An event of a pool with two cores.
 #[derive(Clone, Debug)]
-enum Step {
+enum PoolStep {
     Ask(usize),
     Poll(usize),
     Leave(usize),
@@ -202,15 +202,15 @@ enum Step {
     Retire(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PoolStep> {
     prop_oneof![
-        4 => (0usize..2).prop_map(Step::Ask),
-        6 => (0usize..8).prop_map(Step::Poll),
-        1 => (0usize..8).prop_map(Step::Leave),
-        4 => (0usize..8).prop_map(Step::Finish),
-        1 => (0usize..8).prop_map(Step::Break),
-        2 => (0usize..2).prop_map(Step::Janitor),
-        1 => (0usize..2).prop_map(Step::Retire),
+        4 => (0usize..2).prop_map(PoolStep::Ask),
+        6 => (0usize..8).prop_map(PoolStep::Poll),
+        1 => (0usize..8).prop_map(PoolStep::Leave),
+        4 => (0usize..8).prop_map(PoolStep::Finish),
+        1 => (0usize..8).prop_map(PoolStep::Break),
+        2 => (0usize..2).prop_map(PoolStep::Janitor),
+        1 => (0usize..2).prop_map(PoolStep::Retire),
     ]
 }
 
@@ -223,12 +223,12 @@ proptest! {
         connections_max in 1usize..4,
     ) {
         let pool = pool(connections_max, 5);
-        let mut waiting: Vec<Waiting> = Vec::new();
-        let mut leases: Vec<(usize, Lease)> = Vec::new();
+        let mut waiting: Vec<WaitingRequest> = Vec::new();
+        let mut leases: Vec<(usize, PoolPermit)> = Vec::new();
         // Connections that each core keeps, as counted by the cores themselves.
         let mut kept: BTreeMap<usize, usize> = BTreeMap::new();
-        let take = |core: usize, lease: Lease, kept: &mut BTreeMap<usize, usize>, leases: &mut Vec<_>| {
-            if lease.turn() == Turn::Kept {
+        let take = |core: usize, lease: PoolPermit, kept: &mut BTreeMap<usize, usize>, leases: &mut Vec<_>| {
+            if lease.turn() == PoolTurn::Kept {
                 let count = kept.get_mut(&core).expect("there is one");
                 *count = count.checked_sub(1).expect("there is one");
             }
@@ -236,8 +236,8 @@ proptest! {
         };
         for step in steps {
             match step {
-                Step::Ask(core) => waiting.push(pool.ask(core)),
-                Step::Poll(at) if !waiting.is_empty() => {
+                PoolStep::Ask(core) => waiting.push(pool.ask(core)),
+                PoolStep::Poll(at) if !waiting.is_empty() => {
                     let at = at % waiting.len();
                     match poll(&mut waiting[at]) {
                         Poll::Pending => {}
@@ -247,13 +247,13 @@ proptest! {
                         }
                     }
                 }
-                Step::Leave(at) if !waiting.is_empty() => { waiting.remove(at % waiting.len()); }
-                Step::Finish(at) if !leases.is_empty() => {
+                PoolStep::Leave(at) if !waiting.is_empty() => { waiting.remove(at % waiting.len()); }
+                PoolStep::Finish(at) if !leases.is_empty() => {
                     let (core, lease) = leases.remove(at % leases.len());
                     lease.finish(|| *kept.entry(core).or_default() += 1);
                 }
-                Step::Break(at) if !leases.is_empty() => { leases.remove(at % leases.len()); }
-                Step::Janitor(core) => {
+                PoolStep::Break(at) if !leases.is_empty() => { leases.remove(at % leases.len()); }
+                PoolStep::Janitor(core) => {
                     let count = reclaimed(&pool, core);
                     if count > 0 {
                         let of_core = kept.get_mut(&core).expect("it keeps some");
@@ -261,7 +261,7 @@ proptest! {
                         pool.closed(count);
                     }
                 }
-                Step::Retire(core) if pool.retire(core) => *kept.get_mut(&core).expect("kept") -= 1,
+                PoolStep::Retire(core) if pool.retire(core) => *kept.get_mut(&core).expect("kept") -= 1,
                 _ => {}
             }
             let open = pool.snapshot().open;

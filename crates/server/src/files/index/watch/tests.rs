@@ -6,13 +6,13 @@ use std::{fs, fs::File, os::fd::AsFd, path::PathBuf};
 
 const SITE: SiteId = SiteId(1);
 
-struct World {
+struct WatchWorld {
     _dir: tempfile::TempDir,
     root: PathBuf,
     tree: WatchTree,
 }
 
-impl World {
+impl WatchWorld {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_owned();
@@ -22,7 +22,7 @@ impl World {
         Self { _dir: dir, root, tree }
     }
 
-    fn parent(&self, path: &str) -> Parent {
+    fn parent(&self, path: &str) -> ParentNode {
         match self.tree.descend(SITE, path.as_bytes()) {
             Descent::Partial { parent, .. } => parent,
             _ => panic!("the way to {path} is not watched to its end"),
@@ -46,7 +46,7 @@ impl World {
 
 #[test]
 fn a_folder_that_moved_since_it_was_opened_is_not_adopted_once_that_was_told() {
-    let mut world = World::new();
+    let mut world = WatchWorld::new();
     fs::create_dir(world.root.join("a")).unwrap();
     world.drain();
     let (parent, folder) = (world.parent("a/page"), world.open("a"));
@@ -58,7 +58,7 @@ fn a_folder_that_moved_since_it_was_opened_is_not_adopted_once_that_was_told() {
 
 #[test]
 fn a_folder_that_moved_since_it_was_opened_is_dropped_when_that_is_told() {
-    let mut world = World::new();
+    let mut world = WatchWorld::new();
     fs::create_dir(world.root.join("a")).unwrap();
     world.drain();
     let (parent, folder) = (world.parent("a/page"), world.open("a"));
@@ -76,7 +76,7 @@ fn a_folder_that_moved_since_it_was_opened_is_dropped_when_that_is_told() {
 
 #[test]
 fn what_was_missing_is_not_depended_on_once_its_coming_was_told() {
-    let mut world = World::new();
+    let mut world = WatchWorld::new();
     let parent = world.parent("a/page");
     assert!(world.tree.unchanged(parent));
     fs::create_dir(world.root.join("a")).unwrap();
@@ -86,7 +86,7 @@ fn what_was_missing_is_not_depended_on_once_its_coming_was_told() {
 
 #[test]
 fn the_same_folder_at_two_places_keeps_its_watch_until_both_are_gone() {
-    let mut world = World::new();
+    let mut world = WatchWorld::new();
     fs::create_dir(world.root.join("a")).unwrap();
     world.drain();
     let folder = world.open("a");
