@@ -23,7 +23,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use options::{AddressArgs, AgentsArgs, QualityArgs, RequestArgs, SearchArgs, TimeArgs};
 use output::OutputArgs;
-use vermeil_load::Injector;
+use vermeil_load::LoadInjector;
 use vermeil_topology::CoreSelection;
 
 /// For the help and the man page.
@@ -177,7 +177,7 @@ impl LoadArgs {
             Err(error) => return print::failure(&error, resolve::exit_of(&error)),
         };
         live.begin();
-        let who = fleet.as_mut().map_or(Injector::Here, Injector::Agents);
+        let who = fleet.as_mut().map_or(LoadInjector::Here, LoadInjector::Agents);
         let result = match self.search.options() {
             Some(options) => job.find_max(&subject, options, who, &mut live),
             None => job.run(&subject, who, &mut live),

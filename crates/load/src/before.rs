@@ -226,7 +226,7 @@ pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trust::Trust;
+    use crate::trust::TlsVerify;
     use std::net::TcpListener;
 
     /// The result of `find` for a server that answers the first bytes with `answer`, and then waits
@@ -251,7 +251,8 @@ mod tests {
     /// Regression: a user who wrote https for http was told of a corrupt message.
     #[test]
     fn a_server_without_tls_is_said() {
-        let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
+        let tls =
+            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, Protocol::Http1).unwrap().unwrap();
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
         let said =
             found(answer, |addr| try_server(addr, Some(&tls), Protocol::Http1, TIMEOUT)).expect("an error");
@@ -282,7 +283,8 @@ mod tests {
     /// Regression: a run over https against a silent port had only timeouts.
     #[test]
     fn silence_in_the_handshake_is_said() {
-        let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
+        let tls =
+            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, Protocol::Http1).unwrap().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let patience = Duration::from_millis(50);

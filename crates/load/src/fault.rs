@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::wire::Malformed;
+use crate::wire::MalformedAnswer;
 
 /// The reason why a request has no good answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,10 +81,10 @@ impl Fault {
     }
 }
 
-impl From<Malformed> for Fault {
-    fn from(malformed: Malformed) -> Self {
+impl From<MalformedAnswer> for Fault {
+    fn from(malformed: MalformedAnswer) -> Self {
         match malformed {
-            Malformed::Truncated => Self::Cut,
+            MalformedAnswer::Truncated => Self::Cut,
             _ => Self::Malformed,
         }
     }
@@ -113,28 +113,28 @@ impl Fault {
 
 /// A fault, and for a malformed answer the description.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct ExchangeFailure {
     pub(crate) fault: Fault,
     /// The description, with bytes of the answer; for reports.
     pub(crate) malformed: Option<Box<str>>,
 }
 
-impl Failure {
+impl ExchangeFailure {
     /// The server broke a rule. `bytes` begin at the violation.
-    pub(crate) fn malformed(malformed: Malformed, bytes: &[u8]) -> Self {
+    pub(crate) fn malformed(malformed: MalformedAnswer, bytes: &[u8]) -> Self {
         let fault = Fault::from(malformed);
         let words = (fault == Fault::Malformed).then(|| malformed.words(bytes).into());
         Self { fault, malformed: words }
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for ExchangeFailure {
     fn from(fault: Fault) -> Self {
         Self { fault, malformed: None }
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for ExchangeFailure {
     fn from(error: io::Error) -> Self {
         Fault::of(&error).into()
     }
@@ -142,7 +142,7 @@ impl From<io::Error> for Failure {
 
 /// The reason why an exchange has not answered all requests.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum StopReason {
     /// The server closed the idle connection before the requests were sent.
     Idle,
     /// The connection ended while the requests were on their way, so the end and the requests
@@ -152,11 +152,11 @@ pub(crate) enum Stopped {
     /// in the last answer, or by GOAWAY.
     Announced,
     /// The remaining requests have failed.
-    Failed(Failure),
+    Failed(ExchangeFailure),
 }
 
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
+impl From<ExchangeFailure> for StopReason {
+    fn from(failure: ExchangeFailure) -> Self {
         Self::Failed(failure)
     }
 }

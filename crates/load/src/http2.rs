@@ -16,9 +16,9 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 
-use crate::fault::{Failure, Fault, Stopped};
-use crate::stream::{Counted, Dial, Stream};
-use crate::wire::{Answer, Asked, Reuse};
+use crate::fault::{ExchangeFailure, Fault, StopReason};
+use crate::stream::{CountedStream, Dial, LoadStream};
+use crate::wire::{Http2Request, Reuse, WholeAnswer};
 
 /// Flow-control window of a stream and of a connection. As in h2load: too large to slow down a
 /// server.
@@ -29,7 +29,7 @@ const HEAD_BYTES_MAX: u32 = 64 * 1024;
 /// A connection.
 pub(crate) struct Http2 {
     sender: SendRequest<Bytes>,
-    connection: Connection<Counted, Bytes>,
+    connection: Connection<CountedStream, Bytes>,
     /// Whether the connection has ended.
     has_ended: bool,
     /// Received bytes, frame headers included.
@@ -42,11 +42,11 @@ pub(crate) struct Http2 {
     /// The status of a cut answer.
     cut_status: Option<u16>,
     /// The open streams; kept to reuse the allocation.
-    streams: Vec<Exchange>,
+    streams: Vec<Http2Exchange>,
 }
 
 /// A stream, from the request to the last byte of the answer.
-enum Exchange {
+enum Http2Exchange {
     /// No part of the answer has come.
     Asked(ResponseFuture),
     /// The head has come.
@@ -57,18 +57,18 @@ enum Exchange {
 enum Unanswered {
     /// The server has not begun the request.
     Unsent,
-    Failed(Failure),
+    Failed(ExchangeFailure),
 }
 
 impl Http2 {
     /// Connects.
-    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, Failure> {
+    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, ExchangeFailure> {
         let received = Arc::new(AtomicU64::new(0));
-        let (stream, _) = Stream::open(addr, dial).await?;
+        let (stream, _) = LoadStream::open(addr, dial).await?;
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
-        let made = builder.handshake(Counted::new(stream, received.clone())).await;
+        let made = builder.handshake(CountedStream::new(stream, received.clone())).await;
         let (sender, connection) = made.map_err(|error| failure(&error))?;
         Ok(Self {
             sender,
@@ -94,10 +94,10 @@ impl Http2 {
     /// fail.
     pub(crate) async fn exchange(
         &mut self,
-        asked: &Asked,
+        asked: &Http2Request,
         count: u64,
-        mut each: impl FnMut(Answer, u64),
-    ) -> Result<(), Stopped> {
+        mut each: impl FnMut(WholeAnswer, u64),
+    ) -> Result<(), StopReason> {
         (self.has_sent, self.cut_status) = (false, None);
         self.streams.clear();
         let (mut unsent, mut result) = (count, Ok(()));
@@ -138,7 +138,7 @@ impl Http2 {
 
     /// Sends as many of the `unsent` requests as the server allows now, and returns their number.
     /// If the connection can send no more, no request stays unsent.
-    fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Stopped>) -> usize {
+    fn send(&mut self, asked: &Http2Request, unsent: &mut u64, result: &mut Result<(), StopReason>) -> usize {
         let before = self.streams.len();
         while *unsent > 0 {
             // The readiness changes only while the connection is polled. The caller polls the
@@ -167,18 +167,18 @@ impl Http2 {
         self.streams.len() - before
     }
 
-    fn begin(&mut self, asked: &Asked) -> Result<Exchange, Unanswered> {
+    fn begin(&mut self, asked: &Http2Request) -> Result<Http2Exchange, Unanswered> {
         let is_bare = asked.content.is_empty();
         let sent = self.sender.send_request(asked.head.clone(), is_bare).and_then(|(answer, mut body)| {
             if !is_bare {
                 body.send_data(asked.content.clone(), true)?;
             }
-            Ok(Exchange::Asked(answer))
+            Ok(Http2Exchange::Asked(answer))
         });
         sent.map_err(|error| unanswered(&error))
     }
 
-    fn poll_streams(&mut self, each: &mut impl FnMut(Answer, u64), result: &mut Result<(), Stopped>) {
+    fn poll_streams(&mut self, each: &mut impl FnMut(WholeAnswer, u64), result: &mut Result<(), StopReason>) {
         let mut at = 0;
         while let Some(exchange) = self.streams.get_mut(at) {
             let answer = match exchange.poll() {
@@ -199,11 +199,11 @@ impl Http2 {
                 }
                 Err(Unanswered::Failed(failure)) => {
                     let failure = match exchange {
-                        Exchange::Answered { status, .. } => {
+                        Http2Exchange::Answered { status, .. } => {
                             self.cut_status = Some(status);
                             if failure.fault == Fault::Reset { Fault::Cut.into() } else { failure }
                         }
-                        Exchange::Asked(_) => failure,
+                        Http2Exchange::Asked(_) => failure,
                     };
                     self.fail(Unanswered::Failed(failure), result);
                 }
@@ -215,23 +215,26 @@ impl Http2 {
     /// Records a request without an answer. The worst failure is the `result` of the exchange. A
     /// request that a fresh connection does not begin has failed, because otherwise the user would
     /// repeat the request forever.
-    fn fail(&mut self, why: Unanswered, result: &mut Result<(), Stopped>) {
+    fn fail(&mut self, why: Unanswered, result: &mut Result<(), StopReason>) {
         match why {
             Unanswered::Unsent if result.is_ok() => {
                 let is_fresh = self.answers == 0;
-                *result =
-                    Err(if is_fresh { Stopped::Failed(Fault::Reset.into()) } else { Stopped::Announced });
+                *result = Err(if is_fresh {
+                    StopReason::Failed(Fault::Reset.into())
+                } else {
+                    StopReason::Announced
+                });
             }
             Unanswered::Unsent => {}
-            Unanswered::Failed(failure) => *result = Err(Stopped::Failed(failure)),
+            Unanswered::Failed(failure) => *result = Err(StopReason::Failed(failure)),
         }
     }
 }
 
-impl Exchange {
+impl Http2Exchange {
     /// Receives the arrived parts of the answer. A part arrives only while the connection is
     /// polled, so this poll needs no waker.
-    fn poll(&mut self) -> Poll<Result<Answer, Unanswered>> {
+    fn poll(&mut self) -> Poll<Result<WholeAnswer, Unanswered>> {
         let context = &mut Context::from_waker(Waker::noop());
         loop {
             match self {
@@ -244,7 +247,7 @@ impl Exchange {
                 Self::Answered { status, content_bytes, body } => {
                     let Some(data) = ready!(body.poll_data(context)) else {
                         let (status, content_bytes) = (*status, *content_bytes);
-                        return Poll::Ready(Ok(Answer { status, content_bytes, reuse: Reuse::Keep }));
+                        return Poll::Ready(Ok(WholeAnswer { status, content_bytes, reuse: Reuse::Keep }));
                     };
                     let data = data.map_err(|error| Unanswered::Failed(failure(&error)))?;
                     *content_bytes += data.len() as u64;
@@ -266,10 +269,12 @@ fn unanswered(error: &h2::Error) -> Unanswered {
 
 /// The fault for an error of a connection: an error of the socket, of the server, or a protocol
 /// violation.
-fn failure(error: &h2::Error) -> Failure {
+fn failure(error: &h2::Error) -> ExchangeFailure {
     match error.get_io() {
         Some(error) => Fault::of(error).into(),
         None if error.is_remote() => Fault::Reset.into(),
-        None => Failure { fault: Fault::Malformed, malformed: Some(format!("HTTP/2: {error}").into()) },
+        None => {
+            ExchangeFailure { fault: Fault::Malformed, malformed: Some(format!("HTTP/2: {error}").into()) }
+        }
     }
 }

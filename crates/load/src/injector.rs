@@ -8,37 +8,37 @@ use std::ops::ControlFlow;
 use crate::agents::Fleet;
 use crate::before::speaks_tls;
 use crate::error::LoadError;
-use crate::job::Job;
+use crate::job::LoadJob;
 use crate::quality::Quality;
-use crate::report::{Record, Subject};
-use crate::run::{Outcome, Progress, Watch};
+use crate::report::{Record, RecordSubject};
+use crate::run::{Outcome, RunObserver, RunProgress};
 use crate::search::{SearchOptions, SearchResult, TrialResult, search};
 use crate::url::Scheme;
 use crate::verdict::{Doubt, Gates};
 
 /// The source of the load.
 #[derive(Debug)]
-pub enum Injector<'a> {
+pub enum LoadInjector<'a> {
     /// This process.
     Here,
     /// Agents, on other machines or this machine.
     Agents(&'a mut Fleet),
 }
 
-impl Job {
+impl LoadJob {
     /// Runs the job once.
     ///
     /// # Errors
     /// The job cannot begin.
     pub fn run(
         &self,
-        subject: &Subject,
-        mut who: Injector<'_>,
-        watch: &mut dyn Watch,
+        subject: &RecordSubject,
+        mut who: LoadInjector<'_>,
+        watch: &mut dyn RunObserver,
     ) -> Result<Record, LoadError> {
         let outcome = self.made_by(&mut who, watch)?;
         let mut doubts = self.doubts(&outcome);
-        if matches!(who, Injector::Here) {
+        if matches!(who, LoadInjector::Here) {
             doubts.extend(self.other_scheme(&outcome));
         }
         let mut record = Record::new(subject.clone(), &outcome, &doubts);
@@ -56,10 +56,10 @@ impl Job {
     /// A run cannot begin.
     pub fn find_max(
         &self,
-        subject: &Subject,
+        subject: &RecordSubject,
         options: SearchOptions,
-        mut who: Injector<'_>,
-        watch: &mut dyn Watch,
+        mut who: LoadInjector<'_>,
+        watch: &mut dyn RunObserver,
     ) -> Result<Record, LoadError> {
         let mut records: Vec<Record> = Vec::new();
         let (mut ended, mut has_held) = (false, false);
@@ -68,7 +68,7 @@ impl Job {
                 return Ok(None);
             }
             let job = self.with(users, attempt);
-            let mut inner = |progress: Progress<'_>| {
+            let mut inner = |progress: RunProgress<'_>| {
                 let seen = watch.see(progress);
                 ended |= seen.is_break();
                 seen
@@ -88,10 +88,10 @@ impl Job {
     }
 
     /// The outcome without a judgement, made by `who`.
-    fn made_by(&self, who: &mut Injector<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    fn made_by(&self, who: &mut LoadInjector<'_>, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
         match who {
-            Injector::Here => self.outcome(watch),
-            Injector::Agents(fleet) => fleet.run(self, watch),
+            LoadInjector::Here => self.outcome(watch),
+            LoadInjector::Agents(fleet) => fleet.run(self, watch),
         }
     }
 
@@ -141,7 +141,7 @@ impl Job {
     }
 
     /// The record of a trial. `has_held` says whether an earlier trial has held.
-    fn judged(&self, subject: &Subject, outcome: &Outcome, has_held: bool) -> Record {
+    fn judged(&self, subject: &RecordSubject, outcome: &Outcome, has_held: bool) -> Record {
         let quality = self.quality();
         let gates = Gates::for_quality(quality.good);
         let mut doubts = gates.judge(outcome);
@@ -162,7 +162,7 @@ impl Job {
     }
 
     /// The record of the last run with the found number of users, or else of the last run.
-    fn best(&self, subject: &Subject, mut records: Vec<Record>, found: SearchResult) -> Record {
+    fn best(&self, subject: &RecordSubject, mut records: Vec<Record>, found: SearchResult) -> Record {
         let place = records.iter().rposition(|record| record.users == found.users);
         let place = place.unwrap_or(records.len().saturating_sub(1));
         let mut record = match records.is_empty() {
@@ -197,8 +197,8 @@ fn trial_of(record: &Record) -> TrialResult {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 
-impl Watch for Unwatched {
-    fn see(&mut self, _: Progress<'_>) -> ControlFlow<()> {
+impl RunObserver for Unwatched {
+    fn see(&mut self, _: RunProgress<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
@@ -213,12 +213,12 @@ mod tests {
     /// user held the quality, and was valid.
     #[test]
     fn a_trial_that_says_nothing_is_doubted() {
-        let job = Job::Simple(Box::new(SimplePlan::new("http://a/".parse().unwrap())));
+        let job = LoadJob::Simple(Box::new(SimplePlan::new("http://a/".parse().unwrap())));
         let doubts = |good: u64, within: u64, failed: u64, has_held: bool| {
             let mut outcome = fine();
             (outcome.total.good, outcome.total.within) = (good, [within; 2]);
             outcome.total.faults[crate::Fault::Refused as usize] = failed;
-            job.judged(&Subject::default(), &outcome, has_held).doubts.join("; ")
+            job.judged(&RecordSubject::default(), &outcome, has_held).doubts.join("; ")
         };
         assert!(doubts(0, 0, 500, false).contains("not one good answer"));
         assert!(doubts(18, 18, 0, false).contains("--users-from"));

@@ -5,23 +5,23 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::plan::{Ground, Share, SimplePlan};
-use crate::run::{Outcome, Watch};
+use crate::plan::{Ground, LoadShare, SimplePlan};
+use crate::run::{Outcome, RunObserver};
 use crate::session::{SessionPlan, check_sessions, run_sessions};
 use crate::simple::{check_simple, run_simple};
 
 /// The plan of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Job {
+pub enum LoadJob {
     /// The same requests over and over.
     Simple(Box<SimplePlan>),
     /// Users with sessions.
     Sessions(Box<SessionPlan>),
 }
 
-impl Job {
+impl LoadJob {
     /// The outcome, made by this process.
-    pub(crate) fn outcome(&self, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    pub(crate) fn outcome(&self, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
         match self {
             Self::Simple(plan) => run_simple(plan, watch),
             Self::Sessions(plan) => run_sessions(plan, watch),
@@ -62,15 +62,16 @@ impl Job {
     /// maximum number of requests.
     pub(crate) fn part(&self, index: usize, of: usize) -> Self {
         let mut job = self.clone();
-        let part = |whole: u64| Share::part(whole, index, of);
-        let first_user = (0..index).map(|before| Share::part(self.users() as u64, before, of)).sum::<u64>();
+        let part = |whole: u64| LoadShare::part(whole, index, of);
+        let first_user =
+            (0..index).map(|before| LoadShare::part(self.users() as u64, before, of)).sum::<u64>();
         let (users, bound) = match &mut job {
             Self::Simple(plan) => (&mut plan.connections, &mut plan.requests_max),
             Self::Sessions(plan) => (&mut plan.users, &mut plan.pages_max),
         };
         *users = part(*users as u64) as usize;
         *bound = bound.map(part);
-        job.ground_mut().share = Share { index, of, first_user: first_user as usize };
+        job.ground_mut().share = LoadShare { index, of, first_user: first_user as usize };
         job
     }
 }

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use vermeil::Sleep;
 
-use crate::fault::{Failure, Fault};
-use crate::stream::{Dial, RECV_BUFFER_BYTES, Stream};
-use crate::wire::{Answer, Malformed, Progress, Repeats, ResponseReader, Seen, Sink};
+use crate::fault::{ExchangeFailure, Fault};
+use crate::stream::{Dial, LoadStream, RECV_BUFFER_BYTES};
+use crate::wire::{AnswerReader, AnswerSink, InputProgress, LastHead, MalformedAnswer, Repeats, WholeAnswer};
 
 /// Maximum number of receives in a row before the core runs other users. A guess: one driver buffer
 /// each, about 1 MB.
@@ -26,7 +26,7 @@ thread_local! {
         // With room for a whole receive, so that the driver receives into this buffer without a
         // copy.
         arrived: Vec::with_capacity(RECV_BUFFER_BYTES as usize),
-        seen: Seen::default(),
+        seen: LastHead::default(),
     });
 }
 
@@ -34,7 +34,7 @@ thread_local! {
 struct Desk {
     /// The bytes of the last receive.
     arrived: Vec<u8>,
-    seen: Seen,
+    seen: LastHead,
 }
 
 /// Time beyond a round trip within which a reset may arrive. A server that closes with an unread
@@ -44,7 +44,7 @@ const RESET_LATE: Duration = Duration::from_millis(5);
 
 /// The moment of a connection's end, in relation to the unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ConnectionEnding {
     /// Before the request was sent: the server closed an idle connection.
     BeforeRequest,
     /// While the request was on its way: the end and the request crossed each other.
@@ -55,14 +55,14 @@ pub(crate) enum Ending {
 
 /// The speed at which the client reads an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct AnswerPace {
     /// Bytes per second. `None`: as fast as the bytes arrive.
     pub(crate) rate: Option<u64>,
     /// Longest wait for the next bytes.
     pub(crate) timeout: Duration,
 }
 
-impl Pace {
+impl AnswerPace {
     /// The time from the first bytes at which `received` bytes are due. The bytes of a twentieth of
     /// a second are free, so that a late end of a sleep does not lower the rate.
     fn ahead(self, received: u64, rate: u64) -> Duration {
@@ -72,9 +72,9 @@ impl Pace {
 }
 
 /// A connection.
-pub(crate) struct Link {
-    stream: Stream,
-    reader: ResponseReader,
+pub(crate) struct LoadLink {
+    stream: LoadStream,
+    reader: AnswerReader,
     /// Received bytes that are not parsed: an incomplete head, or answers without a request.
     pending: Vec<u8>,
     /// Number of answers.
@@ -91,13 +91,13 @@ pub(crate) struct Link {
     ended_in_order: bool,
 }
 
-impl Link {
+impl LoadLink {
     /// Connects.
-    pub(crate) async fn open(addr: std::net::SocketAddr, dial: &Dial) -> Result<Self, Failure> {
-        let (stream, round_trip) = Stream::open(addr, dial).await?;
+    pub(crate) async fn open(addr: std::net::SocketAddr, dial: &Dial) -> Result<Self, ExchangeFailure> {
+        let (stream, round_trip) = LoadStream::open(addr, dial).await?;
         Ok(Self {
             stream,
-            reader: ResponseReader::default(),
+            reader: AnswerReader::default(),
             pending: Vec::new(),
             answers: 0,
             received: 0,
@@ -112,11 +112,11 @@ impl Link {
     /// by a reset shows that the server's socket was closed before the request arrived. Without a
     /// reset, the server's system had accepted the request. A reset alone shows less: within about
     /// a round trip, the reset counts as one that crossed the request.
-    pub(crate) async fn ending(&mut self, failure: &Failure) -> Ending {
+    pub(crate) async fn ending(&mut self, failure: &ExchangeFailure) -> ConnectionEnding {
         if failure.fault != Fault::Reset || self.heard || self.answers == 0 {
-            return Ending::InRequest;
+            return ConnectionEnding::InRequest;
         }
-        let Some(sent_at) = self.sent_at else { return Ending::BeforeRequest };
+        let Some(sent_at) = self.sent_at else { return ConnectionEnding::BeforeRequest };
         let elapsed = sent_at.elapsed();
         let is_crossing = if self.ended_in_order {
             // If there is a reset, the reset arrives a round trip after the request was sent.
@@ -127,7 +127,7 @@ impl Link {
         } else {
             elapsed < self.round_trip + RESET_LATE
         };
-        if is_crossing { Ending::Crossing } else { Ending::InRequest }
+        if is_crossing { ConnectionEnding::Crossing } else { ConnectionEnding::InRequest }
     }
 
     /// Status and received bytes of the incomplete answer.
@@ -137,7 +137,7 @@ impl Link {
 
     /// Sends `request`. The caller may wait for an answer at once. If the server has closed the
     /// connection meanwhile, nothing is sent.
-    pub(crate) async fn send(&mut self, request: &Bytes, repeats: Repeats) -> Result<(), Failure> {
+    pub(crate) async fn send(&mut self, request: &Bytes, repeats: Repeats) -> Result<(), ExchangeFailure> {
         (self.heard, self.sent_at, self.ended_in_order) = (false, None, false);
         if self.answers > 0 {
             if repeats == Repeats::Never {
@@ -153,7 +153,7 @@ impl Link {
     }
 
     /// Checks for an end of the connection, without waiting.
-    fn look(&mut self) -> Result<(), Failure> {
+    fn look(&mut self) -> Result<(), ExchangeFailure> {
         let mut early = Vec::new();
         let context = &mut Context::from_waker(Waker::noop());
         match self.stream.poll_recv(context, &mut early) {
@@ -165,7 +165,7 @@ impl Link {
             }
             Poll::Ready(Ok(_)) => {
                 self.heard = true;
-                Err(Failure::malformed(Malformed::Unasked, &early))
+                Err(ExchangeFailure::malformed(MalformedAnswer::Unasked, &early))
             }
             Poll::Ready(Err(error)) => Err(error.into()),
         }
@@ -175,13 +175,13 @@ impl Link {
     pub(crate) async fn answer(
         &mut self,
         is_head: bool,
-        sink: &mut impl Sink,
-    ) -> Result<(Answer, u64), Failure> {
+        sink: &mut impl AnswerSink,
+    ) -> Result<(WholeAnswer, u64), ExchangeFailure> {
         let mut fresh = false;
         let answer = poll_fn(|context| {
             for _ in 0..READS_MAX {
                 if let Some(answer) = ready!(self.poll_part(context, is_head, sink, fresh))? {
-                    return Poll::Ready(Ok::<_, Failure>(answer));
+                    return Poll::Ready(Ok::<_, ExchangeFailure>(answer));
                 }
                 fresh = true;
             }
@@ -198,10 +198,10 @@ impl Link {
     pub(crate) async fn answer_paced(
         &mut self,
         is_head: bool,
-        sink: &mut impl Sink,
-        pace: Pace,
+        sink: &mut impl AnswerSink,
+        pace: AnswerPace,
         limit: &mut Sleep,
-    ) -> Result<(Answer, u64, Duration), Failure> {
+    ) -> Result<(WholeAnswer, u64, Duration), ExchangeFailure> {
         let mut first = None;
         let mut fresh = false;
         loop {
@@ -229,9 +229,9 @@ impl Link {
         &mut self,
         context: &mut Context<'_>,
         is_head: bool,
-        sink: &mut impl Sink,
+        sink: &mut impl AnswerSink,
         fresh: bool,
-    ) -> Poll<Result<Option<Answer>, Failure>> {
+    ) -> Poll<Result<Option<WholeAnswer>, ExchangeFailure>> {
         DESK.with_borrow_mut(|Desk { arrived, seen }| {
             if self.pending.is_empty() {
                 arrived.clear();
@@ -267,27 +267,27 @@ impl Link {
         })
     }
 
-    fn closed(&mut self) -> Result<Option<Answer>, Failure> {
+    fn closed(&mut self) -> Result<Option<WholeAnswer>, ExchangeFailure> {
         self.ended_in_order = true;
         match self.reader.close() {
             Ok(Some(answer)) => Ok(Some(answer)),
             Ok(None) => Err(self.lost(Fault::Reset.into())),
-            Err(malformed) => Err(Failure::malformed(malformed, &[])),
+            Err(malformed) => Err(ExchangeFailure::malformed(malformed, &[])),
         }
     }
 
     /// A connection that ends within an answer has cut the answer.
-    fn lost(&self, failure: Failure) -> Failure {
+    fn lost(&self, failure: ExchangeFailure) -> ExchangeFailure {
         let is_inside = self.received > 0 || !self.pending.is_empty();
         if failure.fault == Fault::Reset && is_inside { Fault::Cut.into() } else { failure }
     }
 
     /// Checks that no bytes without a request have come.
-    pub(crate) fn settle(&self) -> Result<(), Failure> {
+    pub(crate) fn settle(&self) -> Result<(), ExchangeFailure> {
         if self.pending.is_empty() {
             Ok(())
         } else {
-            Err(Failure::malformed(Malformed::Unasked, &self.pending))
+            Err(ExchangeFailure::malformed(MalformedAnswer::Unasked, &self.pending))
         }
     }
 
@@ -300,15 +300,15 @@ impl Link {
 }
 
 /// Parses `bytes`. A violation becomes a failure with a description.
-fn read<S: Sink>(
-    reader: &mut ResponseReader,
+fn read<S: AnswerSink>(
+    reader: &mut AnswerReader,
     bytes: &[u8],
     is_head: bool,
     sink: &mut S,
-    seen: &mut Seen,
-) -> Result<Progress, Failure> {
+    seen: &mut LastHead,
+) -> Result<InputProgress, ExchangeFailure> {
     let read = reader.read(bytes, is_head, sink, seen);
-    read.map_err(|malformed| Failure::malformed(malformed, &bytes[reader.stopped_at()..]))
+    read.map_err(|malformed| ExchangeFailure::malformed(malformed, &bytes[reader.stopped_at()..]))
 }
 
 #[cfg(test)]
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn bytes_are_due_at_their_rate_and_the_first_are_free() {
-        let pace = Pace { rate: Some(100_000), timeout: Duration::MAX };
+        let pace = AnswerPace { rate: Some(100_000), timeout: Duration::MAX };
         assert_eq!(pace.ahead(5_000, 100_000), Duration::ZERO);
         assert_eq!(pace.ahead(105_000, 100_000), Duration::from_secs(1));
         // A rate 1 % above or below still separates a good server from a bad server over a small

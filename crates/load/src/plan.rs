@@ -10,10 +10,10 @@ use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
 use crate::protocol::Protocol;
 use crate::quality::Quality;
-use crate::sets::{Choice, Set};
-use crate::trust::Trust;
+use crate::sets::{Set, SetChoice};
+use crate::trust::TlsVerify;
 use crate::url::Url;
-use crate::wire::{Request, Reuse};
+use crate::wire::{LoadRequest, Reuse};
 
 /// The arrival of requests in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,13 +67,13 @@ pub struct Ground {
     /// The addresses of connections. Empty: the addresses of the URLs.
     pub sets: Vec<Set>,
     /// The choice of a set for a connection.
-    pub choice: Choice,
+    pub choice: SetChoice,
     /// Longest time for a request, including the connect.
     pub timeout: Duration,
     /// The parts of the run.
     pub phases: Phases,
     /// The trusted certificates over TLS.
-    pub trust: Trust,
+    pub trust: TlsVerify,
     /// The cpus of the run, a core each. Empty: all cpus that the process may use. Set by each
     /// machine.
     #[serde(skip)]
@@ -85,7 +85,7 @@ pub struct Ground {
     #[serde(skip)]
     pub begins: Option<Instant>,
     /// The part of the load that this run makes.
-    pub share: Share,
+    pub share: LoadShare,
     /// The seed of all random numbers.
     pub seed: u64,
 }
@@ -96,7 +96,7 @@ fn io_auto() -> IoChoice {
 
 /// A part of a load that several injectors share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct LoadShare {
     /// The index of the part, from 0.
     pub index: usize,
     /// The number of parts.
@@ -106,13 +106,13 @@ pub struct Share {
     pub first_user: usize,
 }
 
-impl Default for Share {
+impl Default for LoadShare {
     fn default() -> Self {
         Self { index: 0, of: 1, first_user: 0 }
     }
 }
 
-impl Share {
+impl LoadShare {
     /// The share of part `index` of `of` parts in `whole`. All shares together are `whole`.
     pub(crate) fn part(whole: u64, index: usize, of: usize) -> u64 {
         let up_to = |parts: usize| (u128::from(whole) * parts as u128 / of.max(1) as u128) as u64;
@@ -124,14 +124,14 @@ impl Default for Ground {
     fn default() -> Self {
         Self {
             sets: Vec::new(),
-            choice: Choice::default(),
+            choice: SetChoice::default(),
             timeout: Duration::from_secs(10),
             phases: Phases::window(Duration::from_secs(10)),
-            trust: Trust::System,
+            trust: TlsVerify::System,
             cpus: Vec::new(),
             io: IoChoice::Auto,
             begins: None,
-            share: Share::default(),
+            share: LoadShare::default(),
             seed: 1,
         }
     }
@@ -176,7 +176,7 @@ pub struct SimplePlan {
     /// The URLs. A user requests the URLs in turn. At least one, all with the same scheme.
     pub urls: Vec<Url>,
     /// The request.
-    pub request: Request,
+    pub request: LoadRequest,
     /// Number of connections; in an open loop also the maximum number of requests under way.
     pub connections: usize,
     /// The arrival of requests.
@@ -206,7 +206,7 @@ impl SimplePlan {
         Self {
             ground: Ground::default(),
             urls: vec![url],
-            request: Request::default(),
+            request: LoadRequest::default(),
             connections: 64,
             pace: Loop::Closed { think: Think::NONE },
             reuse: Reuse::Keep,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Part, Tally};
+use crate::measure::{CountedPart, Tally};
 use crate::search::lower_bound;
 
 /// Whether the run held the requested quality.
@@ -167,7 +167,7 @@ impl Quality {
     }
 }
 
-fn shares_of(part: &Part) -> [f64; 3] {
+fn shares_of(part: &CountedPart) -> [f64; 3] {
     shares([part.within[0], part.within[1], part.failed, part.good + part.failed])
 }
 
@@ -212,7 +212,7 @@ mod tests {
         let undecided = |good, neither, failed| quality.is_undecided(&total(good, 0, neither, failed));
         assert!(undecided(0, 0, 0) && undecided(18, 0, 0) && undecided(17, 1, 0) && undecided(98, 0, 1));
         assert!(!undecided(0, 2, 0) && !undecided(8, 0, 4) && !undecided(100, 0, 0) && !undecided(90, 10, 0));
-        let few_of_a_set = Part { good: 60, within: [60, 60], ..Part::default() };
+        let few_of_a_set = CountedPart { good: 60, within: [60, 60], ..CountedPart::default() };
         let sets = vec![few_of_a_set.clone(), few_of_a_set];
         assert!(quality.is_undecided(&Tally { sets, ..total(120, 0, 0, 0) }));
         let waiting = Tally { overdue: [9, 0], ..total(9, 0, 0, 0) };
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn every_set_must_hold_it() {
         let mut total = total(2000, 0, 0, 0);
-        let part = |good, within| Part { good, within: [within, within], ..Part::default() };
+        let part = |good, within| CountedPart { good, within: [within, within], ..CountedPart::default() };
         total.sets = vec![part(1000, 1000), part(1000, 900)];
         let result = Quality::default().judge(&total, &["fast".to_owned(), "slow".to_owned()]);
         assert!(!result.held && result.broken.iter().all(|clause| clause.starts_with("slow: ")));

@@ -15,7 +15,7 @@ use crossbeam_utils::CachePadded;
 
 /// How a connection chooses its set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Choice {
+pub enum SetChoice {
     /// Each user keeps a fixed set.
     Fixed,
     /// Connections take the sets in turn.
@@ -38,14 +38,14 @@ pub struct Set {
 #[derive(Debug)]
 pub(crate) struct Sets {
     sets: Vec<Set>,
-    choice: Choice,
+    choice: SetChoice,
     pending: Box<[CachePadded<AtomicUsize>]>,
     turn: AtomicUsize,
     addr_turn: AtomicUsize,
 }
 
 impl Sets {
-    pub(crate) fn new(sets: Vec<Set>, choice: Choice) -> Self {
+    pub(crate) fn new(sets: Vec<Set>, choice: SetChoice) -> Self {
         assert!(!sets.is_empty() && sets.iter().all(|set| !set.addrs.is_empty()), "nowhere to connect to");
         let pending = sets.iter().map(|_| CachePadded::default()).collect();
         Self { sets, choice, pending, turn: AtomicUsize::new(0), addr_turn: AtomicUsize::new(0) }
@@ -61,9 +61,9 @@ impl Sets {
         let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
         let set = match self.choice {
             _ if count == 1 => 0,
-            Choice::Fixed => user % count,
-            Choice::RoundRobin => turn() % count,
-            Choice::LeastPending => {
+            SetChoice::Fixed => user % count,
+            SetChoice::RoundRobin => turn() % count,
+            SetChoice::LeastPending => {
                 // The scan begins at a rotating set, because otherwise the first set would get
                 // every connection of an idle start.
                 let first = turn();
@@ -74,7 +74,7 @@ impl Sets {
         let addrs = &self.sets[set].addrs;
         let addr = match addrs.len() {
             1 => addrs[0],
-            many if self.choice == Choice::Fixed => addrs[user / count % many],
+            many if self.choice == SetChoice::Fixed => addrs[user / count % many],
             many => addrs[self.addr_turn.fetch_add(1, Ordering::Relaxed) % many],
         };
         (set, addr)
@@ -82,7 +82,7 @@ impl Sets {
 
     /// Begins a request to `set`. Only `LeastPending` counts requests.
     pub(crate) fn begin(&self, set: usize) -> Under<'_> {
-        let pending = (self.choice == Choice::LeastPending).then(|| &*self.pending[set]);
+        let pending = (self.choice == SetChoice::LeastPending).then(|| &*self.pending[set]);
         if let Some(pending) = pending {
             pending.fetch_add(1, Ordering::Relaxed);
         }
@@ -105,7 +105,7 @@ impl Drop for Under<'_> {
 mod tests {
     use super::*;
 
-    fn sets(choice: Choice) -> Sets {
+    fn sets(choice: SetChoice) -> Sets {
         let set = |name: &str, ports: &[u16]| Set {
             name: name.to_owned(),
             addrs: ports.iter().map(|&port| SocketAddr::from(([127, 0, 0, 1], port))).collect(),
@@ -115,16 +115,16 @@ mod tests {
 
     #[test]
     fn fixed_and_in_turn() {
-        let fixed = sets(Choice::Fixed);
+        let fixed = sets(SetChoice::Fixed);
         let of = |user| fixed.choose(user).1.port();
         assert_eq!([of(0), of(1), of(2), of(3), of(1)], [1, 2, 1, 3, 2]);
-        let turns = sets(Choice::RoundRobin);
+        let turns = sets(SetChoice::RoundRobin);
         assert_eq!([(); 4].map(|()| turns.choose(0).0), [0, 1, 0, 1]);
     }
 
     #[test]
     fn the_least_loaded_set_gets_the_connection() {
-        let sets = sets(Choice::LeastPending);
+        let sets = sets(SetChoice::LeastPending);
         let slow: Vec<_> = (0..3).map(|_| sets.begin(0)).collect();
         assert!((0..5).all(|user| sets.choose(user).0 == 1));
         let _fast: Vec<_> = (0..4).map(|_| sets.begin(1)).collect();

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use vermeil::{Handle, Sleep};
 
-use self::lane::{Begin, Lane, Spoken};
+use self::lane::{Begin, LaneExchange, Spoken};
 use crate::error::LoadError;
-use crate::fault::{Failure, Fault, Stopped};
+use crate::fault::{ExchangeFailure, Fault, StopReason};
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
 use crate::quality::Quality;
 use crate::random::Random;
-use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check, until};
+use crate::run::{Engine, Outcome, RunContext, RunObserver, Supply, Waits, check, until};
 use crate::stream::Dial;
 use crate::trust::Tls;
 use crate::url::Url;
-use crate::wire::{Asked, Repeats, Request, Reuse};
+use crate::wire::{Http2Request, LoadRequest, Repeats, Reuse};
 use crate::{
     plan::{Logged, Loop, SimplePlan},
     protocol::Protocol,
@@ -36,7 +36,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 ///
 /// # Errors
 /// The run cannot begin. Failed requests are counted in the [`Outcome`].
-pub fn run_simple(plan: &SimplePlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+pub fn run_simple(plan: &SimplePlan, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
     let supply = Users::new(plan)?;
     let sets = plan.ground.sets_of(&plan.urls[0])?;
     Ok(Engine::start(&plan.ground, sets, &supply)?.finish(watch))
@@ -50,7 +50,7 @@ pub(crate) fn check_simple(plan: &SimplePlan) -> Result<(), LoadError> {
 
 /// Creates the users, and holds their shared parameters.
 struct Users {
-    scheme: Arc<Scheme>,
+    scheme: Arc<SimpleScheme>,
     connections: usize,
     arrivals: Option<Arrivals>,
     requests_max: Option<u64>,
@@ -60,11 +60,11 @@ struct Users {
 }
 
 /// The behavior of every user.
-struct Scheme {
+struct SimpleScheme {
     /// Requests for each URL, or for each distinct line of a log.
     batches: Batches,
     /// For each batch, the parameters for reading its answers.
-    asked: Vec<Asking>,
+    asked: Vec<BatchProperties>,
     pipeline: u64,
     reuse: Reuse,
     think: Think,
@@ -76,7 +76,7 @@ struct Scheme {
 
 /// The properties of a batch's requests that the reader of the answers needs.
 #[derive(Clone, Copy, Debug)]
-struct Asking {
+struct BatchProperties {
     is_head: bool,
     repeats: Repeats,
     /// The logged status, which counts as good if the server repeats it.
@@ -88,7 +88,7 @@ enum Batches {
     /// Pipelined requests as consecutive bytes.
     Http1(Vec<Bytes>),
     /// A single request, to be sent on several streams.
-    Http2(Vec<Asked>),
+    Http2(Vec<Http2Request>),
 }
 
 impl Batches {
@@ -107,7 +107,7 @@ impl Batches {
 
     /// The requests of a log. Only methods with a body get the plan's content.
     fn of_log(plan: &SimplePlan, logged: &[Logged], host: &str) -> Result<Self, LoadError> {
-        let request = |logged: &Logged| -> Result<Request, LoadError> {
+        let request = |logged: &Logged| -> Result<LoadRequest, LoadError> {
             let request = plan.request.clone().method(&logged.method)?;
             Ok(if request.has_content_by_method() { request } else { request.content(Bytes::new()) })
         };
@@ -162,10 +162,10 @@ impl Users {
         let asked = match &plan.logged {
             None => {
                 let (is_head, repeats) = (plan.request.is_head(), plan.request.repeats());
-                vec![Asking { is_head, repeats, logged: None }; batches.len()]
+                vec![BatchProperties { is_head, repeats, logged: None }; batches.len()]
             }
             Some(logged) => {
-                let asking = |line: &Logged| Asking {
+                let asking = |line: &Logged| BatchProperties {
                     is_head: line.method == "HEAD",
                     repeats: Repeats::of(&line.method),
                     logged: line.status,
@@ -173,7 +173,7 @@ impl Users {
                 logged.iter().map(asking).collect()
             }
         };
-        let scheme = Scheme {
+        let scheme = SimpleScheme {
             batches,
             asked,
             pipeline: plan.pipeline as u64,
@@ -196,13 +196,13 @@ impl Users {
 }
 
 impl Supply for Users {
-    fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize {
+    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) -> usize {
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..self.connections {
             field.user_begins();
             let begins = field.epoch + self.ramp_up.mul_f64(index as f64 / self.connections as f64);
             let color = handle.color_on(cores[index % cores.len()]);
-            let user = User {
+            let user = SimpleUser {
                 scheme: self.scheme.clone(),
                 field: field.clone(),
                 index,
@@ -242,9 +242,9 @@ impl Supply for Users {
     }
 }
 
-struct User {
-    scheme: Arc<Scheme>,
-    field: Arc<Field>,
+struct SimpleUser {
+    scheme: Arc<SimpleScheme>,
+    field: Arc<RunContext>,
     index: usize,
     /// The connection and the index of its set.
     link: Option<(Spoken, usize)>,
@@ -253,13 +253,13 @@ struct User {
     next_url: usize,
 }
 
-impl Drop for User {
+impl Drop for SimpleUser {
     fn drop(&mut self) {
         self.field.user_ends();
     }
 }
 
-impl User {
+impl SimpleUser {
     async fn live(mut self, begins: Instant) {
         until(begins).await;
         self.field.user_is_there();
@@ -319,7 +319,7 @@ impl User {
         Some((Begin { intended, actual }, count))
     }
 
-    fn fail(&mut self, failure: &Failure, count: u64, took: Duration) {
+    fn fail(&mut self, failure: &ExchangeFailure, count: u64, took: Duration) {
         let (set, (status, bytes)) = match self.link.take() {
             Some((mut spoken, set)) => (set, spoken.unfinished()),
             None => (0, (None, 0)),
@@ -337,14 +337,14 @@ impl User {
 
     /// Sends `count` requests and reads the answers. The error holds the reason and the number of
     /// unanswered requests.
-    async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (Failure, u64)> {
+    async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (ExchangeFailure, u64)> {
         let batch = self.next_url;
         self.next_url = (batch + 1) % self.scheme.batches.len();
         self.limit.set(self.field.timeout);
         let mut left = count;
         let Self { field, scheme, link, limit, index, .. } = self;
         let exchange = async {
-            let lane = Lane { field, scheme, user: *index };
+            let lane = LaneExchange { field, scheme, user: *index };
             let repeats = scheme.asked[batch].repeats;
             let speaks_http2 = matches!(scheme.batches, Batches::Http2(_));
             let mut has_repeated = false;
@@ -352,12 +352,12 @@ impl User {
                 let before = left;
                 match lane.exchange(link, batch, begin, &mut left).await {
                     Ok(()) => return Ok(()),
-                    Err(Stopped::Failed(failure)) => return Err(failure),
+                    Err(StopReason::Failed(failure)) => return Err(failure),
                     // Nothing was sent.
-                    Err(Stopped::Idle) => field.ledger.here().reopened += 1,
+                    Err(StopReason::Idle) => field.ledger.here().reopened += 1,
                     // The server may have begun these requests, so repeat them only once, and only
                     // if idempotent.
-                    Err(Stopped::Crossing) if repeats == Repeats::Once && !has_repeated => {
+                    Err(StopReason::Crossing) if repeats == Repeats::Once && !has_repeated => {
                         has_repeated = true;
                         let mut tally = field.ledger.here();
                         tally.reopened += 1;
@@ -365,13 +365,13 @@ impl User {
                     }
                     // In HTTP/2 the server guarantees that it did not begin the requests (RFC 9113
                     // section 8.7). In HTTP/1.1 only the method decides.
-                    Err(Stopped::Announced) if speaks_http2 || repeats == Repeats::Once => {
+                    Err(StopReason::Announced) if speaks_http2 || repeats == Repeats::Once => {
                         let mut tally = field.ledger.here();
                         // The server closed an idle connection, so the connection counts as
                         // reopened.
                         if left == before { tally.reopened += 1 } else { tally.deferred += left }
                     }
-                    Err(Stopped::Crossing | Stopped::Announced) => return Err(Fault::Reset.into()),
+                    Err(StopReason::Crossing | StopReason::Announced) => return Err(Fault::Reset.into()),
                 }
                 *link = None;
             }

@@ -43,7 +43,7 @@ pub(crate) struct Dial {
 }
 
 /// A connection.
-pub(crate) enum Stream {
+pub(crate) enum LoadStream {
     Plain(TcpStream),
     Secure(Box<Secure>),
 }
@@ -59,7 +59,7 @@ pub(crate) struct Secure {
     early: Vec<u8>,
 }
 
-impl Stream {
+impl LoadStream {
     /// Connects, over TLS with the handshake. Also returns the time of the TCP handshake: about a
     /// round trip.
     pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> io::Result<(Self, Duration)> {
@@ -226,21 +226,21 @@ impl Secure {
 }
 
 /// A connection for h2 that counts received bytes.
-pub(crate) struct Counted {
-    stream: Stream,
+pub(crate) struct CountedStream {
+    stream: LoadStream,
     /// Received bytes that h2 has not read, from `read` on.
     arrived: Vec<u8>,
     read: usize,
     received: Arc<AtomicU64>,
 }
 
-impl Counted {
-    pub(crate) fn new(stream: Stream, received: Arc<AtomicU64>) -> Self {
+impl CountedStream {
+    pub(crate) fn new(stream: LoadStream, received: Arc<AtomicU64>) -> Self {
         Self { stream, arrived: Vec::new(), read: 0, received }
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -261,7 +261,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().stream.poll_write(context, &[IoSlice::new(bytes)])
     }

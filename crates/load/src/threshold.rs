@@ -17,7 +17,7 @@ use crate::report::{Judged, Quantiles, Record};
 pub struct Threshold {
     text: String,
     metric: Metric,
-    comparison: Comparison,
+    comparison: ThresholdComparison,
     bound: f64,
 }
 
@@ -40,7 +40,7 @@ enum Metric {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Comparison {
+enum ThresholdComparison {
     Above,
     AtLeast,
     Below,
@@ -73,10 +73,10 @@ fn read(text: &str) -> Option<Threshold> {
     let at = text.find(['<', '>'])?;
     let (name, rest) = (text[..at].trim(), &text[at..]);
     let (comparison, bound) = [
-        (">=", Comparison::AtLeast),
-        ("<=", Comparison::AtMost),
-        (">", Comparison::Above),
-        ("<", Comparison::Below),
+        (">=", ThresholdComparison::AtLeast),
+        ("<=", ThresholdComparison::AtMost),
+        (">", ThresholdComparison::Above),
+        ("<", ThresholdComparison::Below),
     ]
     .into_iter()
     .find_map(|(sign, comparison)| Some((comparison, rest.strip_prefix(sign)?.trim())))?;
@@ -147,10 +147,10 @@ impl Threshold {
     pub fn judge(&self, record: &Record) -> Judged {
         let value = self.metric.of(record);
         let is_passed = value.is_none_or(|value| match self.comparison {
-            Comparison::Above => value > self.bound,
-            Comparison::AtLeast => value >= self.bound,
-            Comparison::Below => value < self.bound,
-            Comparison::AtMost => value <= self.bound,
+            ThresholdComparison::Above => value > self.bound,
+            ThresholdComparison::AtLeast => value >= self.bound,
+            ThresholdComparison::Below => value < self.bound,
+            ThresholdComparison::AtMost => value <= self.bound,
         });
         let said = match value {
             None => "no good answer, so there is no time".to_owned(),

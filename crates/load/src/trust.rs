@@ -20,7 +20,7 @@ use crate::url::{Scheme, Url};
 
 /// The trusted certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Trust {
+pub enum TlsVerify {
     /// Certificates that the system's roots have signed.
     #[default]
     System,
@@ -30,7 +30,7 @@ pub enum Trust {
     Anyone,
 }
 
-impl Trust {
+impl TlsVerify {
     /// The certificates of a PEM file.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// The parameters for the server of `url` and for `protocol`; `None` over plain TCP.
-    pub(crate) fn new(url: &Url, trust: &Trust, protocol: Protocol) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn new(url: &Url, trust: &TlsVerify, protocol: Protocol) -> Result<Option<Self>, LoadError> {
         if url.scheme == Scheme::Http {
             return Ok(None);
         }
@@ -87,7 +87,9 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .map_err(|error| LoadError::Tls(error.to_string()))?;
         let builder = match trust {
-            Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+            TlsVerify::Anyone => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+            }
             trust => builder.with_root_certificates(trust.roots()?),
         };
         let mut config = builder.with_no_client_auth();
@@ -154,12 +156,12 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_says_so() {
-        assert!(Trust::from_pem(b"nothing").unwrap_err().contains("no certificate"));
+        assert!(TlsVerify::from_pem(b"nothing").unwrap_err().contains("no certificate"));
         let broken = b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
-        assert!(Trust::from_pem(broken).unwrap_err().contains("no PEM file"));
+        assert!(TlsVerify::from_pem(broken).unwrap_err().contains("no PEM file"));
         let url: Url = "https://a/".parse().unwrap();
         let said =
-            Tls::new(&url, &Trust::Roots(vec![vec![1, 2, 3]]), Protocol::Http1).unwrap_err().to_string();
+            Tls::new(&url, &TlsVerify::Roots(vec![vec![1, 2, 3]]), Protocol::Http1).unwrap_err().to_string();
         assert!(said.contains("--ca"), "{said}");
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use vermeil::IoChoice;
 use vermeil_load::agents::{AgentOptions, Coordinators, Fleet, serve};
 use vermeil_load::pace::{Arrivals, Think};
-use vermeil_load::report::{Record, Subject};
-use vermeil_load::{Injector, Job, LoadError, Loop, Phases, Progress, SimplePlan, Unwatched};
+use vermeil_load::report::{Record, RecordSubject};
+use vermeil_load::{LoadError, LoadInjector, LoadJob, Loop, Phases, RunProgress, SimplePlan, Unwatched};
 
 /// Longest time of a run that ends without a stop, and longest wait for an agent.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,7 +84,11 @@ fn plan(server: SocketAddr) -> SimplePlan {
 
 fn run(plan: SimplePlan, names: &[String]) -> Result<Record, LoadError> {
     let mut fleet = Fleet::connect(names, PATIENCE)?;
-    Job::Simple(Box::new(plan)).run(&Subject::default(), Injector::Agents(&mut fleet), &mut Unwatched)
+    LoadJob::Simple(Box::new(plan)).run(
+        &RecordSubject::default(),
+        LoadInjector::Agents(&mut fleet),
+        &mut Unwatched,
+    )
 }
 
 #[test]
@@ -93,13 +97,14 @@ fn parts_add_up() {
     let agents = [agent(), agent(), agent()];
     let names = agents.each_ref().map(|(name, _)| name.clone());
     let mut fleet = Fleet::connect(&names, PATIENCE).expect("they are there");
-    let job = Job::Simple(Box::new(plan(server)));
+    let job = LoadJob::Simple(Box::new(plan(server)));
     let mut counted = 0;
-    let mut watch = |progress: Progress<'_>| {
+    let mut watch = |progress: RunProgress<'_>| {
         counted += progress.counted.good;
         ControlFlow::Continue(())
     };
-    let record = job.run(&Subject::default(), Injector::Agents(&mut fleet), &mut watch).expect("it runs");
+    let record =
+        job.run(&RecordSubject::default(), LoadInjector::Agents(&mut fleet), &mut watch).expect("it runs");
     assert_eq!((record.good, record.failed, record.users), (601, 0, 5));
     assert_eq!((record.response.count, record.statuses[2], counted), (601, 601, 601));
     let sum: u64 = record.response.buckets.iter().map(|(_, count)| count).sum();
@@ -109,8 +114,10 @@ fn parts_add_up() {
     // The same agents also run the next job. One user belongs to one agent.
     let mut next = plan(server);
     (next.connections, next.requests_max) = (1, Some(10));
-    let job = Job::Simple(Box::new(next));
-    let record = job.run(&Subject::default(), Injector::Agents(&mut fleet), &mut Unwatched).expect("it runs");
+    let job = LoadJob::Simple(Box::new(next));
+    let record = job
+        .run(&RecordSubject::default(), LoadInjector::Agents(&mut fleet), &mut Unwatched)
+        .expect("it runs");
     assert_eq!((record.good, record.users), (10, 1));
     drop(fleet);
     agents.into_iter().for_each(|(_, agent)| agent.join().expect("it ends with its coordinator"));

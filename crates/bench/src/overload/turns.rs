@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use vermeil_load::report::Course;
+use vermeil_load::report::CourseInterval;
 
 use super::peak::Round;
 use crate::size::Size;
@@ -56,15 +56,16 @@ impl Turns {
     }
 
     /// The good answers per second at each level.
-    pub(super) fn good_per_s(self, levels: &[u32], course: &[Course]) -> Round {
+    pub(super) fn good_per_s(self, levels: &[u32], course: &[CourseInterval]) -> Round {
         let step_s = self.step.as_secs_f64();
         let rate = |level: u32| {
             let (mut good, mut lasted) = (0.0, 0.0);
             for (place, _) in self.order(levels).enumerate().filter(|(_, of)| *of == level) {
                 let ends_s = (place + 1) as f64 * step_s;
                 let begins_s = ends_s - step_s + self.settles.as_secs_f64();
-                let counts =
-                    |slot: &&Course| slot.begins_s >= begins_s && slot.begins_s + slot.lasts_s <= ends_s;
+                let counts = |slot: &&CourseInterval| {
+                    slot.begins_s >= begins_s && slot.begins_s + slot.lasts_s <= ends_s
+                };
                 for slot in course.iter().filter(counts) {
                     good += slot.rate * slot.lasts_s;
                     lasted += slot.lasts_s;
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn what_the_level_before_has_left_does_not_count() {
         let turns = Turns { cycles: 1, ..TURNS };
-        let slot = |begins_s, rate| Course {
+        let slot = |begins_s, rate| CourseInterval {
             begins_s,
             lasts_s: 1.0,
             phase: String::new(),

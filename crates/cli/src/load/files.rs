@@ -4,7 +4,7 @@ use crate::values::{Size, size_between};
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_load::files::{Kind, Pages, write};
+use vermeil_load::files::{SetKind, SetPages, write};
 
 /// Write the files that a workload requests.
 ///
@@ -16,7 +16,7 @@ use vermeil_load::files::{Kind, Pages, write};
 pub(super) struct FilesArgs {
     /// The set of files: support, specweb96 or webstone
     #[arg(value_name = "SET")]
-    set: Kind,
+    set: SetKind,
 
     /// The folder, to be served as the root of a site
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -49,7 +49,7 @@ pub(super) struct FilesArgs {
 impl FilesArgs {
     /// Writes.
     pub(super) fn run(self) -> Exit {
-        let pages = if self.is_static { Pages::Static } else { Pages::Php };
+        let pages = if self.is_static { SetPages::Static } else { SetPages::Php };
         match write(&self.dir, self.set, self.scale, self.max_bytes.bytes, pages, &self.backend) {
             Ok(written) => {
                 let directories = written.manifest.directories;

@@ -11,7 +11,7 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vermeil_load::{Progress, Watch};
+use vermeil_load::{RunObserver, RunProgress};
 
 /// Follows a run.
 pub(super) struct Live {
@@ -58,8 +58,8 @@ impl Live {
     }
 }
 
-impl Watch for Live {
-    fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
+impl RunObserver for Live {
+    fn see(&mut self, progress: RunProgress<'_>) -> ControlFlow<()> {
         let now = progress.interval;
         // A run that ends when everything is done has no length that could be shown.
         let planned =

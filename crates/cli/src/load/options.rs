@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vermeil_load::agents::Fleet;
 use vermeil_load::pace::{Arrivals, Think};
-use vermeil_load::{Choice, LoadError, Quality, SearchOptions};
+use vermeil_load::{LoadError, Quality, SearchOptions, SetChoice};
 
 /// The content and the protocol of requests.
 #[derive(Debug, Args)]
@@ -336,11 +336,11 @@ pub(super) enum ChoiceArg {
 
 impl ChoiceArg {
     /// The choice in the library's type.
-    pub(super) fn choice(self) -> Choice {
+    pub(super) fn choice(self) -> SetChoice {
         match self {
-            Self::Fixed => Choice::Fixed,
-            Self::RoundRobin => Choice::RoundRobin,
-            Self::LeastPending => Choice::LeastPending,
+            Self::Fixed => SetChoice::Fixed,
+            Self::RoundRobin => SetChoice::RoundRobin,
+            Self::LeastPending => SetChoice::LeastPending,
         }
     }
 }

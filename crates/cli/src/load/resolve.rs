@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 use vermeil_load::pace::{Arrivals, ArrivalsError, Think};
-use vermeil_load::report::Subject;
+use vermeil_load::report::RecordSubject;
 use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
-use vermeil_load::wire::{Request, Reuse};
+use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{
-    Ground, Job, LoadError, Loop, Phases, Protocol, Set, SimplePlan, Trust, UNTIL_DONE, Url, UrlError, replay,
+    Ground, LoadError, LoadJob, Loop, Phases, Protocol, Set, SimplePlan, TlsVerify, UNTIL_DONE, Url,
+    UrlError, replay,
 };
 
 /// Why a command line cannot be carried out.
@@ -83,7 +84,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl LoadArgs {
     /// The job and its title.
-    pub(super) fn resolve(&self) -> Result<(Job, Subject), Wrong> {
+    pub(super) fn resolve(&self) -> Result<(LoadJob, RecordSubject), Wrong> {
         let first = self.what.first().map_or("", String::as_str);
         let (workload, urls) = match first.contains("://") {
             true => (None, &self.what[..]),
@@ -113,7 +114,7 @@ impl LoadArgs {
         }
     }
 
-    fn simple(&self, urls: Vec<Url>) -> Result<(Job, Subject), Wrong> {
+    fn simple(&self, urls: Vec<Url>) -> Result<(LoadJob, RecordSubject), Wrong> {
         let arrivals = self.arrivals()?;
         let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
         let plan = SimplePlan {
@@ -131,11 +132,11 @@ impl LoadArgs {
             requests_max: self.time.requests_max,
         };
         let subject = self.subject_of_simple(&plan);
-        Ok((Job::Simple(Box::new(plan)), subject))
+        Ok((LoadJob::Simple(Box::new(plan)), subject))
     }
 
     /// An access log, replayed.
-    fn replay(&self, path: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
+    fn replay(&self, path: &str, url: &Url) -> Result<(LoadJob, RecordSubject), Wrong> {
         let log = read("the log", Path::new(path), |path| fs::read(path))?;
         let replay =
             replay(&log, self.time.compress).map_err(|why| Wrong::Log { path: path.to_owned(), why })?;
@@ -165,10 +166,10 @@ impl LoadArgs {
         subject.target = url.authority();
         let connection = subject.workload.split_once(", ").map_or("", |(_, connection)| connection);
         subject.workload = format!("{what}; {connection}");
-        Ok((Job::Simple(Box::new(plan)), subject))
+        Ok((LoadJob::Simple(Box::new(plan)), subject))
     }
 
-    fn sessions(&self, workload: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
+    fn sessions(&self, workload: &str, url: &Url) -> Result<(LoadJob, RecordSubject), Wrong> {
         let arrivals = self.arrivals()?;
         let ground = self.ground(arrivals.as_ref())?;
         let mut model = self.model(workload, url, &ground)?;
@@ -198,7 +199,7 @@ impl LoadArgs {
             pages_max: self.time.requests_max,
         };
         let subject = self.subject_of_sessions(&plan);
-        Ok((Job::Sessions(Box::new(plan)), subject))
+        Ok((LoadJob::Sessions(Box::new(plan)), subject))
     }
 
     /// The model of a workload: shipped, adapted to the server's manifest of files, or from a file.
@@ -262,16 +263,16 @@ impl LoadArgs {
         if self.requests.http2 { Protocol::Http2 } else { Protocol::Http1 }
     }
 
-    fn trust(&self) -> Result<Trust, Wrong> {
+    fn trust(&self) -> Result<TlsVerify, Wrong> {
         let Some(path) = &self.requests.ca else {
-            return Ok(if self.requests.insecure { Trust::Anyone } else { Trust::System });
+            return Ok(if self.requests.insecure { TlsVerify::Anyone } else { TlsVerify::System });
         };
         let text = read("--ca", path, |path| fs::read(path))?;
-        Trust::from_pem(&text).map_err(|why| Wrong::Certificates { path: path.clone(), why })
+        TlsVerify::from_pem(&text).map_err(|why| Wrong::Certificates { path: path.clone(), why })
     }
 
-    fn request(&self) -> Result<Request, Wrong> {
-        let mut request = Request::default();
+    fn request(&self) -> Result<LoadRequest, Wrong> {
+        let mut request = LoadRequest::default();
         if let Some(body) = &self.requests.body {
             let content = match body.strip_prefix('@') {
                 Some(path) => read("--body", Path::new(path), |path| fs::read(path))?,
@@ -295,7 +296,7 @@ impl LoadArgs {
         arrivals.map(Some).map_err(|error| Wrong::Arrivals { path: path.clone(), error })
     }
 
-    fn subject_of_simple(&self, plan: &SimplePlan) -> Subject {
+    fn subject_of_simple(&self, plan: &SimplePlan) -> RecordSubject {
         let first = &plan.urls[0];
         let more = match plan.urls.len() {
             1 => String::new(),
@@ -317,7 +318,7 @@ impl LoadArgs {
                 "the intended start: waiting for a connection is part of it, corrected once",
             ),
         };
-        Subject {
+        RecordSubject {
             title: "vermeil load".to_owned(),
             target: format!("{first}{more}"),
             workload,
@@ -325,11 +326,11 @@ impl LoadArgs {
             times_from: times_from.to_owned(),
             is_open: matches!(plan.pace, Loop::Open { .. }),
             sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
-            ..Subject::default()
+            ..RecordSubject::default()
         }
     }
 
-    fn subject_of_sessions(&self, plan: &SessionPlan) -> Subject {
+    fn subject_of_sessions(&self, plan: &SessionPlan) -> RecordSubject {
         let model = &plan.model;
         let (pace, times_from) = match &plan.pace {
             SessionLoop::Closed => {
@@ -340,7 +341,7 @@ impl LoadArgs {
                 "asking for the page, with all it shows; for the first of a session from its intended start",
             ),
         };
-        Subject {
+        RecordSubject {
             title: format!("vermeil load {}", model.name),
             target: plan.url.authority(),
             workload: format!(

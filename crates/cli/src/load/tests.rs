@@ -7,7 +7,9 @@ use clap::Parser;
 use std::time::Duration;
 use vermeil_load::session::{KeepAlive, SessionLoop, SessionPlan};
 use vermeil_load::wire::Reuse;
-use vermeil_load::{Choice, Job, Loop, Protocol, Quality, SearchOptions, SimplePlan, Trust, UNTIL_DONE};
+use vermeil_load::{
+    LoadJob, Loop, Protocol, Quality, SearchOptions, SetChoice, SimplePlan, TlsVerify, UNTIL_DONE,
+};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -19,20 +21,20 @@ fn parse(words: &[&str]) -> LoadArgs {
     Line::try_parse_from([&["load"], words].concat()).expect("it parses").load
 }
 
-fn job(words: &[&str]) -> Result<Job, Wrong> {
+fn job(words: &[&str]) -> Result<LoadJob, Wrong> {
     parse(words).resolve().map(|(job, _)| job)
 }
 
 fn simple(words: &[&str]) -> SimplePlan {
     match job(words) {
-        Ok(Job::Simple(plan)) => *plan,
+        Ok(LoadJob::Simple(plan)) => *plan,
         other => panic!("{other:?}"),
     }
 }
 
 fn sessions(words: &[&str]) -> SessionPlan {
     match job(words) {
-        Ok(Job::Sessions(plan)) => *plan,
+        Ok(LoadJob::Sessions(plan)) => *plan,
         other => panic!("{other:?}"),
     }
 }
@@ -45,7 +47,7 @@ fn without_options() {
     assert_eq!((plan.connections, plan.pipeline, plan.reuse), (64, 1, Reuse::Keep));
     assert_eq!(plan.ground.phases.total(), Some(Duration::from_secs(10)));
     assert_eq!((plan.requests_max, plan.quality), (None, Quality::default()));
-    assert_eq!((plan.protocol, plan.ground.trust), (Protocol::Http1, Trust::System));
+    assert_eq!((plan.protocol, plan.ground.trust), (Protocol::Http1, TlsVerify::System));
     assert_eq!(parse(&[URL]).search.options(), None);
     assert_eq!(parse(&[URL, "--find-max"]).search.options(), Some(SearchOptions::default()));
 }
@@ -63,7 +65,7 @@ fn each_option_arrives() {
     assert_eq!(ground.phases.total(), Some(Duration::from_secs(9)));
     assert_eq!(
         (ground.timeout, ground.seed, ground.choice),
-        (Duration::from_secs(2), 5, Choice::LeastPending)
+        (Duration::from_secs(2), 5, SetChoice::LeastPending)
     );
     let sets: Vec<_> = ground.sets.iter().map(|set| (set.name.as_str(), set.addrs.len())).collect();
     assert_eq!(sets, [("a", 2), ("set 2", 1)]);
@@ -82,7 +84,7 @@ fn each_option_arrives() {
 fn tls_and_http2() {
     let plan =
         simple(&["https://a/x", "--http2", "--insecure", "--pipeline", "4", "--address", "127.0.0.1:1"]);
-    assert_eq!((plan.protocol, plan.ground.trust, plan.pipeline), (Protocol::Http2, Trust::Anyone, 4));
+    assert_eq!((plan.protocol, plan.ground.trust, plan.pipeline), (Protocol::Http2, TlsVerify::Anyone, 4));
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, "no certificate").unwrap();
@@ -104,8 +106,8 @@ fn arrivals_that_end_end_a_run() {
     let steps = ["single", URL, "--rate", "steps:10s@100,20s@500"];
     for words in [&steps[1..], &steps[..]] {
         let window = |more: &[&str]| match job(&[words, more].concat()).unwrap() {
-            Job::Simple(plan) => plan.ground.phases.window,
-            Job::Sessions(plan) => plan.ground.phases.window,
+            LoadJob::Simple(plan) => plan.ground.phases.window,
+            LoadJob::Sessions(plan) => plan.ground.phases.window,
         };
         assert_eq!(window(&[]), Duration::from_secs(30));
         assert_eq!(window(&["--ramp-up", "3s", "--warm-up", "4s"]), Duration::from_secs(23));

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use vermeil::IoChoice;
 
-use super::wire::{self, Counted, Order, Reply, VERSION};
-use crate::job::Job;
+use super::wire::{self, AgentCounts, AgentReply, CoordinatorOrder, VERSION};
+use crate::job::LoadJob;
 use crate::measure::Tally;
-use crate::run::Progress;
+use crate::run::RunProgress;
 
 /// Longest time for sending a message. After this time the coordinator counts as gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,9 +55,9 @@ pub fn serve(listener: &TcpListener, options: &AgentOptions, mut tell: impl FnMu
         };
         tell(&format!("coordinator {from}"));
         match attend(stream, options) {
-            Ok(Served::Coordinator(jobs)) => tell(&format!("coordinator {from} is done: {jobs} runs")),
+            Ok(ServedPeer::Coordinator(jobs)) => tell(&format!("coordinator {from} is done: {jobs} runs")),
             // The peer only checked whether an agent listens.
-            Ok(Served::Nobody) => continue,
+            Ok(ServedPeer::Nobody) => continue,
             Err(error) => tell(&format!("coordinator {from} is lost: {error}")),
         }
         if options.coordinators == Coordinators::One {
@@ -67,14 +67,14 @@ pub fn serve(listener: &TcpListener, options: &AgentOptions, mut tell: impl FnMu
 }
 
 /// The kind of peer that was served.
-enum Served {
+enum ServedPeer {
     /// A coordinator, with the number of its runs.
     Coordinator(u64),
     /// A peer that sent no greeting.
     Nobody,
 }
 
-fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<Served> {
+fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<ServedPeer> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
     let orders = listen(stream.try_clone()?);
@@ -83,44 +83,44 @@ fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<Served> {
     loop {
         let order = match orders.recv() {
             Ok(order) => order?,
-            Err(_closed) if is_known => return Ok(Served::Coordinator(jobs)),
-            Err(_closed) => return Ok(Served::Nobody),
+            Err(_closed) if is_known => return Ok(ServedPeer::Coordinator(jobs)),
+            Err(_closed) => return Ok(ServedPeer::Nobody),
         };
         let reply = match order {
-            Order::Hello { version: VERSION } => {
+            CoordinatorOrder::Hello { version: VERSION } => {
                 is_known = true;
                 let cores = if options.cpus.is_empty() {
                     thread::available_parallelism().map_or(1, usize::from)
                 } else {
                     options.cpus.len()
                 };
-                Reply::Hello { version: VERSION, cores }
+                AgentReply::Hello { version: VERSION, cores }
             }
-            Order::Hello { version } => Reply::Refused(format!(
+            CoordinatorOrder::Hello { version } => AgentReply::Refused(format!(
                 "this agent speaks version {VERSION} and the coordinator {version}: use one release of vermeil"
             )),
-            Order::Ping(number) => Reply::Pong(number),
-            Order::Job(mut told) => {
+            CoordinatorOrder::Ping(number) => AgentReply::Pong(number),
+            CoordinatorOrder::Job(mut told) => {
                 let ground = told.ground_mut();
                 (ground.cpus, ground.io) = (options.cpus.clone(), options.io);
                 match told.check() {
                     Ok(()) => {
                         job = Some(told);
-                        Reply::Ready
+                        AgentReply::Ready
                     }
-                    Err(error) => Reply::Refused(error.to_string()),
+                    Err(error) => AgentReply::Refused(error.to_string()),
                 }
             }
-            Order::Start { after } => match job.take() {
+            CoordinatorOrder::Start { after } => match job.take() {
                 Some(mut job) => {
                     jobs += 1;
                     job.ground_mut().begins = Some(Instant::now() + after);
                     run(&job, &mut stream, &orders)?
                 }
-                None => Reply::Refused("there is no job to start".to_owned()),
+                None => AgentReply::Refused("there is no job to start".to_owned()),
             },
             // A stop for a run that has already ended.
-            Order::Stop => continue,
+            CoordinatorOrder::Stop => continue,
         };
         wire::write(&mut stream, &reply)?;
     }
@@ -128,7 +128,7 @@ fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<Served> {
 
 /// Reads orders on a separate thread, so that a stop reaches a run in progress. The thread ends
 /// with the connection.
-fn listen(stream: TcpStream) -> Receiver<io::Result<Order>> {
+fn listen(stream: TcpStream) -> Receiver<io::Result<CoordinatorOrder>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);
@@ -143,24 +143,28 @@ fn listen(stream: TcpStream) -> Receiver<io::Result<Order>> {
 }
 
 /// Runs `job` and reports each interval; returns the final reply.
-fn run(job: &Job, stream: &mut TcpStream, orders: &Receiver<io::Result<Order>>) -> io::Result<Reply> {
+fn run(
+    job: &LoadJob,
+    stream: &mut TcpStream,
+    orders: &Receiver<io::Result<CoordinatorOrder>>,
+) -> io::Result<AgentReply> {
     let mut lost = None;
-    let mut watch = |progress: Progress<'_>| {
+    let mut watch = |progress: RunProgress<'_>| {
         let interval = progress.interval;
-        let counted = Counted {
+        let counted = AgentCounts {
             begins: interval.begins,
             lasts: interval.lasts,
             phase: interval.phase,
             users: interval.users,
             tally: progress.counted.clone(),
         };
-        if let Err(error) = wire::write(stream, &Reply::Counted(Box::new(counted))) {
+        if let Err(error) = wire::write(stream, &AgentReply::Counted(Box::new(counted))) {
             lost = Some(error);
             return ControlFlow::Break(());
         }
         match orders.try_recv() {
             Err(TryRecvError::Empty) => ControlFlow::Continue(()),
-            Ok(Ok(Order::Stop)) => ControlFlow::Break(()),
+            Ok(Ok(CoordinatorOrder::Stop)) => ControlFlow::Break(()),
             Ok(Ok(_)) => ControlFlow::Continue(()),
             Ok(Err(error)) => {
                 lost = Some(error);
@@ -180,8 +184,8 @@ fn run(job: &Job, stream: &mut TcpStream, orders: &Receiver<io::Result<Order>>) 
         Ok(mut outcome) => {
             outcome.total = Tally::default();
             outcome.intervals.clear();
-            Reply::Done(Box::new(outcome))
+            AgentReply::Done(Box::new(outcome))
         }
-        Err(error) => Reply::Refused(error.to_string()),
+        Err(error) => AgentReply::Refused(error.to_string()),
     })
 }

@@ -10,11 +10,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::merge::Sum;
-use super::wire::{self, Order, Reply, VERSION};
+use super::merge::AgentSum;
+use super::wire::{self, AgentReply, CoordinatorOrder, VERSION};
 use crate::error::LoadError;
-use crate::job::Job;
-use crate::run::{Outcome, Progress, Watch};
+use crate::job::LoadJob;
+use crate::run::{Outcome, RunObserver, RunProgress};
 
 /// Time from the start order to the start, in which agents start their cores. Guess: about fifty
 /// times the need.
@@ -36,26 +36,26 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Agents that are connected to this coordinator.
 #[derive(Debug)]
 pub struct Fleet {
-    agents: Vec<Agent>,
-    replies: Receiver<(usize, Said)>,
+    agents: Vec<FleetAgent>,
+    replies: Receiver<(usize, FleetMessage)>,
 }
 
 /// A message from an agent, or the reason for the end of the connection.
-type Said = Result<Reply, String>;
+type FleetMessage = Result<AgentReply, String>;
 
 #[derive(Debug)]
-struct Agent {
+struct FleetAgent {
     name: String,
     stream: TcpStream,
     heard: Instant,
     /// Messages that arrived while the coordinator waited for another agent.
-    inbox: VecDeque<Reply>,
+    inbox: VecDeque<AgentReply>,
     /// Why the agent is lost.
     lost: Option<String>,
 }
 
-impl Agent {
-    fn tell(&mut self, order: &Order) {
+impl FleetAgent {
+    fn tell(&mut self, order: &CoordinatorOrder) {
         if let Err(error) = wire::write(&mut self.stream, order) {
             self.lose(&error.to_string());
         }
@@ -99,10 +99,10 @@ impl Fleet {
                 wrong(format!("{error}; start one there with `vermeil load agent --listen ADDR:PORT`"))
             })?;
             let (heard, inbox) = (Instant::now(), VecDeque::new());
-            fleet.agents.push(Agent { name: name.clone(), stream, heard, inbox, lost: None });
-            fleet.agents[place].tell(&Order::Hello { version: VERSION });
+            fleet.agents.push(FleetAgent { name: name.clone(), stream, heard, inbox, lost: None });
+            fleet.agents[place].tell(&CoordinatorOrder::Hello { version: VERSION });
             match fleet.expect(place, SILENCE)? {
-                Reply::Hello { .. } => {}
+                AgentReply::Hello { .. } => {}
                 other => return Err(wrong(format!("it said {other:?} in place of its version"))),
             }
         }
@@ -113,20 +113,20 @@ impl Fleet {
     ///
     /// # Errors
     /// The run cannot begin: an agent refuses the job, or no agent is left.
-    pub fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    pub fn run(&mut self, job: &LoadJob, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
         let chosen = self.chosen(job.users())?;
         for (index, &place) in chosen.iter().enumerate() {
-            self.agents[place].tell(&Order::Job(Box::new(job.part(index, chosen.len()))));
+            self.agents[place].tell(&CoordinatorOrder::Job(Box::new(job.part(index, chosen.len()))));
         }
         for &place in &chosen {
             match self.expect(place, PREPARATION)? {
-                Reply::Ready => {}
+                AgentReply::Ready => {}
                 other => return Err(self.unexpected(place, &other)),
             }
         }
         self.start(&chosen)?;
         let sum = self.follow(job, &chosen, watch)?;
-        let lost = self.agents.iter().filter_map(Agent::loss).collect();
+        let lost = self.agents.iter().filter_map(FleetAgent::loss).collect();
         let mut outcome = sum.finish(job.ground().phases.window, job.users(), lost);
         outcome.agents = chosen.iter().map(|&place| self.agents[place].name.clone()).collect();
         Ok(outcome)
@@ -150,9 +150,9 @@ impl Fleet {
             let mut shortest = Duration::MAX;
             for number in 0..PINGS {
                 let sent = Instant::now();
-                self.agents[place].tell(&Order::Ping(number));
+                self.agents[place].tell(&CoordinatorOrder::Ping(number));
                 match self.expect(place, SILENCE)? {
-                    Reply::Pong(_) => shortest = shortest.min(sent.elapsed()),
+                    AgentReply::Pong(_) => shortest = shortest.min(sent.elapsed()),
                     other => return Err(self.unexpected(place, &other)),
                 }
             }
@@ -161,18 +161,23 @@ impl Fleet {
         let begins = Instant::now() + LEAD + ways.iter().copied().max().unwrap_or_default();
         for (&place, &way) in chosen.iter().zip(&ways) {
             let after = begins.saturating_duration_since(Instant::now()).saturating_sub(way);
-            self.agents[place].tell(&Order::Start { after });
+            self.agents[place].tell(&CoordinatorOrder::Start { after });
             self.agents[place].heard = Instant::now();
         }
         Ok(())
     }
 
     /// Merges the counts of the agents until all have ended or are lost.
-    fn follow(&mut self, job: &Job, chosen: &[usize], watch: &mut dyn Watch) -> Result<Sum, LoadError> {
+    fn follow(
+        &mut self,
+        job: &LoadJob,
+        chosen: &[usize],
+        watch: &mut dyn RunObserver,
+    ) -> Result<AgentSum, LoadError> {
         let phases = job.ground().phases;
-        let (mut sum, mut is_stopping) = (Sum::new(self.agents.len()), false);
+        let (mut sum, mut is_stopping) = (AgentSum::new(self.agents.len()), false);
         loop {
-            let running = |fleet: &Self, sum: &Sum| -> Vec<usize> {
+            let running = |fleet: &Self, sum: &AgentSum| -> Vec<usize> {
                 let runs = |place: &usize| fleet.agents[*place].lost.is_none() && !sum.has_ended(*place);
                 chosen.iter().copied().filter(runs).collect()
             };
@@ -181,10 +186,10 @@ impl Fleet {
                 let interval = sum.intervals.last().expect("just added");
                 let elapsed = interval.begins + interval.lasts;
                 let (planned, total) = (phases.total(), &sum.total);
-                let progress = Progress { elapsed, planned, interval, counted: &tally, total };
+                let progress = RunProgress { elapsed, planned, interval, counted: &tally, total };
                 if watch.see(progress).is_break() && !is_stopping {
                     is_stopping = true;
-                    now_running.iter().for_each(|&place| self.agents[place].tell(&Order::Stop));
+                    now_running.iter().for_each(|&place| self.agents[place].tell(&CoordinatorOrder::Stop));
                 }
             }
             if now_running.is_empty() {
@@ -195,13 +200,13 @@ impl Fleet {
     }
 
     /// Waits for a message, and marks silent agents as lost.
-    fn hear(&mut self, sum: &mut Sum, running: &[usize]) -> Result<(), LoadError> {
+    fn hear(&mut self, sum: &mut AgentSum, running: &[usize]) -> Result<(), LoadError> {
         match self.replies.recv_timeout(RETRY) {
             Ok((place, said)) => {
                 self.agents[place].heard = Instant::now();
                 match said {
-                    Ok(Reply::Counted(counted)) => sum.add(place, &counted),
-                    Ok(Reply::Done(outcome)) => sum.end(place, *outcome),
+                    Ok(AgentReply::Counted(counted)) => sum.add(place, &counted),
+                    Ok(AgentReply::Done(outcome)) => sum.end(place, *outcome),
                     Ok(other) => return Err(self.unexpected(place, &other)),
                     Err(why) => self.agents[place].lose(&why),
                 }
@@ -218,7 +223,7 @@ impl Fleet {
 
     /// Waits for the next message of the agent at `place`; messages of other agents go to their
     /// inboxes.
-    fn expect(&mut self, place: usize, patience: Duration) -> Result<Reply, LoadError> {
+    fn expect(&mut self, place: usize, patience: Duration) -> Result<AgentReply, LoadError> {
         let deadline = Instant::now() + patience;
         loop {
             if let Some(reply) = self.agents[place].inbox.pop_front() {
@@ -236,9 +241,9 @@ impl Fleet {
         }
     }
 
-    fn unexpected(&self, place: usize, reply: &Reply) -> LoadError {
+    fn unexpected(&self, place: usize, reply: &AgentReply) -> LoadError {
         let why = match reply {
-            Reply::Refused(why) => why.clone(),
+            AgentReply::Refused(why) => why.clone(),
             other => format!("it said {other:?} out of turn"),
         };
         self.agents[place].wrong(why)
@@ -286,7 +291,7 @@ fn reach(name: &str, deadline: Instant) -> io::Result<TcpStream> {
 }
 
 /// Reads the messages of an agent on a separate thread, which ends with the connection.
-fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, Said)>) {
+fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, FleetMessage)>) {
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);
         loop {

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use super::wire::Counted;
+use super::wire::AgentCounts;
 use crate::measure::Tally;
-use crate::run::{Interval, Outcome, Phase};
+use crate::run::{Interval, Outcome, RunPhase};
 
 /// The merged counts of all agents.
 #[derive(Debug, Default)]
-pub(super) struct Sum {
-    slots: Vec<Slot>,
+pub(super) struct AgentSum {
+    slots: Vec<IncompleteInterval>,
     /// Total of the window, up to the last complete interval.
     pub(super) total: Tally,
     pub(super) intervals: Vec<Interval>,
@@ -24,22 +24,22 @@ pub(super) struct Sum {
 
 /// An incomplete interval.
 #[derive(Debug)]
-struct Slot {
+struct IncompleteInterval {
     begins: Duration,
     lasts: Duration,
-    phase: Phase,
+    phase: RunPhase,
     users: usize,
     tally: Tally,
 }
 
-impl Sum {
+impl AgentSum {
     /// Empty counts for `agents` agents.
     pub(super) fn new(agents: usize) -> Self {
         Self { told: vec![0; agents], ends: (0..agents).map(|_| None).collect(), ..Self::default() }
     }
 
     /// Adds an interval of an agent.
-    pub(super) fn add(&mut self, agent: usize, counted: &Counted) {
+    pub(super) fn add(&mut self, agent: usize, counted: &AgentCounts) {
         let place = self.told[agent];
         self.told[agent] += 1;
         match self.slots.get_mut(place) {
@@ -48,7 +48,7 @@ impl Sum {
                 slot.users += counted.users;
                 slot.tally.merge(&counted.tally);
             }
-            None => self.slots.push(Slot {
+            None => self.slots.push(IncompleteInterval {
                 begins: counted.begins,
                 lasts: counted.lasts,
                 phase: counted.phase,
@@ -88,7 +88,7 @@ impl Sum {
             users: slot.users,
             percentiles: Interval::percentiles_of(&tally.response),
         });
-        if slot.phase == Phase::Window {
+        if slot.phase == RunPhase::Window {
             self.total.merge(&tally);
         }
         Some(tally)
@@ -100,7 +100,7 @@ impl Sum {
         while self.next(std::iter::empty()).is_some() {}
         let ends = || self.ends.iter().flatten();
         let most = |of: fn(&Outcome) -> f64| ends().map(of).fold(0.0, f64::max);
-        let in_window = self.intervals.iter().filter(|interval| interval.phase == Phase::Window);
+        let in_window = self.intervals.iter().filter(|interval| interval.phase == RunPhase::Window);
         let counted: Duration = in_window.map(|interval| interval.lasts).sum();
         let card = ends().filter_map(|end| end.card.clone()).max_by(|one, other| one.1.total_cmp(&other.1));
         Outcome {
@@ -131,22 +131,22 @@ impl Sum {
 mod tests {
     use super::*;
 
-    fn counted(phase: Phase, good: u64, ms: u64) -> Counted {
+    fn counted(phase: RunPhase, good: u64, ms: u64) -> AgentCounts {
         let mut tally = Tally { good, ..Tally::default() };
         tally.response.record_n(ms * 1_000_000, good);
-        Counted { begins: Duration::ZERO, lasts: Duration::from_millis(100), phase, users: 2, tally }
+        AgentCounts { begins: Duration::ZERO, lasts: Duration::from_millis(100), phase, users: 2, tally }
     }
 
     #[test]
     fn intervals_are_complete_when_all_have_told_them() {
-        let mut sum = Sum::new(2);
-        sum.add(0, &counted(Phase::WarmUp, 5, 1));
-        sum.add(0, &counted(Phase::Window, 10, 1));
+        let mut sum = AgentSum::new(2);
+        sum.add(0, &counted(RunPhase::WarmUp, 5, 1));
+        sum.add(0, &counted(RunPhase::Window, 10, 1));
         assert!(sum.next(0..2).is_none());
-        sum.add(1, &counted(Phase::WarmUp, 7, 9));
+        sum.add(1, &counted(RunPhase::WarmUp, 7, 9));
         assert_eq!(sum.next(0..2).expect("told").good, 12);
         assert!(sum.next(0..2).is_none());
-        sum.add(1, &counted(Phase::Window, 30, 9));
+        sum.add(1, &counted(RunPhase::Window, 30, 9));
         assert_eq!(sum.next(0..2).expect("told").good, 40);
         assert_eq!((sum.total.good, sum.intervals[1].users), (40, 4));
         assert!(
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn what_a_lost_agent_had_counted_is_kept() {
-        let mut sum = Sum::new(2);
+        let mut sum = AgentSum::new(2);
         for _ in 0..3 {
-            sum.add(0, &counted(Phase::Window, 10, 1));
+            sum.add(0, &counted(RunPhase::Window, 10, 1));
         }
-        sum.add(1, &counted(Phase::Window, 10, 1));
+        sum.add(1, &counted(RunPhase::Window, 10, 1));
         assert!(sum.next(0..2).is_some() && sum.next(0..2).is_none());
         assert!(sum.next(0..1).is_some(), "the others go on");
         let outcome = sum.finish(Duration::from_secs(1), 4, vec!["b".to_owned()]);

@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::job::Job;
+use crate::job::LoadJob;
 use crate::measure::Tally;
-use crate::run::{Outcome, Phase};
+use crate::run::{Outcome, RunPhase};
 
 /// Changes with every change of the messages below.
 pub(super) const VERSION: u32 = 4;
@@ -21,11 +21,11 @@ const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// A message of the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(super) enum CoordinatorOrder {
     /// The first message: the coordinator's version.
     Hello { version: u32 },
     /// The job; the run does not begin yet.
-    Job(Box<Job>),
+    Job(Box<LoadJob>),
     /// The agent answers at once with the same number.
     Ping(u64),
     /// Begin the job this long after the arrival of the message.
@@ -37,7 +37,7 @@ pub(super) enum Order {
 /// A message of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Reply {
+pub(super) enum AgentReply {
     /// The agent's version and number of cores.
     Hello { version: u32, cores: usize },
     /// The job can begin.
@@ -47,19 +47,19 @@ pub(super) enum Reply {
     /// Answer to a ping.
     Pong(u64),
     /// The counts of an interval.
-    Counted(Box<Counted>),
+    Counted(Box<AgentCounts>),
     /// The run has ended; all intervals were sent before.
     Done(Box<Outcome>),
 }
 
 /// The counts of an agent in an interval.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Counted {
+pub(super) struct AgentCounts {
     /// Time from the start of the run to the start of the interval.
     pub(super) begins: Duration,
     /// Length of the interval.
     pub(super) lasts: Duration,
-    pub(super) phase: Phase,
+    pub(super) phase: RunPhase,
     /// Number of users at the end of the interval.
     pub(super) users: usize,
     pub(super) tally: Tally,
@@ -96,16 +96,16 @@ mod tests {
     fn what_is_said_is_understood() {
         let mut plan = SimplePlan::new("https://a:1/x".parse().unwrap());
         plan.ground.phases.ramp_up = Duration::from_millis(1500);
-        let job = Job::Simple(Box::new(plan));
+        let job = LoadJob::Simple(Box::new(plan));
         let mut line = Vec::new();
-        write(&mut line, &Order::Job(Box::new(job.clone()))).unwrap();
-        write(&mut line, &Order::Stop).unwrap();
+        write(&mut line, &CoordinatorOrder::Job(Box::new(job.clone()))).unwrap();
+        write(&mut line, &CoordinatorOrder::Stop).unwrap();
         let mut read_from = &line[..];
-        let Some(Order::Job(read_job)) = read(&mut read_from).unwrap() else { panic!("a job") };
+        let Some(CoordinatorOrder::Job(read_job)) = read(&mut read_from).unwrap() else { panic!("a job") };
         assert_eq!(format!("{read_job:?}"), format!("{job:?}"));
-        assert!(matches!(read(&mut read_from).unwrap(), Some(Order::Stop)));
-        assert!(read::<Order>(&mut read_from).unwrap().is_none());
-        assert!(read::<Order>(&mut &b"\"stop\""[..]).is_err(), "cut");
-        assert!(read::<Order>(&mut &b"\"other\"\n"[..]).is_err());
+        assert!(matches!(read(&mut read_from).unwrap(), Some(CoordinatorOrder::Stop)));
+        assert!(read::<CoordinatorOrder>(&mut read_from).unwrap().is_none());
+        assert!(read::<CoordinatorOrder>(&mut &b"\"stop\""[..]).is_err(), "cut");
+        assert!(read::<CoordinatorOrder>(&mut &b"\"other\"\n"[..]).is_err());
     }
 }

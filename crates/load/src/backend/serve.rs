@@ -79,7 +79,7 @@ impl Backend {
                 rustix::net::getsockname(&socket).map_err(|error| refused(error.into()))?,
             )
             .map_err(|error| refused(error.into()))?;
-            let server = Server {
+            let server = BackendServer {
                 handle: handle.clone(),
                 core,
                 delay: options.delay,
@@ -134,7 +134,7 @@ fn listening(addr: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 #[derive(Clone)]
-struct Server {
+struct BackendServer {
     handle: Handle,
     core: vermeil::CoreIndex,
     delay: Think,
@@ -142,7 +142,7 @@ struct Server {
     answers: Arc<AtomicU64>,
 }
 
-async fn accept(server: Server, socket: OwnedFd) {
+async fn accept(server: BackendServer, socket: OwnedFd) {
     // On a core, with a private socket, this fails only for lack of memory; the back end then does
     // not start.
     let Ok(listener) = TcpListener::new(socket) else { return };
@@ -160,7 +160,7 @@ async fn accept(server: Server, socket: OwnedFd) {
 }
 
 /// Serves a connection until the client closes it or an error occurs.
-async fn serve(server: Server, stream: TcpStream, mut random: Random) {
+async fn serve(server: BackendServer, stream: TcpStream, mut random: Random) {
     let limits = ConnectionLimits { requests_per_connection: u32::MAX, ..ConnectionLimits::default() };
     let (mut conversation, mut received) = (Conversation::new(), Vec::new());
     loop {

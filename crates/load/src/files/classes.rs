@@ -15,7 +15,7 @@ use crate::random::Random;
 /// The kind of a file set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SetKind {
     /// Downloads and pages of a support site.
     Support,
     /// Small static files: four classes with nine files each.
@@ -24,7 +24,7 @@ pub enum Kind {
     Webstone,
 }
 
-impl Kind {
+impl SetKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Support, Self::Specweb96, Self::Webstone];
 
@@ -49,13 +49,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SetKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for SetKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -66,7 +66,7 @@ impl FromStr for Kind {
 
 /// A class of files.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Class {
+pub struct FileClass {
     /// The share of requests, 0 to 1.
     pub share: f64,
     /// Size in bytes and share within the class, for each file.
@@ -75,7 +75,7 @@ pub struct Class {
 
 /// A file of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pick {
+pub struct PickedFile {
     /// The directory.
     pub directory: u64,
     /// The class.
@@ -88,21 +88,21 @@ pub struct Pick {
 
 /// The files of a workload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "(Kind, u64)", into = "(Kind, u64)")]
+#[serde(from = "(SetKind, u64)", into = "(SetKind, u64)")]
 pub struct FileSet {
-    kind: Kind,
-    classes: Arc<[Class]>,
+    kind: SetKind,
+    classes: Arc<[FileClass]>,
     /// Cumulative shares of the directories.
     directories: Arc<[f64]>,
 }
 
-impl From<(Kind, u64)> for FileSet {
-    fn from((kind, directories): (Kind, u64)) -> Self {
+impl From<(SetKind, u64)> for FileSet {
+    fn from((kind, directories): (SetKind, u64)) -> Self {
         Self::new(kind, directories)
     }
 }
 
-impl From<FileSet> for (Kind, u64) {
+impl From<FileSet> for (SetKind, u64) {
     fn from(files: FileSet) -> Self {
         (files.kind, files.directories())
     }
@@ -110,12 +110,12 @@ impl From<FileSet> for (Kind, u64) {
 
 impl FileSet {
     /// The set of this kind with this number of directories, at least 1.
-    pub fn new(kind: Kind, directories: u64) -> Self {
+    pub fn new(kind: SetKind, directories: u64) -> Self {
         // Zipf: the share of the k-th directory is proportional to k^-alpha. SPECweb2005 has 1.2,
         // SPECweb99 has 1.
         let alpha = match kind {
-            Kind::Support => 1.2,
-            Kind::Specweb96 | Kind::Webstone => 1.0,
+            SetKind::Support => 1.2,
+            SetKind::Specweb96 | SetKind::Webstone => 1.0,
         };
         let mut sum = 0.0;
         let weights: Vec<f64> = (1..=directories.max(1))
@@ -132,12 +132,12 @@ impl FileSet {
     }
 
     /// The kind of the set.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SetKind {
         self.kind
     }
 
     /// The classes of the set.
-    pub fn classes(&self) -> &[Class] {
+    pub fn classes(&self) -> &[FileClass] {
         &self.classes
     }
 
@@ -161,7 +161,7 @@ impl FileSet {
     #[cfg(test)]
     pub(crate) fn mean_bytes(&self) -> (f64, f64) {
         let moment = |power: i32| -> f64 {
-            let of = |class: &Class| -> f64 {
+            let of = |class: &FileClass| -> f64 {
                 class.files.iter().map(|(bytes, share)| share * (*bytes as f64).powi(power)).sum()
             };
             self.classes.iter().map(|class| class.share * of(class)).sum()
@@ -170,20 +170,20 @@ impl FileSet {
     }
 
     /// Draws a file.
-    pub fn draw(&self, random: &mut Random) -> Pick {
+    pub fn draw(&self, random: &mut Random) -> PickedFile {
         let at = random.unit();
         let directory =
             self.directories.partition_point(|&up_to| up_to <= at).min(self.directories.len() - 1);
         let class = drawn(random, self.classes.iter().map(|class| class.share));
         let files = &self.classes[class].files;
         let file = drawn(random, files.iter().map(|(_, share)| *share));
-        Pick { directory: directory as u64, class, file, bytes: files[file].0 }
+        PickedFile { directory: directory as u64, class, file, bytes: files[file].0 }
     }
 
     /// Every file of a directory.
-    pub fn files(&self, directory: u64) -> impl Iterator<Item = Pick> + '_ {
+    pub fn files(&self, directory: u64) -> impl Iterator<Item = PickedFile> + '_ {
         self.classes.iter().enumerate().flat_map(move |(class, files)| {
-            let pick = move |(file, (bytes, _)): (usize, &(u64, f64))| Pick {
+            let pick = move |(file, (bytes, _)): (usize, &(u64, f64))| PickedFile {
                 directory,
                 class,
                 file,
@@ -195,7 +195,7 @@ impl FileSet {
 
     /// The path of a file below the root of the set, with a leading `/`. Directory numbers have ten
     /// digits.
-    pub fn path(&self, pick: Pick) -> String {
+    pub fn path(&self, pick: PickedFile) -> String {
         format!("/{}/dir{:010}/class{}_{}", self.kind, pick.directory, pick.class, pick.file)
     }
 }
@@ -212,20 +212,20 @@ fn drawn(random: &mut Random, shares: impl ExactSizeIterator<Item = f64>) -> usi
         .unwrap_or(last)
 }
 
-fn classes(kind: Kind) -> Vec<Class> {
+fn classes(kind: SetKind) -> Vec<FileClass> {
     match kind {
-        Kind::Support => support(),
-        Kind::Specweb96 => specweb96(),
-        Kind::Webstone => {
+        SetKind::Support => support(),
+        SetKind::Specweb96 => specweb96(),
+        SetKind::Webstone => {
             [(500, 0.350), (5_000, 0.500), (50_000, 0.140), (500_000, 0.009), (5_000_000, 0.001)]
-                .map(|(bytes, share)| Class { share, files: vec![(bytes, 1.0)] })
+                .map(|(bytes, share)| FileClass { share, files: vec![(bytes, 1.0)] })
                 .to_vec()
         }
     }
 }
 
-fn support() -> Vec<Class> {
-    let class = |share, base: u64, step: u64, shares: &[f64]| Class {
+fn support() -> Vec<FileClass> {
+    let class = |share, base: u64, step: u64, shares: &[f64]| FileClass {
         share,
         files: shares.iter().zip(0..).map(|(&share, index)| (base + index * step, share)).collect(),
     };
@@ -241,7 +241,7 @@ fn support() -> Vec<Class> {
 
 /// Nine sizes in each of four classes, in steps of a tenth of the class's bound. Within a class the
 /// shares follow a Poisson distribution around the middle.
-fn specweb96() -> Vec<Class> {
+fn specweb96() -> Vec<FileClass> {
     let mut weight = 1.0;
     let weights: Vec<f64> = (1..=9)
         .map(|file| {
@@ -250,7 +250,7 @@ fn specweb96() -> Vec<Class> {
         })
         .collect();
     let sum: f64 = weights.iter().sum();
-    let class = |(bound, share): (f64, f64)| Class {
+    let class = |(bound, share): (f64, f64)| FileClass {
         share,
         files: weights
             .iter()
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn shares_are_whole() {
-        for kind in Kind::ALL {
+        for kind in SetKind::ALL {
             let set = FileSet::new(kind, 7);
             let whole: f64 = set.classes().iter().map(|class| class.share).sum();
             assert!((whole - 1.0).abs() < 1e-9, "{kind}: {whole}");
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn sums_are_the_published_ones() {
-        let support = FileSet::new(Kind::Support, 175);
+        let support = FileSet::new(SetKind::Support, 175);
         assert_eq!(support.directory_bytes(), 68_472_021);
         assert_eq!(support.files(0).count(), 16);
         let (mean, deviation) = support.mean_bytes();
@@ -290,14 +290,14 @@ mod tests {
         assert!((deviation - 10.98e6).abs() < 0.01e6, "{deviation}");
         assert!((support.share_of_top(1) - 0.26).abs() < 0.01, "{}", support.share_of_top(1));
         assert!((support.share_of_top(10) - 0.65).abs() < 0.01, "{}", support.share_of_top(10));
-        let small = FileSet::new(Kind::Specweb96, 1);
+        let small = FileSet::new(SetKind::Specweb96, 1);
         assert_eq!(small.files(0).count(), 36);
         assert!((small.directory_bytes() as f64 / 5.1e6 - 1.0).abs() < 0.02, "{}", small.directory_bytes());
     }
 
     #[test]
     fn what_is_drawn_has_its_shares() {
-        let set = FileSet::new(Kind::Support, 10);
+        let set = FileSet::new(SetKind::Support, 10);
         let mut random = Random::new(1, 1);
         let (mut classes, mut top, count) = ([0.0; 6], 0.0, 100_000);
         for _ in 0..count {
@@ -314,9 +314,9 @@ mod tests {
 
     #[test]
     fn paths_are_of_one_width() {
-        let set = FileSet::new(Kind::Support, 10);
-        let path = set.path(Pick { directory: 7, class: 2, file: 1, bytes: 1 });
+        let set = FileSet::new(SetKind::Support, 10);
+        let path = set.path(PickedFile { directory: 7, class: 2, file: 1, bytes: 1 });
         assert_eq!(path, "/support/dir0000000007/class2_1");
-        assert_eq!((Kind::Support.directories(162), Kind::Support.directories(0)), (41, 1));
+        assert_eq!((SetKind::Support.directories(162), SetKind::Support.directories(0)), (41, 1));
     }
 }

@@ -6,7 +6,7 @@
 
 /// Checks received content.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct ContentCheck {
     key: u64,
     offset: u64,
     is_right: bool,
@@ -42,7 +42,7 @@ pub fn fill(path: &str, offset: u64, buffer: &mut [u8]) {
     }
 }
 
-impl Content {
+impl ContentCheck {
     /// A check of the file at `path`, from its beginning.
     pub fn of(path: &str) -> Self {
         Self { key: key(path), offset: 0, is_right: true }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn is_right(pieces: &[&[u8]], length: u64) -> bool {
-        let mut content = Content::of(PATH);
+        let mut content = ContentCheck::of(PATH);
         pieces.iter().for_each(|piece| content.check(piece));
         content.is_whole(length)
     }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::classes::Kind;
+use super::classes::SetKind;
 
 /// The manifest's file name.
 pub const MANIFEST: &str = "vermeil-load.json";
@@ -13,7 +13,7 @@ pub const MANIFEST: &str = "vermeil-load.json";
 /// The kind of pages in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pages {
+pub enum SetPages {
     /// No pages.
     None,
     /// PHP pages, which query a back end.
@@ -26,11 +26,11 @@ pub enum Pages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The kind of the set.
-    pub files: Kind,
+    pub files: SetKind,
     /// Number of directories.
     pub directories: u64,
     /// The kind of pages.
-    pub pages: Pages,
+    pub pages: SetPages,
 }
 
 impl Manifest {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let manifest = Manifest { files: Kind::Support, directories: 3, pages: Pages::Static };
+        let manifest = Manifest { files: SetKind::Support, directories: 3, pages: SetPages::Static };
         assert_eq!(Manifest::from_json(&manifest.to_json()), Ok(manifest));
         assert!(Manifest::from_json("{\"files\": \"other\"}").is_err());
     }

@@ -11,7 +11,7 @@ pub(crate) mod pages;
 mod php;
 mod write;
 
-pub use classes::{Class, FileSet, Kind, Pick};
-pub use content::{Content, fill};
-pub use manifest::{MANIFEST, Manifest, Pages};
-pub use write::{Written, write};
+pub use classes::{FileClass, FileSet, PickedFile, SetKind};
+pub use content::{ContentCheck, fill};
+pub use manifest::{MANIFEST, Manifest, SetPages};
+pub use write::{WrittenSet, write};

@@ -21,7 +21,7 @@ pub(crate) struct Small {
 
 /// A page.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Page {
+pub(crate) struct SetPage {
     /// Name, as in results and paths.
     pub(crate) name: &'static str,
     /// Bytes of padding.
@@ -69,12 +69,12 @@ pub(crate) const SMALL: [Small; 31] = [
     small("/support/images/new.gif", 150, 0.0),
 ];
 
-const fn page(name: &'static str, padding_bytes: usize, files: Range<usize>) -> Page {
-    Page { name, padding_bytes, files }
+const fn page(name: &'static str, padding_bytes: usize, files: Range<usize>) -> SetPage {
+    SetPage { name, padding_bytes, files }
 }
 
 /// The pages, in the order of the published table. The download page is a file of the classes.
-pub(crate) const PAGES: [Page; 6] = [
+pub(crate) const PAGES: [SetPage; 6] = [
     page("home", 51_700, 0..10),
     page("search", 18_000, 0..9),
     page("catalog", 27_500, 0..8),
@@ -104,7 +104,7 @@ pub(crate) fn padding(bytes: usize) -> String {
 }
 
 /// A page as a static file.
-pub(crate) fn static_page(page: &Page) -> String {
+pub(crate) fn static_page(page: &SetPage) -> String {
     format!(
         "<!DOCTYPE html>\n<html><head><title>{0}</title></head><body><h1>{0}</h1></body>\n{1}-->\n{2}",
         page.name,

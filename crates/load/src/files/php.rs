@@ -5,7 +5,7 @@
 //! the back end ends in another mark, which the injector counts as wrong bytes. Tested with real
 //! PHP in `crates/cli/tests/e2e/php/load.rs`, on machines with PHP.
 
-use super::pages::{Page, end_mark, padding};
+use super::pages::{SetPage, end_mark, padding};
 
 /// The file that all pages include. `backend` is the address of the back end, `host:port`.
 pub(super) fn common(backend: &str) -> String {
@@ -13,7 +13,7 @@ pub(super) fn common(backend: &str) -> String {
 }
 
 /// The PHP text of a page.
-pub(super) fn page(page: &Page) -> String {
+pub(super) fn page(page: &SetPage) -> String {
     let (command, arguments) = match page.name {
         "home" => ("languages", "[]"),
         "search" => ("find", "['text' => $_GET['q'] ?? '']"),

@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::classes::{FileSet, Kind};
-use super::manifest::{MANIFEST, Manifest, Pages};
+use super::classes::{FileSet, SetKind};
+use super::manifest::{MANIFEST, Manifest, SetPages};
 use super::{content, pages, php};
 use crate::error::LoadError;
 use vermeil_io::output::{self, NameInFolder, Output};
@@ -23,7 +23,7 @@ const PIECE: usize = 256 * 1024;
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenSet {
     /// The manifest beside the files.
     pub manifest: Manifest,
     /// The directories of the scale. Fewer are written if the bound is too small.
@@ -41,12 +41,12 @@ pub struct Written {
 /// A file cannot be written, or not a single directory fits.
 pub fn write(
     root: &Path,
-    kind: Kind,
+    kind: SetKind,
     scale: u64,
     bytes_max: u64,
-    pages: Pages,
+    pages: SetPages,
     backend: &str,
-) -> Result<Written, LoadError> {
+) -> Result<WrittenSet, LoadError> {
     let asked = kind.directories(scale);
     let one = FileSet::new(kind, 1).directory_bytes();
     let directories = asked.min(bytes_max / one);
@@ -57,29 +57,29 @@ pub fn write(
         return Err(LoadError::Plan(why));
     }
     let set = FileSet::new(kind, directories);
-    let mut writer = Writer { root, files: 0, bytes: 0, piece: vec![0; PIECE] };
+    let mut writer = SetWriter { root, files: 0, bytes: 0, piece: vec![0; PIECE] };
     for directory in 0..directories {
         for pick in set.files(directory) {
             writer.patterned(&set.path(pick), pick.bytes)?;
         }
     }
-    let pages = if kind == Kind::Support { pages } else { Pages::None };
+    let pages = if kind == SetKind::Support { pages } else { SetPages::None };
     writer.pages(pages, backend)?;
     let manifest = Manifest { files: kind, directories, pages };
     writer.text(&format!("/{MANIFEST}"), &manifest.to_json())?;
-    Ok(Written { manifest, directories_asked: asked, files: writer.files, bytes: writer.bytes })
+    Ok(WrittenSet { manifest, directories_asked: asked, files: writer.files, bytes: writer.bytes })
 }
 
-struct Writer<'a> {
+struct SetWriter<'a> {
     root: &'a Path,
     files: u64,
     bytes: u64,
     piece: Vec<u8>,
 }
 
-impl Writer<'_> {
-    fn pages(&mut self, kind: Pages, backend: &str) -> Result<(), LoadError> {
-        if kind == Pages::None {
+impl SetWriter<'_> {
+    fn pages(&mut self, kind: SetPages, backend: &str) -> Result<(), LoadError> {
+        if kind == SetPages::None {
             return Ok(());
         }
         for small in &pages::SMALL {
@@ -87,11 +87,11 @@ impl Writer<'_> {
         }
         for page in &pages::PAGES {
             match kind {
-                Pages::Php => self.text(&format!("/support/{}.php", page.name), &php::page(page))?,
+                SetPages::Php => self.text(&format!("/support/{}.php", page.name), &php::page(page))?,
                 _ => self.text(&format!("/support/{}.html", page.name), &pages::static_page(page))?,
             }
         }
-        if kind == Pages::Php {
+        if kind == SetPages::Php {
             self.text("/support/common.php", &php::common(backend))?;
         }
         Ok(())
@@ -165,19 +165,19 @@ fn is_there(path: &Path, bytes: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::content::Content;
+    use super::super::content::ContentCheck;
     use super::*;
 
     /// Other file sets without a bound are too large for a test; WebStone has 5.5 MB.
     #[test]
     fn every_byte_is_what_is_verified() {
         let root = tempfile::tempdir().unwrap();
-        let written = write(root.path(), Kind::Webstone, 1, u64::MAX, Pages::None, "").unwrap();
-        let set = FileSet::new(Kind::Webstone, 1);
+        let written = write(root.path(), SetKind::Webstone, 1, u64::MAX, SetPages::None, "").unwrap();
+        let set = FileSet::new(SetKind::Webstone, 1);
         for pick in set.files(0) {
             let path = set.path(pick);
             let bytes = fs::read(root.path().join(&path[1..])).unwrap();
-            let mut content = Content::of(&path);
+            let mut content = ContentCheck::of(&path);
             content.check(&bytes);
             assert!(content.is_whole(pick.bytes), "{path}");
         }
@@ -189,16 +189,17 @@ mod tests {
             fs::metadata(root.path().join(path)).unwrap().ino()
         };
         let before = inode("webstone/dir0000000000/class0_0");
-        write(root.path(), Kind::Webstone, 1, u64::MAX, Pages::None, "").unwrap();
+        write(root.path(), SetKind::Webstone, 1, u64::MAX, SetPages::None, "").unwrap();
         assert_eq!(before, inode("webstone/dir0000000000/class0_0"), "what is there is kept");
     }
 
     #[test]
     fn the_bound_is_kept() {
         let root = tempfile::tempdir().unwrap();
-        let said = write(root.path(), Kind::Support, 100, 1 << 20, Pages::Php, "").unwrap_err().to_string();
+        let said =
+            write(root.path(), SetKind::Support, 100, 1 << 20, SetPages::Php, "").unwrap_err().to_string();
         assert!(said.contains("68472021") && said.contains("--max-bytes"), "{said}");
-        let bounded = write(root.path(), Kind::Specweb96, 1000, 11 << 20, Pages::Php, "").unwrap();
+        let bounded = write(root.path(), SetKind::Specweb96, 1000, 11 << 20, SetPages::Php, "").unwrap();
         assert_eq!(bounded.manifest.directories, 2);
         assert_eq!(bounded.directories_asked, 142);
         assert!(bounded.bytes <= 11 << 20);
@@ -207,9 +208,9 @@ mod tests {
     #[test]
     fn pages_have_their_sizes_and_their_marks() {
         let root = tempfile::tempdir().unwrap();
-        let mut writer = Writer { root: root.path(), files: 0, bytes: 0, piece: vec![0; PIECE] };
-        writer.pages(Pages::Static, "").unwrap();
-        writer.pages(Pages::Php, "127.0.0.1:9").unwrap();
+        let mut writer = SetWriter { root: root.path(), files: 0, bytes: 0, piece: vec![0; PIECE] };
+        writer.pages(SetPages::Static, "").unwrap();
+        writer.pages(SetPages::Php, "127.0.0.1:9").unwrap();
         for page in &pages::PAGES {
             let read = |kind: &str| {
                 fs::read_to_string(root.path().join(format!("support/{}.{kind}", page.name))).unwrap()

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// Codes and their numbers of answers, in the order of the first answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Codes(Vec<(u16, u64)>);
+pub struct StatusCodes(Vec<(u16, u64)>);
 
-impl Codes {
+impl StatusCodes {
     /// Counts answers with a code. A code has three digits, so the list is bounded.
     #[inline]
     pub fn count(&mut self, code: u16, times: u64) {
@@ -42,13 +42,13 @@ mod tests {
 
     #[test]
     fn codes_are_counted_each() {
-        let (mut sum, mut other) = (Codes::default(), Codes::default());
+        let (mut sum, mut other) = (StatusCodes::default(), StatusCodes::default());
         sum.count(503, 1);
         other.count(200, 2);
         other.count(503, 1);
         sum.merge(&other);
         assert_eq!(sum.sorted(), [(200, 2), (503, 2)]);
         sum.clear();
-        assert_eq!(sum, Codes::default());
+        assert_eq!(sum, StatusCodes::default());
     }
 }

@@ -6,8 +6,8 @@ mod reasons;
 mod tally;
 mod times;
 
-pub use codes::Codes;
+pub use codes::StatusCodes;
 pub use ledger::Ledger;
 pub use reasons::Reasons;
-pub use tally::{Part, Tally, part};
+pub use tally::{CountedPart, Tally, part};
 pub use times::{Times, supports};

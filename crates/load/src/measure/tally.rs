@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Codes, Reasons, Times};
-use crate::fault::{Failure, Fault};
+use super::{Reasons, StatusCodes, Times};
+use crate::fault::{ExchangeFailure, Fault};
 
 /// The counts of a part of the requests: of one page, or of one set of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct CountedPart {
     /// Requests with a complete answer of an expected status and content.
     pub good: u64,
     /// Requests that failed.
@@ -24,7 +24,7 @@ pub struct Part {
     pub within: [u64; 2],
 }
 
-impl Part {
+impl CountedPart {
     /// Resets all counts and keeps the memory.
     fn clear(&mut self) {
         let Self { good, failed, bytes, response, within } = self;
@@ -44,9 +44,9 @@ impl Part {
 }
 
 /// The part at `index`, created if missing.
-pub fn part(parts: &mut Vec<Part>, index: usize) -> &mut Part {
+pub fn part(parts: &mut Vec<CountedPart>, index: usize) -> &mut CountedPart {
     if parts.len() <= index {
-        parts.resize_with(index + 1, Part::default);
+        parts.resize_with(index + 1, CountedPart::default);
     }
     &mut parts[index]
 }
@@ -75,7 +75,7 @@ pub struct Tally {
     /// Answers by the first digit of the status. The first entry is for digits out of range.
     pub statuses: [u64; 6],
     /// Answers by status.
-    pub codes: Codes,
+    pub codes: StatusCodes,
     /// Failed requests, by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
     /// The violations in malformed answers.
@@ -108,9 +108,9 @@ pub struct Tally {
     /// Lateness of a timer that every core sets repeatedly: the delay of the core's loop.
     pub delay: Times,
     /// By page, in the order of the workload; empty with a single page.
-    pub pages: Vec<Part>,
+    pub pages: Vec<CountedPart>,
     /// By set of addresses; empty with a single set.
-    pub sets: Vec<Part>,
+    pub sets: Vec<CountedPart>,
 }
 
 impl Tally {
@@ -120,7 +120,7 @@ impl Tally {
     }
 
     /// Counts `count` requests that failed for one reason after the time `took`.
-    pub(crate) fn failure(&mut self, failure: &Failure, count: u64, took: Duration) {
+    pub(crate) fn failure(&mut self, failure: &ExchangeFailure, count: u64, took: Duration) {
         self.failed_response.record_n(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), count);
         self.faults[failure.fault as usize] += count;
         if let Some(words) = &failure.malformed {
@@ -243,7 +243,7 @@ impl Tally {
         [object_times, response, service, failed_response, connect, late, delay]
             .into_iter()
             .for_each(Times::clear);
-        pages.iter_mut().chain(sets).for_each(Part::clear);
+        pages.iter_mut().chain(sets).for_each(CountedPart::clear);
     }
 
     /// Moves all counts into `into`, and resets the counts here.

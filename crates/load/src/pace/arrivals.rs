@@ -23,14 +23,14 @@ pub enum Arrivals {
     /// Evenly spaced arrivals with this number per second.
     Constant(f64),
     /// Poisson processes, one after the other. The last continues without end.
-    Steps(Vec<Step>),
+    Steps(Vec<ArrivalStep>),
     /// Arrivals at these times after the start, ascending.
     Recorded(Arc<[Duration]>),
 }
 
 /// A part of [`Arrivals::Steps`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct ArrivalStep {
     /// Duration of the step.
     pub lasts: Duration,
     /// Arrivals per second.
@@ -147,7 +147,7 @@ fn exponential(random: &mut Random, rate: f64) -> Duration {
 
 /// The next arrival after `at`: the steps consume an exponential variate of mean 1, each at its
 /// rate.
-fn step_on(steps: &[Step], parts: f64, at: Duration, random: &mut Random) -> Duration {
+fn step_on(steps: &[ArrivalStep], parts: f64, at: Duration, random: &mut Random) -> Duration {
     let (mut left, mut now, mut begins) = (random.exponential(1.0), at.as_secs_f64(), 0.0);
     for (index, step) in steps.iter().enumerate() {
         let ends = begins + step.lasts.as_secs_f64();
@@ -179,7 +179,7 @@ impl FromStr for Arrivals {
             Some(("steps", text)) => {
                 let step = |step: &str| {
                     let (lasts, per_second) = step.split_once('@')?;
-                    Some(Step { lasts: time(lasts)?, rate: rate(per_second)? })
+                    Some(ArrivalStep { lasts: time(lasts)?, rate: rate(per_second)? })
                 };
                 let steps: Option<Vec<_>> = text.split(',').map(step).collect();
                 steps.map(Self::Steps).ok_or_else(wrong)

@@ -7,6 +7,6 @@
 mod arrivals;
 mod think;
 
-pub use arrivals::{Arrivals, ArrivalsError, Schedule, Step};
+pub use arrivals::{ArrivalStep, Arrivals, ArrivalsError, Schedule};
 pub(crate) use think::time;
 pub use think::{Think, ThinkError};

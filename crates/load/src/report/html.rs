@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::plot::{Line, Plot, Scale, escape};
-use super::record::{Course, Record, Subject};
+use super::plot::{Plot, PlotLine, Scale, escape};
+use super::record::{CourseInterval, Record, RecordSubject};
 use super::text::{bytes, grouped, malformed, meaning, percentile, rate, said, statuses, time};
-use crate::run::Phase;
+use crate::run::RunPhase;
 use crate::search::TrialResult;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
@@ -57,7 +57,7 @@ fn name(records: &[Record], index: usize) -> String {
     match records.len() {
         1 => record.subject.target.clone(),
         _ => {
-            let Subject { title, target, .. } = &record.subject;
+            let RecordSubject { title, target, .. } = &record.subject;
             let what = title.strip_prefix("vermeil load").unwrap_or(title).trim();
             let comma = if what.is_empty() { "" } else { ", " };
             format!("{}: {what}{comma}{target}, {} users", index + 1, record.users)
@@ -105,10 +105,10 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
 }
 
 /// A row of the overview: the label, and the function for the cell.
-type Row = (&'static str, fn(&Record) -> String);
+type OverviewRow = (&'static str, fn(&Record) -> String);
 
 fn overview(page: &mut String, records: &[Record]) {
-    const ROWS: [Row; 17] = [
+    const ROWS: [OverviewRow; 17] = [
         ("good answers", |record| grouped(record.good)),
         ("per second", |record| rate(record.rate)),
         ("failed", |record| grouped(record.failed)),
@@ -152,10 +152,10 @@ fn seconds(value: f64) -> String {
 
 fn plots(page: &mut String, records: &[Record]) {
     let place = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
-    let lines = |pick: &dyn Fn(&Course) -> Option<f64>| -> Vec<Line> {
+    let lines = |pick: &dyn Fn(&CourseInterval) -> Option<f64>| -> Vec<PlotLine> {
         let line = |(index, record): (usize, &Record)| {
             let points = record.course.iter().map(|course| (course.begins_s + course.lasts_s, pick(course)));
-            Line::with_gaps(name(records, index), points)
+            PlotLine::with_gaps(name(records, index), points)
         };
         records.iter().enumerate().map(line).collect()
     };
@@ -196,7 +196,7 @@ fn plots(page: &mut String, records: &[Record]) {
 /// The window of all runs, if all runs have the same window and the window is not the whole run.
 fn window(records: &[Record]) -> Option<(f64, f64)> {
     let mut windows = records.iter().map(|record| {
-        let inside = || record.course.iter().filter(|course| course.phase == Phase::Window.name());
+        let inside = || record.course.iter().filter(|course| course.phase == RunPhase::Window.name());
         let ends = inside().next_back().map(|course| course.begins_s + course.lasts_s);
         inside()
             .next()
@@ -219,7 +219,7 @@ fn distribution(records: &[Record]) -> Plot {
             // At least ten answers lie above every shown percentile.
             (of > 0 && count.saturating_sub(seen) >= 10).then_some((1.0 / beyond, ns as f64 / 1e9))
         });
-        Line::whole(name(records, index), points.collect())
+        PlotLine::whole(name(records, index), points.collect())
     };
     Plot {
         title: "Distribution".into(),
@@ -284,7 +284,7 @@ fn search(page: &mut String, run: &str, record: &Record) {
     trials.sort_by_key(|trial| trial.users);
     let line = |name: &str, pick: fn(&TrialResult) -> f64| {
         let points = trials.iter().map(|trial| (trial.users as f64, pick(trial) * 100.0));
-        Line::whole(name.to_owned(), points.collect())
+        PlotLine::whole(name.to_owned(), points.collect())
     };
     let plot = Plot {
         title: "Pages of good and of tolerable quality, by users".into(),

@@ -16,6 +16,6 @@ pub use crate::{
 pub use html::html;
 #[cfg(test)]
 pub(crate) use record::tests::sample;
-pub use record::{Course, Injector, Judged, Part, Quantiles, Record, Subject};
+pub use record::{CourseInterval, InjectorRecord, Judged, Quantiles, Record, RecordPart, RecordSubject};
 pub use tables::{csv, open_metrics};
 pub use text::summary;

@@ -17,7 +17,7 @@ pub(super) enum Scale {
 
 /// A line of a plot, in pieces. Between the pieces there are no values.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct PlotLine {
     name: String,
     pieces: Vec<Vec<(f64, f64)>>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Plot {
     pub(super) title: String,
     pub(super) x: (String, Scale),
     pub(super) y: (String, Scale),
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<PlotLine>,
     /// The counted part of the horizontal axis, if not all counts.
     pub(super) window: Option<(f64, f64)>,
     /// Formats values of the vertical axis.
@@ -112,7 +112,7 @@ impl Plot {
     }
 }
 
-impl Line {
+impl PlotLine {
     /// A line without gaps.
     pub(super) fn whole(name: String, points: Vec<(f64, f64)>) -> Self {
         Self { name, pieces: vec![points] }
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn plot(y: Scale, points: &[(f64, f64)]) -> String {
-        let line = Line::whole("a<b".into(), points.to_vec());
+        let line = PlotLine::whole("a<b".into(), points.to_vec());
         let number = |value: f64| format!("{value:.1}");
         let (value, place) = (number as fn(f64) -> String, number as fn(f64) -> String);
         let x = ("time".to_owned(), Scale::Linear);
@@ -250,7 +250,7 @@ mod tests {
     fn nothing_is_drawn_where_nothing_was() {
         let values = [Some(1.0), Some(2.0), None, None, Some(3.0), None];
         let points = values.into_iter().enumerate().map(|(place, value)| (place as f64, value));
-        let line = Line::with_gaps("a".into(), points);
+        let line = PlotLine::with_gaps("a".into(), points);
         assert_eq!(line.pieces, [vec![(0.0, 1.0), (1.0, 2.0)], vec![(4.0, 3.0)]]);
     }
 

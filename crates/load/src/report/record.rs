@@ -23,7 +23,7 @@ pub(super) const PERCENTS: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9,
 
 /// A description of the run in words, for later readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct RecordSubject {
     /// The title of the run in results.
     pub title: String,
     /// The target of the requests.
@@ -53,7 +53,7 @@ pub struct Record {
     /// Time of the record, in seconds since 1970.
     pub made_at: u64,
     /// The description of the run.
-    pub subject: Subject,
+    pub subject: RecordSubject,
     /// Number of users, or of connections of a simple run.
     pub users: usize,
     /// Length of the measured window, in nanoseconds.
@@ -121,11 +121,11 @@ pub struct Record {
     /// Times to open a connection.
     pub connect: Quantiles,
     /// By page.
-    pub pages: Vec<Part>,
+    pub pages: Vec<RecordPart>,
     /// By set of addresses.
-    pub sets: Vec<Part>,
+    pub sets: Vec<RecordPart>,
     /// The course of the run.
-    pub course: Vec<Course>,
+    pub course: Vec<CourseInterval>,
     /// The results of `--fail-if`.
     #[serde(default)]
     pub thresholds: Vec<Judged>,
@@ -134,7 +134,7 @@ pub struct Record {
     /// The search for the maximum number of users, if requested.
     pub search: Option<SearchResult>,
     /// The resources and delays of the injector.
-    pub injector: Injector,
+    pub injector: InjectorRecord,
 }
 
 /// A distribution of times.
@@ -158,7 +158,7 @@ pub struct Quantiles {
 
 /// A part of the requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct RecordPart {
     /// The name of the page or set.
     pub name: String,
     /// The share in all requests of this kind.
@@ -177,7 +177,7 @@ pub struct Part {
 
 /// An interval of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Course {
+pub struct CourseInterval {
     /// Seconds from the start of the run.
     pub begins_s: f64,
     /// Length in seconds.
@@ -217,7 +217,7 @@ pub struct Judged {
 
 /// The resources and delays of the injector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Injector {
+pub struct InjectorRecord {
     /// Cpu time in nanoseconds.
     pub cpu_ns: u64,
     /// Good answers per second of cpu time.
@@ -273,7 +273,7 @@ impl Quantiles {
 
 impl Record {
     /// The record of `outcome` with `doubts`.
-    pub fn new(subject: Subject, outcome: &Outcome, doubts: &[Doubt]) -> Self {
+    pub fn new(subject: RecordSubject, outcome: &Outcome, doubts: &[Doubt]) -> Self {
         let total = &outcome.total;
         let made_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let service = if outcome.is_open { &total.service } else { &total.response };
@@ -309,17 +309,17 @@ impl Record {
             connect: Quantiles::of(&total.connect),
             pages: parts(&subject.pages, &total.pages),
             sets: parts(&subject.sets, &total.sets),
-            course: outcome.intervals.iter().map(Course::of).collect(),
+            course: outcome.intervals.iter().map(CourseInterval::of).collect(),
             thresholds: Vec::new(),
             quality: None,
             search: None,
-            injector: Injector::of(outcome),
+            injector: InjectorRecord::of(outcome),
             subject,
         }
     }
 
     /// The record of a run that the user ended before the start.
-    pub(crate) fn nothing(subject: Subject) -> Self {
+    pub(crate) fn nothing(subject: RecordSubject) -> Self {
         let outcome = Outcome {
             total: Tally::default(),
             window: Duration::ZERO,
@@ -373,10 +373,10 @@ fn faults(total: &Tally) -> Vec<(String, u64)> {
     Fault::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
 
-fn parts(names: &[String], parts: &[measure::Part]) -> Vec<Part> {
+fn parts(names: &[String], parts: &[measure::CountedPart]) -> Vec<RecordPart> {
     let all: u64 = parts.iter().map(|part| part.good + part.failed).sum();
     let name = |index: usize| names.get(index).cloned().unwrap_or_else(|| index.to_string());
-    let part = |(index, part): (usize, &measure::Part)| Part {
+    let part = |(index, part): (usize, &measure::CountedPart)| RecordPart {
         name: name(index),
         share: if all == 0 { 0.0 } else { (part.good + part.failed) as f64 / all as f64 },
         good: part.good,
@@ -388,7 +388,7 @@ fn parts(names: &[String], parts: &[measure::Part]) -> Vec<Part> {
     parts.iter().enumerate().map(part).collect()
 }
 
-impl Course {
+impl CourseInterval {
     fn of(interval: &Interval) -> Self {
         let seconds = interval.lasts.as_secs_f64().max(1e-9);
         let ns = |time: Option<Duration>| time.map(|time| time.as_nanos() as u64);
@@ -420,7 +420,7 @@ impl Course {
     }
 }
 
-impl Injector {
+impl InjectorRecord {
     fn of(outcome: &Outcome) -> Self {
         Self {
             cpu_ns: outcome.cpu.as_nanos() as u64,
@@ -440,7 +440,7 @@ impl Injector {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::run::Phase;
+    use crate::run::RunPhase;
     use crate::search::TrialResult;
 
     /// A record with a value in every field, of this number of good answers.
@@ -457,16 +457,16 @@ pub(crate) mod tests {
             total.response.record_n(50_000 + index * index % 3_000_000, 1);
         }
         total.delay.record_n(80_000, 50);
-        let page = |weight: u64| measure::Part {
+        let page = |weight: u64| measure::CountedPart {
             good: good * weight / 4,
             response: total.response.clone(),
-            ..measure::Part::default()
+            ..measure::CountedPart::default()
         };
         total.pages = vec![page(1), page(3)];
         let interval = |index: u32| Interval {
             begins: Duration::from_secs(u64::from(index)),
             lasts: Duration::from_secs(1),
-            phase: if index == 0 { Phase::RampUp } else { Phase::Window },
+            phase: if index == 0 { RunPhase::RampUp } else { RunPhase::Window },
             good: good / 10,
             failed: u64::from(index % 2),
             bytes: good * 30,
@@ -495,7 +495,7 @@ pub(crate) mod tests {
             total,
         };
         let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
-        let subject = Subject {
+        let subject = RecordSubject {
             title: title.into(),
             target: "http://127.0.0.1/".into(),
             workload: "GET /".into(),
@@ -540,10 +540,10 @@ pub(crate) mod tests {
         let interval = |count: u64| {
             let mut times = Times::default();
             times.record_n(1_000_000, count);
-            let course = Course::of(&Interval {
+            let course = CourseInterval::of(&Interval {
                 begins: Duration::ZERO,
                 lasts: Duration::from_millis(100),
-                phase: Phase::Window,
+                phase: RunPhase::Window,
                 good: count,
                 failed: 0,
                 bytes: 0,
@@ -557,10 +557,10 @@ pub(crate) mod tests {
         assert_eq!(interval(3), (false, 0, true));
         assert_eq!(interval(20), (true, 2, true));
         assert_eq!(interval(1000), (true, 4, true));
-        let mut old = Course::of(&Interval {
+        let mut old = CourseInterval::of(&Interval {
             begins: Duration::ZERO,
             lasts: Duration::from_secs(1),
-            phase: Phase::Window,
+            phase: RunPhase::Window,
             good: 3,
             failed: 0,
             bytes: 0,

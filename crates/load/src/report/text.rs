@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::record::{Part, Quantiles, Record};
+use super::record::{Quantiles, Record, RecordPart};
 use crate::fault::Fault;
 use crate::search::TrialResult;
 
@@ -210,7 +210,7 @@ fn bar(share: f64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-fn parts(text: &mut String, what: &str, parts: &[Part], expected: &[f64]) {
+fn parts(text: &mut String, what: &str, parts: &[RecordPart], expected: &[f64]) {
     if parts.is_empty() {
         return;
     }

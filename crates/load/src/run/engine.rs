@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use vermeil::{DriverOptions, Handle, Observe, Policy, Runtime};
 
-use super::field::Field;
-use super::outcome::{Interval, Outcome, Phase, Progress};
+use super::field::RunContext;
+use super::outcome::{Interval, Outcome, RunPhase, RunProgress};
 use super::pulse::{CpuNs, pulse};
 use super::readings::Readings;
 use super::waits::Waits;
@@ -22,28 +22,28 @@ use crate::pace::{Arrivals, Schedule};
 use crate::sets::{Set, Sets};
 use crate::stream::{Dial, RECV_BUFFER_BYTES};
 use crate::{
-    plan::{Ground, Phases, Share},
+    plan::{Ground, LoadShare, Phases},
     protocol::Protocol,
 };
 
 /// A watcher of a run. The engine calls the watcher about once per interval; the watcher may end
 /// the run.
-pub trait Watch {
+pub trait RunObserver {
     /// Receives the progress of the run.
-    fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()>;
+    fn see(&mut self, progress: RunProgress<'_>) -> ControlFlow<()>;
 }
 
-impl<F: FnMut(Progress<'_>) -> ControlFlow<()>> Watch for F {
-    fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
+impl<F: FnMut(RunProgress<'_>) -> ControlFlow<()>> RunObserver for F {
+    fn see(&mut self, progress: RunProgress<'_>) -> ControlFlow<()> {
         self(progress)
     }
 }
 
 /// A source of users for a run.
 pub(crate) trait Supply {
-    /// Spawns all users and returns their number. Each user calls [`Field::user_begins`] before the
-    /// spawn.
-    fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize;
+    /// Spawns all users and returns their number. Each user calls [`RunContext::user_begins`]
+    /// before the spawn.
+    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) -> usize;
     /// The arrivals of requests or sessions, in an open loop.
     fn arrivals(&self) -> Option<&Arrivals>;
     /// The number of requests after which the run ends.
@@ -83,7 +83,7 @@ pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Res
 pub(crate) struct Engine<'a> {
     ground: &'a Ground,
     runtime: Runtime,
-    field: Arc<Field>,
+    field: Arc<RunContext>,
     cpu_ns: CpuNs,
     users: usize,
     is_open: bool,
@@ -109,7 +109,7 @@ impl<'a> Engine<'a> {
         let handle = runtime.handle();
         let cores = handle.cores().len();
         let schedules: Vec<Schedule> = supply.arrivals().map_or_else(Vec::new, |arrivals| {
-            let Share { index, of, .. } = ground.share;
+            let LoadShare { index, of, .. } = ground.share;
             // This injector has every `of`-th arrival. The injector's cores take these arrivals in
             // turn.
             let schedule = |core| arrivals.schedule(index + of * core, of * cores, ground.seed);
@@ -119,8 +119,14 @@ impl<'a> Engine<'a> {
         let sets = Sets::new(sets, ground.choice);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
-        let field =
-            Arc::new(Field::new(ledger, sets, schedules, tickets, ground, (supply.dial(), supply.waits())));
+        let field = Arc::new(RunContext::new(
+            ledger,
+            sets,
+            schedules,
+            tickets,
+            ground,
+            (supply.dial(), supply.waits()),
+        ));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
         for core in handle.cores() {
             let beat = pulse(field.clone(), core.0 as usize, cpu_ns.clone());
@@ -131,26 +137,26 @@ impl<'a> Engine<'a> {
     }
 
     /// Waits until the run or the watcher ends the run.
-    pub(crate) fn finish(self, watch: &mut dyn Watch) -> Outcome {
+    pub(crate) fn finish(self, watch: &mut dyn RunObserver) -> Outcome {
         let phases = self.ground.phases;
         wait_until(self.field.epoch, &self.field);
-        let mut course = Course::new(&self.field, &phases);
+        let mut course = RunCourse::new(&self.field, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
         let (mut ended, mut missed, mut oldest) = (ControlFlow::Continue(()), 0, None);
         for (phase, lasts) in [
-            (Phase::RampUp, phases.ramp_up),
-            (Phase::WarmUp, phases.warm_up),
-            (Phase::Window, phases.window),
-            (Phase::RampDown, phases.ramp_down),
+            (RunPhase::RampUp, phases.ramp_up),
+            (RunPhase::WarmUp, phases.warm_up),
+            (RunPhase::Window, phases.window),
+            (RunPhase::RampDown, phases.ramp_down),
         ] {
             if ended.is_break() || lasts.is_zero() {
                 continue;
             }
-            if phase == Phase::Window {
+            if phase == RunPhase::Window {
                 used.0 = Readings::take(&self.cpu_ns);
             }
             ended = course.pass(phase, lasts, watch);
-            if phase == Phase::Window {
+            if phase == RunPhase::Window {
                 used.1 = Readings::take(&self.cpu_ns);
                 let now = Instant::now();
                 missed = self.field.missed(now);
@@ -186,7 +192,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Waits until `at`, or until the end of the run.
-fn wait_until(at: Instant, field: &Field) {
+fn wait_until(at: Instant, field: &RunContext) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
         && !field.is_over()
     {
@@ -195,8 +201,8 @@ fn wait_until(at: Instant, field: &Field) {
 }
 
 /// The results of a run so far.
-struct Course<'a> {
-    field: &'a Field,
+struct RunCourse<'a> {
+    field: &'a RunContext,
     began: Instant,
     planned: Option<Duration>,
     interval: Duration,
@@ -211,8 +217,8 @@ struct Course<'a> {
     interrupted: bool,
 }
 
-impl<'a> Course<'a> {
-    fn new(field: &'a Field, phases: &Phases) -> Self {
+impl<'a> RunCourse<'a> {
+    fn new(field: &'a RunContext, phases: &Phases) -> Self {
         let planned = phases.total();
         Self {
             field,
@@ -231,7 +237,7 @@ impl<'a> Course<'a> {
     }
 
     /// Collects until the end of the phase or the run, or until the watcher ends the run.
-    fn pass(&mut self, phase: Phase, lasts: Duration, watch: &mut dyn Watch) -> ControlFlow<()> {
+    fn pass(&mut self, phase: RunPhase, lasts: Duration, watch: &mut dyn RunObserver) -> ControlFlow<()> {
         let phase_began = Instant::now();
         let phase_ends = phase_began + lasts;
         let mut begins = phase_began;
@@ -245,17 +251,17 @@ impl<'a> Course<'a> {
             let over = self.field.is_over();
             self.field.ledger.collect(&mut self.last);
             let now = Instant::now();
-            if phase == Phase::Window && now >= phase_ends {
+            if phase == RunPhase::Window && now >= phase_ends {
                 self.last.overdue = self.field.waits.overdue(now - self.field.epoch);
             }
             self.add(phase, begins, now);
-            if phase == Phase::Window {
+            if phase == RunPhase::Window {
                 self.window = now - phase_began;
             }
             begins = now;
             let interval = self.intervals.last().expect("just added");
             let elapsed = now - self.began;
-            let progress = Progress {
+            let progress = RunProgress {
                 elapsed,
                 planned: self.planned,
                 interval,
@@ -276,7 +282,7 @@ impl<'a> Course<'a> {
     }
 
     /// Adds the last interval to the run.
-    fn add(&mut self, phase: Phase, begins: Instant, now: Instant) {
+    fn add(&mut self, phase: RunPhase, begins: Instant, now: Instant) {
         let tally = &self.last;
         self.intervals.push(Interval {
             begins: begins - self.began,
@@ -288,11 +294,11 @@ impl<'a> Course<'a> {
             users: self.field.users_there(),
             percentiles: Interval::percentiles_of(&tally.response),
         });
-        if phase != Phase::RampDown {
+        if phase != RunPhase::RampDown {
             self.begun += tally.begun;
             self.ended += tally.ended();
         }
-        if phase == Phase::Window {
+        if phase == RunPhase::Window {
             self.total.merge(tally);
         }
     }

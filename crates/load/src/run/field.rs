@@ -18,7 +18,7 @@ use crate::stream::Dial;
 
 /// The shared state of the users of a run.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct RunContext {
     pub(crate) ledger: Ledger,
     pub(crate) sets: Sets,
     pub(crate) timeout: Duration,
@@ -48,7 +48,7 @@ pub(crate) struct Field {
     main: Thread,
 }
 
-impl Field {
+impl RunContext {
     pub(crate) fn new(
         ledger: Ledger,
         sets: Sets,

@@ -11,8 +11,8 @@ mod pulse;
 mod readings;
 mod waits;
 
-pub use engine::Watch;
+pub use engine::RunObserver;
 pub(crate) use engine::{Engine, Supply, check};
-pub(crate) use field::{Field, until};
-pub use outcome::{Interval, Outcome, Phase, Progress};
+pub(crate) use field::{RunContext, until};
+pub use outcome::{Interval, Outcome, RunPhase, RunProgress};
 pub(crate) use waits::Waits;

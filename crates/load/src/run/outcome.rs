@@ -10,7 +10,7 @@ use crate::measure::{Tally, Times, supports};
 /// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum RunPhase {
     /// Users begin, evenly.
     RampUp,
     /// All users run.
@@ -21,7 +21,7 @@ pub enum Phase {
     RampDown,
 }
 
-impl Phase {
+impl RunPhase {
     /// The name in machine-readable results.
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ pub struct Interval {
     /// Length of the interval.
     pub lasts: Duration,
     /// The phase of the interval.
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// Good answers.
     pub good: u64,
     /// Number of failed requests.
@@ -74,7 +74,7 @@ impl Interval {
 
 /// The progress of a run, for the watcher.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct RunProgress<'a> {
     /// Time since the start.
     pub elapsed: Duration,
     /// Planned length of the whole run; `None` if the run ends when everything is done.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use crate::link::Link;
+use crate::link::LoadLink;
 
 /// Longest wait for the server's close. About a hundred times the time of a server in the same
 /// building.
@@ -21,11 +21,11 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const CONNECTIONS_MAX: usize = 1024;
 
 /// The connections of one core that wait for the server's close, each with the start of its wait.
-type Waiting = Mutex<Vec<(Instant, Link)>>;
+type PartingConnections = Mutex<Vec<(Instant, LoadLink)>>;
 
 /// The waiting connections of each core.
 pub(crate) struct Parting {
-    cores: Box<[CachePadded<Waiting>]>,
+    cores: Box<[CachePadded<PartingConnections>]>,
     /// Whether connections wait for the server's close.
     is_patient: AtomicBool,
 }
@@ -39,7 +39,7 @@ impl Parting {
     }
 
     /// Takes a connection of the calling core that carries no more requests.
-    pub(crate) fn leave(&self, mut link: Link) {
+    pub(crate) fn leave(&self, mut link: LoadLink) {
         if !self.is_patient.load(Ordering::Relaxed) || link.is_closed_by_peer() {
             return;
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::field::{Field, until};
+use super::field::{RunContext, until};
 
 /// Time between two beats. A guess: a hundred beats a second suffice for a percentile at almost no
 /// cost.
@@ -21,7 +21,7 @@ const BEAT: Duration = Duration::from_millis(10);
 pub(crate) type CpuNs = Arc<[AtomicU64]>;
 
 /// Beats until the run ends.
-pub(crate) async fn pulse(field: Arc<Field>, core: usize, cpu: CpuNs) {
+pub(crate) async fn pulse(field: Arc<RunContext>, core: usize, cpu: CpuNs) {
     // The kernel may deliver timers of a normal thread 50 µs late, to save wake-ups. If this call
     // fails, the recorded delay shows the lateness.
     let _precision = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -20,14 +20,14 @@ pub(super) struct Readings {
     cores_ns: Vec<u64>,
     /// Ticks of the machine that the hypervisor stole, and all ticks.
     stolen: (u64, u64),
-    cards: Vec<Card>,
+    cards: Vec<NetworkCard>,
     /// Retransmitted TCP segments, and all sent segments, of this network namespace.
     resent: (u64, u64),
 }
 
 /// A network card with a known speed.
 #[derive(Debug, PartialEq)]
-struct Card {
+struct NetworkCard {
     name: String,
     bits_per_second: f64,
     bytes: [u64; 2],
@@ -104,7 +104,7 @@ fn resent_segments(snmp: &str) -> (u64, u64) {
 }
 
 /// The cards below `folder` with a known speed. Loopback and virtual cards have no speed.
-fn cards(folder: &Path) -> Vec<Card> {
+fn cards(folder: &Path) -> Vec<NetworkCard> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let card = |entry: fs::DirEntry| {
         let number = |file: &str| -> Option<u64> {
@@ -112,7 +112,7 @@ fn cards(folder: &Path) -> Vec<Card> {
         };
         // A card without a link reads -1, which is not a u64.
         let megabits = number("speed").filter(|&speed| speed > 0)?;
-        Some(Card {
+        Some(NetworkCard {
             name: entry.file_name().to_string_lossy().into_owned(),
             bits_per_second: megabits as f64 * 1e6,
             bytes: [number("statistics/rx_bytes")?, number("statistics/tx_bytes")?],
@@ -152,6 +152,6 @@ mod tests {
         }
         let found = cards(&folder);
         fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(found, [Card { name: "eth0".into(), bits_per_second: 1e9, bytes: [5, 6] }]);
+        assert_eq!(found, [NetworkCard { name: "eth0".into(), bits_per_second: 1e9, bytes: [5, 6] }]);
     }
 }

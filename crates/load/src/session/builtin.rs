@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use super::model::{Check, Embedded, Judge, KeepAlive, Model, Page, Source};
-use crate::files::{FileSet, Kind, Manifest, Pages, pages};
+use super::model::{Check, Embedded, Judge, KeepAlive, Model, Page, PageSource};
+use crate::files::{FileSet, Manifest, SetKind, SetPages, pages};
 use crate::pace::Think;
 
 /// A shipped workload.
@@ -66,11 +66,11 @@ impl Builtin {
     }
 
     /// The file set that the workload needs on the server.
-    pub fn files(self) -> Option<Kind> {
+    pub fn files(self) -> Option<SetKind> {
         match self {
-            Self::Support => Some(Kind::Support),
-            Self::Specweb96 => Some(Kind::Specweb96),
-            Self::Webstone => Some(Kind::Webstone),
+            Self::Support => Some(SetKind::Support),
+            Self::Specweb96 => Some(SetKind::Specweb96),
+            Self::Webstone => Some(SetKind::Webstone),
             Self::Single => None,
         }
     }
@@ -80,7 +80,7 @@ impl Builtin {
     /// # Errors
     /// The server has no file set, or another file set.
     pub fn model(self, manifest: Option<&Manifest>, path: &str) -> Result<Model, String> {
-        let set = |kind: Kind| match manifest {
+        let set = |kind: SetKind| match manifest {
             Some(manifest) if manifest.files == kind => Ok(FileSet::new(kind, manifest.directories)),
             _ => Err(format!(
                 "the server has no file set {kind}: write one with `vermeil load files {kind} --scale N DIR` and serve DIR"
@@ -88,11 +88,11 @@ impl Builtin {
         };
         Ok(match self {
             Self::Support => {
-                let files = set(Kind::Support)?;
-                let suffix = match manifest.map_or(Pages::None, |manifest| manifest.pages) {
-                    Pages::Php => "php",
-                    Pages::Static => "html",
-                    Pages::None => {
+                let files = set(SetKind::Support)?;
+                let suffix = match manifest.map_or(SetPages::None, |manifest| manifest.pages) {
+                    SetPages::Php => "php",
+                    SetPages::Static => "html",
+                    SetPages::None => {
                         return Err("the file set on the server has no pages: write it anew".to_owned());
                     }
                 };
@@ -100,16 +100,16 @@ impl Builtin {
             }
             Self::Specweb96 => {
                 let keep_alive = KeepAlive { share: 1.0, requests: (5, 5) };
-                alone(self, Source::File(set(Kind::Specweb96)?), keep_alive)
+                alone(self, PageSource::File(set(SetKind::Specweb96)?), keep_alive)
             }
-            Self::Webstone => alone(self, Source::File(set(Kind::Webstone)?), KeepAlive::NEVER),
-            Self::Single => alone(self, Source::Path(path.parse()?), KeepAlive::NEVER),
+            Self::Webstone => alone(self, PageSource::File(set(SetKind::Webstone)?), KeepAlive::NEVER),
+            Self::Single => alone(self, PageSource::Path(path.parse()?), KeepAlive::NEVER),
         })
     }
 }
 
 /// A model of single requests without think time.
-fn alone(builtin: Builtin, source: Source, keep_alive: KeepAlive) -> Model {
+fn alone(builtin: Builtin, source: PageSource, keep_alive: KeepAlive) -> Model {
     Model {
         name: builtin.name().to_owned(),
         pages: vec![Model::single("file", source, Judge::Time)],
@@ -122,11 +122,11 @@ fn alone(builtin: Builtin, source: Source, keep_alive: KeepAlive) -> Model {
 }
 
 fn support(files: FileSet, suffix: &str) -> Model {
-    let page = |(index, page): (usize, &pages::Page)| {
+    let page = |(index, page): (usize, &pages::SetPage)| {
         let path = format!("/support/{}.{suffix}{}", page.name, QUERIES[index]);
         Page {
             name: page.name.to_owned(),
-            source: Source::Path(path.parse().expect("a path that is tested")),
+            source: PageSource::Path(path.parse().expect("a path that is tested")),
             next: NEXT[index].to_vec(),
             embedded: pages::SMALL[page.files.clone()]
                 .iter()
@@ -141,7 +141,7 @@ fn support(files: FileSet, suffix: &str) -> Model {
         }
     };
     let mut all: Vec<Page> = pages::PAGES.iter().enumerate().map(page).collect();
-    all.push(Model::single("download", Source::File(files), Judge::Rate));
+    all.push(Model::single("download", PageSource::File(files), Judge::Rate));
     Model {
         name: "support".to_owned(),
         pages: all,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn model(builtin: Builtin) -> Model {
-        let manifest = builtin.files().map(|files| Manifest { files, directories: 3, pages: Pages::Php });
+        let manifest = builtin.files().map(|files| Manifest { files, directories: 3, pages: SetPages::Php });
         let model = builtin.model(manifest.as_ref(), "/x").unwrap();
         model.check().unwrap();
         model

@@ -3,8 +3,8 @@
 //! Also keeps validators for conditional requests. Tested here and in `tests/`.
 
 use crate::fault::Fault;
-use crate::files::Content;
-use crate::wire::{Answer, Head, Sink};
+use crate::files::ContentCheck;
+use crate::wire::{AnswerSink, FinalHead, WholeAnswer};
 
 /// Maximum length of a checked page end, in bytes.
 pub(super) const TAIL: usize = 64;
@@ -26,7 +26,7 @@ pub(super) struct Looker<'a> {
     /// The fields of a conditional request, if they are wanted and known.
     validators: Option<Vec<u8>>,
     status: u16,
-    content: Option<Content>,
+    content: Option<ContentCheck>,
     tail: [u8; TAIL],
     tail_bytes: usize,
 }
@@ -34,7 +34,7 @@ pub(super) struct Looker<'a> {
 impl<'a> Looker<'a> {
     pub(super) fn new(expect: Expect<'a>) -> Self {
         let content = match expect {
-            Expect::File(path, _) => Some(Content::of(path)),
+            Expect::File(path, _) => Some(ContentCheck::of(path)),
             Expect::Status | Expect::Ends(_) => None,
         };
         Self { expect, validators: None, status: 0, content, tail: [0; TAIL], tail_bytes: 0 }
@@ -52,7 +52,7 @@ impl<'a> Looker<'a> {
     }
 
     /// Whether the answer is as expected.
-    pub(super) fn verdict(&self, answer: Answer) -> Result<(), Fault> {
+    pub(super) fn verdict(&self, answer: WholeAnswer) -> Result<(), Fault> {
         match (answer.status, self.expect) {
             (304, _) => Ok(()),
             (200..400, Expect::Status) => Ok(()),
@@ -77,8 +77,8 @@ fn right(is_right: bool) -> Result<(), Fault> {
     if is_right { Ok(()) } else { Err(Fault::WrongBytes) }
 }
 
-impl Sink for Looker<'_> {
-    fn head(&mut self, head: &Head<'_>) {
+impl AnswerSink for Looker<'_> {
+    fn head(&mut self, head: &FinalHead<'_>) {
         self.status = head.status;
         let Some(fields) = self.validators.as_mut().filter(|_| head.status == 200) else { return };
         fields.clear();
@@ -113,7 +113,7 @@ mod tests {
         let mut looker = Looker::new(Expect::Ends(mark));
         looker.status = 200;
         pieces.iter().for_each(|piece| looker.content(piece));
-        looker.verdict(Answer { status: 200, content_bytes: 0, reuse: Reuse::Keep }).is_ok()
+        looker.verdict(WholeAnswer { status: 200, content_bytes: 0, reuse: Reuse::Keep }).is_ok()
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn statuses_are_judged() {
         let verdict = |expect, status| {
-            Looker::new(expect).verdict(Answer { status, content_bytes: 0, reuse: Reuse::Keep })
+            Looker::new(expect).verdict(WholeAnswer { status, content_bytes: 0, reuse: Reuse::Keep })
         };
         assert_eq!(verdict(Expect::Status, 302), Ok(()));
         assert_eq!(verdict(Expect::File("/x", 1), 304), Ok(()));

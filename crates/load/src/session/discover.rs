@@ -10,24 +10,26 @@ use crate::before::{connect, of_tls};
 use crate::error::LoadError;
 use crate::files::{MANIFEST, Manifest};
 use crate::protocol::Protocol;
-use crate::trust::{Tls, Trust};
+use crate::trust::{Tls, TlsVerify};
 use crate::url::Url;
-use crate::wire::{Head, Malformed, Request, ResponseReader, Reuse, Seen, Sink};
+use crate::wire::{AnswerReader, AnswerSink, FinalHead, LastHead, LoadRequest, MalformedAnswer, Reuse};
 
 /// Requests the manifest of the file set from the server of `url` at `addr`; `None` if there is no
 /// manifest.
 ///
 /// # Errors
 /// The server cannot be reached, or the answer is not a manifest.
-pub fn manifest(url: &Url, addr: SocketAddr, trust: &Trust) -> Result<Option<Manifest>, LoadError> {
+pub fn manifest(url: &Url, addr: SocketAddr, trust: &TlsVerify) -> Result<Option<Manifest>, LoadError> {
     let place = format!("{}/{MANIFEST}", url.authority());
     let wrong = |why: String| LoadError::Plan(format!("{place}: {why}"));
-    let request = Request::default().bytes(&url.authority(), &format!("/{MANIFEST}"), Reuse::Close);
+    let request = LoadRequest::default().bytes(&url.authority(), &format!("/{MANIFEST}"), Reuse::Close);
     let tls = Tls::new(url, trust, Protocol::Http1)?;
     let page = connect(addr, tls.as_ref()).and_then(|stream| ask(stream, &request));
     let page = page.map_err(|source| match tls.as_ref().and_then(|tls| of_tls(&source, tls, addr)) {
         Some(error) => error,
-        None if source.get_ref().is_some_and(|inner| inner.is::<Malformed>()) => wrong(source.to_string()),
+        None if source.get_ref().is_some_and(|inner| inner.is::<MalformedAnswer>()) => {
+            wrong(source.to_string())
+        }
         None => LoadError::Ask { place: place.clone(), source },
     })?;
     match page.status {
@@ -40,13 +42,13 @@ pub fn manifest(url: &Url, addr: SocketAddr, trust: &Trust) -> Result<Option<Man
 }
 
 #[derive(Default)]
-struct Page {
+struct DiscoveredPage {
     status: u16,
     content: Vec<u8>,
 }
 
-impl Sink for Page {
-    fn head(&mut self, head: &Head<'_>) {
+impl AnswerSink for DiscoveredPage {
+    fn head(&mut self, head: &FinalHead<'_>) {
         self.status = head.status;
     }
     fn content(&mut self, bytes: &[u8]) {
@@ -54,9 +56,9 @@ impl Sink for Page {
     }
 }
 
-fn ask(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Page> {
+fn ask(mut stream: impl Read + Write, request: &[u8]) -> io::Result<DiscoveredPage> {
     stream.write_all(request)?;
-    let (mut reader, mut page) = (ResponseReader::default(), Page::default());
+    let (mut reader, mut page) = (AnswerReader::default(), DiscoveredPage::default());
     let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         let count = stream.read(&mut buffer)?;
@@ -65,7 +67,8 @@ fn ask(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Page> {
             return answer.map(|_| page).ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
         }
         pending.extend_from_slice(&buffer[..count]);
-        let read = reader.read(&pending, false, &mut page, &mut Seen::default()).map_err(io::Error::other)?;
+        let read =
+            reader.read(&pending, false, &mut page, &mut LastHead::default()).map_err(io::Error::other)?;
         pending.drain(..read.consumed);
         if read.answer.is_some() {
             return Ok(page);
@@ -76,7 +79,7 @@ fn ask(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Page> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{Kind, Pages};
+    use crate::files::{SetKind, SetPages};
     use std::net::TcpListener;
 
     fn asked(answer: &str) -> Result<Option<Manifest>, LoadError> {
@@ -88,14 +91,14 @@ mod tests {
             let _request = stream.read(&mut [0; 1000]).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         });
-        let result = manifest(&format!("http://{addr}/").parse().unwrap(), addr, &Trust::System);
+        let result = manifest(&format!("http://{addr}/").parse().unwrap(), addr, &TlsVerify::System);
         server.join().unwrap();
         result
     }
 
     #[test]
     fn a_manifest_is_found_or_not() {
-        let manifest = Manifest { files: Kind::Webstone, directories: 1, pages: Pages::None };
+        let manifest = Manifest { files: SetKind::Webstone, directories: 1, pages: SetPages::None };
         let text = manifest.to_json();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
         assert_eq!(asked(&answer).unwrap(), Some(manifest));

@@ -17,7 +17,7 @@ mod visit;
 
 pub use builtin::Builtin;
 pub use discover::manifest;
-pub use model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, Source};
+pub use model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, PageSource};
 pub(crate) use run::check_sessions;
 pub use run::{SessionLoop, SessionPlan, run_sessions};
-pub use template::Template;
+pub use template::PathTemplate;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::chain;
-use super::template::Template;
+use super::template::PathTemplate;
 use crate::files::FileSet;
 use crate::pace::Think;
 
@@ -59,7 +59,7 @@ pub struct Page {
     /// The name in results.
     pub name: String,
     /// The source of the page.
-    pub source: Source,
+    pub source: PageSource,
     /// The next page, by its index in the model, and the probability. The rest of the probability
     /// ends the session.
     pub next: Vec<(usize, f64)>,
@@ -73,9 +73,9 @@ pub struct Page {
 
 /// The source of a page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Source {
+pub enum PageSource {
     /// A path.
-    Path(Template),
+    Path(PathTemplate),
     /// A file of a set, drawn for each visit. Every byte is verified.
     File(FileSet),
 }
@@ -144,7 +144,7 @@ const PAGES_MAX: f64 = 1e6;
 
 impl Model {
     /// A page without embedded objects, alone in a session: in short, a request.
-    pub fn single(name: &str, source: Source, judge: Judge) -> Page {
+    pub fn single(name: &str, source: PageSource, judge: Judge) -> Page {
         Page {
             name: name.to_owned(),
             source,

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use bytes::Bytes;
 use vermeil::{ConnectOptions, Handle};
 
-use super::model::{Check, Judge, KeepAlive, Model, Source};
-use super::user::User;
+use super::model::{Check, Judge, KeepAlive, Model, PageSource};
+use super::user::SessionUser;
 use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
 use crate::quality::Quality;
-use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check};
+use crate::run::{Engine, Outcome, RunContext, RunObserver, Supply, Waits, check};
 use crate::stream::Dial;
 use crate::trust::Tls;
 use crate::url::Url;
-use crate::wire::{Request, Reuse};
+use crate::wire::{LoadRequest, Reuse};
 use crate::{plan::Ground, protocol::Protocol};
 
 /// The arrival of sessions.
@@ -50,7 +50,7 @@ pub struct SessionPlan {
     /// The meaning of good and tolerable.
     pub quality: Quality,
     /// The method and the fields of every request.
-    pub request: Request,
+    pub request: LoadRequest,
     /// Ends the run after this number of pages, if that is before the end of the window.
     pub pages_max: Option<u64>,
 }
@@ -60,7 +60,7 @@ pub struct SessionPlan {
 ///
 /// # Errors
 /// The run cannot begin. Failed requests are counted in the [`Outcome`].
-pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
     let crowd = Crowd::new(plan)?;
     Ok(Engine::start(&plan.ground, plan.ground.sets_of(&plan.url)?, &crowd)?.finish(watch))
 }
@@ -72,10 +72,10 @@ pub(crate) fn check_sessions(plan: &SessionPlan) -> Result<(), LoadError> {
 }
 
 /// A compiled model, with prepared requests where possible.
-pub(super) struct Script {
-    pub(super) pages: Vec<Step>,
+pub(super) struct PageScript {
+    pub(super) pages: Vec<PageStep>,
     pub(super) host: String,
-    pub(super) request: Request,
+    pub(super) request: LoadRequest,
     pub(super) think: Think,
     pub(super) connections: usize,
     pub(super) receive_rate: Option<u64>,
@@ -86,16 +86,16 @@ pub(super) struct Script {
 }
 
 /// A compiled page.
-pub(super) struct Step {
-    pub(super) source: Source,
+pub(super) struct PageStep {
+    pub(super) source: PageSource,
     pub(super) next: Vec<(usize, f64)>,
     pub(super) check: Check,
     pub(super) judge: Judge,
-    pub(super) objects: Vec<Object>,
+    pub(super) objects: Vec<PageObject>,
 }
 
 /// A compiled embedded object.
-pub(super) struct Object {
+pub(super) struct PageObject {
     pub(super) path: String,
     pub(super) cached: f64,
     pub(super) bytes: Option<u64>,
@@ -105,7 +105,7 @@ pub(super) struct Object {
     conditional: RwLock<Option<[Bytes; 2]>>,
 }
 
-impl Object {
+impl PageObject {
     /// The conditional requests, if validators are known.
     pub(super) fn conditional(&self) -> Option<[Bytes; 2]> {
         self.conditional.read().expect("nothing panics under this lock").clone()
@@ -119,20 +119,20 @@ impl Object {
     }
 }
 
-/// The two forms of a request, in the order of [`Object::plain`].
+/// The two forms of a request, in the order of [`PageObject::plain`].
 pub(super) const WAYS: [Reuse; 2] = [Reuse::Keep, Reuse::Close];
 
-impl Script {
+impl PageScript {
     fn new(plan: &SessionPlan) -> Self {
         let host = plan.url.authority();
-        let object = |path: &str, cached, bytes| Object {
+        let object = |path: &str, cached, bytes| PageObject {
             path: path.to_owned(),
             cached,
             bytes,
             plain: WAYS.map(|reuse| plan.request.bytes(&host, path, reuse)),
             conditional: RwLock::default(),
         };
-        let step = |page: &super::model::Page| Step {
+        let step = |page: &super::model::Page| PageStep {
             source: page.source.clone(),
             next: page.next.clone(),
             check: page.check.clone(),
@@ -162,7 +162,7 @@ impl Script {
 /// The users of a run.
 struct Crowd<'a> {
     plan: &'a SessionPlan,
-    script: Arc<Script>,
+    script: Arc<PageScript>,
     tls: Option<Tls>,
 }
 
@@ -173,19 +173,19 @@ impl<'a> Crowd<'a> {
             return Err(LoadError::Plan("at least one user is needed".to_owned()));
         }
         let tls = Tls::new(&plan.url, &plan.ground.trust, Protocol::Http1)?;
-        Ok(Self { plan, script: Arc::new(Script::new(plan)), tls })
+        Ok(Self { plan, script: Arc::new(PageScript::new(plan)), tls })
     }
 }
 
 impl Supply for Crowd<'_> {
-    fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize {
+    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) -> usize {
         let users = self.plan.users;
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..users {
             field.user_begins();
             let ramp_up = self.plan.ground.phases.ramp_up;
             let begins = field.epoch + ramp_up.mul_f64(index as f64 / users as f64);
-            let user = User::new(self.script.clone(), field.clone(), index);
+            let user = SessionUser::new(self.script.clone(), field.clone(), index);
             // A user stays on one core, because the user's connections belong to that core.
             drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
         }

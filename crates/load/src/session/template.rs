@@ -11,22 +11,22 @@ use crate::random::Random;
 
 /// A path with parts that are drawn for each request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Template {
-    pieces: Vec<Piece>,
+pub struct PathTemplate {
+    pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     /// A number from the first to the second, both included.
     Number(u64, u64),
 }
 
-impl Template {
+impl PathTemplate {
     /// The path, if no part is random.
     pub fn constant(&self) -> Option<&str> {
         match &self.pieces[..] {
-            [Piece::Text(text)] => Some(text),
+            [TemplatePiece::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -36,8 +36,8 @@ impl Template {
         let mut path = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => path.push_str(text),
-                Piece::Number(low, high) => {
+                TemplatePiece::Text(text) => path.push_str(text),
+                TemplatePiece::Number(low, high) => {
                     let number = low + random.below((high - low).saturating_add(1));
                     let _infallible = write!(path, "{number}");
                 }
@@ -47,7 +47,7 @@ impl Template {
     }
 }
 
-impl FromStr for Template {
+impl FromStr for PathTemplate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -68,24 +68,24 @@ impl FromStr for Template {
                 .filter(|(low, high): &(u64, u64)| low <= high)
                 .ok_or_else(|| wrong("between braces stands no range"))?;
             if !before.is_empty() {
-                pieces.push(Piece::Text(before.to_owned()));
+                pieces.push(TemplatePiece::Text(before.to_owned()));
             }
-            pieces.push(Piece::Number(low, high));
+            pieces.push(TemplatePiece::Number(low, high));
             rest = behind;
         }
         if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.to_owned()));
+            pieces.push(TemplatePiece::Text(rest.to_owned()));
         }
         Ok(Self { pieces })
     }
 }
 
-impl fmt::Display for Template {
+impl fmt::Display for PathTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => f.write_str(text)?,
-                Piece::Number(low, high) => write!(f, "{{{low}..{high}}}")?,
+                TemplatePiece::Text(text) => f.write_str(text)?,
+                TemplatePiece::Number(low, high) => write!(f, "{{{low}..{high}}}")?,
             }
         }
         Ok(())
@@ -98,20 +98,20 @@ mod tests {
 
     #[test]
     fn numbers_are_drawn_within_their_ends() {
-        let template: Template = "/a{3..5}/b?c={0..0}".parse().unwrap();
+        let template: PathTemplate = "/a{3..5}/b?c={0..0}".parse().unwrap();
         let mut random = Random::new(1, 1);
         let mut seen: Vec<_> = (0..100).map(|_| template.draw(&mut random)).collect();
         seen.sort();
         seen.dedup();
         assert_eq!(seen, ["/a3/b?c=0", "/a4/b?c=0", "/a5/b?c=0"]);
         assert_eq!(template.to_string(), "/a{3..5}/b?c={0..0}");
-        assert_eq!("/plain".parse::<Template>().unwrap().constant(), Some("/plain"));
+        assert_eq!("/plain".parse::<PathTemplate>().unwrap().constant(), Some("/plain"));
     }
 
     #[test]
     fn what_is_no_path_says_why() {
         for (text, why) in [("x", "begin"), ("/a b", "spaces"), ("/{1..", "closed"), ("/{5..1}", "range")] {
-            let said = text.parse::<Template>().unwrap_err();
+            let said = text.parse::<PathTemplate>().unwrap_err();
             assert!(said.contains(why), "{said}");
         }
     }

@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, Source};
-use super::template::Template;
-use crate::files::{FileSet, Kind};
+use super::model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, PageSource};
+use super::template::PathTemplate;
+use crate::files::{FileSet, SetKind};
 use crate::pace::time;
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ struct File {
     #[serde(default)]
     receive_rate: Option<u64>,
     #[serde(default)]
-    keep_alive: Option<Kept>,
+    keep_alive: Option<TomlKept>,
     #[serde(default)]
     timeout: Option<String>,
     #[serde(rename = "page")]
@@ -50,7 +50,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct TomlKept {
     share: f64,
     requests: [u32; 2],
 }
@@ -132,7 +132,7 @@ impl Model {
         }
         let keep_alive = match file.keep_alive {
             None => KeepAlive::ALWAYS,
-            Some(Kept { share, requests: [low, high] }) => {
+            Some(TomlKept { share, requests: [low, high] }) => {
                 if !(0.0..=1.0).contains(&share) || low == 0 || low > high {
                     let why = "keep_alive: a share from 0 to 1, and requests = [fewest, most] from 1";
                     return Err(other(why.to_owned()));
@@ -157,10 +157,10 @@ impl Model {
 fn page_of(page: &FilePage, names: &[&str]) -> Result<Page, String> {
     let name = &page.name;
     let source = match (&page.path, &page.files) {
-        (Some(path), None) => Source::Path(path.parse::<Template>()?),
+        (Some(path), None) => PageSource::Path(path.parse::<PathTemplate>()?),
         (None, Some(files)) => {
-            let kind: Kind = files.set.parse()?;
-            Source::File(FileSet::new(kind, files.directories))
+            let kind: SetKind = files.set.parse()?;
+            PageSource::File(FileSet::new(kind, files.directories))
         }
         _ => return Err(format!("page {name}: either path or files")),
     };
@@ -176,7 +176,7 @@ fn page_of(page: &FilePage, names: &[&str]) -> Result<Page, String> {
             FileEmbedded::Path(path) => (path, 0.0),
             FileEmbedded::Full(full) => (&full.path, full.cached),
         };
-        let template: Template = path.parse()?;
+        let template: PathTemplate = path.parse()?;
         if template.constant().is_none() || !(0.0..=1.0).contains(&cached) {
             return Err(format!("page {name}: embedded objects have fixed paths, and cached from 0 to 1"));
         }

@@ -6,35 +6,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::model::Judge;
-use super::run::Script;
-use super::visit::{Browser, Visited};
-use crate::fault::Failure;
+use super::run::PageScript;
+use super::visit::{UserBrowser, Visited};
+use crate::fault::ExchangeFailure;
 use crate::measure::{Tally, part};
 use crate::random::Random;
-use crate::run::{Field, until};
+use crate::run::{RunContext, until};
 
 /// Pause of a user after a failed page, if there is no think time, so that a refusing server does
 /// not get requests at full speed.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A user.
-pub(super) struct User {
-    script: Arc<Script>,
-    field: Arc<Field>,
-    browser: Browser,
+pub(super) struct SessionUser {
+    script: Arc<PageScript>,
+    field: Arc<RunContext>,
+    browser: UserBrowser,
     random: Random,
     index: usize,
 }
 
-impl Drop for User {
+impl Drop for SessionUser {
     fn drop(&mut self) {
         self.field.user_ends();
     }
 }
 
-impl User {
-    pub(super) fn new(script: Arc<Script>, field: Arc<Field>, index: usize) -> Self {
-        let browser = Browser::new(script.clone(), field.clone(), index);
+impl SessionUser {
+    pub(super) fn new(script: Arc<PageScript>, field: Arc<RunContext>, index: usize) -> Self {
+        let browser = UserBrowser::new(script.clone(), field.clone(), index);
         let random = Random::new(field.seed, (field.first_user + index) as u64);
         Self { script, field, browser, random, index }
     }
@@ -134,7 +134,7 @@ impl User {
         Some(Instant::now())
     }
 
-    fn count(&self, page: usize, intended: Instant, result: Result<Visited, Failure>) {
+    fn count(&self, page: usize, intended: Instant, result: Result<Visited, ExchangeFailure>) {
         let time = intended.elapsed();
         let mut tally = self.field.ledger.here();
         let several = (self.script.pages.len() > 1, self.field.sets.len() > 1);

@@ -16,13 +16,13 @@ use bytes::Bytes;
 use vermeil::Sleep;
 
 use super::check::{Expect, Looker};
-use super::model::{Check, Source};
-use super::run::{Object, Script, Step, WAYS};
-use crate::fault::{Failure, Fault};
-use crate::link::{Ending, Link, Pace};
+use super::model::{Check, PageSource};
+use super::run::{PageObject, PageScript, PageStep, WAYS};
+use crate::fault::{ExchangeFailure, Fault};
+use crate::link::{AnswerPace, ConnectionEnding, LoadLink};
 use crate::random::Random;
-use crate::run::Field;
-use crate::wire::{Answer, Repeats, Reuse};
+use crate::run::RunContext;
+use crate::wire::{Repeats, Reuse, WholeAnswer};
 
 /// A fetched page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,29 +34,30 @@ pub(super) struct Visited {
 }
 
 /// A user's connections.
-pub(super) struct Browser {
-    script: Arc<Script>,
-    field: Arc<Field>,
+pub(super) struct UserBrowser {
+    script: Arc<PageScript>,
+    field: Arc<RunContext>,
     user: usize,
-    lanes: Vec<Lane>,
+    lanes: Vec<BrowserLane>,
 }
 
 /// A connection, or the place for a connection.
-struct Lane {
-    open: Option<Open>,
+struct BrowserLane {
+    open: Option<OpenConnection>,
     limit: Sleep,
 }
 
-struct Open {
-    link: Link,
+struct OpenConnection {
+    link: LoadLink,
     set: usize,
     /// Number of requests that may still be sent, including the present request.
     left: u32,
 }
 
-impl Browser {
-    pub(super) fn new(script: Arc<Script>, field: Arc<Field>, user: usize) -> Self {
-        let lanes = (0..script.connections).map(|_| Lane { open: None, limit: Sleep::unset() }).collect();
+impl UserBrowser {
+    pub(super) fn new(script: Arc<PageScript>, field: Arc<RunContext>, user: usize) -> Self {
+        let lanes =
+            (0..script.connections).map(|_| BrowserLane { open: None, limit: Sleep::unset() }).collect();
         Self { script, field, user, lanes }
     }
 
@@ -71,7 +72,11 @@ impl Browser {
     }
 
     /// Fetches page `page` with all embedded objects.
-    pub(super) async fn visit(&mut self, page: usize, random: &mut Random) -> Result<Visited, Failure> {
+    pub(super) async fn visit(
+        &mut self,
+        page: usize,
+        random: &mut Random,
+    ) -> Result<Visited, ExchangeFailure> {
         let (script, field) = (self.script.clone(), self.field.clone());
         let fetch = Fetch { script: &script, field: &field, user: self.user };
         let step = &script.pages[page];
@@ -88,9 +93,9 @@ impl Browser {
     async fn embedded(
         &mut self,
         fetch: &Fetch<'_>,
-        step: &Step,
+        step: &PageStep,
         random: &mut Random,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, ExchangeFailure> {
         let next = AtomicUsize::new(0);
         let mut waiting: Vec<_> = self
             .lanes
@@ -118,13 +123,13 @@ impl Browser {
 
 /// The context of a fetch.
 struct Fetch<'a> {
-    script: &'a Script,
-    field: &'a Field,
+    script: &'a PageScript,
+    field: &'a RunContext,
     user: usize,
 }
 
 /// A request in both forms.
-enum Wanted<'a> {
+enum WantedRequest<'a> {
     /// Prepared.
     Ready([Bytes; 2]),
     /// To be prepared for this path.
@@ -132,22 +137,27 @@ enum Wanted<'a> {
 }
 
 impl Fetch<'_> {
-    async fn page(&self, lane: &mut Lane, step: &Step, random: &mut Random) -> Result<Visited, Failure> {
+    async fn page(
+        &self,
+        lane: &mut BrowserLane,
+        step: &PageStep,
+        random: &mut Random,
+    ) -> Result<Visited, ExchangeFailure> {
         let bits = random.bits();
         match &step.source {
-            Source::Path(template) => {
+            PageSource::Path(template) => {
                 let path = template.draw(random);
                 let expect = match &step.check {
                     Check::Status => Expect::Status,
                     Check::Ends(mark) => Expect::Ends(mark),
                 };
-                self.one(lane, Wanted::Path(&path), &mut Looker::new(expect), bits).await
+                self.one(lane, WantedRequest::Path(&path), &mut Looker::new(expect), bits).await
             }
-            Source::File(files) => {
+            PageSource::File(files) => {
                 let pick = files.draw(random);
                 let path = files.path(pick);
                 let mut looker = Looker::new(Expect::File(&path, pick.bytes));
-                self.one(lane, Wanted::Path(&path), &mut looker, bits).await
+                self.one(lane, WantedRequest::Path(&path), &mut looker, bits).await
             }
         }
     }
@@ -155,11 +165,11 @@ impl Fetch<'_> {
     /// Fetches objects of `step` until none is left. `seed` is the seed of the random choices.
     async fn objects(
         &self,
-        lane: &mut Lane,
-        step: &Step,
+        lane: &mut BrowserLane,
+        step: &PageStep,
         next: &AtomicUsize,
         seed: u64,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, ExchangeFailure> {
         let mut random = Random::new(seed, 0);
         let mut bytes = 0;
         while let Some(object) = step.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -170,7 +180,12 @@ impl Fetch<'_> {
 
     /// Fetches an embedded object. If the browser has the object and validators are known, the
     /// request is conditional.
-    async fn object(&self, lane: &mut Lane, object: &Object, random: &mut Random) -> Result<u64, Failure> {
+    async fn object(
+        &self,
+        lane: &mut BrowserLane,
+        object: &PageObject,
+        random: &mut Random,
+    ) -> Result<u64, ExchangeFailure> {
         let is_cached = random.unit() < object.cached;
         let known = if object.cached > 0.0 { object.conditional() } else { None };
         let is_known = known.is_some();
@@ -187,7 +202,7 @@ impl Fetch<'_> {
         if object.cached > 0.0 && (is_conditional || !is_known) {
             looker = looker.wanting_validators();
         }
-        let visited = self.one(lane, Wanted::Ready(requests), &mut looker, random.bits()).await?;
+        let visited = self.one(lane, WantedRequest::Ready(requests), &mut looker, random.bits()).await?;
         if let Some(fields) = looker.validators() {
             object.learn(fields);
         }
@@ -197,11 +212,11 @@ impl Fetch<'_> {
     /// Sends a request over `lane` and reads the answer.
     async fn one(
         &self,
-        lane: &mut Lane,
-        wanted: Wanted<'_>,
+        lane: &mut BrowserLane,
+        wanted: WantedRequest<'_>,
         looker: &mut Looker<'_>,
         bits: u64,
-    ) -> Result<Visited, Failure> {
+    ) -> Result<Visited, ExchangeFailure> {
         let began = Instant::now();
         let repeats = self.script.request.repeats();
         let mut has_repeated = false;
@@ -210,17 +225,17 @@ impl Fetch<'_> {
             let Err(failure) = &result else { break result };
             let ending = match &mut lane.open {
                 Some(open) => open.link.ending(failure).await,
-                None => Ending::InRequest,
+                None => ConnectionEnding::InRequest,
             };
             match ending {
-                Ending::BeforeRequest => self.field.ledger.here().reopened += 1,
-                Ending::Crossing if repeats == Repeats::Once && !has_repeated => {
+                ConnectionEnding::BeforeRequest => self.field.ledger.here().reopened += 1,
+                ConnectionEnding::Crossing if repeats == Repeats::Once && !has_repeated => {
                     has_repeated = true;
                     let mut tally = self.field.ledger.here();
                     tally.reopened += 1;
                     tally.repeated += 1;
                 }
-                Ending::Crossing | Ending::InRequest => break result,
+                ConnectionEnding::Crossing | ConnectionEnding::InRequest => break result,
             }
             lane.open = None;
         };
@@ -246,11 +261,11 @@ impl Fetch<'_> {
 
     async fn attempt(
         &self,
-        lane: &mut Lane,
-        wanted: &Wanted<'_>,
+        lane: &mut BrowserLane,
+        wanted: &WantedRequest<'_>,
         looker: &mut Looker<'_>,
         bits: u64,
-    ) -> Result<(Answer, u64, Duration), Failure> {
+    ) -> Result<(WholeAnswer, u64, Duration), ExchangeFailure> {
         let timeout = self.script.timeout;
         let open = match &mut lane.open {
             Some(open) => open,
@@ -264,13 +279,13 @@ impl Fetch<'_> {
         let repeats = self.script.request.repeats();
         let _under = self.field.sets.begin(open.set);
         match wanted {
-            Wanted::Ready(requests) => open.link.send(&requests[way], repeats).await?,
-            Wanted::Path(path) => {
+            WantedRequest::Ready(requests) => open.link.send(&requests[way], repeats).await?,
+            WantedRequest::Path(path) => {
                 let request = self.script.request.bytes(&self.script.host, path, WAYS[way]);
                 open.link.send(&request, repeats).await?;
             }
         }
-        let pace = Pace { rate: self.script.receive_rate, timeout };
+        let pace = AnswerPace { rate: self.script.receive_rate, timeout };
         let (answer, wire_bytes, receiving) =
             open.link.answer_paced(self.script.request.is_head(), looker, pace, &mut lane.limit).await?;
         open.link.settle()?;
@@ -284,10 +299,10 @@ impl Fetch<'_> {
     }
 
     /// Opens a connection with the lifetime of the model. `bits` are random.
-    async fn open(&self, bits: u64) -> Result<Open, Failure> {
+    async fn open(&self, bits: u64) -> Result<OpenConnection, ExchangeFailure> {
         let began = Instant::now();
         let (set, addr) = self.field.choose(self.user);
-        let link = Link::open(addr, &self.field.dial).await?;
+        let link = LoadLink::open(addr, &self.field.dial).await?;
         let mut tally = self.field.ledger.here();
         tally.connections += 1;
         tally.connect.record(began.elapsed());
@@ -300,6 +315,6 @@ impl Fetch<'_> {
             true => low + random.below(u64::from(high - low) + 1) as u32,
             false => 1,
         };
-        Ok(Open { link, set, left })
+        Ok(OpenConnection { link, set, left })
     }
 }

@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Asking, Batches, Scheme};
-use crate::fault::{Failure, Fault, Stopped};
+use super::{BatchProperties, Batches, SimpleScheme};
+use crate::fault::{ExchangeFailure, Fault, StopReason};
 use crate::http2::Http2;
-use crate::link::{Ending, Link};
+use crate::link::{ConnectionEnding, LoadLink};
 use crate::measure::part;
-use crate::run::Field;
-use crate::wire::{Answer, Discard, Reuse};
+use crate::run::RunContext;
+use crate::wire::{Discard, Reuse, WholeAnswer};
 
 /// A connection of either protocol.
 pub(super) enum Spoken {
-    Http1(Link),
+    Http1(LoadLink),
     Http2(Box<Http2>),
 }
 
@@ -41,13 +41,13 @@ pub(super) struct Begin {
 }
 
 /// The context of an exchange.
-pub(super) struct Lane<'a> {
-    pub(super) field: &'a Field,
-    pub(super) scheme: &'a Scheme,
+pub(super) struct LaneExchange<'a> {
+    pub(super) field: &'a RunContext,
+    pub(super) scheme: &'a SimpleScheme,
     pub(super) user: usize,
 }
 
-impl Lane<'_> {
+impl LaneExchange<'_> {
     /// Sends the `left` requests of batch `batch` and reads the answers. `left` becomes the number
     /// of requests without an answer.
     pub(super) async fn exchange(
@@ -56,7 +56,7 @@ impl Lane<'_> {
         batch: usize,
         begin: Begin,
         left: &mut u64,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), StopReason> {
         let (spoken, set) = match place {
             Some(open) => open,
             None => place.insert(self.connect().await?),
@@ -75,16 +75,16 @@ impl Lane<'_> {
                     Ok(reuse) => reuse,
                     Err(failure) => {
                         return Err(match link.ending(&failure).await {
-                            Ending::BeforeRequest => Stopped::Idle,
-                            Ending::Crossing => Stopped::Crossing,
-                            Ending::InRequest => Stopped::Failed(failure),
+                            ConnectionEnding::BeforeRequest => StopReason::Idle,
+                            ConnectionEnding::Crossing => StopReason::Crossing,
+                            ConnectionEnding::InRequest => StopReason::Failed(failure),
                         });
                     }
                 }
             }
             (Spoken::Http2(link), Batches::Http2(requests)) => {
                 let count = *left;
-                let each = |answer: Answer, wire_bytes| {
+                let each = |answer: WholeAnswer, wire_bytes| {
                     *left -= 1;
                     self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, *set);
                 };
@@ -98,20 +98,20 @@ impl Lane<'_> {
         {
             self.field.parting.leave(link);
         }
-        if *left > 0 { Err(Stopped::Announced) } else { Ok(()) }
+        if *left > 0 { Err(StopReason::Announced) } else { Ok(()) }
     }
 
     /// Sends `bytes` and reads `left` answers in order, or up to an answer that closes the
     /// connection. Returns whether the connection can carry more requests.
     async fn one_by_one(
         &self,
-        link: &mut Link,
+        link: &mut LoadLink,
         bytes: &Bytes,
-        asked: Asking,
+        asked: BatchProperties,
         begin: Begin,
         left: &mut u64,
         set: usize,
-    ) -> Result<Reuse, Failure> {
+    ) -> Result<Reuse, ExchangeFailure> {
         link.send(bytes, asked.repeats).await?;
         let mut reuse = Reuse::Keep;
         while *left > 0 && reuse == Reuse::Keep {
@@ -126,11 +126,11 @@ impl Lane<'_> {
         Ok(reuse)
     }
 
-    async fn connect(&self) -> Result<(Spoken, usize), Failure> {
+    async fn connect(&self) -> Result<(Spoken, usize), ExchangeFailure> {
         let began = Instant::now();
         let (set, addr) = self.field.choose(self.user);
         let spoken = match &self.scheme.batches {
-            Batches::Http1(_) => Spoken::Http1(Link::open(addr, &self.field.dial).await?),
+            Batches::Http1(_) => Spoken::Http1(LoadLink::open(addr, &self.field.dial).await?),
             Batches::Http2(_) => Spoken::Http2(Box::new(Http2::open(addr, &self.field.dial).await?)),
         };
         let mut tally = self.field.ledger.here();
@@ -141,7 +141,7 @@ impl Lane<'_> {
 
     fn count(
         &self,
-        asked: Asking,
+        asked: BatchProperties,
         status: u16,
         content_bytes: u64,
         wire_bytes: u64,

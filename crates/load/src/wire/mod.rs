@@ -7,7 +7,10 @@
 mod request;
 mod response;
 
-pub(crate) use request::Asked;
-pub use request::{Repeats, Request, RequestError};
+pub(crate) use request::Http2Request;
+pub use request::{LoadRequest, Repeats, RequestError};
 pub(crate) use response::quoted;
-pub use response::{Answer, Discard, Head, Malformed, Progress, ResponseReader, Reuse, Seen, Sink};
+pub use response::{
+    AnswerReader, AnswerSink, Discard, FinalHead, InputProgress, LastHead, MalformedAnswer, Reuse,
+    WholeAnswer,
+};

@@ -13,7 +13,7 @@ use crate::url::{Scheme, Url};
 
 /// A request. Fields are sent in the order in which they were added, after `Host`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct LoadRequest {
     method: String,
     fields: Vec<(String, String)>,
     content: Bytes,
@@ -21,7 +21,7 @@ pub struct Request {
 
 /// An HTTP/2 request that can be sent many times.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Http2Request {
     pub(crate) head: http::Request<()>,
     pub(crate) content: Bytes,
 }
@@ -67,13 +67,13 @@ pub enum RequestError {
 /// Fields that HTTP/2 forbids, in addition to the reserved fields (RFC 9113 §8.2.2).
 const OF_A_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
-impl Default for Request {
+impl Default for LoadRequest {
     fn default() -> Self {
         Self { method: "GET".to_owned(), fields: Vec::new(), content: Bytes::new() }
     }
 }
 
-impl Request {
+impl LoadRequest {
     /// Sets the method.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Request {
     /// # Errors
     /// [`RequestError::Target`] for an invalid URL; [`RequestError::Reserved`] for fields of a
     /// connection.
-    pub(crate) fn http2(&self, url: &Url) -> Result<Asked, RequestError> {
+    pub(crate) fn http2(&self, url: &Url) -> Result<Http2Request, RequestError> {
         let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
         let host = self.fields.iter().find(is_host).map_or_else(|| url.authority(), |(_, host)| host.clone());
         let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
@@ -150,7 +150,7 @@ impl Request {
             head = head.header("content-length", self.content.len());
         }
         let head = head.body(()).map_err(|error| RequestError::Target(url.to_string(), error.to_string()))?;
-        Ok(Asked { head, content: self.content.clone() })
+        Ok(Http2Request { head, content: self.content.clone() })
     }
 
     /// Whether requests of this method have content.
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn requests_are_what_was_asked() {
-        let plain = Request::default();
+        let plain = LoadRequest::default();
         assert_eq!(plain.bytes("a:1", "/x?y", Reuse::Keep), "GET /x?y HTTP/1.1\r\nHost: a:1\r\n\r\n");
-        let full = Request::default().method("POST").unwrap();
+        let full = LoadRequest::default().method("POST").unwrap();
         let full = full.field("Host: other").unwrap().field("X-A:\t1 ").unwrap().content("abc");
         assert_eq!(
             full.bytes("a", "/", Reuse::Close),
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn what_would_break_the_request_is_refused() {
-        assert!(Request::default().method("GET /x").is_err());
+        assert!(LoadRequest::default().method("GET /x").is_err());
         for field in ["novalue", ": x", "a b: x", "a: x\r\nb: y", "Content-Length: 3", "connection: close"] {
-            assert!(Request::default().field(field).is_err(), "{field}");
+            assert!(LoadRequest::default().field(field).is_err(), "{field}");
         }
     }
 }

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use vermeil_http::{BodyReader, ConnectionLimits, Framing as Coding};
 
-pub use head::Seen;
-use head::{Framing, Meaning, parse_head};
+pub use head::LastHead;
+use head::{AnswerFraming, HeadMeaning, parse_head};
 pub(crate) use words::quoted;
 
 /// Whether the connection carries another request after this request.
@@ -29,7 +29,7 @@ pub enum Reuse {
 
 /// A complete answer, without head and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct WholeAnswer {
     /// The status code.
     pub status: u16,
     /// Bytes of content, without framing.
@@ -40,7 +40,7 @@ pub struct Answer {
 
 /// A violation of the protocol by the server in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedAnswer {
     /// The head is not an HTTP/1 head.
     #[error("the head of the answer is not HTTP/1")]
     Head,
@@ -69,13 +69,13 @@ pub enum Malformed {
 
 /// The head of a final answer.
 #[derive(Debug)]
-pub struct Head<'a> {
+pub struct FinalHead<'a> {
     /// The status code.
     pub status: u16,
     fields: &'a [httparse::Header<'a>],
 }
 
-impl<'a> Head<'a> {
+impl<'a> FinalHead<'a> {
     /// The first field of this name; the case is ignored.
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         let fields: &'a [httparse::Header<'a>] = self.fields;
@@ -84,13 +84,13 @@ impl<'a> Head<'a> {
 }
 
 /// A receiver of answers.
-pub trait Sink {
+pub trait AnswerSink {
     /// Whether [`head`](Self::head) needs the head. A head with known bytes is not parsed again for
     /// a receiver without this need.
     const LOOKS_AT_HEADS: bool = true;
 
     /// The head of the final answer.
-    fn head(&mut self, head: &Head<'_>);
+    fn head(&mut self, head: &FinalHead<'_>);
     /// The next bytes of the content.
     fn content(&mut self, bytes: &[u8]);
 }
@@ -99,27 +99,27 @@ pub trait Sink {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Discard;
 
-impl Sink for Discard {
+impl AnswerSink for Discard {
     const LOOKS_AT_HEADS: bool = false;
 
-    fn head(&mut self, _: &Head<'_>) {}
+    fn head(&mut self, _: &FinalHead<'_>) {}
     fn content(&mut self, _: &[u8]) {}
 }
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct InputProgress {
     /// Number of consumed bytes. The caller must pass the rest again, with more bytes after the
     /// rest.
     pub consumed: usize,
     /// The complete answer.
-    pub answer: Option<Answer>,
+    pub answer: Option<WholeAnswer>,
 }
 
 /// Reads the answers of a connection, one after the other.
 #[derive(Debug, Default)]
-pub struct ResponseReader {
-    state: State,
+pub struct AnswerReader {
+    state: ReadState,
     status: u16,
     content_bytes: u64,
     closes: bool,
@@ -127,7 +127,7 @@ pub struct ResponseReader {
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum ReadState {
     #[default]
     Head,
     /// Content of a known length; the number of remaining bytes.
@@ -136,20 +136,20 @@ enum State {
     UntilClose,
 }
 
-impl State {
-    fn of(framing: Framing) -> Self {
+impl ReadState {
+    fn of(framing: AnswerFraming) -> Self {
         match framing {
-            Framing::Length(length) => Self::Length(length),
-            Framing::Chunks => Self::Chunks(Box::new(chunks())),
-            Framing::UntilClose => Self::UntilClose,
+            AnswerFraming::Length(length) => Self::Length(length),
+            AnswerFraming::Chunks => Self::Chunks(Box::new(chunks())),
+            AnswerFraming::UntilClose => Self::UntilClose,
         }
     }
 }
 
-impl ResponseReader {
+impl AnswerReader {
     /// Whether no part of an answer has been consumed.
     pub fn is_between(&self) -> bool {
-        matches!(self.state, State::Head)
+        matches!(self.state, ReadState::Head)
     }
 
     /// The status of the answer whose content is being read.
@@ -166,23 +166,23 @@ impl ResponseReader {
     /// HEAD. `seen` is the last parsed head, of this connection or any other.
     ///
     /// # Errors
-    /// [`Malformed`]; the connection is then unusable.
-    pub fn read<S: Sink>(
+    /// [`MalformedAnswer`]; the connection is then unusable.
+    pub fn read<S: AnswerSink>(
         &mut self,
         input: &[u8],
         is_head: bool,
         sink: &mut S,
-        seen: &mut Seen,
-    ) -> Result<Progress, Malformed> {
+        seen: &mut LastHead,
+    ) -> Result<InputProgress, MalformedAnswer> {
         let mut consumed = 0;
-        while matches!(self.state, State::Head) {
+        while matches!(self.state, ReadState::Head) {
             self.stopped_at = consumed;
             let rest = &input[consumed..];
             let known = if S::LOOKS_AT_HEADS { None } else { seen.find(rest) };
             let Some((head_bytes, meaning)) =
                 known.map_or_else(|| parse_head(rest, sink), |known| Ok(Some(known)))?
             else {
-                return Ok(Progress { consumed, answer: None });
+                return Ok(InputProgress { consumed, answer: None });
             };
             if known.is_none() && !S::LOOKS_AT_HEADS {
                 seen.keep(&rest[..head_bytes], meaning);
@@ -195,44 +195,48 @@ impl ResponseReader {
         }
         self.stopped_at = consumed;
         let (bytes, done) = self.content(&input[consumed..], sink)?;
-        Ok(Progress { consumed: consumed + bytes, answer: done.then(|| self.finish()) })
+        Ok(InputProgress { consumed: consumed + bytes, answer: done.then(|| self.finish()) })
     }
 
     /// Begins the content of the final answer.
-    fn begin(&mut self, meaning: Meaning, is_head: bool) {
-        let Meaning { status, framing, closes } = meaning;
+    fn begin(&mut self, meaning: HeadMeaning, is_head: bool) {
+        let HeadMeaning { status, framing, closes } = meaning;
         let bare = is_head || status == 204 || status == 304;
-        let framing = if bare { Framing::Length(0) } else { framing };
+        let framing = if bare { AnswerFraming::Length(0) } else { framing };
         self.status = status;
-        self.closes = closes || matches!(framing, Framing::UntilClose);
+        self.closes = closes || matches!(framing, AnswerFraming::UntilClose);
         self.content_bytes = 0;
-        self.state = State::of(framing);
+        self.state = ReadState::of(framing);
     }
 
     /// Handles the close of the connection. Returns the answer, if the close ends the answer.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] within an answer.
-    pub fn close(&mut self) -> Result<Option<Answer>, Malformed> {
+    /// [`MalformedAnswer::Truncated`] within an answer.
+    pub fn close(&mut self) -> Result<Option<WholeAnswer>, MalformedAnswer> {
         match self.state {
-            State::Head => Ok(None),
-            State::UntilClose => Ok(Some(self.finish())),
-            State::Length(_) | State::Chunks(_) => Err(Malformed::Truncated),
+            ReadState::Head => Ok(None),
+            ReadState::UntilClose => Ok(Some(self.finish())),
+            ReadState::Length(_) | ReadState::Chunks(_) => Err(MalformedAnswer::Truncated),
         }
     }
 
-    fn finish(&mut self) -> Answer {
-        self.state = State::Head;
+    fn finish(&mut self) -> WholeAnswer {
+        self.state = ReadState::Head;
         let reuse = if self.closes { Reuse::Close } else { Reuse::Keep };
-        Answer { status: self.status, content_bytes: self.content_bytes, reuse }
+        WholeAnswer { status: self.status, content_bytes: self.content_bytes, reuse }
     }
 
     /// Passes content to the sink. Returns the number of consumed bytes, and whether the content
     /// has ended.
-    fn content(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<(usize, bool), Malformed> {
+    fn content(
+        &mut self,
+        input: &[u8],
+        sink: &mut impl AnswerSink,
+    ) -> Result<(usize, bool), MalformedAnswer> {
         match &mut self.state {
-            State::Head => unreachable!("content comes after a head"),
-            State::Length(left) => {
+            ReadState::Head => unreachable!("content comes after a head"),
+            ReadState::Length(left) => {
                 let count = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 *left -= count as u64;
                 let done = *left == 0;
@@ -240,16 +244,16 @@ impl ResponseReader {
                 sink.content(&input[..count]);
                 Ok((count, done))
             }
-            State::UntilClose => {
+            ReadState::UntilClose => {
                 self.content_bytes += input.len() as u64;
                 sink.content(input);
                 Ok((input.len(), false))
             }
-            State::Chunks(chunks) => {
+            ReadState::Chunks(chunks) => {
                 let mut consumed = 0;
                 while consumed < input.len() {
                     let rest = &input[consumed..];
-                    let step = chunks.read(rest).map_err(|_| Malformed::Chunks)?;
+                    let step = chunks.read(rest).map_err(|_| MalformedAnswer::Chunks)?;
                     self.content_bytes += step.data.len() as u64;
                     sink.content(&rest[step.data]);
                     consumed += step.consumed;

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use server::Nginx;
 use vermeil::IoChoice;
-use vermeil_load::files::{Kind, Pages, write};
+use vermeil_load::files::{SetKind, SetPages, write};
 use vermeil_load::session::{Builtin, SessionLoop, SessionPlan, manifest, run_sessions};
-use vermeil_load::wire::{Request, Reuse};
-use vermeil_load::{Fault, Ground, Outcome, Phases, Protocol, Quality, SimplePlan, Trust, Url, run_simple};
+use vermeil_load::wire::{LoadRequest, Reuse};
+use vermeil_load::{
+    Fault, Ground, Outcome, Phases, Protocol, Quality, SimplePlan, TlsVerify, Url, run_simple,
+};
 
 /// Longest time of a run that ends without a stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn go_on(_: vermeil_load::Progress<'_>) -> ControlFlow<()> {
+fn go_on(_: vermeil_load::RunProgress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -104,11 +106,11 @@ fn connections_that_end_cost_no_request() {
 fn methods_content_and_statuses_over_http2() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
     let mut posts = plan(&nginx, &nginx.plain("/page"), Protocol::Http2);
-    posts.request = Request::default().content(vec![b'x'; 100_000]).method("POST").expect("a method");
+    posts.request = LoadRequest::default().content(vec![b'x'; 100_000]).method("POST").expect("a method");
     let refused = run(&posts);
     assert_eq!(refused.total.faults_of(Fault::Status), 400, "nginx answers 405: {:?}", refused.total.faults);
     let mut heads = plan(&nginx, &nginx.tls("/page"), Protocol::Http2);
-    heads.request = Request::default().method("HEAD").expect("a method");
+    heads.request = LoadRequest::default().method("HEAD").expect("a method");
     let heads = run(&heads);
     assert_eq!((heads.total.good, heads.total.content_bytes), (400, 0));
 }
@@ -118,7 +120,7 @@ fn certificates_are_judged_before_the_run() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
     let mut plan = plan(&nginx, &nginx.tls("/page"), Protocol::Http1);
     let other = plan.ground.trust.clone();
-    plan.ground.trust = Trust::System;
+    plan.ground.trust = TlsVerify::System;
     let said = run_simple(&plan, &mut go_on).expect_err("nobody vouches for it").to_string();
     assert!(said.contains("--ca") && (said.contains("--insecure") || said.contains("no root")), "{said}");
     plan.ground.trust = other;
@@ -134,7 +136,7 @@ fn certificates_are_judged_before_the_run() {
     }];
     let said = run_simple(&plan, &mut go_on).expect_err("another name").to_string();
     assert!(said.contains("localhost"), "{said}");
-    plan.ground.trust = Trust::Anyone;
+    plan.ground.trust = TlsVerify::Anyone;
     all_good(&run(&plan), 8..=8);
 }
 
@@ -160,7 +162,7 @@ fn who_does_not_speak_it_is_found_out() {
 #[test]
 fn sessions_over_tls() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
-    write(&nginx.root(), Kind::Webstone, 1, 1 << 30, Pages::None, "").expect("written");
+    write(&nginx.root(), SetKind::Webstone, 1, 1 << 30, SetPages::None, "").expect("written");
     let url: Url = nginx.tls("/").parse().expect("a URL");
     let addr = url.resolve().expect("an address");
     let found = manifest(&url, addr, &nginx.trust()).expect("asked").expect("there");
@@ -171,7 +173,7 @@ fn sessions_over_tls() {
         users: 4,
         pace: SessionLoop::Closed,
         quality: Quality::default(),
-        request: Request::default(),
+        request: LoadRequest::default(),
         pages_max: Some(100),
     };
     let outcome = run_sessions(&plan, &mut go_on).expect("it begins");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vermeil_load::Trust;
+use vermeil_load::TlsVerify;
 
 /// Longest time of a start. Generous, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -86,9 +86,9 @@ impl Nginx {
     }
 
     /// The root certificate of the server's certificate.
-    pub(crate) fn trust(&self) -> Trust {
+    pub(crate) fn trust(&self) -> TlsVerify {
         let ca = fs::read(self.folder.path().join("ca.pem")).expect("written at start");
-        Trust::from_pem(&ca).expect("a certificate")
+        TlsVerify::from_pem(&ca).expect("a certificate")
     }
 
     /// The served folder.

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use vermeil_load::wire::Request;
+use vermeil_load::wire::LoadRequest;
 use vermeil_load::{Fault, Outcome, run_simple};
 
-use super::server::{Act, Server, answer};
+use super::server::{Act, PlantedServer, answer};
 use super::{go_on, on_both_drivers, plan};
 
 /// A run of 40 requests against a server that does `act` for every fourth request.
 fn every_fourth(act: fn() -> Act, fault: Fault) {
-    let server = Server::start(move |seen| match seen.index % 4 {
+    let server = PlantedServer::start(move |seen| match seen.index % 4 {
         3 => act(),
         _ => Act::Send(answer(200, "fine")),
     });
@@ -44,7 +44,7 @@ fn bytes_that_are_no_answer() {
 /// Counts alone do not show the server's mistake to the reader of a report.
 #[test]
 fn what_is_malformed_is_quoted() {
-    let server = Server::start(|seen| {
+    let server = PlantedServer::start(|seen| {
         Act::Send(match seen.index % 2 {
             0 => b"HTP/1.1 200 OK\r\n\r\n".to_vec(),
             _ => b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n".to_vec(),
@@ -86,14 +86,14 @@ fn requests_that_were_accepted_and_cut_off_have_failed() {
     const LATER: Duration = Duration::from_millis(30);
     for act in [|| Act::ResetAfter(LATER), || Act::CloseAfter(LATER), || Act::CloseAfter(Duration::ZERO)] {
         for method in ["GET", "POST"] {
-            let server = Server::start(move |seen| match seen.on_connection {
+            let server = PlantedServer::start(move |seen| match seen.on_connection {
                 1 => act(),
                 _ => Act::Send(answer(200, "x")),
             });
             on_both_drivers(
                 || {
                     let mut plan = plan(&server, 4, 80);
-                    plan.request = Request::default().method(method).unwrap();
+                    plan.request = LoadRequest::default().method(method).unwrap();
                     plan
                 },
                 |outcome| {
@@ -114,7 +114,7 @@ fn requests_that_were_accepted_and_cut_off_have_failed() {
 /// requests forever.
 #[test]
 fn requests_are_repeated_once_at_most() {
-    let server = Server::start(|seen| match seen.on_connection {
+    let server = PlantedServer::start(|seen| match seen.on_connection {
         0 if seen.index == 0 => Act::Send(answer(200, "x")),
         _ => Act::Reset,
     });
@@ -126,8 +126,9 @@ fn requests_are_repeated_once_at_most() {
 /// Regression: a cut answer had no status, and no metric had the answer's bytes.
 #[test]
 fn cut_answers_keep_their_status_and_bytes() {
-    let server =
-        Server::start(|_| Act::SendAndClose(b"HTTP/1.1 200 X\r\nContent-Length: 9\r\n\r\nabc".to_vec()));
+    let server = PlantedServer::start(|_| {
+        Act::SendAndClose(b"HTTP/1.1 200 X\r\nContent-Length: 9\r\n\r\nabc".to_vec())
+    });
     on_both_drivers(
         || plan(&server, 2, 10),
         |outcome| {
@@ -142,13 +143,13 @@ fn cut_answers_keep_their_status_and_bytes() {
 /// connection here.
 #[test]
 fn resets_of_fresh_connections() {
-    let server = Server::start(|_| Act::Reset);
+    let server = PlantedServer::start(|_| Act::Reset);
     on_both_drivers(|| plan(&server, 4, 40), |outcome| assert_eq!(outcome.total.faults_of(Fault::Reset), 40));
 }
 
 #[test]
 fn nobody_listens() {
-    let server = Server::start(|_| Act::Reset);
+    let server = PlantedServer::start(|_| Act::Reset);
     let mut plan = plan(&server, 3, 9);
     drop(server);
     plan.ground.timeout = Duration::from_secs(5);
@@ -161,7 +162,8 @@ fn nobody_listens() {
 fn a_seeded_share_of_errors() {
     let fails = |index: usize| (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60 == 0;
     let expected = (0..2000).filter(|&index| fails(index)).count() as u64;
-    let server = Server::start(move |seen| Act::Send(answer(if fails(seen.index) { 500 } else { 200 }, "x")));
+    let server =
+        PlantedServer::start(move |seen| Act::Send(answer(if fails(seen.index) { 500 } else { 200 }, "x")));
     let outcome = run_simple(&plan(&server, 16, 2000), &mut go_on).unwrap();
     assert_eq!((outcome.total.failed(), outcome.total.good), (expected, 2000 - expected));
     assert_eq!(outcome.total.statuses[5], expected);

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::{Doubt, Gates, Loop, Phases, run_simple};
 
-use super::server::{Act, Server, answer};
+use super::server::{Act, PlantedServer, answer};
 use super::{PATIENCE, go_on, plan};
 
 const DELAY: Duration = Duration::from_millis(20);
 
 #[test]
 fn a_fixed_delay_is_found() {
-    let server = Server::start(|_| Act::Delay(DELAY, answer(200, "x")));
+    let server = PlantedServer::start(|_| Act::Delay(DELAY, answer(200, "x")));
     let outcome = run_simple(&plan(&server, 8, 200), &mut go_on).unwrap();
     let times = &outcome.total.response;
     assert!(times.min() >= DELAY.mul_f64(0.999), "{:?}", times.min());
@@ -24,7 +24,7 @@ fn a_fixed_delay_is_found() {
 /// (Little's law).
 #[test]
 fn thinking_users_ask_no_more_than_they_can() {
-    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 20, 100);
     plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
     let outcome = run_simple(&plan, &mut go_on).unwrap();
@@ -37,7 +37,7 @@ fn thinking_users_ask_no_more_than_they_can() {
 fn recorded_arrivals_come_when_they_came() {
     let times = Mutex::new(Vec::new());
     let times: &'static Mutex<Vec<Instant>> = Box::leak(Box::new(times));
-    let server = Server::start(|_| {
+    let server = PlantedServer::start(|_| {
         times.lock().unwrap().push(Instant::now());
         Act::Send(answer(200, "x"))
     });
@@ -57,7 +57,7 @@ fn recorded_arrivals_come_when_they_came() {
 #[test]
 fn constant_rate_makes_rate_times_time_requests() {
     for (rate, connections) in [(10.0, 4), (100.0, 64)] {
-        let server = Server::start(|_| Act::Send(answer(200, "x")));
+        let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
         let mut plan = plan(&server, connections, u64::MAX);
         plan.requests_max = None;
         plan.ground.phases = Phases::window(Duration::from_secs(1));
@@ -75,7 +75,7 @@ fn constant_rate_makes_rate_times_time_requests() {
 /// Regression: users waited for arrivals beyond the counted requests, so the run did not end.
 #[test]
 fn a_run_ends_with_its_last_request() {
-    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 100, 6);
     let record: String = ["0.1\n".repeat(6), "3000\n".repeat(94)].concat();
     plan.pace = Loop::Open { arrivals: Arrivals::recorded(&record).unwrap() };
@@ -90,10 +90,10 @@ fn a_run_ends_with_its_last_request() {
 fn arrivals_that_nobody_begins_are_counted() {
     const CONNECTIONS: u64 = 4;
     let dead = || {
-        let server = Server::start(|_| Act::Reset);
+        let server = PlantedServer::start(|_| Act::Reset);
         plan(&server, CONNECTIONS as usize, u64::MAX)
     };
-    let server = Server::start(|_| Act::Delay(Duration::from_millis(300), answer(200, "x")));
+    let server = PlantedServer::start(|_| Act::Delay(Duration::from_millis(300), answer(200, "x")));
     let slow = || plan(&server, CONNECTIONS as usize, u64::MAX);
     for mut plan in [dead(), slow()] {
         plan.requests_max = None;
@@ -116,7 +116,7 @@ fn a_stall_of_a_second_shows() {
     const STALL: Duration = Duration::from_secs(1);
     let stalling = || {
         let stall: &'static Mutex<Option<Instant>> = Box::leak(Box::new(Mutex::new(None)));
-        Server::start(move |seen| {
+        PlantedServer::start(move |seen| {
             if seen.index == 100 {
                 *stall.lock().unwrap() = Some(Instant::now() + STALL);
             }

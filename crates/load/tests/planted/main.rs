@@ -30,12 +30,12 @@ fn on_both_drivers(plan: impl Fn() -> SimplePlan, check: impl Fn(Outcome)) {
     }
 }
 
-fn go_on(_: vermeil_load::Progress<'_>) -> ControlFlow<()> {
+fn go_on(_: vermeil_load::RunProgress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
 /// A closed run of `requests` over `connections` against `server`.
-fn plan(server: &server::Server, connections: usize, requests: u64) -> SimplePlan {
+fn plan(server: &server::PlantedServer, connections: usize, requests: u64) -> SimplePlan {
     let mut plan = SimplePlan::new(server.url("/").parse().expect("a URL"));
     plan.connections = connections;
     plan.requests_max = Some(requests);

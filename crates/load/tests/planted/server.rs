@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// A request as received by the server.
-pub(crate) struct Seen {
+pub(crate) struct SeenByServer {
     /// The index among all requests, from 0.
     pub(crate) index: usize,
     /// The index on the connection, from 0.
@@ -41,7 +41,7 @@ pub(crate) enum Act {
 }
 
 /// A running server; ends on drop.
-pub(crate) struct Server {
+pub(crate) struct PlantedServer {
     addr: SocketAddr,
     stopping: Arc<AtomicBool>,
     accepted: Arc<AtomicUsize>,
@@ -54,9 +54,9 @@ pub(crate) fn answer(status: u16, content: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
 }
 
-impl Server {
+impl PlantedServer {
     /// A server on a free port.
-    pub(crate) fn start(act: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(act: impl Fn(&SeenByServer) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let addr = listener.local_addr().expect("bound");
         let (stopping, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PlantedServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         let _wake = TcpStream::connect(self.addr);
@@ -103,14 +103,14 @@ impl Drop for Server {
 }
 
 /// Serves a connection until the end. The peer decides how the connection ends.
-fn converse(stream: &TcpStream, act: &dyn Fn(&Seen) -> Act, count: &AtomicUsize) {
+fn converse(stream: &TcpStream, act: &dyn Fn(&SeenByServer) -> Act, count: &AtomicUsize) {
     stream.set_nodelay(true).expect("nodelay");
     let mut reader = BufReader::new(stream);
     for on_connection in 0.. {
         let Some((head, content)) = request(&mut reader) else { return };
         let index = count.fetch_add(1, Ordering::Relaxed);
         let mut stream = stream;
-        let sent = match act(&Seen { index, on_connection, head, content }) {
+        let sent = match act(&SeenByServer { index, on_connection, head, content }) {
             Act::Send(bytes) => stream.write_all(&bytes),
             Act::SendAndClose(bytes) => {
                 let _gone = stream.write_all(&bytes);

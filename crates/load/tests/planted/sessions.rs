@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use vermeil_load::files::{FileSet, Kind, Manifest, Pages, fill};
+use vermeil_load::files::{FileSet, Manifest, SetKind, SetPages, fill};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::session::{Builtin, KeepAlive, Model, SessionLoop, SessionPlan, run_sessions};
-use vermeil_load::wire::Request;
+use vermeil_load::wire::LoadRequest;
 use vermeil_load::{Fault, Ground, Outcome, Phases, Quality};
 
-use super::server::{Act, Seen, Server, answer};
+use super::server::{Act, PlantedServer, SeenByServer, answer};
 use super::{PATIENCE, go_on};
 
 const SHOP: &str = r#"
@@ -29,7 +29,7 @@ const SHOP: &str = r#"
     ends = "<!--item-->"
 "#;
 
-fn plan(server: &Server, model: Model, users: usize, pages: u64) -> SessionPlan {
+fn plan(server: &PlantedServer, model: Model, users: usize, pages: u64) -> SessionPlan {
     SessionPlan {
         ground: Ground { phases: Phases::window(PATIENCE), ..Ground::default() },
         url: server.url("/").parse().expect("a URL"),
@@ -37,7 +37,7 @@ fn plan(server: &Server, model: Model, users: usize, pages: u64) -> SessionPlan 
         users,
         pace: SessionLoop::Closed,
         quality: Quality::default(),
-        request: Request::default(),
+        request: LoadRequest::default(),
         pages_max: Some(pages),
     }
 }
@@ -46,12 +46,12 @@ fn run(plan: &SessionPlan) -> Outcome {
     run_sessions(plan, &mut go_on).expect("the run begins")
 }
 
-fn path(seen: &Seen) -> &str {
+fn path(seen: &SeenByServer) -> &str {
     seen.head.split(' ').nth(1).expect("a request line")
 }
 
 /// A shop whose logo never changes.
-fn shop(seen: &Seen) -> Vec<u8> {
+fn shop(seen: &SeenByServer) -> Vec<u8> {
     match path(seen) {
         "/home" => answer(200, "welcome<!--home-->"),
         "/logo.svg" if seen.head.contains("If-None-Match: \"1\"\r\n") => {
@@ -67,7 +67,7 @@ fn shop(seen: &Seen) -> Vec<u8> {
 fn pages_and_what_they_show_are_asked_for() {
     let counts = Arc::new(Mutex::new(HashMap::new()));
     let log = counts.clone();
-    let server = Server::start(move |seen| {
+    let server = PlantedServer::start(move |seen| {
         let path = path(seen).split('?').next().unwrap_or_default().to_owned();
         *log.lock().unwrap().entry(path).or_insert(0u64) += 1;
         Act::Send(shop(seen))
@@ -96,7 +96,7 @@ fn pages_and_what_they_show_are_asked_for() {
 
 #[test]
 fn nobody_thinks_about_a_page_that_there_is_not() {
-    let server = Server::start(|seen| Act::Send(shop(seen)));
+    let server = PlantedServer::start(|seen| Act::Send(shop(seen)));
     let mut model = Model::from_toml(SHOP).unwrap();
     model.think = Think::Constant(Duration::from_millis(20));
     let outcome = run(&plan(&server, model, 20, 100));
@@ -109,7 +109,7 @@ fn nobody_thinks_about_a_page_that_there_is_not() {
 
 #[test]
 fn a_page_with_another_end_is_wrong() {
-    let server = Server::start(|seen| match (path(seen), seen.index % 3) {
+    let server = PlantedServer::start(|seen| match (path(seen), seen.index % 3) {
         ("/home", 0) => Act::Send(answer(200, "<!--home-->cut")),
         _ => Act::Send(shop(seen)),
     });
@@ -124,7 +124,9 @@ fn a_page_with_another_end_is_wrong() {
 fn pages_that_do_not_come_are_not_good() {
     const FORGOTTEN: usize = 5;
     let server =
-        Server::start(|seen| if seen.index < FORGOTTEN { Act::Silence } else { Act::Send(shop(seen)) });
+        PlantedServer::start(
+            |seen| if seen.index < FORGOTTEN { Act::Silence } else { Act::Send(shop(seen)) },
+        );
     let mut plan = plan(&server, Model::from_toml(SHOP).unwrap(), 10, u64::MAX);
     plan.ground.phases = Phases::window(Duration::from_secs(1));
     plan.quality.good = Duration::from_millis(100);
@@ -137,7 +139,7 @@ fn pages_that_do_not_come_are_not_good() {
 }
 
 fn webstone(path: &str) -> Vec<u8> {
-    let set = FileSet::new(Kind::Webstone, 1);
+    let set = FileSet::new(SetKind::Webstone, 1);
     let pick = set.files(0).find(|&pick| set.path(pick) == path).expect("a file of the set");
     let mut content = vec![0; pick.bytes as usize];
     fill(path, 0, &mut content);
@@ -145,13 +147,13 @@ fn webstone(path: &str) -> Vec<u8> {
 }
 
 fn webstone_model() -> Model {
-    let manifest = Manifest { files: Kind::Webstone, directories: 1, pages: Pages::None };
+    let manifest = Manifest { files: SetKind::Webstone, directories: 1, pages: SetPages::None };
     Builtin::Webstone.model(Some(&manifest), "/").unwrap()
 }
 
 #[test]
 fn every_byte_of_a_file_is_verified() {
-    let server = Server::start(|seen| {
+    let server = PlantedServer::start(|seen| {
         let mut bytes = webstone(path(seen));
         if seen.index % 10 == 7 {
             let last = bytes.len() - 1;
@@ -166,7 +168,7 @@ fn every_byte_of_a_file_is_verified() {
 
 #[test]
 fn connections_end_when_the_model_says() {
-    let server = Server::start(|seen| {
+    let server = PlantedServer::start(|seen| {
         assert_eq!(seen.head.contains("Connection: close"), seen.on_connection == 4);
         match seen.on_connection {
             4 => Act::SendAndClose(webstone(path(seen))),
@@ -183,7 +185,7 @@ fn connections_end_when_the_model_says() {
 #[test]
 fn bytes_are_taken_no_faster_than_said() {
     let body = "x".repeat(300_000);
-    let server = Server::start(move |_| Act::Send(answer(200, &body)));
+    let server = PlantedServer::start(move |_| Act::Send(answer(200, &body)));
     let toml =
         "name = \"slow\"\nreceive_rate = 400000\n[[page]]\nname = \"file\"\npath = \"/\"\njudge = \"rate\"\n";
     let mut plan = plan(&server, Model::from_toml(toml).unwrap(), 8, 8);
@@ -202,7 +204,7 @@ fn bytes_are_taken_no_faster_than_said() {
 
 #[test]
 fn sessions_that_come_by_themselves() {
-    let server = Server::start(|seen| Act::Send(shop(seen)));
+    let server = PlantedServer::start(|seen| Act::Send(shop(seen)));
     let mut plan = plan(&server, Model::from_toml(SHOP).unwrap(), 5, u64::MAX);
     plan.pages_max = None;
     let record: String = (0..40).map(|index| format!("{}\n", f64::from(index) * 0.01)).collect();

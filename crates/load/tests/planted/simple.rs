@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vermeil_load::pace::Think;
-use vermeil_load::wire::{Request, Reuse};
+use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{Doubt, Fault, Gates, Loop, Phases, SimplePlan, run_simple};
 
-use super::server::{Act, Server, answer};
+use super::server::{Act, PlantedServer, answer};
 use super::{go_on, on_both_drivers, plan};
 
 #[test]
 fn every_request_is_counted_once() {
-    let server = Server::start(|_| Act::Send(answer(200, "hello")));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "hello")));
     on_both_drivers(
         || plan(&server, 8, 500),
         |outcome| {
@@ -29,7 +29,7 @@ fn every_request_is_counted_once() {
 
 #[test]
 fn a_connection_for_each_request() {
-    let server = Server::start(|seen| {
+    let server = PlantedServer::start(|seen| {
         assert!(seen.on_connection == 0 && seen.head.contains("Connection: close"));
         Act::SendAndClose(answer(200, "x"))
     });
@@ -44,11 +44,11 @@ fn a_connection_for_each_request() {
 #[test]
 fn idle_close_costs_no_request() {
     for method in ["GET", "POST"] {
-        let server = Server::start(|_| Act::SendAndClose(answer(200, "y")));
+        let server = PlantedServer::start(|_| Act::SendAndClose(answer(200, "y")));
         on_both_drivers(
             || {
                 let mut plan = plan(&server, 4, 40);
-                plan.request = Request::default().method(method).unwrap();
+                plan.request = LoadRequest::default().method(method).unwrap();
                 plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
                 plan
             },
@@ -66,7 +66,7 @@ fn idle_close_costs_no_request() {
 /// begun them.
 #[test]
 fn pipelined_requests_behind_an_announced_close_go_elsewhere() {
-    let server = Server::start(|seen| match seen.on_connection {
+    let server = PlantedServer::start(|seen| match seen.on_connection {
         0..6 => Act::Send(answer(200, "x")),
         _ => {
             Act::SendAndLinger(b"HTTP/1.1 200 X\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx".to_vec())
@@ -85,14 +85,14 @@ fn pipelined_requests_behind_an_announced_close_go_elsewhere() {
 /// RFC 9110 section 9.2.2: no automatic repetition of a method that is not idempotent.
 #[test]
 fn pipelined_posts_behind_an_announced_close_are_not_sent_again() {
-    let server = Server::start(|seen| match seen.on_connection {
+    let server = PlantedServer::start(|seen| match seen.on_connection {
         0..2 => Act::Send(answer(200, "x")),
         _ => {
             Act::SendAndLinger(b"HTTP/1.1 200 X\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx".to_vec())
         }
     });
     let mut plan = SimplePlan { pipeline: 4, ..plan(&server, 1, 40) };
-    plan.request = Request::default().method("POST").unwrap();
+    plan.request = LoadRequest::default().method("POST").unwrap();
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     assert_eq!((outcome.total.good, outcome.total.faults_of(Fault::Reset)), (30, 10));
     assert_eq!(outcome.total.deferred, 0);
@@ -103,7 +103,7 @@ fn pipelined_posts_behind_an_announced_close_are_not_sent_again() {
 #[test]
 fn connection_that_server_leaves_open_is_closed() {
     for announced in [false, true] {
-        let server = Server::start(move |_| {
+        let server = PlantedServer::start(move |_| {
             let close = if announced { "Connection: close\r\n" } else { "" };
             Act::Send(format!("HTTP/1.1 200 X\r\n{close}Content-Length: 1\r\n\r\nx").into_bytes())
         });
@@ -127,7 +127,7 @@ fn connection_that_server_leaves_open_is_closed() {
 #[test]
 fn times_are_those_of_good_answers() {
     const DELAY: Duration = Duration::from_millis(20);
-    let server = Server::start(|seen| match seen.index % 2 {
+    let server = PlantedServer::start(|seen| match seen.index % 2 {
         0 => Act::Send(answer(503, "busy")),
         _ => Act::Delay(DELAY, answer(200, "x")),
     });
@@ -143,7 +143,7 @@ fn times_are_those_of_good_answers() {
 /// Regression: ten users waited for seconds when the run ended, and the run was valid.
 #[test]
 fn requests_that_hang_at_the_end_are_a_doubt() {
-    let server = Server::start(|seen| match seen.index {
+    let server = PlantedServer::start(|seen| match seen.index {
         0..200 => Act::Send(answer(200, "x")),
         _ => Act::Silence,
     });
@@ -160,7 +160,7 @@ fn requests_that_hang_at_the_end_are_a_doubt() {
 /// Regression: the course had the final number of users from the first interval on.
 #[test]
 fn course_has_the_users_that_have_begun() {
-    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 40, u64::MAX);
     plan.requests_max = None;
     plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(20)) };
@@ -173,7 +173,7 @@ fn course_has_the_users_that_have_begun() {
 
 #[test]
 fn pipelined_requests_are_answered_in_one_go() {
-    let server = Server::start(|_| Act::Send(answer(200, "abc")));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "abc")));
     on_both_drivers(
         || SimplePlan { pipeline: 16, ..plan(&server, 2, 1000) },
         |outcome| assert_eq!((outcome.total.good, outcome.total.content_bytes), (1000, 3000)),
@@ -184,12 +184,12 @@ fn pipelined_requests_are_answered_in_one_go() {
 fn requests_arrive_as_they_were_asked_for() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
-    let server = Server::start(move |request| {
+    let server = PlantedServer::start(move |request| {
         log.lock().unwrap().push((request.head.clone(), request.content.clone()));
         Act::Send(answer(201, ""))
     });
     let content = "content ".repeat(1000);
-    let request = Request::default().method("POST").unwrap().field("X-Test: yes").unwrap();
+    let request = LoadRequest::default().method("POST").unwrap().field("X-Test: yes").unwrap();
     let mut plan = plan(&server, 1, 2);
     plan.request = request.content(content.clone());
     plan.urls = ["/a?b=c", "/d"].map(|path| server.url(path).parse().unwrap()).to_vec();
@@ -203,9 +203,9 @@ fn requests_arrive_as_they_were_asked_for() {
 
 #[test]
 fn heads_have_no_content() {
-    let server = Server::start(|_| Act::Send(answer(200, "")[..].to_vec().replace_length()));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "")[..].to_vec().replace_length()));
     let mut plan = plan(&server, 2, 50);
-    plan.request = Request::default().method("HEAD").unwrap();
+    plan.request = LoadRequest::default().method("HEAD").unwrap();
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     assert_eq!((outcome.total.good, outcome.total.content_bytes), (50, 0));
 }
@@ -223,12 +223,12 @@ impl ReplaceLength for Vec<u8> {
 
 #[test]
 fn watching_sees_the_course_and_can_end_it() {
-    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 2, u64::MAX);
     plan.ground.phases =
         Phases { ramp_up: Duration::from_millis(50), ..Phases::window(Duration::from_secs(50)) };
     let mut seen = 0;
-    let outcome = run_simple(&plan, &mut |progress: vermeil_load::Progress<'_>| {
+    let outcome = run_simple(&plan, &mut |progress: vermeil_load::RunProgress<'_>| {
         seen += 1;
         assert_eq!(progress.planned, Some(Duration::from_millis(50_050)));
         if progress.total.good > 100 { std::ops::ControlFlow::Break(()) } else { go_on(progress) }

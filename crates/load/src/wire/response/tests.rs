@@ -9,8 +9,8 @@ struct Keep {
     content: Vec<u8>,
 }
 
-impl Sink for Keep {
-    fn head(&mut self, head: &Head<'_>) {
+impl AnswerSink for Keep {
+    fn head(&mut self, head: &FinalHead<'_>) {
         self.heads.push(head.status);
     }
     fn content(&mut self, bytes: &[u8]) {
@@ -20,13 +20,13 @@ impl Sink for Keep {
 
 /// Reads `pieces` as they arrive, and then the end of the connection. Returns the answers, the
 /// violation, and the contents.
-fn read(pieces: &[&[u8]], is_head: bool) -> (Vec<Answer>, Option<Malformed>, Vec<u8>) {
-    let (mut reader, mut keep) = (ResponseReader::default(), Keep::default());
+fn read(pieces: &[&[u8]], is_head: bool) -> (Vec<WholeAnswer>, Option<MalformedAnswer>, Vec<u8>) {
+    let (mut reader, mut keep) = (AnswerReader::default(), Keep::default());
     let (mut answers, mut pending) = (Vec::new(), Vec::new());
     for piece in pieces {
         pending.extend_from_slice(piece);
         loop {
-            match reader.read(&pending, is_head, &mut keep, &mut Seen::default()) {
+            match reader.read(&pending, is_head, &mut keep, &mut LastHead::default()) {
                 Ok(progress) => {
                     pending.drain(..progress.consumed);
                     match progress.answer {
@@ -49,7 +49,7 @@ fn read(pieces: &[&[u8]], is_head: bool) -> (Vec<Answer>, Option<Malformed>, Vec
     (answers, None, keep.content)
 }
 
-fn check(bytes: &str, is_head: bool, expected: Result<&[(u16, &str, Reuse)], Malformed>) {
+fn check(bytes: &str, is_head: bool, expected: Result<&[(u16, &str, Reuse)], MalformedAnswer>) {
     let bytes = bytes.as_bytes();
     let whole = read(&[bytes], is_head);
     match expected {
@@ -104,7 +104,7 @@ fn answers_without_content() {
 fn interim_answers_are_passed_over() {
     let text = "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 C\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
     check(text, false, Ok(&[(200, "x", Kept)]));
-    check("HTTP/1.1 101 Switch\r\nUpgrade: h2c\r\n\r\n", false, Err(Malformed::Upgrade));
+    check("HTTP/1.1 101 Switch\r\nUpgrade: h2c\r\n\r\n", false, Err(MalformedAnswer::Upgrade));
 }
 
 #[test]
@@ -118,13 +118,25 @@ fn what_becomes_of_the_connection() {
 
 #[test]
 fn what_makes_no_sense_is_said() {
-    check("HTTP/1.1 abc\r\n\r\n", false, Err(Malformed::Head));
-    check("SSH-2.0-OpenSSH\r\n", false, Err(Malformed::Head));
-    check("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", false, Err(Malformed::Length));
-    check("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", false, Err(Malformed::Length));
-    check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", false, Err(Malformed::Chunks));
-    check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", false, Err(Malformed::Truncated));
-    check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", false, Err(Malformed::Truncated));
+    check("HTTP/1.1 abc\r\n\r\n", false, Err(MalformedAnswer::Head));
+    check("SSH-2.0-OpenSSH\r\n", false, Err(MalformedAnswer::Head));
+    check(
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        false,
+        Err(MalformedAnswer::Length),
+    );
+    check("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", false, Err(MalformedAnswer::Length));
+    check(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        false,
+        Err(MalformedAnswer::Chunks),
+    );
+    check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", false, Err(MalformedAnswer::Truncated));
+    check(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab",
+        false,
+        Err(MalformedAnswer::Truncated),
+    );
 }
 
 /// A known head is not parsed again and has the same meaning. Other heads between, cuts, and the
@@ -138,8 +150,8 @@ fn a_head_seen_before_means_the_same() {
         "HTTP/1.1 304 Same\r\nContent-Length: 3\r\n\r\n",
         "HTTP/1.1 100 C\r\n\r\nHTTP/1.1 204 None\r\nConnection: close\r\n\r\n",
     ];
-    let whole = |text: &str, cut: usize, is_head: bool, seen: &mut Seen| {
-        let (mut reader, mut consumed) = (ResponseReader::default(), 0);
+    let whole = |text: &str, cut: usize, is_head: bool, seen: &mut LastHead| {
+        let (mut reader, mut consumed) = (AnswerReader::default(), 0);
         for end in [cut, text.len()] {
             let input = &text.as_bytes()[consumed..end];
             let progress = reader.read(input, is_head, &mut Discard, seen).unwrap();
@@ -150,13 +162,13 @@ fn a_head_seen_before_means_the_same() {
         }
         unreachable!("the answer is whole")
     };
-    let mut seen = Seen::default();
+    let mut seen = LastHead::default();
     for (first, second) in texts.iter().flat_map(|first| texts.iter().map(move |second| (first, second))) {
         for (text, is_head) in
             [(first, false), (first, true), (second, false), (second, true), (second, false)]
         {
             for cut in 0..=text.len() {
-                let fresh = whole(text, cut, is_head, &mut Seen::default());
+                let fresh = whole(text, cut, is_head, &mut LastHead::default());
                 assert_eq!(whole(text, cut, is_head, &mut seen), fresh, "{text:?} cut at {cut}");
             }
         }
@@ -167,37 +179,38 @@ fn a_head_seen_before_means_the_same() {
 fn a_head_without_end_is_given_up() {
     let mut endless = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
     endless.resize(HEAD_BYTES_MAX + 1, b'x');
-    let wrong = ResponseReader::default().read(&endless, false, &mut Discard, &mut Seen::default());
-    assert_eq!(wrong, Err(Malformed::HeadTooLong));
+    let wrong = AnswerReader::default().read(&endless, false, &mut Discard, &mut LastHead::default());
+    assert_eq!(wrong, Err(MalformedAnswer::HeadTooLong));
 }
 
 /// Regression: a head that arrived complete had no maximum size.
 #[test]
 fn whole_heads_have_bounds_too() {
     let read = |head: String| {
-        let read = ResponseReader::default().read(head.as_bytes(), true, &mut Discard, &mut Seen::default());
+        let read =
+            AnswerReader::default().read(head.as_bytes(), true, &mut Discard, &mut LastHead::default());
         read.map(|progress| progress.consumed)
     };
     let bare = "HTTP/1.1 200 OK\r\nX: \r\n\r\n".len();
     let long = |bytes: usize| format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(bytes - bare));
     assert_eq!(read(long(HEAD_BYTES_MAX)), Ok(HEAD_BYTES_MAX));
-    assert_eq!(read(long(HEAD_BYTES_MAX + 1)), Err(Malformed::HeadTooLong));
+    assert_eq!(read(long(HEAD_BYTES_MAX + 1)), Err(MalformedAnswer::HeadTooLong));
     let fields = |count: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: 1\r\n".repeat(count));
     assert!(read(fields(FIELDS_MAX)).is_ok());
-    assert_eq!(read(fields(FIELDS_MAX + 1)), Err(Malformed::TooManyFields));
+    assert_eq!(read(fields(FIELDS_MAX + 1)), Err(MalformedAnswer::TooManyFields));
 }
 
 #[test]
 fn fields_are_found_whatever_their_case() {
     struct Find(Option<Vec<u8>>);
-    impl Sink for Find {
-        fn head(&mut self, head: &Head<'_>) {
+    impl AnswerSink for Find {
+        fn head(&mut self, head: &FinalHead<'_>) {
             self.0 = head.field("etag").map(<[u8]>::to_vec);
         }
         fn content(&mut self, _: &[u8]) {}
     }
     let mut find = Find(None);
     let text = b"HTTP/1.1 304 Same\r\nETag: \"x\"\r\n\r\n";
-    ResponseReader::default().read(text, false, &mut find, &mut Seen::default()).unwrap();
+    AnswerReader::default().read(text, false, &mut find, &mut LastHead::default()).unwrap();
     assert_eq!(find.0.as_deref(), Some(&b"\"x\""[..]));
 }

@@ -3,7 +3,7 @@
 //! Made only after a violation, so a second look at the bytes is affordable. Tested here, and with
 //! a planted server in `tests/planted`.
 
-use super::Malformed;
+use super::MalformedAnswer;
 
 /// Maximum number of shown bytes of a line. A guess: most status lines and fields have fewer.
 const SHOWN_BYTES_MAX: usize = 60;
@@ -21,7 +21,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-impl Malformed {
+impl MalformedAnswer {
     /// The description of the violation. `bytes` begin with the head, chunk or other wrong part.
     pub(crate) fn words(self, bytes: &[u8]) -> String {
         match self {
@@ -71,11 +71,11 @@ fn lengths(head: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Discard, ResponseReader, Seen};
+    use crate::wire::{AnswerReader, Discard, LastHead};
 
     /// The description of the first violation in `bytes`.
     fn said(bytes: &[u8]) -> String {
-        let (mut reader, mut seen, mut rest) = (ResponseReader::default(), Seen::default(), bytes);
+        let (mut reader, mut seen, mut rest) = (AnswerReader::default(), LastHead::default(), bytes);
         loop {
             match reader.read(rest, false, &mut Discard, &mut seen) {
                 Ok(read) => rest = &rest[read.consumed..],
@@ -109,8 +109,10 @@ mod tests {
         }
         assert!(said(&long).ends_with("z…\""));
         assert!(
-            Malformed::Unasked.words(b"HTTP/1.1 200 X\r\n\r\nmore").starts_with("\"HTTP/1.1 200 X\" behind")
+            MalformedAnswer::Unasked
+                .words(b"HTTP/1.1 200 X\r\n\r\nmore")
+                .starts_with("\"HTTP/1.1 200 X\" behind")
         );
-        assert_eq!(Malformed::Head.words(b""), "head \"\"");
+        assert_eq!(MalformedAnswer::Head.words(b""), "head \"\"");
     }
 }
