@@ -1,7 +1,7 @@
 //! A smoke measurement of this machine gives a machine that the simulator runs.
 
 use vermeil_calibrate::{Effort, calibrate};
-use vermeil_sim::{Machine, Options, simulate, workload};
+use vermeil_sim::{SimMachine, SimOptions, simulate, workload};
 use vermeil_topology::{CpuId, sysfs};
 
 #[test]
@@ -13,9 +13,9 @@ fn what_is_measured_can_be_simulated() {
         // A machine with an irregular tree is described by an export.
         return;
     }
-    let machine = Machine::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let machine = SimMachine::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!((machine.name(), machine.cores()), ("here", tree.pus().len()));
-    let options = Options { run_ns: Some(60_000_000), ..Options::new("adaptive".parse().unwrap()) };
+    let options = SimOptions { run_ns: Some(60_000_000), ..SimOptions::new("adaptive".parse().unwrap()) };
     let results = simulate(&machine, &workload("keyed").unwrap(), &options);
     assert!(results.events() > 1_000, "{text}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use vermeil::Runtime;
 use vermeil_sched::Policy;
-use vermeil_sim::{Machine, simulate};
+use vermeil_sim::{SimMachine, simulate};
 
 use crate::finding::{Finding, Line};
 use crate::script::{Pieces, Reading, Script, Size};
@@ -35,7 +35,7 @@ pub struct Options {
 ///
 /// # Errors
 /// The description is of another machine, or the runtime does not start.
-pub fn compare(machine: &Machine, options: &Options, done: impl Fn()) -> Result<Vec<Finding>, Error> {
+pub fn compare(machine: &SimMachine, options: &Options, done: impl Fn()) -> Result<Vec<Finding>, Error> {
     let here = options.cpus.len();
     if machine.cores() != here {
         return Err(Error::OtherMachine { described: machine.cores(), here });
@@ -52,7 +52,7 @@ pub fn compare(machine: &Machine, options: &Options, done: impl Fn()) -> Result<
         }
         let program = script.simulated(machine, options.size, pieces)?;
         let simulated = POLICIES.iter().map(|policy| {
-            let results = simulate(machine, &program, &vermeil_sim::Options::new(policy.clone()));
+            let results = simulate(machine, &program, &vermeil_sim::SimOptions::new(policy.clone()));
             let waits = results.waits.permille_ns(990);
             let rate = script.counted(options.size) as f64 * 1e9 / results.counted_ns as f64;
             Reading { rate, wait_us: Some(waits as f64 / 1e3) }
@@ -104,7 +104,7 @@ mod tests {
         let cpus: Vec<usize> = vermeil_io::current_affinity().into_iter().take(2).collect();
         let tree = format!("node:1 l3:1 core:{} pu:1", cpus.len());
         let tree = vermeil_topology::synthetic::parse(&tree).unwrap();
-        let machine = Machine::described("two", &tree, &machine.unwrap()).unwrap();
+        let machine = SimMachine::described("two", &tree, &machine.unwrap()).unwrap();
         let options = Options { cpus, size: Size::Smoke, rounds: 1 };
         let runs = Cell::new(0);
         let findings = compare(&machine, &options, || runs.set(runs.get() + 1)).unwrap();

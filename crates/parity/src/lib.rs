@@ -34,5 +34,5 @@ pub enum Error {
     },
     /// A program of the simulator does not compile.
     #[error("{0}")]
-    Sim(#[from] vermeil_sim::Error),
+    Sim(#[from] vermeil_sim::SimError),
 }

@@ -11,7 +11,7 @@ use vermeil::Handle;
 use vermeil_programs::kernel::{Pace, square_roots, zipf::Zipf};
 use vermeil_programs::{Outcome, keyed_stream, mixed_jobs, sqrt_pipeline};
 use vermeil_sched::recording::{RecordedEvent, Recording, RecordingHeader, VERSION};
-use vermeil_sim::{Error, Machine, Program};
+use vermeil_sim::{CompiledProgram, SimError, SimMachine};
 
 use crate::finding::Better;
 
@@ -119,11 +119,18 @@ impl Script {
     }
 
     /// The program for the simulator.
-    pub(crate) fn simulated(self, machine: &Machine, size: Size, pieces: Pieces) -> Result<Program, Error> {
+    pub(crate) fn simulated(
+        self,
+        machine: &SimMachine,
+        size: Size,
+        pieces: Pieces,
+    ) -> Result<CompiledProgram, SimError> {
         match self {
-            Self::Roots => Program::from_toml(&roots_text(machine, size, pieces)),
-            Self::Mixed => Ok(Program::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0)),
-            Self::Keyed => Ok(Program::from_recording(self.name(), &stream(keyed(size)), 0)),
+            Self::Roots => CompiledProgram::from_toml(&roots_text(machine, size, pieces)),
+            Self::Mixed => {
+                Ok(CompiledProgram::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0))
+            }
+            Self::Keyed => Ok(CompiledProgram::from_recording(self.name(), &stream(keyed(size)), 0)),
         }
     }
 }
@@ -152,7 +159,7 @@ fn keyed(size: Size) -> keyed_stream::Size {
 
 /// The row of handlers, each with a separate color, so that the simulator places the handlers as
 /// the runtime does.
-fn roots_text(machine: &Machine, size: Size, pieces: Pieces) -> String {
+fn roots_text(machine: &SimMachine, size: Size, pieces: Pieces) -> String {
     let cycles = machine.cycles(pieces.roots_ns);
     let sqrt_pipeline::Size { stages, events, .. } = roots(size);
     format!(

@@ -1,9 +1,9 @@
 //! The invariants, checked from outside while a world runs.
 //!
-//! A [`Checker`] sees only a world's notes and keeps separate books: the events that wait on each
-//! color, the running events, the sleeping cores. Because the checker knows nothing of queues,
-//! tokens or policies, a fault there cannot also be a fault here. `world/audit.rs` compares facts
-//! that only the world sees: tokens against queues, sums of worth, placements.
+//! A [`InvariantChecker`] sees only a world's notes and keeps separate books: the events that wait
+//! on each color, the running events, the sleeping cores. Because the checker knows nothing of
+//! queues, tokens or policies, a fault there cannot also be a fault here. `world/audit.rs` compares
+//! facts that only the world sees: tokens against queues, sums of worth, placements.
 //!
 //! The names are those of the runtime's list of invariants: I1 exclusion, I3 order within a color,
 //! I4 causality, I5 conservation, I6 no lost wake-up, I10 no steal of a running color, I13 a
@@ -36,15 +36,15 @@ impl std::fmt::Display for Violation {
 
 /// The books about a color.
 #[derive(Debug, Default)]
-struct Known {
+struct ColorBooks {
     waiting: VecDeque<u64>,
     running: Option<(CoreIndex, u64)>,
 }
 
 /// Checks the invariants.
 #[derive(Debug, Default)]
-pub struct Checker {
-    colors: BTreeMap<u64, Known>,
+pub struct InvariantChecker {
+    colors: BTreeMap<u64, ColorBooks>,
     cores: BTreeMap<CoreIndex, u64>,
     asleep: BTreeMap<CoreIndex, u64>,
     posted: u64,
@@ -53,7 +53,7 @@ pub struct Checker {
     first: Option<Violation>,
 }
 
-impl Checker {
+impl InvariantChecker {
     /// The first violation, including the checks at the end of a run. Every posted event must have
     /// run, be running or be queued. A run that was allowed to finish must have finished.
     pub fn verdict(mut self, results: &Results) -> Option<Violation> {
@@ -122,7 +122,7 @@ impl Checker {
     }
 }
 
-impl Watch for Checker {
+impl Watch for InvariantChecker {
     fn note(&mut self, note: Note) {
         match note {
             Note::Posted { at_ns, event, color, .. } => {
@@ -161,7 +161,7 @@ impl Watch for Checker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
+    use crate::options::SimOptions;
     use crate::{machine, workload};
 
     const CORE: CoreIndex = CoreIndex(0);
@@ -169,7 +169,7 @@ mod tests {
     fn results() -> Results {
         let machine = machine::profile("xeon5100-2x2").unwrap();
         let program = workload::workload("web").unwrap();
-        Results::new(&machine, &program, &Options::ideal())
+        Results::new(&machine, &program, &SimOptions::ideal())
     }
 
     fn posted(event: u64, color: u64) -> Note {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn broken(notes: &[Note]) -> Option<&'static str> {
-        let mut checker = Checker::default();
+        let mut checker = InvariantChecker::default();
         notes.iter().for_each(|&note| checker.note(note));
         checker.verdict(&results()).map(|violation| violation.invariant)
     }
@@ -210,6 +210,6 @@ mod tests {
         assert_eq!(with(&[]), Some("I5"), "two wait, and the results say none do");
         let mut stuck = results();
         stuck.stuck = 1;
-        assert_eq!(Checker::default().verdict(&stuck).unwrap().invariant, "I6");
+        assert_eq!(InvariantChecker::default().verdict(&stuck).unwrap().invariant, "I6");
     }
 }

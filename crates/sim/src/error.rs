@@ -6,7 +6,7 @@
 /// An invalid description.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SimError {
     /// Text that is not TOML of the expected form. The source names line, column and key.
     #[error("{what}: {source}")]
     Toml {
@@ -52,7 +52,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl SimError {
     pub(crate) fn machine(machine: &str, problem: impl Into<String>) -> Self {
         Self::Machine { machine: machine.to_owned(), problem: problem.into() }
     }

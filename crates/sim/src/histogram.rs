@@ -6,27 +6,27 @@
 use vermeil_sched::Classes;
 
 /// 32 classes within a power of two.
-type Steps = Classes<5>;
+type BucketCounts = Classes<5>;
 
 /// Counts of times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Histogram {
+pub struct SimHistogram {
     counts: Vec<u64>,
     total: u64,
     sum: u128,
     max: u64,
 }
 
-impl Default for Histogram {
+impl Default for SimHistogram {
     fn default() -> Self {
-        Self { counts: vec![0; Steps::count(u64::BITS)], total: 0, sum: 0, max: 0 }
+        Self { counts: vec![0; BucketCounts::count(u64::BITS)], total: 0, sum: 0, max: 0 }
     }
 }
 
-impl Histogram {
+impl SimHistogram {
     /// Adds a time.
     pub(crate) fn add(&mut self, ns: u64) {
-        self.counts[Steps::of(ns)] += 1;
+        self.counts[BucketCounts::of(ns)] += 1;
         self.total += 1;
         self.sum += u128::from(ns);
         self.max = self.max.max(ns);
@@ -62,7 +62,7 @@ impl Histogram {
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return Steps::upper_ns(index).min(self.max);
+                return BucketCounts::upper_ns(index).min(self.max);
             }
         }
         self.max
@@ -70,7 +70,7 @@ impl Histogram {
 
     /// How many of 1,000 times are at most `ns`; 1,000 for an empty histogram.
     pub fn within_permille(&self, ns: u64) -> u64 {
-        let upto: u64 = self.counts[..=Steps::of(ns)].iter().sum();
+        let upto: u64 = self.counts[..=BucketCounts::of(ns)].iter().sum();
         (u128::from(upto) * 1_000).checked_div(u128::from(self.total)).unwrap_or(1_000) as u64
     }
 }
@@ -86,7 +86,7 @@ mod tests {
             mut times in prop::collection::vec(0u64..1 << 40, 1..200),
             permille in 1u64..=1000,
         ) {
-            let mut histogram = Histogram::default();
+            let mut histogram = SimHistogram::default();
             times.iter().for_each(|&ns| histogram.add(ns));
             times.sort_unstable();
             let exact = times[(times.len() as u64 * permille).div_ceil(1000) as usize - 1];
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn shares_within_a_bound() {
-        let mut histogram = Histogram::default();
+        let mut histogram = SimHistogram::default();
         (1..=100).for_each(|ms| histogram.add(ms * 1_000_000));
         assert!((495..=515).contains(&histogram.within_permille(50_000_000)));
-        assert_eq!(Histogram::default().within_permille(1), 1_000);
+        assert_eq!(SimHistogram::default().within_permille(1), 1_000);
     }
 }

@@ -23,20 +23,21 @@ mod error;
 mod fixed;
 mod random;
 
-pub use check::{Checker, Violation};
-pub use error::Error;
-pub use histogram::Histogram;
+pub use check::{InvariantChecker, Violation};
+pub use error::SimError;
+pub use histogram::SimHistogram;
 pub use machine::{
-    CacheSpec, CostSpec, LineSpec, LinkSpec, Machine, MachineSpec, MemorySpec, NicSpec, Pattern, RouteSpec,
-    SlowSpec, WakeSpec, profile, profile_text, profiles,
+    CacheSpec, CostSpec, LineSpec, LinkSpec, MachineSpec, MemorySpec, NicSpec, Pattern, RouteSpec,
+    SimMachine, SlowSpec, WakeSpec, profile, profile_text, profiles,
 };
-pub use memory::Traffic;
-pub use options::{Fault, Options};
+pub use memory::CoreTraffic;
+pub use options::{InjectedFault, SimOptions};
 pub use results::{CoreCounts, HandlerCounts, Results};
-pub use swarm::{Case, Outcome};
+pub use swarm::{CaseOutcome, SwarmCase};
 pub use watch::{Note, Watch};
 pub use workload::{
-    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program,
-    ShiftSpec, SourceKind, SourceSpec, TouchSpec, Trace, WorkloadSpec, workload, workload_text, workloads,
+    Accept, ClassSpec, CompiledProgram, HandlerSpec, NextSpec, ObjectLife, ObjectSpec, OrderSpec, PollSpec,
+    ShiftSpec, SourceKind, SourceQueue, SourceSpec, TouchSpec, Trace, WorkloadSpec, workload, workload_text,
+    workloads,
 };
 pub use world::{simulate, simulate_watched};

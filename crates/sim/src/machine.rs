@@ -51,7 +51,7 @@ impl LineTime {
 
 /// A core.
 #[derive(Clone, Debug)]
-pub(crate) struct Core {
+pub(crate) struct MachineCore {
     pub(crate) node: u16,
     /// The core's modelled caches, innermost first. The last is the core's domain.
     pub(crate) caches: Vec<u16>,
@@ -63,7 +63,7 @@ pub(crate) struct Core {
 
 /// A cache.
 #[derive(Clone, Debug)]
-pub(crate) struct Cache {
+pub(crate) struct SimCache {
     pub(crate) level: u8,
     pub(crate) bytes: u64,
     pub(crate) hit: LineTime,
@@ -76,7 +76,7 @@ pub(crate) struct Cache {
 
 /// A link in one direction.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct MachineLink {
     pub(crate) from: u16,
     pub(crate) to: u16,
     pub(crate) bytes_per_us: u64,
@@ -107,7 +107,7 @@ impl Dram {
 
 /// The costs of the runtime's operations, in nanoseconds.
 #[derive(Clone, Debug)]
-pub(crate) struct Costs {
+pub(crate) struct OperationCosts {
     pub(crate) dispatch_ns: u64,
     pub(crate) post_ns: u64,
     pub(crate) lock_ns: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Costs {
     line_ns: [u64; Distance::CLASSES],
 }
 
-impl Costs {
+impl OperationCosts {
     /// Time to move a cache line over this distance.
     pub(crate) fn line_ps(&self, distance: Distance) -> u64 {
         self.line_ps[distance.class()]
@@ -145,27 +145,27 @@ impl Costs {
 
 /// A machine to simulate.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct SimMachine {
     pub(crate) name: String,
     pub(crate) about: String,
     pub(crate) mhz: u32,
     pub(crate) base_ipc: f64,
     pub(crate) line_bytes: u32,
     pub(crate) chunk_bytes: u32,
-    pub(crate) cores: Vec<Core>,
-    pub(crate) caches: Vec<Cache>,
+    pub(crate) cores: Vec<MachineCore>,
+    pub(crate) caches: Vec<SimCache>,
     pub(crate) nodes: usize,
     pub(crate) dram: Dram,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<MachineLink>,
     /// Row by row, the links on the route from node to node, in order.
     routes: Vec<Vec<u16>>,
     /// The node of each network card.
     pub(crate) nics: Vec<u16>,
-    pub(crate) costs: Costs,
+    pub(crate) costs: OperationCosts,
     layout: Layout,
 }
 
-impl Machine {
+impl SimMachine {
     /// The machine's name.
     pub fn name(&self) -> &str {
         &self.name

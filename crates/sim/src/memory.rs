@@ -25,17 +25,17 @@ use std::sync::Arc;
 use vermeil_sched::{CoreIndex, Distance};
 
 use crate::fixed;
-use crate::machine::{Core, LineTime, Machine, Pattern};
+use crate::machine::{LineTime, MachineCore, Pattern, SimMachine};
 use bandwidth::{Bandwidth, Delay};
-use chunk::{Chunk, Holder, NOWHERE};
-use lru::{Lru, Slot};
+use chunk::{Chunk, ChunkHolder, NOWHERE};
+use lru::{Lru, LruSlot};
 
 /// An object: bytes that handlers touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectId(u32);
 
 #[derive(Clone, Copy, Debug)]
-struct Object {
+struct MemoryObject {
     first: u32,
     chunks: u32,
     bytes: u32,
@@ -59,7 +59,7 @@ pub(crate) enum Access {
 
 /// How a handler accesses an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct ObjectWalk {
     /// Number of bytes, from the beginning of the object.
     pub(crate) bytes: u64,
     pub(crate) access: Access,
@@ -70,7 +70,7 @@ pub(crate) struct Walk {
 
 /// Counts of one core's accesses. Lines are cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct CoreTraffic {
     /// Touched lines, beyond the accesses that base cycles contain.
     pub lines: u64,
     /// Lines that the core fetched from memory or from another core's cache.
@@ -83,7 +83,7 @@ pub struct Traffic {
     pub stall_ps: u64,
 }
 
-impl Traffic {
+impl CoreTraffic {
     pub(crate) fn add(&mut self, other: &Self) {
         self.lines += other.lines;
         self.missed_lines += other.missed_lines;
@@ -96,9 +96,9 @@ impl Traffic {
 /// All memory of a machine, with its caches and links.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    machine: Arc<Machine>,
+    machine: Arc<SimMachine>,
     chunks: Vec<Chunk>,
-    objects: Vec<Object>,
+    objects: Vec<MemoryObject>,
     caches: Vec<Lru>,
     /// By core.
     innermost: Vec<Innermost>,
@@ -110,9 +110,9 @@ pub(crate) struct Memory {
     /// Released objects, by pool and number of chunks. The memory is used again while the memory is
     /// warm.
     free: Vec<Vec<Freed>>,
-    traffic: Vec<Traffic>,
+    traffic: Vec<CoreTraffic>,
     /// Kept between calls to reuse the allocation.
-    dropped: Vec<Holder>,
+    dropped: Vec<ChunkHolder>,
 }
 
 /// A core's nearest cache, which has most of the touched chunks.
@@ -125,14 +125,14 @@ struct Innermost {
 
 /// The source of a line.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum LineSource {
     Cache(u16),
     Memory(u16),
 }
 
 impl Memory {
     /// The machine's memory, with empty caches.
-    pub(crate) fn new(machine: Arc<Machine>) -> Self {
+    pub(crate) fn new(machine: Arc<SimMachine>) -> Self {
         let burstiness = machine.dram.burstiness_milli;
         let resource = |bytes_per_us| Bandwidth::new(bytes_per_us, machine.line_bytes, burstiness);
         let domain = |cache: usize| {
@@ -150,7 +150,7 @@ impl Memory {
             links: machine.links.iter().map(|link| resource(link.bytes_per_us)).collect(),
             // A pool for each core, and a common pool.
             free: vec![Vec::new(); machine.cores.len() + 1],
-            traffic: vec![Traffic::default(); machine.cores.len()],
+            traffic: vec![CoreTraffic::default(); machine.cores.len()],
             dropped: Vec::new(),
             machine,
         }
@@ -172,14 +172,14 @@ impl Memory {
             let rest = bytes - index * self.machine.chunk_bytes;
             self.chunks.push(Chunk::new(rest.min(self.machine.chunk_bytes), home));
         }
-        self.objects.push(Object { first, chunks, bytes, pool });
+        self.objects.push(MemoryObject { first, chunks, bytes, pool });
         ObjectId(self.objects.len() as u32 - 1)
     }
 
     /// Returns an object to the object's pool. The object stays in the caches, so the next user
     /// finds a warm object.
     pub(crate) fn release(&mut self, object: ObjectId) {
-        let Object { chunks, pool, .. } = self.objects[object.0 as usize];
+        let MemoryObject { chunks, pool, .. } = self.objects[object.0 as usize];
         let pool = &mut self.free[pool as usize];
         match pool.iter_mut().find(|freed| freed.chunks == chunks) {
             Some(freed) => freed.objects.push(object),
@@ -189,22 +189,22 @@ impl Memory {
 
     /// A core touches an object, from `at_ps` on. Returns the wait for lines, without the work that
     /// the core does meanwhile.
-    pub(crate) fn touch(&mut self, core: CoreIndex, object: ObjectId, walk: Walk, at_ps: u64) -> u64 {
-        let Walk { bytes, access, pattern, .. } = walk;
-        let Object { first, chunks, bytes: size, .. } = self.objects[object.0 as usize];
+    pub(crate) fn touch(&mut self, core: CoreIndex, object: ObjectId, walk: ObjectWalk, at_ps: u64) -> u64 {
+        let ObjectWalk { bytes, access, pattern, .. } = walk;
+        let MemoryObject { first, chunks, bytes: size, .. } = self.objects[object.0 as usize];
         let all = bytes.min(u64::from(size));
         let took_ps = if chunks == 1 {
             let lines = self.lines(all.min(u64::from(self.chunks[first as usize].bytes)));
             self.touch_chunk(core, first, lines, access, pattern, at_ps)
         } else {
-            self.touch_chunks(core, first..first + chunks, Walk { bytes: all, ..walk }, at_ps)
+            self.touch_chunks(core, first..first + chunks, ObjectWalk { bytes: all, ..walk }, at_ps)
         };
         self.traffic[core.0 as usize].stall_ps += took_ps;
         took_ps
     }
 
-    fn touch_chunks(&mut self, core: CoreIndex, chunks: Range<u32>, walk: Walk, at_ps: u64) -> u64 {
-        let Walk { bytes: all, access, pattern, work_ps } = walk;
+    fn touch_chunks(&mut self, core: CoreIndex, chunks: Range<u32>, walk: ObjectWalk, at_ps: u64) -> u64 {
+        let ObjectWalk { bytes: all, access, pattern, work_ps } = walk;
         let (mut left, mut took_ps) = (all, 0);
         for chunk in chunks {
             if left == 0 {
@@ -238,7 +238,7 @@ impl Memory {
     ) -> u64 {
         let lines = bytes.div_ceil(u64::from(self.machine.line_bytes));
         self.traffic[core.0 as usize].lines += lines;
-        let took_ps = self.fetch(core, Source::Memory(home), lines, pattern, at_ps);
+        let took_ps = self.fetch(core, LineSource::Memory(home), lines, pattern, at_ps);
         self.traffic[core.0 as usize].stall_ps += took_ps;
         took_ps
     }
@@ -254,15 +254,15 @@ impl Memory {
     }
 
     /// The counts of each core's accesses.
-    pub(crate) fn traffic(&self) -> &[Traffic] {
+    pub(crate) fn traffic(&self) -> &[CoreTraffic] {
         &self.traffic
     }
 
     /// Use of each link, of each node's memory and of each port over this time, in thousandths.
-    pub(crate) fn usage_milli(&self, elapsed_ps: u64) -> Usage {
+    pub(crate) fn usage_milli(&self, elapsed_ps: u64) -> CarrierUse {
         let used = |resource: &Bandwidth| resource.used_milli(elapsed_ps);
         let peak = |resources: &[Bandwidth]| resources.iter().map(Bandwidth::peak_milli).max().unwrap_or(0);
-        Usage {
+        CarrierUse {
             links: self.links.iter().map(used).collect(),
             memories: self.drams.iter().map(used).collect(),
             ports: self.ports.iter().flatten().map(used).collect(),
@@ -273,7 +273,7 @@ impl Memory {
 
     /// Resets the counts. The caches keep their chunks.
     pub(crate) fn forget_counts(&mut self) {
-        self.traffic.fill(Traffic::default());
+        self.traffic.fill(CoreTraffic::default());
         let resources = self.links.iter_mut().chain(&mut self.drams).chain(self.ports.iter_mut().flatten());
         resources.for_each(Bandwidth::forget_counts);
     }
@@ -315,7 +315,7 @@ impl Memory {
 
     /// The first of the core's caches, without the innermost, that holds the chunk; and the slot
     /// there.
-    fn hit(&self, core: CoreIndex, chunk: u32) -> Option<(usize, Slot)> {
+    fn hit(&self, core: CoreIndex, chunk: u32) -> Option<(usize, LruSlot)> {
         let chunk = &self.chunks[chunk as usize];
         let caches = &self.machine.cores[core.0 as usize].caches;
         caches.iter().enumerate().skip(1).find_map(|(level, &cache)| Some((level, chunk.slot_in(cache)?)))
@@ -338,29 +338,29 @@ impl Memory {
         if here.dirty != NOWHERE && here.writer != core.0 {
             let inner = machine.cores[here.writer as usize].caches.first();
             if let Some(&inner) = inner.filter(|&&inner| inner != cache && here.slot_in(inner).is_some()) {
-                return self.fetch(core, Source::Cache(inner), lines, pattern, at_ps);
+                return self.fetch(core, LineSource::Cache(inner), lines, pattern, at_ps);
             }
         }
         lines * machine.caches[usize::from(cache)].hit.ps(pattern)
     }
 
     /// The source of a core's copy: the changed copy if there is one, else the nearest copy.
-    fn nearest(&self, core: CoreIndex, chunk: u32) -> Source {
+    fn nearest(&self, core: CoreIndex, chunk: u32) -> LineSource {
         let chunk = &self.chunks[chunk as usize];
-        let distance = |holder: &Holder| self.distance_to(core, holder.cache);
-        let of_owner = |holder: &Holder| {
+        let distance = |holder: &ChunkHolder| self.distance_to(core, holder.cache);
+        let of_owner = |holder: &ChunkHolder| {
             chunk.dirty == NOWHERE || self.domains[usize::from(holder.cache)] == chunk.dirty
         };
         let Some(best) =
             chunk.holders().filter(of_owner).min_by_key(|holder| (distance(holder), holder.cache))
         else {
-            return Source::Memory(chunk.home);
+            return LineSource::Memory(chunk.home);
         };
         let line_ps = self.machine.costs.line_ps(distance(&best));
         if chunk.dirty == NOWHERE && line_ps >= self.memory_latency_ps(core, chunk.home) {
-            return Source::Memory(chunk.home);
+            return LineSource::Memory(chunk.home);
         }
-        Source::Cache(best.cache)
+        LineSource::Cache(best.cache)
     }
 
     fn distance_to(&self, core: CoreIndex, cache: u16) -> Distance {
@@ -380,14 +380,21 @@ impl Memory {
     }
 
     /// Moves lines to a core: the latency divided by the overlap, and the delay on the route.
-    fn fetch(&mut self, core: CoreIndex, source: Source, lines: u64, pattern: Pattern, at_ps: u64) -> u64 {
+    fn fetch(
+        &mut self,
+        core: CoreIndex,
+        source: LineSource,
+        lines: u64,
+        pattern: Pattern,
+        at_ps: u64,
+    ) -> u64 {
         let node = self.machine.cores[core.0 as usize].node;
         let bytes = lines * u64::from(self.machine.line_bytes);
         let (from, latency_ps, memory) = match source {
-            Source::Memory(home) => {
+            LineSource::Memory(home) => {
                 (home, self.memory_latency_ps(core, home), self.drams[usize::from(home)].carry(at_ps, bytes))
             }
-            Source::Cache(cache) => {
+            LineSource::Cache(cache) => {
                 let line_ps = self.machine.costs.line_ps(self.distance_to(core, cache));
                 (self.machine.caches[usize::from(cache)].node, line_ps, Delay::default())
             }
@@ -395,7 +402,7 @@ impl Memory {
         let mut delay = memory.and(self.carry(from, node, bytes, at_ps));
         let domain = self.machine.cores[core.0 as usize].caches.last().copied();
         let inside =
-            matches!(source, Source::Cache(cache) if Some(self.domains[usize::from(cache)]) == domain);
+            matches!(source, LineSource::Cache(cache) if Some(self.domains[usize::from(cache)]) == domain);
         if let (Some(domain), false) = (domain, inside)
             && let Some(port) = &mut self.ports[usize::from(domain)]
         {
@@ -404,7 +411,7 @@ impl Memory {
         self.probe(node, lines, at_ps);
         let counts = &mut self.traffic[core.0 as usize];
         counts.missed_lines += lines;
-        counts.cache_to_cache_lines += if matches!(source, Source::Cache(_)) { lines } else { 0 };
+        counts.cache_to_cache_lines += if matches!(source, LineSource::Cache(_)) { lines } else { 0 };
         counts.remote_lines += if from == node { 0 } else { lines };
         let overlap = self.machine.dram.overlap_milli(pattern);
         lines * (latency_ps + delay.line_ps) * 1_000 / overlap + delay.spill_ps
@@ -433,10 +440,10 @@ impl Memory {
     }
 
     /// A read of a chunk that another domain has changed updates the memory.
-    fn clean(&mut self, core: CoreIndex, chunk: u32, source: Source, at_ps: u64) {
+    fn clean(&mut self, core: CoreIndex, chunk: u32, source: LineSource, at_ps: u64) {
         let owner = self.chunks[chunk as usize].dirty;
         let ours = self.machine.cores[core.0 as usize].caches.last().copied();
-        if owner != NOWHERE && Some(owner) != ours && matches!(source, Source::Cache(_)) {
+        if owner != NOWHERE && Some(owner) != ours && matches!(source, LineSource::Cache(_)) {
             self.write_back(chunk, at_ps);
         }
     }
@@ -454,7 +461,7 @@ impl Memory {
 
     /// Makes the chunk the newest in the cache that had the chunk, and adds the chunk to all caches
     /// nearer to the core. Without a hit, adds the chunk to all caches of the core.
-    fn fill(&mut self, core: CoreIndex, chunk: u32, hit: Option<(usize, Slot)>, at_ps: u64) {
+    fn fill(&mut self, core: CoreIndex, chunk: u32, hit: Option<(usize, LruSlot)>, at_ps: u64) {
         let mut without = self.machine.cores[core.0 as usize].caches.len();
         if let Some((level, slot)) = hit {
             without = level;
@@ -465,7 +472,7 @@ impl Memory {
             let cache = self.machine.cores[core.0 as usize].caches[level];
             let bytes = self.chunks[chunk as usize].bytes;
             let slot = self.caches[usize::from(cache)].insert(chunk, bytes);
-            self.chunks[chunk as usize].add(Holder { cache, slot });
+            self.chunks[chunk as usize].add(ChunkHolder { cache, slot });
             self.make_room(cache, at_ps);
         }
     }
@@ -510,7 +517,7 @@ impl Memory {
     }
 }
 
-fn innermost(machine: &Machine, core: &Core) -> Innermost {
+fn innermost(machine: &SimMachine, core: &MachineCore) -> Innermost {
     let cache = core.caches.first().copied();
     let hit = cache.map_or(LineTime::default(), |cache| machine.caches[usize::from(cache)].hit);
     Innermost { cache: cache.unwrap_or(NOWHERE), hit }
@@ -518,7 +525,7 @@ fn innermost(machine: &Machine, core: &Core) -> Innermost {
 
 /// Use of memories, links and ports, in thousandths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Usage {
+pub(crate) struct CarrierUse {
     pub(crate) links: Vec<u64>,
     pub(crate) memories: Vec<u64>,
     pub(crate) ports: Vec<u64>,

@@ -7,7 +7,7 @@ use vermeil_sched::plan::Plan;
 
 /// A run's options.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SimOptions {
     /// The policy that moves colors.
     pub policy: Policy,
     /// The seed of all random draws.
@@ -51,10 +51,10 @@ pub struct Options {
     /// slow.
     pub audit_every: Option<u32>,
     /// The injected faults.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<InjectedFault>,
 }
 
-impl Options {
+impl SimOptions {
     /// A plain run of this policy.
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Options {
 
 /// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// Wake-ups take longer.
     LateWakes {
         /// Factor of the wake-up time.

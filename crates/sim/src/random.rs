@@ -10,7 +10,7 @@ use crate::fixed;
 /// The purpose of a stream. Streams with different purposes are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Purpose {
+pub(crate) enum StreamPurpose {
     Think = 1,
     Arrival,
     Branch,
@@ -26,14 +26,14 @@ pub(crate) enum Purpose {
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
+pub(crate) struct RandomStream {
     key: u64,
     count: u64,
 }
 
-impl Stream {
+impl RandomStream {
     /// The stream of `purpose` and `index` (a core, a client, a handler) under `seed`.
-    pub(crate) fn new(seed: u64, purpose: Purpose, index: u64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: StreamPurpose, index: u64) -> Self {
         let key = mix(mix(seed ^ (purpose as u64) << 56).wrapping_add(index));
         Self { key, count: 0 }
     }
@@ -61,7 +61,7 @@ impl Stream {
 }
 
 /// A random number from `key` alone, for draws that belong to an object, not to a stream.
-pub(crate) fn draw(seed: u64, purpose: Purpose, key: u64) -> u64 {
+pub(crate) fn draw(seed: u64, purpose: StreamPurpose, key: u64) -> u64 {
     mix(mix(seed ^ (purpose as u64) << 56) ^ key.wrapping_mul(GOLDEN))
 }
 
@@ -88,18 +88,18 @@ mod tests {
     #[test]
     fn a_stream_is_its_seed_and_its_name() {
         let draw = |seed, purpose, index| {
-            let mut stream = Stream::new(seed, purpose, index);
+            let mut stream = RandomStream::new(seed, purpose, index);
             [stream.next(), stream.next()]
         };
-        assert_eq!(draw(1, Purpose::Think, 3), draw(1, Purpose::Think, 3));
-        assert_ne!(draw(1, Purpose::Think, 3), draw(2, Purpose::Think, 3));
-        assert_ne!(draw(1, Purpose::Think, 3), draw(1, Purpose::Arrival, 3));
-        assert_ne!(draw(1, Purpose::Think, 3), draw(1, Purpose::Think, 4));
+        assert_eq!(draw(1, StreamPurpose::Think, 3), draw(1, StreamPurpose::Think, 3));
+        assert_ne!(draw(1, StreamPurpose::Think, 3), draw(2, StreamPurpose::Think, 3));
+        assert_ne!(draw(1, StreamPurpose::Think, 3), draw(1, StreamPurpose::Arrival, 3));
+        assert_ne!(draw(1, StreamPurpose::Think, 3), draw(1, StreamPurpose::Think, 4));
     }
 
     #[test]
     fn means_are_what_they_say() {
-        let mut stream = Stream::new(7, Purpose::Think, 0);
+        let mut stream = RandomStream::new(7, StreamPurpose::Think, 0);
         let sum: u64 = (0..100_000).map(|_| stream.exponential(1_000)).sum();
         assert!((99_000_000..101_000_000).contains(&sum), "{sum}");
         let below: u64 = (0..100_000).map(|_| stream.below(11)).sum();

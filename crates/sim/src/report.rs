@@ -15,22 +15,22 @@ mod timeline;
 
 use serde_json::{Value, json};
 
-use crate::histogram::Histogram;
-use crate::machine::Machine;
+use crate::histogram::SimHistogram;
+use crate::machine::SimMachine;
 use crate::results::Results;
-use crate::workload::Program;
-pub use comparison::{Comparison, ideal};
+use crate::workload::CompiledProgram;
+pub use comparison::{RunComparison, ideal};
 pub use table::Table;
 pub use timeline::{SPANS_MAX, Timeline};
 
 /// A run and the ideal schedule for comparison.
-struct Seen<'a> {
-    machine: &'a Machine,
+struct MeasuredRun<'a> {
+    machine: &'a SimMachine,
     results: &'a Results,
     ideal: Option<&'a Results>,
 }
 
-impl Seen<'_> {
+impl MeasuredRun<'_> {
     /// Requests per second, or events per second for a workload without answers.
     fn rate(results: &Results) -> f64 {
         match results.answered {
@@ -65,7 +65,7 @@ impl Seen<'_> {
     }
 }
 
-fn permille_ns(times: &Histogram, permille: u64) -> Option<u64> {
+fn permille_ns(times: &SimHistogram, permille: u64) -> Option<u64> {
     (times.count() > 0).then(|| times.permille_ns(permille))
 }
 
@@ -76,7 +76,7 @@ fn cell(number: Option<u64>, said: fn(u64) -> String) -> String {
 
 /// Instructions per cycle: the instructions of the base cycles, divided by all cycles of the
 /// handlers.
-pub fn ipc(machine: &Machine, results: &Results) -> f64 {
+pub fn ipc(machine: &SimMachine, results: &Results) -> f64 {
     let busy_ns = results.sum(|core| core.busy_ns).max(1);
     machine.base_ipc() * results.sum(|core| core.base_ns) as f64 / busy_ns as f64
 }
@@ -105,8 +105,13 @@ pub fn thousands(number: u64) -> String {
 }
 
 /// Several policies on the same program and machine, side by side. Percentages refer to `ideal`.
-pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Option<&Results>) -> String {
-    let best = runs.iter().map(Seen::rate).fold(0.0, f64::max);
+pub fn compare(
+    machine: &SimMachine,
+    program: &CompiledProgram,
+    runs: &[Results],
+    ideal: Option<&Results>,
+) -> String {
+    let best = runs.iter().map(MeasuredRun::rate).fold(0.0, f64::max);
     let mut table = Table::new(&[
         "policy",
         "rate",
@@ -125,8 +130,8 @@ pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Op
         "moves",
     ]);
     for results in runs {
-        let seen = Seen { machine, results, ideal };
-        let rate = Seen::rate(results);
+        let seen = MeasuredRun { machine, results, ideal };
+        let rate = MeasuredRun::rate(results);
         let traffic = results.all_traffic();
         let cycles = |ns| cell(seen.per_steal_cycles(ns), thousands);
         table.row([
@@ -156,8 +161,13 @@ pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Op
 }
 
 /// One run in detail.
-pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> String {
-    let seen = Seen { machine, results, ideal };
+pub fn describe(
+    machine: &SimMachine,
+    program: &CompiledProgram,
+    results: &Results,
+    ideal: Option<&Results>,
+) -> String {
+    let seen = MeasuredRun { machine, results, ideal };
     let mut text = format!(
         "{} on {}, policy {}, seed {}\n\n{}\n{}\n",
         results.workload,
@@ -174,8 +184,8 @@ pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: 
     text
 }
 
-fn totals(seen: &Seen<'_>, program: &Program) -> String {
-    let Seen { machine, results, .. } = seen;
+fn totals(seen: &MeasuredRun<'_>, program: &CompiledProgram) -> String {
+    let MeasuredRun { machine, results, .. } = seen;
     let traffic = results.all_traffic();
     let mut table = Table::new(&["", ""]);
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
@@ -226,13 +236,13 @@ struct Traffics {
 }
 
 impl Traffics {
-    fn of(traffic: &crate::memory::Traffic) -> Self {
+    fn of(traffic: &crate::memory::CoreTraffic) -> Self {
         let near = traffic.cache_to_cache_lines;
         Self { missed: traffic.missed_lines, near, remote: traffic.remote_lines }
     }
 }
 
-fn cores(seen: &Seen<'_>) -> Table {
+fn cores(seen: &MeasuredRun<'_>) -> Table {
     let mut table = Table::new(&[
         "core",
         "busy",
@@ -263,7 +273,7 @@ fn cores(seen: &Seen<'_>) -> Table {
     table
 }
 
-fn handlers(machine: &Machine, program: &Program, results: &Results) -> Table {
+fn handlers(machine: &SimMachine, program: &CompiledProgram, results: &Results) -> Table {
     let mut table = Table::new(&["handler", "runs", "mean", "cycles", "cold runs", "mean of cold"]);
     for (name, counts) in program.handlers().zip(&results.handlers) {
         let mean_ns = counts.run_ns.checked_div(counts.runs);
@@ -279,7 +289,7 @@ fn handlers(machine: &Machine, program: &Program, results: &Results) -> Table {
     table
 }
 
-fn usage(machine: &Machine, results: &Results) -> String {
+fn usage(machine: &SimMachine, results: &Results) -> String {
     let percent = |milli: &u64| format!("{:.1} %", *milli as f64 / 10.0);
     let list = |milli: &[u64]| milli.iter().map(percent).collect::<Vec<_>>().join(", ");
     let mut text = format!("\nmemory used by node: {}\n", list(&results.memory_use_milli));
@@ -296,8 +306,13 @@ fn usage(machine: &Machine, results: &Results) -> String {
 }
 
 /// A run as a JSON object; `null` for a number without a count.
-pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> Value {
-    let seen = Seen { machine, results, ideal };
+pub fn to_json(
+    machine: &SimMachine,
+    program: &CompiledProgram,
+    results: &Results,
+    ideal: Option<&Results>,
+) -> Value {
+    let seen = MeasuredRun { machine, results, ideal };
     let traffic = results.all_traffic();
     let answers = program.answers();
     let cores: Vec<Value> = results.cores.iter().map(|core| {

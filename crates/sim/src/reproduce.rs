@@ -18,12 +18,12 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::Error;
+use crate::SimError;
 use crate::report::Table;
 
 /// The size of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum RunEffort {
     /// The lengths and repetitions that the figures need.
     Full,
     /// Less, for tests: the same figures with wider bands, some left out.
@@ -32,7 +32,7 @@ pub enum Effort {
 
 /// The evidence of a figure of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FigureKind {
     /// A parameter was chosen for the figure.
     Fitted,
     /// The figure follows from the rest.
@@ -53,7 +53,7 @@ pub struct Figure {
     /// Our figure.
     pub ours: f64,
     /// The evidence of our figure.
-    pub kind: Kind,
+    pub kind: FigureKind,
     /// The bounds of our figure.
     pub band: (f64, f64),
 }
@@ -79,7 +79,7 @@ pub struct Reproduction {
     pub source: &'static str,
     /// Parameters that were chosen so that figures match.
     pub fitted: &'static [&'static str],
-    run: fn(Effort) -> Result<Findings, Error>,
+    run: fn(RunEffort) -> Result<Findings, SimError>,
 }
 
 impl Reproduction {
@@ -87,7 +87,7 @@ impl Reproduction {
     ///
     /// # Errors
     /// A shipped machine or workload does not fit, which is a fault of this crate.
-    pub fn run(&self, effort: Effort) -> Result<Findings, Error> {
+    pub fn run(&self, effort: RunEffort) -> Result<Findings, SimError> {
         (self.run)(effort)
     }
 
@@ -129,7 +129,7 @@ impl Reproduction {
     }
 }
 
-impl Kind {
+impl FigureKind {
     fn name(self) -> &'static str {
         match self {
             Self::Fitted => "fitted",
@@ -166,7 +166,7 @@ impl Figure {
 
 /// Number of figures of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FigureCounts {
     /// All figures.
     pub all: usize,
     /// Figures for which a parameter was chosen.
@@ -179,19 +179,19 @@ pub struct Counts {
     pub outside: usize,
 }
 
-impl Counts {
+impl FigureCounts {
     /// Adds the figures of one reproduction.
     pub fn add(&mut self, findings: &Findings) {
         let count = |is: fn(&Figure) -> bool| findings.figures.iter().filter(|figure| is(figure)).count();
         self.all += findings.figures.len();
-        self.fitted += count(|figure| figure.kind == Kind::Fitted);
-        self.predicted += count(|figure| figure.kind == Kind::Predicted);
+        self.fitted += count(|figure| figure.kind == FigureKind::Fitted);
+        self.predicted += count(|figure| figure.kind == FigureKind::Predicted);
         self.cannot_fail += count(|figure| !figure.can_fail());
         self.outside += count(|figure| !figure.holds());
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for FigureCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { all, fitted, predicted, cannot_fail, outside } = self;
         write!(
@@ -207,18 +207,24 @@ impl Findings {
         Self { figures: Vec::new() }
     }
 
-    fn add(&mut self, name: impl Into<String>, document: f64, ours: f64, kind: Kind, band: (f64, f64)) {
+    fn add(&mut self, name: impl Into<String>, document: f64, ours: f64, kind: FigureKind, band: (f64, f64)) {
         self.figures.push(Figure { name: name.into(), document: Some(document), ours, kind, band });
     }
 
     /// Adds our figure without a figure of the document.
     fn add_ours(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
-        self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Ours, band });
+        self.figures.push(Figure { name: name.into(), document: None, ours, kind: FigureKind::Ours, band });
     }
 
     /// Adds a figure from the model alone.
     fn add_modelled(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
-        self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Modelled, band });
+        self.figures.push(Figure {
+            name: name.into(),
+            document: None,
+            ours,
+            kind: FigureKind::Modelled,
+            band,
+        });
     }
 }
 
@@ -250,9 +256,9 @@ pub fn reproductions() -> [Reproduction; 8] {
 ///
 /// # Errors
 /// No reproduction has this name.
-pub fn reproduction(name: &str) -> Result<Reproduction, Error> {
+pub fn reproduction(name: &str) -> Result<Reproduction, SimError> {
     let all = reproductions();
     let known = all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     let found = all.into_iter().find(|one| one.name == name);
-    found.ok_or_else(|| Error::Unknown { kind: "reproduction", name: name.to_owned(), known })
+    found.ok_or_else(|| SimError::Unknown { kind: "reproduction", name: name.to_owned(), known })
 }

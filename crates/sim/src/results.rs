@@ -6,12 +6,12 @@
 use vermeil_sched::CoreIndex;
 use vermeil_sched::control::Decision;
 
-use crate::histogram::Histogram;
-use crate::machine::Machine;
-use crate::memory::{Memory, Traffic};
-use crate::options::Options;
+use crate::histogram::SimHistogram;
+use crate::machine::SimMachine;
+use crate::memory::{CoreTraffic, Memory};
+use crate::options::SimOptions;
 use crate::random;
-use crate::workload::Program;
+use crate::workload::CompiledProgram;
 
 /// Counts of a core since counting began. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -78,17 +78,17 @@ pub struct Results {
     /// Requests answered in the counted part.
     pub answered: u64,
     /// Time from a request to its answer.
-    pub latency: Histogram,
+    pub latency: SimHistogram,
     /// The same by node of the core that accepted the connection.
-    pub latency_by_node: Vec<Histogram>,
+    pub latency_by_node: Vec<SimHistogram>,
     /// Time from the posting of an event to its start.
-    pub waits: Histogram,
+    pub waits: SimHistogram,
     /// By core.
     pub cores: Vec<CoreCounts>,
     /// By handler, in the workload's order.
     pub handlers: Vec<HandlerCounts>,
     /// Memory traffic by core.
-    pub traffic: Vec<Traffic>,
+    pub traffic: Vec<CoreTraffic>,
     /// Use of links in thousandths of their bandwidth: by link and direction.
     pub link_use_milli: Vec<u64>,
     /// Use of each node's memory.
@@ -132,7 +132,7 @@ pub struct Results {
 }
 
 impl Results {
-    pub(crate) fn new(machine: &Machine, program: &Program, options: &Options) -> Self {
+    pub(crate) fn new(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Self {
         Self {
             policy: if options.ideal { "ideal".to_owned() } else { options.policy.to_string() },
             machine: machine.name().to_owned(),
@@ -141,10 +141,10 @@ impl Results {
             hash: options.seed,
             counted_ns: 0,
             answered: 0,
-            latency: Histogram::default(),
-            latency_by_node: vec![Histogram::default(); machine.nodes()],
+            latency: SimHistogram::default(),
+            latency_by_node: vec![SimHistogram::default(); machine.nodes()],
             cores: Vec::new(),
-            waits: Histogram::default(),
+            waits: SimHistogram::default(),
             handlers: vec![HandlerCounts::default(); program.handlers.len()],
             traffic: Vec::new(),
             link_use_milli: Vec::new(),
@@ -174,9 +174,9 @@ impl Results {
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
         self.answered = 0;
-        self.latency = Histogram::default();
-        self.latency_by_node.fill(Histogram::default());
-        self.waits = Histogram::default();
+        self.latency = SimHistogram::default();
+        self.latency_by_node.fill(SimHistogram::default());
+        self.waits = SimHistogram::default();
         self.handlers.fill(HandlerCounts::default());
         self.moves = 0;
         self.sent_bytes = 0;
@@ -242,8 +242,8 @@ impl Results {
     }
 
     /// The memory traffic of all cores.
-    pub fn all_traffic(&self) -> Traffic {
-        let mut all = Traffic::default();
+    pub fn all_traffic(&self) -> CoreTraffic {
+        let mut all = CoreTraffic::default();
         self.traffic.iter().for_each(|traffic| all.add(traffic));
         all
     }

@@ -10,11 +10,11 @@ mod tests;
 
 use vermeil_sched::CoreIndex;
 
-use crate::check::{Checker, Violation};
-use crate::machine::{Machine, profile};
-use crate::options::Options;
+use crate::check::{InvariantChecker, Violation};
+use crate::machine::{SimMachine, profile};
+use crate::options::SimOptions;
 use crate::results::Results;
-use crate::workload::{Program, WorkloadSpec};
+use crate::workload::{CompiledProgram, WorkloadSpec};
 use crate::world::simulate_watched;
 
 /// Every eighth seed runs twice, and the hashes must be equal.
@@ -22,7 +22,7 @@ const TWICE_EVERY: u64 = 8;
 
 /// The values that a seed draws.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct SwarmCase {
     /// The seed.
     pub seed: u64,
     /// A shipped machine.
@@ -32,12 +32,12 @@ pub struct Case {
     /// The program and its load.
     pub workload: WorkloadSpec,
     /// Policy, knobs, faults.
-    pub options: Options,
+    pub options: SimOptions,
 }
 
 /// The result of a case.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CaseOutcome {
     /// The first violation.
     pub violation: Option<Violation>,
     /// Number of events that ran.
@@ -46,45 +46,45 @@ pub struct Outcome {
     pub hash: u64,
 }
 
-impl Case {
+impl SwarmCase {
     /// Draws a case.
     pub fn draw(seed: u64) -> Self {
         draw::case(seed)
     }
 
     /// Runs the case under the checker.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CaseOutcome {
         let first = self.run_once();
         if self.seed.is_multiple_of(TWICE_EVERY) && first.violation.is_none() {
             let second = self.run_once();
             if first.hash != second.hash {
                 let what = format!("two runs differ: {:016x} and {:016x}", first.hash, second.hash);
                 let violation = Some(Violation { invariant: "I18", at_ns: 0, what });
-                return Outcome { violation, ..first };
+                return CaseOutcome { violation, ..first };
             }
         }
         first
     }
 
-    fn run_once(&self) -> Outcome {
+    fn run_once(&self) -> CaseOutcome {
         match self.results() {
             Ok((results, checker)) => {
                 let (events, hash) = (results.steps, results.hash);
-                Outcome { violation: checker.verdict(&results), events, hash }
+                CaseOutcome { violation: checker.verdict(&results), events, hash }
             }
             // A drawn case is valid, so only a smaller case can fail here. The invariant "draw"
             // differs from the invariant that `minimise` looks for, so the smaller case is dropped.
             Err(error) => {
                 let violation = Violation { invariant: "draw", at_ns: 0, what: error.to_string() };
-                Outcome { violation: Some(violation), events: 0, hash: 0 }
+                CaseOutcome { violation: Some(violation), events: 0, hash: 0 }
             }
         }
     }
 
-    fn results(&self) -> Result<(Results, Checker), crate::Error> {
-        let machine: Machine = profile(self.machine)?.only(&self.cores)?;
-        let program = Program::new(&self.workload)?;
-        Ok(simulate_watched(&machine, &program, &self.options, Checker::default()))
+    fn results(&self) -> Result<(Results, InvariantChecker), crate::SimError> {
+        let machine: SimMachine = profile(self.machine)?.only(&self.cores)?;
+        let program = CompiledProgram::new(&self.workload)?;
+        Ok(simulate_watched(&machine, &program, &self.options, InvariantChecker::default()))
     }
 
     /// The smallest case found that breaks the same rule.

@@ -13,11 +13,13 @@ mod spec;
 mod tests;
 mod trace;
 
-pub use compile::Program;
-pub(crate) use compile::{Coloring, Handler, Home, Next, ObjectKind, REQUEST_OBJECTS_MAX, Touch};
+pub use compile::CompiledProgram;
+pub(crate) use compile::{
+    Coloring, NextHandler, ObjectHome, ObjectKind, REQUEST_OBJECTS_MAX, SimHandler, Touch,
+};
 pub use shipped::{workload, workload_text, workloads};
 pub use spec::{
-    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, ShiftSpec,
-    SourceKind, SourceSpec, TouchSpec, WorkloadSpec,
+    Accept, ClassSpec, HandlerSpec, NextSpec, ObjectLife, ObjectSpec, OrderSpec, PollSpec, ShiftSpec,
+    SourceKind, SourceQueue, SourceSpec, TouchSpec, WorkloadSpec,
 };
 pub use trace::Trace;

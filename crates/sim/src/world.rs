@@ -35,34 +35,34 @@ use std::sync::Arc;
 
 use vermeil_sched::{CoreIndex, CoreLoad, CostHint, Policy, Ready, Stealing, Stolen, Turn, TurnLimits};
 
-use crate::machine::{Machine, PS_PER_NS};
+use crate::machine::{PS_PER_NS, SimMachine};
 use crate::memory::{Memory, ObjectId};
-use crate::options::Options;
-use crate::random::{Purpose, Stream};
+use crate::options::SimOptions;
+use crate::random::{RandomStream, StreamPurpose};
 use crate::results::{CoreCounts, Results};
 use crate::watch::Watch;
-use crate::workload::{Life, Program};
-use accept::Accepting;
-use clock::{Clock, Moment};
-use colors::{Colors, NONE};
-use control::{Control, Counting};
-use core::{Core, Lock, Phase};
+use crate::workload::{CompiledProgram, ObjectLife};
+use accept::AcceptChoice;
+use clock::{EventClock, Moment};
+use colors::{NONE, SimColors};
+use control::{SimControl, SimCounting};
+use core::{CorePhase, SimCore, SimLock};
 use learn::Learned;
-use lookout::Lookout;
-use requests::{Client, Queue, Requests};
-use sets::CoreSet;
+use lookout::IdleCores;
+use requests::{NetworkQueue, SimClient, SimRequests};
+use sets::SimCoreSet;
 use victims::Victims;
 
 /// Runs a program on a machine.
-pub fn simulate(machine: &Machine, program: &Program, options: &Options) -> Results {
+pub fn simulate(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Results {
     simulate_watched(machine, program, options, ()).0
 }
 
 /// As [`simulate`], with a watcher that sees every step. Returns the watcher.
 pub fn simulate_watched<W: Watch>(
-    machine: &Machine,
-    program: &Program,
-    options: &Options,
+    machine: &SimMachine,
+    program: &CompiledProgram,
+    options: &SimOptions,
     watch: W,
 ) -> (Results, W) {
     let mut world = World::new(machine, program, options, watch);
@@ -79,40 +79,40 @@ struct Polled {
 
 /// The state of a simulation.
 struct World<W> {
-    machine: Arc<Machine>,
-    program: Program,
-    options: Options,
+    machine: Arc<SimMachine>,
+    program: CompiledProgram,
+    options: SimOptions,
     stealing: Stealing,
     memory: Memory,
-    clock: Clock,
+    clock: EventClock,
     now_ns: u64,
     end_ns: u64,
-    cores: Vec<Core>,
+    cores: Vec<SimCore>,
     /// By core, the core's published hint. Stored apart from the rest because every search reads
     /// the hint of every victim.
     hints: Vec<CoreLoad>,
     /// The lock of each core's queue, which thieves try.
-    locks: Vec<Lock>,
+    locks: Vec<SimLock>,
     /// Cores with colors that a thief may take.
-    giving: CoreSet,
+    giving: SimCoreSet,
     /// Cores that sleep, and cores that run an event.
-    asleep: CoreSet,
-    busy: CoreSet,
+    asleep: SimCoreSet,
+    busy: SimCoreSet,
     /// Cores that keep a color out of their queues.
-    keeping: CoreSet,
-    everyone: CoreSet,
+    keeping: SimCoreSet,
+    everyone: SimCoreSet,
     /// The colors that a visit takes, kept to reuse the allocation.
     haul: Vec<Stolen<u32>>,
     /// By core, the victims of the core as a thief.
     victims: Vec<Victims>,
-    colors: Colors,
-    requests: Requests,
-    clients: Vec<Client>,
+    colors: SimColors,
+    requests: SimRequests,
+    clients: Vec<SimClient>,
     /// First client of each source.
     first_client: Vec<u32>,
     /// Network queues of each source.
-    queues: Vec<Vec<Queue>>,
-    accepting: Accepting,
+    queues: Vec<Vec<NetworkQueue>>,
+    accepting: AcceptChoice,
     polled: Vec<Polled>,
     /// Present rate of all open sources, in percent of their described rates.
     rate_percent: u32,
@@ -120,9 +120,9 @@ struct World<W> {
     cycles_percent: Vec<u32>,
     learned: Learned,
     /// The controller that places handlers, under policies that do so.
-    control: Option<Control>,
+    control: Option<SimControl>,
     /// Counts of each core for the controller.
-    counting: Vec<Counting>,
+    counting: Vec<SimCounting>,
     /// Nodes that have cores.
     active_nodes: Vec<u16>,
     code: Vec<ObjectId>,
@@ -136,7 +136,7 @@ struct World<W> {
     /// The only queue of the ideal schedule.
     central: VecDeque<u32>,
     /// By node.
-    lookouts: Vec<Lookout>,
+    lookouts: Vec<IdleCores>,
     /// Events, deliveries and requests yet to come. A workload that ends does so when this count is
     /// 0.
     outstanding: u64,
@@ -150,13 +150,13 @@ struct World<W> {
 }
 
 impl<W: Watch> World<W> {
-    fn new(machine: &Machine, program: &Program, options: &Options, watch: W) -> Self {
+    fn new(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions, watch: W) -> Self {
         let stealing = if options.ideal { Stealing::Never } else { options.policy.stealing() };
         let limits = TurnLimits { batch_events: batch_events(options), ..TurnLimits::default() };
         let core = |index: CoreIndex| {
             let speed = machine.cores[index.0 as usize].speed_percent;
             let ready = Ready::divided(stealing.order(), &program.classes);
-            Core::new(index, ready, Turn::new(limits, stealing), speed)
+            SimCore::new(index, ready, Turn::new(limits, stealing), speed)
         };
         let shared = Arc::new(machine.clone());
         let mut memory = Memory::new(shared.clone());
@@ -168,31 +168,31 @@ impl<W: Watch> World<W> {
         let run_ns = options.run_ns.unwrap_or(program.run_ns);
         let mut world = Self {
             stealing,
-            clock: Clock::new(machine.cores()),
+            clock: EventClock::new(machine.cores()),
             now_ns: 0,
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
             cores: machine.layout().indices().map(core).collect(),
             hints: vec![CoreLoad::default(); machine.cores()],
-            locks: vec![Lock::default(); machine.cores()],
-            giving: CoreSet::none(machine.cores()),
-            asleep: CoreSet::all(machine.cores()),
-            busy: CoreSet::none(machine.cores()),
-            keeping: CoreSet::none(machine.cores()),
-            everyone: CoreSet::all(machine.cores()),
+            locks: vec![SimLock::default(); machine.cores()],
+            giving: SimCoreSet::none(machine.cores()),
+            asleep: SimCoreSet::all(machine.cores()),
+            busy: SimCoreSet::none(machine.cores()),
+            keeping: SimCoreSet::none(machine.cores()),
+            everyone: SimCoreSet::all(machine.cores()),
             haul: Vec::new(),
             victims: Vec::new(),
-            colors: Colors::default(),
-            requests: Requests::default(),
+            colors: SimColors::default(),
+            requests: SimRequests::default(),
             clients: Vec::new(),
             first_client: Vec::new(),
             queues: Vec::new(),
-            accepting: Accepting::new(machine),
+            accepting: AcceptChoice::new(machine),
             polled: vec![Polled::default(); program.sources.len()],
             rate_percent: 100,
             cycles_percent: vec![100; program.handlers.len()],
             learned: Learned::new(stealing, machine.cores(), priors(machine, program, options)),
-            control: Control::new(machine, program, options),
-            counting: (0..machine.cores()).map(|_| Counting::default()).collect(),
+            control: SimControl::new(machine, program, options),
+            counting: (0..machine.cores()).map(|_| SimCounting::default()).collect(),
             active_nodes: active_nodes(machine),
             code,
             shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
@@ -201,7 +201,7 @@ impl<W: Watch> World<W> {
             ran_on: vec![None; program.handlers.len()],
             serial_color: NONE,
             central: VecDeque::new(),
-            lookouts: vec![Lookout::default(); machine.layout().nodes()],
+            lookouts: vec![IdleCores::default(); machine.layout().nodes()],
             outstanding: 0,
             wake_times: 1,
             stale_ns: 0,
@@ -240,7 +240,7 @@ impl<W: Watch> World<W> {
         self.memory.forget_counts();
         for core in &mut self.cores {
             core.counts = CoreCounts::default();
-            if let Phase::Parked { asleep_ns } = &mut core.phase {
+            if let CorePhase::Parked { asleep_ns } = &mut core.phase {
                 *asleep_ns = (*asleep_ns).max(self.now_ns);
             }
         }
@@ -309,7 +309,7 @@ impl<W: Watch> World<W> {
     /// Updates the published hint after a change of the core's ready queue.
     fn gauge(&mut self, core: CoreIndex) {
         let (hint, ready) = (&mut self.hints[core.0 as usize], &self.cores[core.0 as usize].ready);
-        (hint.waiting, hint.stealable) = Core::queued(ready);
+        (hint.waiting, hint.stealable) = SimCore::queued(ready);
         match hint.stealable {
             0 => self.giving.remove(core),
             _ => self.giving.insert(core),
@@ -322,7 +322,7 @@ impl<W: Watch> World<W> {
         self.hints[at] = self.cores[at].hint();
     }
 
-    fn core(&mut self, core: CoreIndex) -> &mut Core {
+    fn core(&mut self, core: CoreIndex) -> &mut SimCore {
         &mut self.cores[core.0 as usize]
     }
 
@@ -331,7 +331,8 @@ impl<W: Watch> World<W> {
         let costs = &self.machine.costs;
         let wakes = &mut self.cores[core.0 as usize].wakes;
         *wakes += 1;
-        let mut stream = Stream::new(self.options.seed, Purpose::Wake, u64::from(core.0) << 32 | *wakes);
+        let mut stream =
+            RandomStream::new(self.options.seed, StreamPurpose::Wake, u64::from(core.0) << 32 | *wakes);
         let usual = if stream.chance(costs.wake_tail_permille) {
             costs.wake_tail_ns
         } else {
@@ -343,7 +344,7 @@ impl<W: Watch> World<W> {
 
     fn into_results(mut self) -> (Results, W) {
         for core in &mut self.cores {
-            if let Phase::Parked { asleep_ns } = core.phase {
+            if let CorePhase::Parked { asleep_ns } = core.phase {
                 core.counts.idle_ns += self.now_ns.saturating_sub(asleep_ns);
             }
         }
@@ -362,7 +363,7 @@ impl<W: Watch> World<W> {
     }
 }
 
-fn active_nodes(machine: &Machine) -> Vec<u16> {
+fn active_nodes(machine: &SimMachine) -> Vec<u16> {
     let mut nodes: Vec<u16> = machine.cores.iter().map(|core| core.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -370,9 +371,9 @@ fn active_nodes(machine: &Machine) -> Vec<u16> {
 }
 
 /// The authors' annotations of handlers, if the policy knows annotations.
-fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<CostHint> {
+fn priors(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Vec<CostHint> {
     let known = options.annotated.unwrap_or(options.policy == Policy::Mely);
-    let prior = |(index, handler): (usize, &crate::workload::Handler)| {
+    let prior = |(index, handler): (usize, &crate::workload::SimHandler)| {
         let cost_ns = match &program.trace {
             Some(trace) => trace.mean_ns(index),
             None => machine.cycles_ps(handler.annotated_cycles) / PS_PER_NS,
@@ -385,7 +386,7 @@ fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<CostHi
 
 /// Events of one color in a row. Where every event has a queue entry of its own, the number is 1.
 /// Where handlers are placed, the number is 1 unless the options give another.
-fn batch_events(options: &Options) -> usize {
+fn batch_events(options: &SimOptions) -> usize {
     match options.policy {
         Policy::Libasync => 1,
         Policy::Placed(_) | Policy::Trial => options.batch_events.unwrap_or(1),
@@ -393,11 +394,11 @@ fn batch_events(options: &Options) -> usize {
     }
 }
 
-fn instances(kind: &crate::workload::ObjectKind, machine: &Machine) -> usize {
+fn instances(kind: &crate::workload::ObjectKind, machine: &SimMachine) -> usize {
     match kind.life {
-        Life::Shared => kind.count as usize,
-        Life::Node => machine.nodes,
-        Life::Core => machine.cores.len(),
-        Life::Request | Life::Client => 0,
+        ObjectLife::Shared => kind.count as usize,
+        ObjectLife::Node => machine.nodes,
+        ObjectLife::Core => machine.cores.len(),
+        ObjectLife::Request | ObjectLife::Client => 0,
     }
 }

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use vermeil_sim::{Machine, Options, Program, profile, simulate, workload};
+use vermeil_sim::{CompiledProgram, SimMachine, SimOptions, profile, simulate, workload};
 
 use crate::{Error, Result};
 
@@ -28,12 +28,12 @@ pub struct Sample {
 /// The workload, machine or policy does not exist.
 pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> Result<Sample> {
     let wrong = |error: &dyn std::fmt::Display| Error::form("the case", error);
-    let machine: Machine = profile(machine).map_err(|error| wrong(&error))?;
-    let program: Program = workload(name).map_err(|error| wrong(&error))?;
+    let machine: SimMachine = profile(machine).map_err(|error| wrong(&error))?;
+    let program: CompiledProgram = workload(name).map_err(|error| wrong(&error))?;
     let policy = policy.parse().map_err(|error| wrong(&error))?;
     let run_ns = (virtual_ms > 0).then(|| program.warm_up_ns() + virtual_ms * 1_000_000);
     let before_ns = thread_ns();
-    let results = simulate(&machine, &program, &Options { run_ns, ..Options::new(policy) });
+    let results = simulate(&machine, &program, &SimOptions { run_ns, ..SimOptions::new(policy) });
     let cpu_ns = (thread_ns() - before_ns).max(1);
     let (events, runs, hash) = (results.moments, results.steps, results.hash);
     Ok(Sample { events, runs, cpu_ns, memory_kb: memory_kb()?, hash })

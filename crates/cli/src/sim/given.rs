@@ -10,7 +10,7 @@ use std::{fs, io};
 use vermeil_calibrate::Effort;
 use vermeil_sched::plan::{Plan, PlanFile};
 use vermeil_sched::{PlanName, Policy};
-use vermeil_sim::{Machine, MachineSpec, Program};
+use vermeil_sim::{CompiledProgram, MachineSpec, SimMachine};
 use vermeil_topology::{Machine as Tree, synthetic, xml};
 
 /// Why nothing can be simulated.
@@ -23,7 +23,7 @@ pub(super) enum Wrong {
     #[error("{option} {what}: leave it out")]
     Useless { option: &'static str, what: String },
     #[error("{0}")]
-    Sim(#[from] vermeil_sim::Error),
+    Sim(#[from] vermeil_sim::SimError),
     #[error("{0}")]
     Topology(#[from] vermeil_topology::Error),
     #[error("measuring this machine: {0}")]
@@ -75,7 +75,7 @@ pub(super) struct MachineArgs {
 
 impl MachineArgs {
     /// The machine.
-    pub(super) fn read(&self) -> Result<Machine, Wrong> {
+    pub(super) fn read(&self) -> Result<SimMachine, Wrong> {
         let (word, path) = (self.machine.as_str(), Path::new(&self.machine));
         let extension = path.extension().and_then(|extension| extension.to_str());
         let is_bare = extension == Some("xml") || (extension != Some("toml") && word.contains(':'));
@@ -97,7 +97,7 @@ impl MachineArgs {
         }
     }
 
-    fn with_costs(&self, name: &str, tree: &Tree) -> Result<Machine, Wrong> {
+    fn with_costs(&self, name: &str, tree: &Tree) -> Result<SimMachine, Wrong> {
         let costs = self.costs.as_deref().unwrap_or(COSTS);
         let path = Path::new(costs);
         let spec = match path.extension().and_then(|extension| extension.to_str()) {
@@ -105,23 +105,22 @@ impl MachineArgs {
                 .map_err(|error| Wrong::inside(path)(error.into()))?,
             _ => MachineSpec::from_toml(vermeil_sim::profile_text(costs)?)?,
         };
-        Ok(Machine::described(name, tree, &spec)?)
+        Ok(SimMachine::described(name, tree, &spec)?)
     }
 }
 
 /// This machine, from a file that `vermeil sim calibrate` wrote, or measured now.
-pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<Machine, Wrong> {
+pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<SimMachine, Wrong> {
     match path {
-        None => Ok(Machine::from_toml(&super::calibrate::here(effort)?)?),
-        Some(path) => {
-            Machine::from_toml(&read("--machine", path)?).map_err(|error| Wrong::inside(path)(error.into()))
-        }
+        None => Ok(SimMachine::from_toml(&super::calibrate::here(effort)?)?),
+        Some(path) => SimMachine::from_toml(&read("--machine", path)?)
+            .map_err(|error| Wrong::inside(path)(error.into())),
     }
 }
 
 /// The workload that `word` names: a shipped workload, FILE.toml, or a recording FILE.ndjson. In a
 /// recording each color is assumed to touch `working_set` bytes, by default 0.
-pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<Program, Wrong> {
+pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<CompiledProgram, Wrong> {
     let path = Path::new(word);
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_recording = matches!(extension, Some("ndjson" | "jsonl"));
@@ -130,10 +129,10 @@ pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<Program, 
         return Err(Wrong::Useless { option: "--working-set", what });
     }
     let program = match extension {
-        Some("toml") => Program::from_toml(&read("workload", path)?),
+        Some("toml") => CompiledProgram::from_toml(&read("workload", path)?),
         _ if is_recording => {
             let name = path.file_stem().map_or(word.into(), |stem| stem.to_string_lossy());
-            Program::from_trace(&name, &read("workload", path)?, working_set.unwrap_or(0))
+            CompiledProgram::from_trace(&name, &read("workload", path)?, working_set.unwrap_or(0))
         }
         _ => return Ok(vermeil_sim::workload(word)?),
     };
@@ -141,7 +140,11 @@ pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<Program, 
 }
 
 /// The plan of `placed:FILE`.
-pub(super) fn plan(policy: &Policy, program: &Program, machine: &Machine) -> Result<Option<Plan>, Wrong> {
+pub(super) fn plan(
+    policy: &Policy,
+    program: &CompiledProgram,
+    machine: &SimMachine,
+) -> Result<Option<Plan>, Wrong> {
     let Policy::Placed(PlanName::File(path)) = policy else { return Ok(None) };
     let text = read("--policy", path)?;
     let plan = PlanFile::parse(&text, machine.cores());

@@ -48,14 +48,14 @@ impl WorkloadsArgs {
     }
 }
 
-fn said(text: Result<String, vermeil_sim::Error>) -> Exit {
+fn said(text: Result<String, vermeil_sim::SimError>) -> Exit {
     match text.map_err(Wrong::from) {
         Ok(text) => print::result(&text),
         Err(error) => print::failure(&error, error.exit()),
     }
 }
 
-fn machines() -> Result<String, vermeil_sim::Error> {
+fn machines() -> Result<String, vermeil_sim::SimError> {
     let mut table = Table::new(&["machine", "cores", "nodes"]);
     let mut about = String::new();
     for name in vermeil_sim::profiles() {
@@ -66,7 +66,7 @@ fn machines() -> Result<String, vermeil_sim::Error> {
     Ok(format!("{table}\n{about}"))
 }
 
-fn workloads() -> Result<String, vermeil_sim::Error> {
+fn workloads() -> Result<String, vermeil_sim::SimError> {
     let line = |name| Ok(format!("{name}: {}\n", vermeil_sim::workload(name)?.about()));
     vermeil_sim::workloads().map(line).collect()
 }

@@ -4,7 +4,7 @@ use super::given::Wrong;
 use crate::{Exit, print};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use vermeil_sim::reproduce::{Counts, Effort, Reproduction, reproduction, reproductions};
+use vermeil_sim::reproduce::{FigureCounts, Reproduction, RunEffort, reproduction, reproductions};
 
 /// Run published experiments again: the published figures, the simulated figures, the difference,
 /// and whether a figure is fitted or predicted.
@@ -54,9 +54,9 @@ impl ReproduceArgs {
             true => reproductions().into(),
             false => self.names.iter().map(|name| reproduction(name)).collect::<Result<_, _>>()?,
         };
-        let effort = if self.quick { Effort::Quick } else { Effort::Full };
+        let effort = if self.quick { RunEffort::Quick } else { RunEffort::Full };
         let bar = bar(chosen.len());
-        let (mut texts, mut values, mut counts) = (Vec::new(), Vec::new(), Counts::default());
+        let (mut texts, mut values, mut counts) = (Vec::new(), Vec::new(), FigureCounts::default());
         for one in &chosen {
             bar.set_message(one.name);
             let findings = one.run(effort)?;

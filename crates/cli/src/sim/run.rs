@@ -8,8 +8,8 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_sched::Policy;
-use vermeil_sim::report::{self, Comparison, Timeline};
-use vermeil_sim::{Machine, Options, Program, simulate_watched};
+use vermeil_sim::report::{self, RunComparison, Timeline};
+use vermeil_sim::{CompiledProgram, SimMachine, SimOptions, simulate_watched};
 
 /// Nanoseconds in a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
@@ -126,25 +126,30 @@ impl RunArgs {
         let machine = self.machine.read()?;
         let plan = given::plan(&self.policy, &program, &machine)?;
         let run_ns = self.time.map(|time| program.warm_up_ns() + time.ms() * NS_PER_MS);
-        let options = Options {
+        let options = SimOptions {
             seed: self.seed,
             run_ns,
             spin_ns: self.spin,
             plan,
-            ..Options::new(self.policy.clone())
+            ..SimOptions::new(self.policy.clone())
         };
         let policies: Vec<Policy> = self.compare.iter().flat_map(|some| some.0.clone()).collect();
         if policies.is_empty() {
             return self.one(&machine, &program, &options);
         }
-        let comparison = Comparison::run(&machine, &program, &options, &policies);
+        let comparison = RunComparison::run(&machine, &program, &options, &policies);
         Ok(match self.json {
             true => pretty(&comparison.to_json(&machine, &program)),
             false => comparison.to_text(&machine, &program),
         })
     }
 
-    fn one(&self, machine: &Machine, program: &Program, options: &Options) -> Result<String, Wrong> {
+    fn one(
+        &self,
+        machine: &SimMachine,
+        program: &CompiledProgram,
+        options: &SimOptions,
+    ) -> Result<String, Wrong> {
         let from_ns = self.show_from.map_or(program.warm_up_ns(), |from| from.ms() * NS_PER_MS);
         let timeline = Timeline::new(machine.cores(), from_ns, from_ns + self.show_time.ms() * NS_PER_MS);
         let (results, timeline) = simulate_watched(machine, program, options, timeline);

@@ -5,7 +5,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use vermeil_sim::report::thousands;
-use vermeil_sim::{Case, Violation};
+use vermeil_sim::{SwarmCase, Violation};
 
 /// Draw machines, workloads, policies and faults from seeds, run the cases, and check the rules of
 /// the scheduler.
@@ -45,7 +45,7 @@ impl SwarmArgs {
 }
 
 fn one(seed: u64) -> Exit {
-    let case = Case::draw(seed);
+    let case = SwarmCase::draw(seed);
     let outcome = case.run();
     if let Some(violation) = outcome.violation {
         return broken(&case, &violation);
@@ -63,7 +63,7 @@ fn many(first: u64, seeds: u64) -> Exit {
     let bar = ProgressBar::with_draw_target(Some(seeds), ProgressDrawTarget::stderr()).with_style(style);
     let (mut events, mut hash) = (0, 0u64);
     for seed in first..first + seeds {
-        let case = Case::draw(seed);
+        let case = SwarmCase::draw(seed);
         let outcome = case.run();
         if let Some(violation) = outcome.violation {
             bar.finish_and_clear();
@@ -81,7 +81,7 @@ fn many(first: u64, seeds: u64) -> Exit {
     ))
 }
 
-fn broken(case: &Case, violation: &Violation) -> Exit {
+fn broken(case: &SwarmCase, violation: &Violation) -> Exit {
     let smallest = case.minimise(violation.invariant).describe();
     let why = format!(
         "seed {seed} breaks a rule: {violation}\nreplay: vermeil sim swarm --seed {seed}\n\nas drawn: {}\n\nminimised: {smallest}",

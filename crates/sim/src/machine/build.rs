@@ -1,4 +1,4 @@
-//! Builds a [`Machine`] from a machine file.
+//! Builds a [`SimMachine`] from a machine file.
 //!
 //! Owns the conversion of units, the routes between nodes and the distances between cores. A route
 //! is the shortest, with the lowest next node first, unless the file has a route. A distance is the
@@ -10,18 +10,24 @@ use std::collections::VecDeque;
 use vermeil_sched::{CoreIndex, Distance, Layout};
 use vermeil_topology::{self as topology, CAPACITY_MAX, CacheKind, CpuId, synthetic};
 
-use super::{Cache, Core, Costs, Dram, LineTime, Link, Machine, MachineSpec, PS_PER_NS, ranges};
-use crate::Error;
+use super::{
+    Dram, LineTime, MachineCore, MachineLink, MachineSpec, OperationCosts, PS_PER_NS, SimCache, SimMachine,
+    ranges,
+};
+use crate::SimError;
 
-impl Machine {
+impl SimMachine {
     /// Reads a machine from TOML.
     ///
     /// # Errors
     /// The text does not have the format of [`MachineSpec`], or the parts do not fit.
-    pub fn from_toml(text: &str) -> Result<Self, Error> {
+    pub fn from_toml(text: &str) -> Result<Self, SimError> {
         let spec = MachineSpec::from_toml(text)?;
         let Some(tree) = &spec.topology else {
-            return Err(Error::machine(&spec.name, "has no topology; write one like \"node:2 core:4 pu:1\""));
+            return Err(SimError::machine(
+                &spec.name,
+                "has no topology; write one like \"node:2 core:4 pu:1\"",
+            ));
         };
         Self::build(&spec, &synthetic::parse(tree)?)
     }
@@ -32,7 +38,7 @@ impl Machine {
     ///
     /// # Errors
     /// The parts do not fit.
-    pub fn described(name: &str, tree: &topology::Machine, costs: &MachineSpec) -> Result<Self, Error> {
+    pub fn described(name: &str, tree: &topology::Machine, costs: &MachineSpec) -> Result<Self, SimError> {
         let spec = MachineSpec {
             name: name.to_owned(),
             about: format!("described; costs of {}", costs.name),
@@ -50,7 +56,7 @@ impl Machine {
     ///
     /// # Errors
     /// The parts do not fit.
-    pub fn build(spec: &MachineSpec, tree: &topology::Machine) -> Result<Self, Error> {
+    pub fn build(spec: &MachineSpec, tree: &topology::Machine) -> Result<Self, SimError> {
         ranges::check(spec)?;
         let nodes = tree.nodes().len();
         let links = links(spec, nodes)?;
@@ -85,9 +91,12 @@ impl Machine {
     ///
     /// # Errors
     /// A core does not exist, or the list is empty.
-    pub fn only(&self, cores: &[CoreIndex]) -> Result<Self, Error> {
+    pub fn only(&self, cores: &[CoreIndex]) -> Result<Self, SimError> {
         if let Some(core) = cores.iter().find(|core| core.0 as usize >= self.cores.len()) {
-            return Err(Error::machine(&self.name, format!("has {} cores and no {core}", self.cores.len())));
+            return Err(SimError::machine(
+                &self.name,
+                format!("has {} cores and no {core}", self.cores.len()),
+            ));
         }
         let row = |&a: &CoreIndex| cores.iter().map(|&b| self.layout.distance(a, b)).collect();
         let matrix: Vec<Vec<Distance>> = cores.iter().map(row).collect();
@@ -143,12 +152,12 @@ fn dram(spec: &MachineSpec) -> Dram {
 }
 
 /// The modelled caches with the cpus that use them, outermost level first as in the topology.
-fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(Cache, topology::CpuSet)> {
+fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(SimCache, topology::CpuSet)> {
     let modelled = tree.caches().iter().filter(|cache| cache.kind != CacheKind::Instruction);
     let priced = modelled.filter_map(|cache| {
         let cost = spec.cache.iter().find(|cost| cost.level == cache.level)?;
         let first = cache.cpus.first()?;
-        let ours = Cache {
+        let ours = SimCache {
             level: cache.level,
             bytes: cache.bytes.unwrap_or(CACHE_BYTES_UNKNOWN),
             hit: line_time(cost.latency_ns, cost.overlap_sequential, cost.overlap_random),
@@ -172,14 +181,14 @@ fn node_of(tree: &topology::Machine, cpu: CpuId) -> usize {
     tree.nodes().iter().position(|other| Some(other.id) == node).unwrap_or(0)
 }
 
-fn core(tree: &topology::Machine, caches: &[(Cache, topology::CpuSet)], cpu: CpuId) -> Core {
+fn core(tree: &topology::Machine, caches: &[(SimCache, topology::CpuSet)], cpu: CpuId) -> MachineCore {
     let position = |cpu: CpuId| tree.pus().iter().position(|pu| pu.cpu == cpu).expect("an online cpu");
     let pu = &tree.pus()[position(cpu)];
     let physical = &tree.cores()[pu.core.0 as usize];
     let mut used: Vec<u16> =
         (0..caches.len() as u16).filter(|&c| caches[usize::from(c)].1.contains(cpu)).collect();
     used.sort_by_key(|&cache| caches[usize::from(cache)].0.level);
-    Core {
+    MachineCore {
         node: node_of(tree, cpu) as u16,
         caches: used,
         speed_percent: (u64::from(physical.capacity) * 100 / u64::from(CAPACITY_MAX)).max(1) as u32,
@@ -191,12 +200,12 @@ fn core(tree: &topology::Machine, caches: &[(Cache, topology::CpuSet)], cpu: Cpu
     }
 }
 
-fn slow_down(spec: &MachineSpec, cores: &mut [Core]) -> Result<(), Error> {
+fn slow_down(spec: &MachineSpec, cores: &mut [MachineCore]) -> Result<(), SimError> {
     for slow in &spec.slow {
         for &index in &slow.cores {
             let count = cores.len();
             let Some(core) = cores.get_mut(index as usize) else {
-                return Err(Error::machine(&spec.name, format!("slow core {index} of {count} cores")));
+                return Err(SimError::machine(&spec.name, format!("slow core {index} of {count} cores")));
             };
             core.speed_percent = slow.percent.clamp(1, 100);
         }
@@ -204,7 +213,7 @@ fn slow_down(spec: &MachineSpec, cores: &mut [Core]) -> Result<(), Error> {
     Ok(())
 }
 
-fn nics(spec: &MachineSpec, nodes: usize) -> Result<Vec<u16>, Error> {
+fn nics(spec: &MachineSpec, nodes: usize) -> Result<Vec<u16>, SimError> {
     let mut all = Vec::new();
     for nic in &spec.nic {
         check_node(spec, nic.node, nodes, "a network card")?;
@@ -213,15 +222,18 @@ fn nics(spec: &MachineSpec, nodes: usize) -> Result<Vec<u16>, Error> {
     Ok(all)
 }
 
-fn check_node(spec: &MachineSpec, node: u16, nodes: usize, what: &str) -> Result<(), Error> {
+fn check_node(spec: &MachineSpec, node: u16, nodes: usize, what: &str) -> Result<(), SimError> {
     if usize::from(node) < nodes {
         return Ok(());
     }
-    Err(Error::machine(&spec.name, format!("{what} names node {node}, and the nodes are 0 to {}", nodes - 1)))
+    Err(SimError::machine(
+        &spec.name,
+        format!("{what} names node {node}, and the nodes are 0 to {}", nodes - 1),
+    ))
 }
 
 /// Both directions of every link.
-fn links(spec: &MachineSpec, nodes: usize) -> Result<Vec<Link>, Error> {
+fn links(spec: &MachineSpec, nodes: usize) -> Result<Vec<MachineLink>, SimError> {
     let mut all = Vec::new();
     for link in &spec.link {
         let [a, b] = link.nodes;
@@ -229,14 +241,14 @@ fn links(spec: &MachineSpec, nodes: usize) -> Result<Vec<Link>, Error> {
         check_node(spec, b, nodes, "a link")?;
         for (from, to) in [(a, b), (b, a)] {
             let (bytes_per_us, latency_ps) = (bytes_per_us(link.gb_per_s), ps(link.latency_ns));
-            all.push(Link { from, to, bytes_per_us, latency_ps });
+            all.push(MachineLink { from, to, bytes_per_us, latency_ps });
         }
     }
     Ok(all)
 }
 
 /// The links of each route, row by row.
-fn routes(spec: &MachineSpec, links: &[Link], nodes: usize) -> Result<Vec<Vec<u16>>, Error> {
+fn routes(spec: &MachineSpec, links: &[MachineLink], nodes: usize) -> Result<Vec<Vec<u16>>, SimError> {
     let mut all = Vec::with_capacity(nodes * nodes);
     for from in 0..nodes as u16 {
         for to in 0..nodes as u16 {
@@ -251,7 +263,7 @@ fn routes(spec: &MachineSpec, links: &[Link], nodes: usize) -> Result<Vec<Vec<u1
                 None if links.is_empty() => all.push(Vec::new()),
                 None => {
                     let problem = format!("no links lead from node {from} to node {to}; add some");
-                    return Err(Error::machine(&spec.name, problem));
+                    return Err(SimError::machine(&spec.name, problem));
                 }
             }
         }
@@ -259,7 +271,7 @@ fn routes(spec: &MachineSpec, links: &[Link], nodes: usize) -> Result<Vec<Vec<u1
     Ok(all)
 }
 
-fn shortest(links: &[Link], nodes: usize, from: u16, to: u16) -> Option<Vec<u16>> {
+fn shortest(links: &[MachineLink], nodes: usize, from: u16, to: u16) -> Option<Vec<u16>> {
     let mut before = vec![None; nodes];
     let mut open = VecDeque::from([from]);
     while let Some(node) = open.pop_front() {
@@ -283,7 +295,7 @@ fn shortest(links: &[Link], nodes: usize, from: u16, to: u16) -> Option<Vec<u16>
     Some(stops)
 }
 
-fn along(links: &[Link], stops: &[u16]) -> Option<Vec<u16>> {
+fn along(links: &[MachineLink], stops: &[u16]) -> Option<Vec<u16>> {
     let step = |pair: &[u16]| {
         links.iter().position(|link| link.from == pair[0] && link.to == pair[1]).map(|index| index as u16)
     };
@@ -296,7 +308,7 @@ fn layout(
     cpus: &[CpuId],
     routes: &[Vec<u16>],
     without_links: bool,
-) -> Result<Layout, Error> {
+) -> Result<Layout, SimError> {
     let measured = Layout::from_machine(tree, cpus)?;
     let nodes = tree.nodes().len();
     let node_of = |core: CoreIndex| node_of(tree, tree.pus()[core.0 as usize].cpu);
@@ -319,7 +331,7 @@ fn layout(
     Ok(Layout::from_matrix(&matrix)?.with_capacities(capacities))
 }
 
-fn costs(spec: &MachineSpec) -> Costs {
+fn costs(spec: &MachineSpec) -> OperationCosts {
     let costs = &spec.costs;
     let line = &costs.line;
     let mut line_ps = [0; Distance::CLASSES];
@@ -327,7 +339,7 @@ fn costs(spec: &MachineSpec) -> Costs {
     for class in 1..Distance::CLASSES {
         line_ps[class] = written[class].map_or(line_ps[class - 1], ps);
     }
-    Costs {
+    OperationCosts {
         dispatch_ns: ns(costs.dispatch_ns),
         post_ns: ns(costs.post_ns),
         lock_ns: ns(costs.lock_ns),

@@ -3,8 +3,8 @@
 //! Owns the list. Each file under `machines/` names the sources of the file's numbers.
 //! `machine/tests.rs` builds every machine.
 
-use super::Machine;
-use crate::Error;
+use super::SimMachine;
+use crate::SimError;
 
 /// Names and texts, in the order in which users see the names.
 const PROFILES: [(&str, &str); 7] = [
@@ -26,9 +26,9 @@ pub fn profiles() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// No shipped machine has that name.
-pub fn profile_text(name: &str) -> Result<&'static str, Error> {
+pub fn profile_text(name: &str) -> Result<&'static str, SimError> {
     let found = PROFILES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| *text).ok_or_else(|| Error::Unknown {
+    found.map(|(_, text)| *text).ok_or_else(|| SimError::Unknown {
         kind: "machine",
         name: name.to_owned(),
         known: profiles().collect::<Vec<_>>().join(", "),
@@ -39,6 +39,6 @@ pub fn profile_text(name: &str) -> Result<&'static str, Error> {
 ///
 /// # Errors
 /// No shipped machine has that name.
-pub fn profile(name: &str) -> Result<Machine, Error> {
-    Machine::from_toml(profile_text(name)?)
+pub fn profile(name: &str) -> Result<SimMachine, SimError> {
+    SimMachine::from_toml(profile_text(name)?)
 }

@@ -4,7 +4,7 @@
 //! in `machine/tests.rs`.
 
 use super::MachineSpec;
-use crate::Error;
+use crate::SimError;
 
 /// Longest time of an operation or access: a second.
 const NS_MAX: f64 = 1e9;
@@ -12,12 +12,12 @@ const NS_MAX: f64 = 1e9;
 const GB_PER_S_MAX: f64 = 1e6;
 
 /// Checks every number of `spec`.
-pub(super) fn check(spec: &MachineSpec) -> Result<(), Error> {
+pub(super) fn check(spec: &MachineSpec) -> Result<(), SimError> {
     let within = |key: &str, value: f64, least: f64, most: f64| {
         if (least..=most).contains(&value) {
             return Ok(());
         }
-        Err(Error::machine(&spec.name, format!("{key} = {value}: allowed are {least} to {most}")))
+        Err(SimError::machine(&spec.name, format!("{key} = {value}: allowed are {least} to {most}")))
     };
     let time = |key: &str, value: f64| within(key, value, 0.0, NS_MAX);
     let bandwidth = |key: &str, value: f64| within(key, value, 0.001, GB_PER_S_MAX);
@@ -28,7 +28,7 @@ pub(super) fn check(spec: &MachineSpec) -> Result<(), Error> {
     if !spec.chunk_bytes.is_multiple_of(spec.line_bytes) {
         let (chunk, line) = (spec.chunk_bytes, spec.line_bytes);
         let problem = format!("chunk_bytes = {chunk}: allowed are multiples of line_bytes, which is {line}");
-        return Err(Error::machine(&spec.name, problem));
+        return Err(SimError::machine(&spec.name, problem));
     }
     for cache in &spec.cache {
         let key = |name: &str| format!("{name} of [[cache]] level {}", cache.level);

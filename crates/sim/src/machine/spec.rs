@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::SimError;
 
 /// A machine.
 #[derive(Clone, Debug, Deserialize)]
@@ -60,8 +60,8 @@ impl MachineSpec {
     ///
     /// # Errors
     /// The text does not have this format.
-    pub fn from_toml(text: &str) -> Result<Self, Error> {
-        toml::from_str(text).map_err(|source| Error::Toml { what: "machine", source: Box::new(source) })
+    pub fn from_toml(text: &str) -> Result<Self, SimError> {
+        toml::from_str(text).map_err(|source| SimError::Toml { what: "machine", source: Box::new(source) })
     }
 }
 

@@ -44,7 +44,7 @@ fn slow_cores_are_slow_and_policies_know_if_they_are_told() {
 #[test]
 fn mistakes_are_named() {
     let text = profile_text("opteron8380-4x4").unwrap();
-    let message = |text: &str| Machine::from_toml(text).unwrap_err().to_string();
+    let message = |text: &str| SimMachine::from_toml(text).unwrap_err().to_string();
     assert!(message(&text.replace("nodes = [0, 1]", "nodes = [0, 9]")).contains("node 9"));
     assert!(message(&text.replace("mhz =", "mzh =")).contains("mzh"));
     assert!(message(&text.replace("via = [1]", "via = [3]")).contains("no links lead"));
@@ -58,7 +58,7 @@ fn numbers_outside_their_range_are_refused() {
     let refused = |key: &str, value: &str, words: &str| {
         let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("no {key}"));
         let changed = text.replacen(line, &format!("{key} = {value}"), 1);
-        let said = Machine::from_toml(&changed).expect_err(key).to_string();
+        let said = SimMachine::from_toml(&changed).expect_err(key).to_string();
         assert!(said.contains(words), "{key} = {value}: {said}");
     };
     refused("mhz", "0", "mhz = 0: allowed are 1 to 100000");
@@ -67,7 +67,7 @@ fn numbers_outside_their_range_are_refused() {
         let at = memory + text[memory..].find(key).expect("memory has the key");
         let end = at + text[at..].find('\n').expect("a line ends");
         let changed = format!("{}{key} = {value}{}", &text[..at], &text[end..]);
-        let said = Machine::from_toml(&changed).expect_err(key).to_string();
+        let said = SimMachine::from_toml(&changed).expect_err(key).to_string();
         assert!(said.contains(&format!("{key} of [memory] = {value}: allowed are")), "{said}");
     }
     refused("chunk_bytes", "100", "multiples of line_bytes");

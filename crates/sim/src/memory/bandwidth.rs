@@ -37,7 +37,7 @@ impl Delay {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct BandwidthWindow {
     /// Number of the window of time, plus one; 0 for an unused entry.
     tag: u64,
     used_bytes: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Bandwidth {
     /// Time of one line without other traffic.
     line_service_ps: u64,
     burstiness_milli: u64,
-    windows: Box<[Window]>,
+    windows: Box<[BandwidthWindow]>,
     /// The windows from the first number to before the second are full, so a saturated resource
     /// does not search these windows again.
     full: (u64, u64),
@@ -66,7 +66,7 @@ impl Bandwidth {
             window_bytes: (window_bytes / (1_000 * u128::from(PS_PER_NS))).max(1) as u64,
             line_service_ps: u64::from(line_bytes) * 1_000 * PS_PER_NS / bytes_per_us,
             burstiness_milli,
-            windows: vec![Window::default(); WINDOWS].into(),
+            windows: vec![BandwidthWindow::default(); WINDOWS].into(),
             full: (0, 0),
             carried_bytes: 0,
             peak_bytes: 0,
@@ -125,10 +125,10 @@ impl Bandwidth {
         end_ps.saturating_sub(alone_ps)
     }
 
-    fn window(&mut self, index: u64) -> &mut Window {
+    fn window(&mut self, index: u64) -> &mut BandwidthWindow {
         let window = &mut self.windows[index as usize % WINDOWS];
         if window.tag != index + 1 {
-            *window = Window { tag: index + 1, used_bytes: 0 };
+            *window = BandwidthWindow { tag: index + 1, used_bytes: 0 };
         }
         window
     }
@@ -136,7 +136,8 @@ impl Bandwidth {
     /// The wait of a line, at the utilisation of this window or of the complete window before,
     /// whichever is higher.
     fn wait_ps(&mut self, index: u64) -> u64 {
-        let used = |window: Window, index: u64| if window.tag == index + 1 { window.used_bytes } else { 0 };
+        let used =
+            |window: BandwidthWindow, index: u64| if window.tag == index + 1 { window.used_bytes } else { 0 };
         let now = used(self.windows[index as usize % WINDOWS], index);
         let before = match index.checked_sub(1) {
             Some(before) => used(self.windows[before as usize % WINDOWS], before),

@@ -6,7 +6,7 @@
 //! chunk, nearly always in far memory. Leaves out the protocol of caches (`memory.rs`). Tested
 //! below.
 
-use super::lru::Slot;
+use super::lru::LruSlot;
 
 /// No cache.
 pub(crate) const NOWHERE: u16 = u16::MAX;
@@ -15,9 +15,9 @@ const NEAR: usize = 4;
 
 /// A cache that holds a chunk, and the slot there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct ChunkHolder {
     pub(crate) cache: u16,
-    pub(crate) slot: Slot,
+    pub(crate) slot: LruSlot,
 }
 
 /// A chunk.
@@ -33,8 +33,8 @@ pub(crate) struct Chunk {
     pub(crate) writer: u32,
     near_len: u8,
     near_caches: [u16; NEAR],
-    near_slots: [Slot; NEAR],
-    far: Vec<Holder>,
+    near_slots: [LruSlot; NEAR],
+    far: Vec<ChunkHolder>,
 }
 
 impl Chunk {
@@ -47,19 +47,19 @@ impl Chunk {
             writer: 0,
             near_len: 0,
             near_caches: [NOWHERE; NEAR],
-            near_slots: [Slot::default(); NEAR],
+            near_slots: [LruSlot::default(); NEAR],
             far: Vec::new(),
         }
     }
 
     /// The caches that hold the chunk.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> + '_ {
+    pub(crate) fn holders(&self) -> impl Iterator<Item = ChunkHolder> + '_ {
         let near = self.near_caches.iter().zip(&self.near_slots).take(usize::from(self.near_len));
-        near.map(|(&cache, &slot)| Holder { cache, slot }).chain(self.far.iter().copied())
+        near.map(|(&cache, &slot)| ChunkHolder { cache, slot }).chain(self.far.iter().copied())
     }
 
     /// The slot of the chunk in this cache.
-    pub(crate) fn slot_in(&self, cache: u16) -> Option<Slot> {
+    pub(crate) fn slot_in(&self, cache: u16) -> Option<LruSlot> {
         if let Some(at) = self.near_at(cache) {
             return Some(self.near_slots[at]);
         }
@@ -77,7 +77,7 @@ impl Chunk {
     }
 
     /// Adds a cache that holds the chunk.
-    pub(crate) fn add(&mut self, holder: Holder) {
+    pub(crate) fn add(&mut self, holder: ChunkHolder) {
         if usize::from(self.near_len) < NEAR {
             self.near_caches[usize::from(self.near_len)] = holder.cache;
             self.near_slots[usize::from(self.near_len)] = holder.slot;
@@ -104,10 +104,10 @@ impl Chunk {
     }
 
     /// Removes all holders outside this list, and returns the removed holders in `dropped`.
-    pub(crate) fn keep_only(&mut self, kept: &[u16], dropped: &mut Vec<Holder>) {
+    pub(crate) fn keep_only(&mut self, kept: &[u16], dropped: &mut Vec<ChunkHolder>) {
         dropped.clear();
         for at in (0..usize::from(self.near_len)).rev() {
-            let holder = Holder { cache: self.near_caches[at], slot: self.near_slots[at] };
+            let holder = ChunkHolder { cache: self.near_caches[at], slot: self.near_slots[at] };
             if !kept.contains(&holder.cache) {
                 dropped.push(holder);
                 self.drop_near(at);
@@ -140,7 +140,7 @@ mod tests {
         let mut lru = Lru::new(1_000);
         let mut chunk = Chunk::new(64, 0);
         for cache in [9, 3, 7, 1, 8, 2, 6] {
-            chunk.add(Holder { cache, slot: lru.insert(u32::from(cache), 1) });
+            chunk.add(ChunkHolder { cache, slot: lru.insert(u32::from(cache), 1) });
         }
         assert!([9, 3, 7, 1, 8, 2, 6].iter().all(|&cache| chunk.slot_in(cache).is_some()));
         assert_eq!(chunk.slot_in(5), None);

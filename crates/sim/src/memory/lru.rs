@@ -8,10 +8,10 @@ const NONE: u32 = u32::MAX;
 
 /// A position in the list. Invalid after the removal of the chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
+pub(crate) struct LruSlot(u32);
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct LruLink {
     chunk: u32,
     bytes: u32,
     newer: u32,
@@ -23,7 +23,7 @@ struct Link {
 pub(crate) struct Lru {
     capacity_bytes: u64,
     used_bytes: u64,
-    links: Vec<Link>,
+    links: Vec<LruLink>,
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
@@ -48,8 +48,8 @@ impl Lru {
     }
 
     /// Inserts a chunk as the newest.
-    pub(crate) fn insert(&mut self, chunk: u32, bytes: u32) -> Slot {
-        let link = Link { chunk, bytes, newer: NONE, older: self.newest };
+    pub(crate) fn insert(&mut self, chunk: u32, bytes: u32) -> LruSlot {
+        let link = LruLink { chunk, bytes, newer: NONE, older: self.newest };
         let at = match self.free.pop() {
             Some(at) => {
                 self.links[at as usize] = link;
@@ -62,11 +62,11 @@ impl Lru {
         };
         self.used_bytes += u64::from(bytes);
         self.join(at);
-        Slot(at)
+        LruSlot(at)
     }
 
     /// Marks a used chunk as the newest.
-    pub(crate) fn touch(&mut self, slot: Slot) {
+    pub(crate) fn touch(&mut self, slot: LruSlot) {
         if self.newest != slot.0 {
             self.part(slot.0);
             self.join(slot.0);
@@ -74,7 +74,7 @@ impl Lru {
     }
 
     /// Removes a chunk.
-    pub(crate) fn remove(&mut self, slot: Slot) {
+    pub(crate) fn remove(&mut self, slot: LruSlot) {
         self.part(slot.0);
         self.used_bytes -= u64::from(self.links[slot.0 as usize].bytes);
         self.free.push(slot.0);
@@ -84,7 +84,7 @@ impl Lru {
     pub(crate) fn evict(&mut self) -> Option<u32> {
         let oldest = self.oldest;
         (oldest != NONE).then(|| {
-            self.remove(Slot(oldest));
+            self.remove(LruSlot(oldest));
             self.links[oldest as usize].chunk
         })
     }
@@ -100,7 +100,7 @@ impl Lru {
     }
 
     fn part(&mut self, at: u32) {
-        let Link { newer, older, .. } = self.links[at as usize];
+        let LruLink { newer, older, .. } = self.links[at as usize];
         match newer {
             NONE => self.newest = older,
             newer => self.links[newer as usize].older = older,
@@ -121,7 +121,7 @@ mod tests {
         #[test]
         fn behaves_as_a_list_ordered_by_last_use(ops in prop::collection::vec((0u8..4, 0u32..12), 0..200)) {
             let mut lru = Lru::new(5);
-            let mut model: Vec<(u32, Slot)> = Vec::new();
+            let mut model: Vec<(u32, LruSlot)> = Vec::new();
             for (op, chunk) in ops {
                 let at = model.iter().position(|entry| entry.0 == chunk);
                 match (op, at) {

@@ -8,7 +8,7 @@ fn memory(machine: &str) -> Memory {
 }
 
 fn walk(memory: &mut Memory, core: u32, object: ObjectId, access: Access) -> u64 {
-    let walk = Walk { bytes: u64::MAX, access, pattern: Pattern::Sequential, work_ps: 0 };
+    let walk = ObjectWalk { bytes: u64::MAX, access, pattern: Pattern::Sequential, work_ps: 0 };
     memory.touch(CoreIndex(core), object, walk, 0)
 }
 

@@ -9,14 +9,14 @@ use vermeil_sched::plan::Move;
 
 use super::thousands;
 use crate::results::Results;
-use crate::workload::Program;
+use crate::workload::CompiledProgram;
 
 /// Maximum number of decisions in a text: about a screen. The JSON has all decisions that the
 /// controller keeps.
 const TOLD_MAX: usize = 24;
 
 /// The last decisions, a line each. Empty without decisions.
-pub(super) fn text(program: &Program, results: &Results) -> String {
+pub(super) fn text(program: &CompiledProgram, results: &Results) -> String {
     let all = &results.decisions;
     let told = &all[all.len().saturating_sub(TOLD_MAX)..];
     let mut text = match (told.len(), results.decided) {
@@ -31,7 +31,7 @@ pub(super) fn text(program: &Program, results: &Results) -> String {
 }
 
 /// All kept decisions.
-pub(super) fn json(program: &Program, results: &Results) -> Value {
+pub(super) fn json(program: &CompiledProgram, results: &Results) -> Value {
     let moved =
         |&Move { handler, to }: &Move| json!({ "handler": name(program, handler.0), "to_core": to.0 });
     let decision = |Decision { at_ns, event, moves }: &Decision| {
@@ -41,6 +41,6 @@ pub(super) fn json(program: &Program, results: &Results) -> Value {
     results.decisions.iter().map(decision).collect()
 }
 
-fn name(program: &Program, handler: u32) -> &str {
+fn name(program: &CompiledProgram, handler: u32) -> &str {
     program.handlers().nth(handler as usize).unwrap_or("?")
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::Options;
+use crate::options::SimOptions;
 use crate::{profile, simulate_watched, workload};
 
 /// Handlers with a color each, which controllers place.
@@ -16,9 +16,9 @@ entry = "step"
 load = { start = { count = 2000 } }
 "#;
 
-fn run() -> (Machine, Program, Results, Timeline) {
+fn run() -> (SimMachine, CompiledProgram, Results, Timeline) {
     let (machine, program) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
-    let options = Options { run_ns: Some(3_000_000), ..Options::new("mely".parse().unwrap()) };
+    let options = SimOptions { run_ns: Some(3_000_000), ..SimOptions::new("mely".parse().unwrap()) };
     let timeline = Timeline::new(machine.cores(), 1_000_000, 2_000_000);
     let (results, timeline) = simulate_watched(&machine, &program, &options, timeline);
     (machine, program, results, timeline)
@@ -45,8 +45,8 @@ fn what_there_is_nothing_of_is_left_out() {
         "{\"handler\":\"work\",\"color\":1,\"core\":0,\"posted_ns\":5,\"start_ns\":9,\"run_ns\":900}\n";
     let recording = "{\"recording\":1,\"policy\":\"none\",\"cpus\":[0],\"lost\":0}\n".to_owned() + event;
     let (machine, program) =
-        (profile("xeon5100-2x2").unwrap(), Program::from_trace("day", &recording, 0).unwrap());
-    let results = crate::simulate(&machine, &program, &Options::new("none".parse().unwrap()));
+        (profile("xeon5100-2x2").unwrap(), CompiledProgram::from_trace("day", &recording, 0).unwrap());
+    let results = crate::simulate(&machine, &program, &SimOptions::new("none".parse().unwrap()));
     let text = describe(&machine, &program, &results, None);
     let table = compare(&machine, &program, std::slice::from_ref(&results), None);
     let json = to_json(&machine, &program, &results, None);
@@ -62,8 +62,8 @@ fn what_there_is_nothing_of_is_left_out() {
 
 #[test]
 fn what_was_decided_about_handlers_is_told_with_their_names() {
-    let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(ROW).unwrap());
-    let options = Options { control_ns: Some(1_000_000), ..Options::new("trial".parse().unwrap()) };
+    let (machine, program) = (profile("xeon5100-2x2").unwrap(), CompiledProgram::from_toml(ROW).unwrap());
+    let options = SimOptions { control_ns: Some(1_000_000), ..SimOptions::new("trial".parse().unwrap()) };
     let results = crate::simulate(&machine, &program, &options);
     let text = describe(&machine, &program, &results, None);
     let json = to_json(&machine, &program, &results, None);
@@ -76,9 +76,9 @@ fn what_was_decided_about_handlers_is_told_with_their_names() {
 
 #[test]
 fn what_trials_of_plans_have_lost_is_told_where_plans_are_tried() {
-    let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(ROW).unwrap());
+    let (machine, program) = (profile("xeon5100-2x2").unwrap(), CompiledProgram::from_toml(ROW).unwrap());
     let told = |policy: &str| {
-        let options = Options::new(policy.parse().unwrap());
+        let options = SimOptions::new(policy.parse().unwrap());
         let results = crate::simulate(&machine, &program, &options);
         let text = describe(&machine, &program, &results, None);
         (text.contains("(regret)"), to_json(&machine, &program, &results, None)["regret_ns"].is_u64())

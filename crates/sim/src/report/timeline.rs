@@ -23,7 +23,7 @@ pub(super) enum Doing {
 
 /// A span of a core's time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct TimelineSpan {
     pub(super) core: CoreIndex,
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
@@ -35,9 +35,9 @@ pub(super) struct Span {
 pub struct Timeline {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<TimelineSpan>,
     pub(super) is_cut: bool,
-    running: Vec<Option<Span>>,
+    running: Vec<Option<TimelineSpan>>,
     asleep: Vec<Option<u64>>,
 }
 
@@ -53,7 +53,7 @@ impl Timeline {
         self.running.len()
     }
 
-    fn keep(&mut self, span: Span) {
+    fn keep(&mut self, span: TimelineSpan) {
         if span.to_ns < self.from_ns || span.from_ns > self.to_ns || span.to_ns <= span.from_ns {
             return;
         }
@@ -62,7 +62,7 @@ impl Timeline {
             return;
         }
         let (from_ns, to_ns) = (span.from_ns.max(self.from_ns), span.to_ns.min(self.to_ns));
-        self.spans.push(Span { from_ns, to_ns, ..span });
+        self.spans.push(TimelineSpan { from_ns, to_ns, ..span });
     }
 }
 
@@ -71,15 +71,16 @@ impl Watch for Timeline {
         match note {
             Note::Started { at_ns, core, event, color, handler } => {
                 let doing = Doing::Handler { handler, color, event };
-                self.running[core.0 as usize] = Some(Span { core, from_ns: at_ns, to_ns: at_ns, doing });
+                self.running[core.0 as usize] =
+                    Some(TimelineSpan { core, from_ns: at_ns, to_ns: at_ns, doing });
             }
             Note::Finished { at_ns, core, .. } => {
                 if let Some(span) = self.running[core.0 as usize].take() {
-                    self.keep(Span { to_ns: at_ns, ..span });
+                    self.keep(TimelineSpan { to_ns: at_ns, ..span });
                 }
             }
             Note::Stole { at_ns, until_ns, thief, victim, .. } => {
-                self.keep(Span {
+                self.keep(TimelineSpan {
                     core: thief,
                     from_ns: at_ns,
                     to_ns: until_ns,
@@ -89,7 +90,7 @@ impl Watch for Timeline {
             Note::Parked { at_ns, core } => self.asleep[core.0 as usize] = Some(at_ns),
             Note::Unparked { at_ns, core } => {
                 if let Some(from_ns) = self.asleep[core.0 as usize].take() {
-                    self.keep(Span { core, from_ns, to_ns: at_ns, doing: Doing::Asleep });
+                    self.keep(TimelineSpan { core, from_ns, to_ns: at_ns, doing: Doing::Asleep });
                 }
             }
             Note::Posted { .. } | Note::Moved { .. } => {}

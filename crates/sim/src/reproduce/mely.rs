@@ -3,12 +3,12 @@
 
 use vermeil_sched::Policy;
 
-use super::{Effort, Findings, Kind, MATCHES, Reproduction};
-use crate::Error;
-use crate::machine::{Machine, profile};
-use crate::options::Options;
+use super::{FigureKind, Findings, MATCHES, Reproduction, RunEffort};
+use crate::SimError;
+use crate::machine::{SimMachine, profile};
+use crate::options::SimOptions;
 use crate::results::Results;
-use crate::workload::{Program, workload};
+use crate::workload::{CompiledProgram, workload};
 use crate::world::simulate;
 
 const SOURCE: &str = "F. Gaud et al., Efficient workstealing for multicore event-driven systems, ICDCS 2010; F. Gaud, thesis, 2010";
@@ -41,13 +41,13 @@ pub(super) const WEB: Reproduction = Reproduction {
 };
 
 /// The documents' runtimes on this machine.
-fn run(machine: &Machine, program: &Program, policy: Policy) -> Results {
-    let options = Options {
+fn run(machine: &SimMachine, program: &CompiledProgram, policy: Policy) -> Results {
+    let options = SimOptions {
         batch_events: (policy != Policy::Libasync).then_some(BATCH),
         spin_ns: SPIN_NS,
         waits_for_locks: true,
         colors_return: true,
-        ..Options::new(policy)
+        ..SimOptions::new(policy)
     };
     simulate(machine, program, &options)
 }
@@ -57,29 +57,40 @@ pub(super) fn gain(a: &Results, b: &Results) -> f64 {
     100.0 * (a.per_second() / b.per_second() - 1.0)
 }
 
-fn kilocycles(machine: &Machine, results: &Results, ns: u64) -> f64 {
+fn kilocycles(machine: &SimMachine, results: &Results, ns: u64) -> f64 {
     let steals = results.sum(|core| core.steals).max(1);
     machine.cycles(ns / steals) as f64 / 1_000.0
 }
 
 /// Compares `adaptive`, as in this project's runtime, with the better policy of the document.
-pub(super) fn add_adaptive(findings: &mut Findings, machine: &Machine, program: &Program, best: &Results) {
-    let adaptive = simulate(machine, program, &Options::new(Policy::Adaptive));
+pub(super) fn add_adaptive(
+    findings: &mut Findings,
+    machine: &SimMachine,
+    program: &CompiledProgram,
+    best: &Results,
+) {
+    let adaptive = simulate(machine, program, &SimOptions::new(Policy::Adaptive));
     findings.add_ours("adaptive against the best of the document's, %", gain(&adaptive, best), MATCHES);
 }
 
-fn sfs(_: Effort) -> Result<Findings, Error> {
+fn sfs(_: RunEffort) -> Result<Findings, SimError> {
     let (machine, program) = (profile("xeon-2x4-l2pairs")?, workload("sfs")?);
     let [none, libasync, mely] =
         [Policy::None, Policy::Libasync, Policy::Mely].map(|policy| run(&machine, &program, policy));
     let mut findings = Findings::new();
-    findings.add("stealing of Libasync-SMP, %", 35.0, gain(&libasync, &none), Kind::Fitted, (25.0, 50.0));
-    findings.add("Mely against that, %", 0.0, gain(&mely, &libasync), Kind::Predicted, (-3.0, 5.0));
+    findings.add(
+        "stealing of Libasync-SMP, %",
+        35.0,
+        gain(&libasync, &none),
+        FigureKind::Fitted,
+        (25.0, 50.0),
+    );
+    findings.add("Mely against that, %", 0.0, gain(&mely, &libasync), FigureKind::Predicted, (-3.0, 5.0));
     add_adaptive(&mut findings, &machine, &program, &mely);
     Ok(findings)
 }
 
-fn web(_: Effort) -> Result<Findings, Error> {
+fn web(_: RunEffort) -> Result<Findings, SimError> {
     let (machine, program) = (profile("xeon-2x4-l2pairs")?, workload("web")?);
     let [none, libasync, mely] =
         [Policy::None, Policy::Libasync, Policy::Mely].map(|policy| run(&machine, &program, policy));
@@ -91,23 +102,29 @@ fn web(_: Effort) -> Result<Findings, Error> {
         (results.all_traffic().missed_lines as f64 + runtime) / results.events() as f64
     };
     let fewer = 100.0 * (misses(&mely) / misses(&libasync) - 1.0);
-    findings.add("stealing of Libasync-SMP, %", -33.0, gain(&libasync, &none), Kind::Fitted, (-45.0, -22.0));
-    findings.add("Mely against that, %", 73.0, gain(&mely, &libasync), Kind::Predicted, (45.0, 95.0));
+    findings.add(
+        "stealing of Libasync-SMP, %",
+        -33.0,
+        gain(&libasync, &none),
+        FigureKind::Fitted,
+        (-45.0, -22.0),
+    );
+    findings.add("Mely against that, %", 73.0, gain(&mely, &libasync), FigureKind::Predicted, (45.0, 95.0));
     findings.add(
         "Libasync-SMP, thousand cycles per steal",
         197.0,
         cost(&libasync),
-        Kind::Fitted,
+        FigureKind::Fitted,
         (130.0, 280.0),
     );
-    findings.add("for stolen work of", 20.0, work(&libasync), Kind::Fitted, (13.0, 35.0));
-    findings.add("Mely, thousand cycles per steal", 6.0, cost(&mely), Kind::Fitted, (3.5, 9.0));
-    findings.add("for stolen work of", 23.0, work(&mely), Kind::Predicted, (12.0, 60.0));
+    findings.add("for stolen work of", 20.0, work(&libasync), FigureKind::Fitted, (13.0, 35.0));
+    findings.add("Mely, thousand cycles per steal", 6.0, cost(&mely), FigureKind::Fitted, (3.5, 9.0));
+    findings.add("for stolen work of", 23.0, work(&mely), FigureKind::Predicted, (12.0, 60.0));
     findings.add(
         "Mely, misses per event against Libasync-SMP, %",
         -57.0,
         fewer,
-        Kind::Predicted,
+        FigureKind::Predicted,
         (-70.0, -20.0),
     );
     add_adaptive(&mut findings, &machine, &program, &mely);

@@ -8,11 +8,13 @@
 //! other node. If packets and connection are on one core, all lines are those of `numa-nodes`.
 
 use super::numa::{FAST, GOOD_NS, N_COPY, SLOW, SOURCE, machine, most, of_nodes, run_program, spec};
-use super::{Effort, Findings, MATCHES, Reproduction};
-use crate::Error;
-use crate::machine::Machine;
+use super::{Findings, MATCHES, Reproduction, RunEffort};
+use crate::SimError;
+use crate::machine::SimMachine;
 use crate::results::Results;
-use crate::workload::{Accept, Choice, Life, ObjectSpec, Program, TouchSpec, WorkloadSpec};
+use crate::workload::{
+    Accept, CompiledProgram, ObjectLife, ObjectSpec, SourceQueue, TouchSpec, WorkloadSpec,
+};
 
 pub(super) const MODES: Reproduction = Reproduction {
     name: "numa-modes",
@@ -45,12 +47,12 @@ const CONTESTED: u32 = 8_000;
 /// Step of the search for the maximum number of clients.
 const STEP: u32 = 100;
 
-fn modes(effort: Effort) -> Result<Findings, Error> {
+fn modes(effort: RunEffort) -> Result<Findings, SimError> {
     let mut findings = Findings::new();
     let machine = machine(&[0, 1, 2, 3])?;
     let (ways, clients) = match effort {
-        Effort::Full => (&ACCEPTS[..], &CLIENTS[..]),
-        Effort::Quick => (&ACCEPTS[3..], &CLIENTS[2..3]),
+        RunEffort::Full => (&ACCEPTS[..], &CLIENTS[..]),
+        RunEffort::Quick => (&ACCEPTS[3..], &CLIENTS[2..3]),
     };
     // Good requests of all nodes at `CONTESTED` clients, where the tables' best way of injecting no
     // longer serves all clients well: of the last mode, and the best of the other modes.
@@ -67,7 +69,7 @@ fn modes(effort: Effort) -> Result<Findings, Error> {
     }
     let name = format!("load-aware against the best other, {CONTESTED} clients, good, points");
     findings.add_ours(name, good - others, MATCHES);
-    if effort == Effort::Full {
+    if effort == RunEffort::Full {
         for (name, accept) in ACCEPTS {
             let clients = most(STEP, |clients| run(accept, &machine, clients))?;
             findings.add_modelled(format!("{name}: clients each"), clients, (0.0, f64::INFINITY));
@@ -76,7 +78,7 @@ fn modes(effort: Effort) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-fn add_nodes(findings: &mut Findings, name: &str, clients: u32, machine: &Machine, results: &Results) {
+fn add_nodes(findings: &mut Findings, name: &str, clients: u32, machine: &SimMachine, results: &Results) {
     for (class, nodes) in [("slow", SLOW), ("fast", FAST)] {
         let what = ["good, %", "tolerable, %", "processor, %"];
         for (what, ours) in what.into_iter().zip(of_nodes(machine, results, nodes)) {
@@ -86,13 +88,13 @@ fn add_nodes(findings: &mut Findings, name: &str, clients: u32, machine: &Machin
     }
 }
 
-fn run(accept: Accept, machine: &Machine, clients: u32) -> Result<Results, Error> {
+fn run(accept: Accept, machine: &SimMachine, clients: u32) -> Result<Results, SimError> {
     let mut spec = spec(N_COPY, clients, machine.nodes() as u32)?;
     for source in &mut spec.source {
-        (source.choice, source.accept) = (Choice::Hash, accept);
+        (source.choice, source.accept) = (SourceQueue::Hash, accept);
     }
     give_packets_memory(&mut spec);
-    run_program(N_COPY, machine, &Program::new(&spec)?)
+    run_program(N_COPY, machine, &CompiledProgram::new(&spec)?)
 }
 
 /// Moves packets and answers from the heap, whose memory is near the work, to objects whose memory
@@ -102,7 +104,7 @@ fn give_packets_memory(spec: &mut WorkloadSpec) {
         let object = ObjectSpec {
             name: name.to_owned(),
             bytes,
-            life: Life::Request,
+            life: ObjectLife::Request,
             count: 1,
             ..spec.object[0].clone()
         };

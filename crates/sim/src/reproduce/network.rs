@@ -4,12 +4,12 @@
 use vermeil_sched::Policy;
 
 use super::mely::gain;
-use super::{Effort, Findings, Kind, MATCHES, Reproduction};
-use crate::Error;
+use super::{FigureKind, Findings, MATCHES, Reproduction, RunEffort};
+use crate::SimError;
 use crate::machine::profile;
-use crate::options::Options;
+use crate::options::SimOptions;
 use crate::results::Results;
-use crate::workload::{HandlerSpec, NextSpec, Program, WorkloadSpec, workload_text};
+use crate::workload::{CompiledProgram, HandlerSpec, NextSpec, WorkloadSpec, workload_text};
 use crate::world::simulate;
 
 /// Copying a file of 20 KB into the kernel, in cycles, which sendfile saves: about 1.6 cycles per
@@ -52,38 +52,38 @@ enum Stack {
 
 /// The server program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Server {
+enum NetworkServer {
     Copying,
     Sendfile,
     Apache,
 }
 
 /// The document's system: any idle processor takes waiting work.
-fn run(stack: Stack, server: Server) -> Result<Results, Error> {
+fn run(stack: Stack, server: NetworkServer) -> Result<Results, SimError> {
     run_as(
         stack,
         server,
-        &Options { spin_ns: SPIN_NS, waits_for_locks: true, ..Options::new(Policy::Libasync) },
+        &SimOptions { spin_ns: SPIN_NS, waits_for_locks: true, ..SimOptions::new(Policy::Libasync) },
     )
 }
 
-fn run_as(stack: Stack, server: Server, options: &Options) -> Result<Results, Error> {
+fn run_as(stack: Stack, server: NetworkServer, options: &SimOptions) -> Result<Results, SimError> {
     let text = workload_text("packets")?;
-    let mut spec: WorkloadSpec =
-        toml::from_str(text).map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
+    let mut spec: WorkloadSpec = toml::from_str(text)
+        .map_err(|source| SimError::Toml { what: "workload", source: Box::new(source) })?;
     let serve = spec.handler.iter_mut().find(|handler| handler.name == "serve");
     let serve = &mut serve.expect("the workload has it").cycles;
     *serve += match server {
-        Server::Copying => COPY_CYCLES,
-        Server::Sendfile => 0,
-        Server::Apache => APACHE_CYCLES,
+        NetworkServer::Copying => COPY_CYCLES,
+        NetworkServer::Sendfile => 0,
+        NetworkServer::Apache => APACHE_CYCLES,
     };
     match stack {
         Stack::Napi => one_queue(&mut spec),
         Stack::Clas => classified_in_the_kernel(&mut spec, server),
         Stack::Knet => {}
     }
-    Ok(simulate(&profile("pentium3-4")?, &Program::new(&spec)?, options))
+    Ok(simulate(&profile("pentium3-4")?, &CompiledProgram::new(&spec)?, options))
 }
 
 fn one_queue(spec: &mut WorkloadSpec) {
@@ -92,9 +92,12 @@ fn one_queue(spec: &mut WorkloadSpec) {
 
 /// One processor looks at every packet, and passes the packet to the packet's processor under
 /// locks.
-fn classified_in_the_kernel(spec: &mut WorkloadSpec, server: Server) {
-    let all =
-        if server == Server::Apache { CLASSIFY_CYCLES + APACHE_CLASSIFY_CYCLES } else { CLASSIFY_CYCLES };
+fn classified_in_the_kernel(spec: &mut WorkloadSpec, server: NetworkServer) {
+    let all = if server == NetworkServer::Apache {
+        CLASSIFY_CYCLES + APACHE_CLASSIFY_CYCLES
+    } else {
+        CLASSIFY_CYCLES
+    };
     let receive = spec.handler[0].clone();
     for handler in spec.handler.iter_mut().filter(|handler| handler.color == "queue") {
         handler.cycles += (all - CLASSIFY_SERIAL_CYCLES) / 2;
@@ -109,12 +112,19 @@ fn classified_in_the_kernel(spec: &mut WorkloadSpec, server: Server) {
     spec.source.iter_mut().for_each(|source| source.entry = "classify".to_owned());
 }
 
-fn knet(_: Effort) -> Result<Findings, Error> {
+fn knet(_: RunEffort) -> Result<Findings, SimError> {
     let mut findings = Findings::new();
     let servers = [
-        ("webfs", Server::Copying, 17.0, 12.0, Kind::Fitted, Kind::Fitted),
-        ("webfs with sendfile", Server::Sendfile, 30.0, 17.0, Kind::Predicted, Kind::Predicted),
-        ("Apache, WebStone", Server::Apache, 27.0, 20.0, Kind::Fitted, Kind::Fitted),
+        ("webfs", NetworkServer::Copying, 17.0, 12.0, FigureKind::Fitted, FigureKind::Fitted),
+        (
+            "webfs with sendfile",
+            NetworkServer::Sendfile,
+            30.0,
+            17.0,
+            FigureKind::Predicted,
+            FigureKind::Predicted,
+        ),
+        ("Apache, WebStone", NetworkServer::Apache, 27.0, 20.0, FigureKind::Fitted, FigureKind::Fitted),
     ];
     for (name, server, over_napi, over_clas, napi_kind, clas_kind) in servers {
         let [napi, clas, knet] = [Stack::Napi, Stack::Clas, Stack::Knet].map(|stack| run(stack, server));
@@ -134,7 +144,7 @@ fn knet(_: Effort) -> Result<Findings, Error> {
             clas_kind,
             band(over_clas),
         );
-        let adaptive = run_as(Stack::Knet, server, &Options::new(Policy::Adaptive))?;
+        let adaptive = run_as(Stack::Knet, server, &SimOptions::new(Policy::Adaptive))?;
         findings.add_ours(format!("{name}: adaptive against KNET, %"), gain(&adaptive, &knet), MATCHES);
     }
     Ok(findings)

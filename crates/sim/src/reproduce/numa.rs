@@ -7,13 +7,13 @@
 
 use vermeil_sched::{CoreIndex, Policy};
 
-use super::{Effort, Findings, Kind, MATCHES, Reproduction};
-use crate::Error;
-use crate::machine::{Machine, profile};
-use crate::options::Options;
+use super::{FigureKind, Findings, MATCHES, Reproduction, RunEffort};
+use crate::SimError;
+use crate::machine::{SimMachine, profile};
+use crate::options::SimOptions;
 use crate::report::ipc;
 use crate::results::Results;
-use crate::workload::{Choice, Program, SourceKind, WorkloadSpec, workload_text};
+use crate::workload::{CompiledProgram, SourceKind, SourceQueue, WorkloadSpec, workload_text};
 use crate::world::simulate;
 
 pub(super) const SOURCE: &str = "F. Gaud, R. Lachaize, B. Lepers, G. Muller, V. Quema, Optimisations applicatives pour multi-coeurs NUMA, 2011";
@@ -55,9 +55,9 @@ pub(super) const NODES: Reproduction = Reproduction {
 
 /// The setup of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Setup {
+pub(super) struct NumaSetup {
     per_node: bool,
-    choice: Choice,
+    choice: SourceQueue,
     metadata_cache: bool,
     scheduler: Scheduler,
 }
@@ -71,15 +71,19 @@ enum Scheduler {
     Ours,
 }
 
-const STOCK: Setup =
-    Setup { per_node: false, choice: Choice::RoundRobin, metadata_cache: false, scheduler: Scheduler::Linux };
-pub(super) const N_COPY: Setup = Setup { per_node: true, ..STOCK };
-const FIXED: Setup = Setup { choice: Choice::Fixed, ..N_COPY };
-const BALANCED: Setup = Setup { choice: Choice::LeastPending, ..N_COPY };
-const CACHED: Setup = Setup { metadata_cache: true, ..BALANCED };
+const STOCK: NumaSetup = NumaSetup {
+    per_node: false,
+    choice: SourceQueue::RoundRobin,
+    metadata_cache: false,
+    scheduler: Scheduler::Linux,
+};
+pub(super) const N_COPY: NumaSetup = NumaSetup { per_node: true, ..STOCK };
+const FIXED: NumaSetup = NumaSetup { choice: SourceQueue::Fixed, ..N_COPY };
+const BALANCED: NumaSetup = NumaSetup { choice: SourceQueue::LeastPending, ..N_COPY };
+const CACHED: NumaSetup = NumaSetup { metadata_cache: true, ..BALANCED };
 
 /// The machine, with some of its processors.
-pub(super) fn machine(processors: &[u32]) -> Result<Machine, Error> {
+pub(super) fn machine(processors: &[u32]) -> Result<SimMachine, SimError> {
     let cores = processors
         .iter()
         .flat_map(|&processor| (0..CORES_EACH).map(move |core| CoreIndex(processor * CORES_EACH + core)));
@@ -87,10 +91,10 @@ pub(super) fn machine(processors: &[u32]) -> Result<Machine, Error> {
 }
 
 /// The workload with this number of clients for each processor.
-pub(super) fn spec(setup: Setup, clients: u32, processors: u32) -> Result<WorkloadSpec, Error> {
+pub(super) fn spec(setup: NumaSetup, clients: u32, processors: u32) -> Result<WorkloadSpec, SimError> {
     let text = workload_text("support")?;
-    let mut spec: WorkloadSpec =
-        toml::from_str(text).map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
+    let mut spec: WorkloadSpec = toml::from_str(text)
+        .map_err(|source| SimError::Toml { what: "workload", source: Box::new(source) })?;
     for source in &mut spec.source {
         if let SourceKind::Closed { clients: all, .. } = &mut source.load {
             *all = clients * processors;
@@ -111,20 +115,24 @@ pub(super) fn spec(setup: Setup, clients: u32, processors: u32) -> Result<Worklo
     Ok(spec)
 }
 
-fn run(setup: Setup, machine: &Machine, clients: u32) -> Result<Results, Error> {
+fn run(setup: NumaSetup, machine: &SimMachine, clients: u32) -> Result<Results, SimError> {
     let processors = machine.cores() as u32 / CORES_EACH;
-    run_program(setup, machine, &Program::new(&spec(setup, clients, processors)?)?)
+    run_program(setup, machine, &CompiledProgram::new(&spec(setup, clients, processors)?)?)
 }
 
 /// Runs a program made from [`spec`], possibly changed.
-pub(super) fn run_program(setup: Setup, machine: &Machine, program: &Program) -> Result<Results, Error> {
+pub(super) fn run_program(
+    setup: NumaSetup,
+    machine: &SimMachine,
+    program: &CompiledProgram,
+) -> Result<Results, SimError> {
     let options = match setup.scheduler {
         Scheduler::Linux => {
-            Options { spin_ns: SPIN_NS, waits_for_locks: true, ..Options::new(Policy::Libasync) }
+            SimOptions { spin_ns: SPIN_NS, waits_for_locks: true, ..SimOptions::new(Policy::Libasync) }
         }
-        Scheduler::Ours => Options::new(Policy::Adaptive),
+        Scheduler::Ours => SimOptions::new(Policy::Adaptive),
     };
-    let options = Options { instance_per_node: setup.per_node, ..options };
+    let options = SimOptions { instance_per_node: setup.per_node, ..options };
     Ok(simulate(machine, program, &options))
 }
 
@@ -133,13 +141,13 @@ fn serves(results: &Results) -> bool {
     results.latency.within_permille(GOOD_NS) >= 950 && results.latency.within_permille(TOLERABLE_NS) >= 990
 }
 
-fn most_clients(setup: Setup, processors: &[u32], step: u32) -> Result<f64, Error> {
+fn most_clients(setup: NumaSetup, processors: &[u32], step: u32) -> Result<f64, SimError> {
     let machine = machine(processors)?;
     most(step, |clients| run(setup, &machine, clients))
 }
 
 /// The maximum number of clients per processor that are served well enough, to a step.
-pub(super) fn most(step: u32, run: impl Fn(u32) -> Result<Results, Error>) -> Result<f64, Error> {
+pub(super) fn most(step: u32, run: impl Fn(u32) -> Result<Results, SimError>) -> Result<f64, SimError> {
     let (mut low, mut high) = (CLIENTS_RANGE.0 / step, CLIENTS_RANGE.1 / step);
     while high - low > 1 {
         let middle = (low + high) / 2;
@@ -150,7 +158,7 @@ pub(super) fn most(step: u32, run: impl Fn(u32) -> Result<Results, Error>) -> Re
 
 /// As in the document: the mean over the combinations of this number of processors. One pair of a
 /// slow and a fast processor stands for four pairs.
-fn mean_of_combinations(setup: Setup, processors: u32, step: u32) -> Result<f64, Error> {
+fn mean_of_combinations(setup: NumaSetup, processors: u32, step: u32) -> Result<f64, SimError> {
     let most = |list: &[u32]| most_clients(setup, list, step);
     Ok(match processors {
         1 => (most(&[0])? + most(&[1])?) / 2.0,
@@ -159,11 +167,11 @@ fn mean_of_combinations(setup: Setup, processors: u32, step: u32) -> Result<f64,
     })
 }
 
-fn clients(effort: Effort) -> Result<Findings, Error> {
+fn clients(effort: RunEffort) -> Result<Findings, SimError> {
     let mut findings = Findings::new();
-    let sizes: &[u32] = if effort == Effort::Full { &[1, 2, 4] } else { &[4] };
-    let step = if effort == Effort::Full { STEP } else { 4 * STEP };
-    let rows: [(&str, Setup, [f64; 3]); 4] = [
+    let sizes: &[u32] = if effort == RunEffort::Full { &[1, 2, 4] } else { &[4] };
+    let step = if effort == RunEffort::Full { STEP } else { 4 * STEP };
+    let rows: [(&str, NumaSetup, [f64; 3]); 4] = [
         ("stock", STOCK, [8900.0, 7900.0, 6600.0]),
         ("N-Copy", N_COPY, [8900.0, 7700.0, 7200.0]),
         ("and balanced by load", BALANCED, [8900.0, 8100.0, 8000.0]),
@@ -174,7 +182,7 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
         for &size in sizes {
             let document = published[size.ilog2() as usize];
             let ours = mean_of_combinations(setup, size, step)?;
-            let kind = if size == 1 && name == "stock" { Kind::Fitted } else { Kind::Predicted };
+            let kind = if size == 1 && name == "stock" { FigureKind::Fitted } else { FigureKind::Predicted };
             let band = (0.85 * document, 1.15 * document);
             findings.add(format!("{name}, {size} processors, clients each"), document, ours, kind, band);
             if size == 4 {
@@ -187,9 +195,9 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
     {
         let ours = 100.0 * (on_four[index + 1] / on_four[0] - 1.0);
         let band = (document - 12.0, document + 14.0);
-        findings.add(format!("{name} against stock on 4, %"), document, ours, Kind::Predicted, band);
+        findings.add(format!("{name} against stock on 4, %"), document, ours, FigureKind::Predicted, band);
     }
-    let ours = mean_of_combinations(Setup { scheduler: Scheduler::Ours, ..CACHED }, 4, step)?;
+    let ours = mean_of_combinations(NumaSetup { scheduler: Scheduler::Ours, ..CACHED }, 4, step)?;
     let ours = 100.0 * (ours / on_four[3] - 1.0);
     findings.add_ours("adaptive against the best of the document's on 4, clients, %", ours, MATCHES);
     counters(&mut findings)?;
@@ -197,12 +205,12 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
 }
 
 /// Tables 2 and 3: the hardware's counters, at the number of clients that each setup serves.
-fn counters(findings: &mut Findings) -> Result<(), Error> {
-    type Row = (&'static str, Setup, &'static [u32], u32, [f64; 4], Kind);
-    let rows: [Row; 3] = [
-        ("1 processor", STOCK, &[1], 8_900, [0.38, 21.0, 4.0, 25.0], Kind::Fitted),
-        ("4 processors", STOCK, &[0, 1, 2, 3], 6_600, [0.30, 67.0, 14.0, 75.0], Kind::Fitted),
-        ("4 with N-Copy", N_COPY, &[0, 1, 2, 3], 7_200, [0.36, 27.0, 5.0, 65.0], Kind::Predicted),
+fn counters(findings: &mut Findings) -> Result<(), SimError> {
+    type NumaRow = (&'static str, NumaSetup, &'static [u32], u32, [f64; 4], FigureKind);
+    let rows: [NumaRow; 3] = [
+        ("1 processor", STOCK, &[1], 8_900, [0.38, 21.0, 4.0, 25.0], FigureKind::Fitted),
+        ("4 processors", STOCK, &[0, 1, 2, 3], 6_600, [0.30, 67.0, 14.0, 75.0], FigureKind::Fitted),
+        ("4 with N-Copy", N_COPY, &[0, 1, 2, 3], 7_200, [0.36, 27.0, 5.0, 65.0], FigureKind::Predicted),
     ];
     for (name, setup, processors, clients, published, kind) in rows {
         let machine = machine(processors)?;
@@ -255,7 +263,7 @@ const BALANCED_ROWS: [Row; 4] = [
     (8_800, [25.4, 97.8, 100.0], [54.0, 98.0, 100.0]),
 ];
 
-fn nodes(effort: Effort) -> Result<Findings, Error> {
+fn nodes(effort: RunEffort) -> Result<Findings, SimError> {
     let mut findings = Findings::new();
     let machine = machine(&[0, 1, 2, 3])?;
     let tables = [
@@ -264,7 +272,7 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
         ("by load", BALANCED, BALANCED_ROWS),
     ];
     for (name, setup, rows) in tables {
-        let rows = if effort == Effort::Full { &rows[..] } else { &rows[1..2] };
+        let rows = if effort == RunEffort::Full { &rows[..] } else { &rows[1..2] };
         for &(clients, slow, fast) in rows {
             let results = run(setup, &machine, clients)?;
             for (class, nodes, document) in [("slow", SLOW, slow), ("fast", FAST, fast)] {
@@ -276,12 +284,12 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
                     // shares of requests have no band.
                     let band =
                         if what.starts_with("processor") { (document - 20.0, 101.0) } else { (0.0, 100.0) };
-                    findings.add(name, document, ours, Kind::Predicted, band);
+                    findings.add(name, document, ours, FigureKind::Predicted, band);
                 }
             }
         }
     }
-    let ours = run(Setup { scheduler: Scheduler::Ours, ..BALANCED }, &machine, MOST_BALANCED)?;
+    let ours = run(NumaSetup { scheduler: Scheduler::Ours, ..BALANCED }, &machine, MOST_BALANCED)?;
     let best = run(BALANCED, &machine, MOST_BALANCED)?;
     let good = |results: &Results| results.latency.within_permille(GOOD_NS) as f64 / 10.0;
     let name = format!("adaptive against by load, {MOST_BALANCED} clients, good, points");
@@ -290,8 +298,8 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
 }
 
 /// Shares of good and tolerable requests, and the use of the processors, on some nodes.
-pub(super) fn of_nodes(machine: &Machine, results: &Results, nodes: [usize; 2]) -> [f64; 3] {
-    let mut latency = crate::Histogram::default();
+pub(super) fn of_nodes(machine: &SimMachine, results: &Results, nodes: [usize; 2]) -> [f64; 3] {
+    let mut latency = crate::SimHistogram::default();
     nodes.iter().for_each(|&node| latency.merge(&results.latency_by_node[node]));
     let cores = machine.layout().indices().filter(|&core| nodes.contains(&machine.node(core)));
     let busy: Vec<u64> = cores.map(|core| results.cores[core.0 as usize].busy_ns).collect();

@@ -4,12 +4,12 @@
 use vermeil_sched::{PlanName, Policy};
 
 use super::mely::{add_adaptive, gain};
-use super::{Effort, Findings, Kind, Reproduction};
-use crate::Error;
-use crate::machine::{Machine, profile_text};
-use crate::options::Options;
+use super::{FigureKind, Findings, Reproduction, RunEffort};
+use crate::SimError;
+use crate::machine::{SimMachine, profile_text};
+use crate::options::SimOptions;
 use crate::results::Results;
-use crate::workload::{Program, workload};
+use crate::workload::{CompiledProgram, workload};
 use crate::world::simulate;
 
 const SOURCE: &str = "S. Geneves, master's thesis, Grenoble, 2008";
@@ -44,12 +44,12 @@ pub(super) const IMAGES: Reproduction = Reproduction {
     run: images,
 };
 
-fn machine() -> Result<Machine, Error> {
-    Machine::from_toml(&format!("{}{HOUSEKEEPING}", profile_text("xeon5100-2x2")?))
+fn machine() -> Result<SimMachine, SimError> {
+    SimMachine::from_toml(&format!("{}{HOUSEKEEPING}", profile_text("xeon5100-2x2")?))
 }
 
-fn run(machine: &Machine, program: &Program, policy: Policy) -> Results {
-    let options = Options { spin_ns: SPIN_NS, waits_for_locks: true, ..Options::new(policy) };
+fn run(machine: &SimMachine, program: &CompiledProgram, policy: Policy) -> Results {
+    let options = SimOptions { spin_ns: SPIN_NS, waits_for_locks: true, ..SimOptions::new(policy) };
     simulate(machine, program, &options)
 }
 
@@ -57,35 +57,47 @@ fn best_of(runs: &[Results]) -> &Results {
     runs.iter().max_by(|a, b| a.per_second().total_cmp(&b.per_second())).expect("there are plans")
 }
 
-fn roots(_: Effort) -> Result<Findings, Error> {
+fn roots(_: RunEffort) -> Result<Findings, SimError> {
     let (machine, program) = (machine()?, workload("sqrt-pipeline")?);
     let stealing = run(&machine, &program, Policy::Libasync);
     let plans: Vec<Results> = PLANS.map(|plan| run(&machine, &program, Policy::Placed(plan))).into();
     let mut findings = Findings::new();
     let best = best_of(&plans);
-    findings.add("stealing against the best plan, %", 6.0, gain(&stealing, best), Kind::Fitted, (3.0, 9.0));
+    findings.add(
+        "stealing against the best plan, %",
+        6.0,
+        gain(&stealing, best),
+        FigureKind::Fitted,
+        (3.0, 9.0),
+    );
     let worst = plans.iter().map(|plan| gain(plan, best)).fold(0.0, f64::min);
-    findings.add("the worst plan against the best, %", 0.0, worst, Kind::Predicted, (-3.0, 0.0));
+    findings.add("the worst plan against the best, %", 0.0, worst, FigureKind::Predicted, (-3.0, 0.0));
     add_adaptive(&mut findings, &machine, &program, &stealing);
     Ok(findings)
 }
 
-fn images(_: Effort) -> Result<Findings, Error> {
+fn images(_: RunEffort) -> Result<Findings, SimError> {
     let (machine, program) = (machine()?, workload("image-pipeline")?);
     let stealing = run(&machine, &program, Policy::Libasync);
     let plans: Vec<Results> = PLANS.map(|plan| run(&machine, &program, Policy::Placed(plan))).into();
     let gains: Vec<f64> = plans.iter().map(|plan| gain(plan, &stealing)).collect();
     let mut findings = Findings::new();
     let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
-    findings.add("cache-aware plan against stealing, %", 42.0, gains[3], Kind::Fitted, (30.0, 55.0));
-    findings.add("the worst plan against stealing, %", 15.0, least, Kind::Predicted, (5.0, 30.0));
+    findings.add("cache-aware plan against stealing, %", 42.0, gains[3], FigureKind::Fitted, (30.0, 55.0));
+    findings.add("the worst plan against stealing, %", 15.0, least, FigureKind::Predicted, (5.0, 30.0));
     let rank = gains.iter().filter(|&&gain| gain > gains[3] + 0.5).count();
-    findings.add("plans better than the cache-aware one", 0.0, rank as f64, Kind::Predicted, (0.0, 0.0));
+    findings.add(
+        "plans better than the cache-aware one",
+        0.0,
+        rank as f64,
+        FigureKind::Predicted,
+        (0.0, 0.0),
+    );
     // The author gives 27 to 32 % for the trial, which runs each plan before it keeps the best.
     let trial = gain(&run(&machine, &program, Policy::Trial), &stealing);
-    findings.add("trial of plans against stealing, %", 29.5, trial, Kind::Predicted, (20.0, 42.0));
+    findings.add("trial of plans against stealing, %", 29.5, trial, FigureKind::Predicted, (20.0, 42.0));
     let seconds = plans[3].counted_ns as f64 / 1e9;
-    findings.add("run with it, s", 10.0, seconds, Kind::Fitted, (8.0, 12.0));
+    findings.add("run with it, s", 10.0, seconds, FigureKind::Fitted, (8.0, 12.0));
     add_adaptive(&mut findings, &machine, &program, best_of(&plans));
     Ok(findings)
 }

@@ -2,7 +2,7 @@ use super::*;
 
 fn holds(name: &str) {
     let reproduction = reproduction(name).unwrap();
-    let findings = reproduction.run(Effort::Quick).unwrap();
+    let findings = reproduction.run(RunEffort::Quick).unwrap();
     let report = reproduction.report(&findings);
     assert!(findings.figures.iter().all(Figure::holds), "{report}");
 }
@@ -57,11 +57,11 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
 #[test]
 fn figures_that_cannot_fail_are_counted() {
     let mut findings = Findings::new();
-    findings.add("percentage", 50.0, 40.0, Kind::Predicted, (0.0, 100.0));
-    findings.add("bounded", 50.0, 70.0, Kind::Fitted, (45.0, 55.0));
+    findings.add("percentage", 50.0, 40.0, FigureKind::Predicted, (0.0, 100.0));
+    findings.add("bounded", 50.0, 70.0, FigureKind::Fitted, (45.0, 55.0));
     findings.add_modelled("any", 3.0, (0.0, f64::INFINITY));
-    let mut counts = Counts::default();
+    let mut counts = FigureCounts::default();
     counts.add(&findings);
-    assert_eq!(counts, Counts { all: 3, fitted: 1, predicted: 1, cannot_fail: 2, outside: 1 });
+    assert_eq!(counts, FigureCounts { all: 3, fitted: 1, predicted: 1, cannot_fail: 2, outside: 1 });
     assert!(counts.to_string().contains("2 cannot fail"));
 }

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 
 use vermeil_sched::{CoreIndex, PlanName, Policy};
 
-use super::Case;
+use super::SwarmCase;
 use crate::machine::{profile, profiles};
-use crate::options::{Fault, Options};
-use crate::random::{Purpose, Stream};
+use crate::options::{InjectedFault, SimOptions};
+use crate::random::{RandomStream, StreamPurpose};
 use crate::workload::{
-    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, PollSpec, SourceKind, SourceSpec,
-    TouchSpec, WorkloadSpec,
+    Accept, ClassSpec, HandlerSpec, NextSpec, ObjectLife, ObjectSpec, PollSpec, SourceKind, SourceQueue,
+    SourceSpec, TouchSpec, WorkloadSpec,
 };
 
 /// Maximum number of cores of a case: enough for three nodes, few enough to be fast.
@@ -25,28 +25,28 @@ const DRAIN_NS: u64 = 1_000_000_000_000;
 /// Steps between two audits.
 const AUDIT_EVERY: u32 = 64;
 
-pub(super) fn case(seed: u64) -> Case {
-    let mut stream = Stream::new(seed, Purpose::Swarm, 0);
+pub(super) fn case(seed: u64) -> SwarmCase {
+    let mut stream = RandomStream::new(seed, StreamPurpose::Swarm, 0);
     let draw = &mut stream;
     let names: Vec<&'static str> = profiles().collect();
     let machine = *pick(draw, &names);
     let cores = cores(draw, machine);
     let workload = workload(draw);
-    Case { seed, machine, cores, workload, options: options(draw, seed) }
+    SwarmCase { seed, machine, cores, workload, options: options(draw, seed) }
 }
 
-fn pick<'a, T>(draw: &mut Stream, items: &'a [T]) -> &'a T {
+fn pick<'a, T>(draw: &mut RandomStream, items: &'a [T]) -> &'a T {
     &items[draw.below(items.len() as u64) as usize]
 }
 
 /// A number between two bounds. Small and large powers of two are equally likely.
-fn log_between(draw: &mut Stream, low: u64, high: u64) -> u64 {
+fn log_between(draw: &mut RandomStream, low: u64, high: u64) -> u64 {
     let powers = u64::from((high / low).max(1).ilog2());
     let base = low << draw.below(powers + 1);
     (base + draw.below(base)).min(high)
 }
 
-fn cores(draw: &mut Stream, machine: &str) -> Vec<CoreIndex> {
+fn cores(draw: &mut RandomStream, machine: &str) -> Vec<CoreIndex> {
     let all = profile(machine).expect("a shipped machine").cores() as u64;
     let count = 1 + draw.below(CORES_MAX.min(all));
     // A stride over the cores, so that several nodes take part.
@@ -55,7 +55,7 @@ fn cores(draw: &mut Stream, machine: &str) -> Vec<CoreIndex> {
     (0..count).map(|index| CoreIndex((first + index * stride) as u32)).collect()
 }
 
-fn options(draw: &mut Stream, seed: u64) -> Options {
+fn options(draw: &mut RandomStream, seed: u64) -> SimOptions {
     let plans =
         [PlanName::RoundRobin, PlanName::CacheAware, PlanName::Intermediate1, PlanName::Intermediate2];
     let policies = [
@@ -72,7 +72,7 @@ fn options(draw: &mut Stream, seed: u64) -> Options {
     let policy = pick(draw, &policies).clone();
     let batch_events = draw.chance(300).then(|| 1 + draw.below(64) as usize);
     let faults = (0..draw.below(4)).map(|_| fault(draw)).collect();
-    Options {
+    SimOptions {
         seed,
         run_ns: Some(RUN_NS / 4 + draw.below(RUN_NS * 3 / 4)),
         batch_events,
@@ -85,25 +85,25 @@ fn options(draw: &mut Stream, seed: u64) -> Options {
         drain_ns: DRAIN_NS,
         audit_every: Some(AUDIT_EVERY),
         faults,
-        ..Options::new(policy)
+        ..SimOptions::new(policy)
     }
 }
 
-fn fault(draw: &mut Stream) -> Fault {
+fn fault(draw: &mut RandomStream) -> InjectedFault {
     let at_us = draw.below(RUN_NS / 1_000) as u32;
     let core = draw.below(CORES_MAX) as u32;
     match draw.below(7) {
-        0 => Fault::LateWakes { times: 2 + draw.below(100) as u32 },
-        1 => Fault::SpuriousWakes { every_us: 1 + draw.below(100) as u32 },
-        2 => Fault::SlowCore { core, at_us, percent: 1 + draw.below(99) as u32 },
-        3 => Fault::Pause { core, at_us, for_us: draw.below(5_000) as u32 },
-        4 => Fault::RemoveCore { core, at_us },
-        5 => Fault::Outliers { permille: 1 + draw.below(20) as u32, times: 1_000 },
-        _ => Fault::StaleHints { by_us: 1 + draw.below(1_000) as u32 },
+        0 => InjectedFault::LateWakes { times: 2 + draw.below(100) as u32 },
+        1 => InjectedFault::SpuriousWakes { every_us: 1 + draw.below(100) as u32 },
+        2 => InjectedFault::SlowCore { core, at_us, percent: 1 + draw.below(99) as u32 },
+        3 => InjectedFault::Pause { core, at_us, for_us: draw.below(5_000) as u32 },
+        4 => InjectedFault::RemoveCore { core, at_us },
+        5 => InjectedFault::Outliers { permille: 1 + draw.below(20) as u32, times: 1_000 },
+        _ => InjectedFault::StaleHints { by_us: 1 + draw.below(1_000) as u32 },
     }
 }
 
-fn workload(draw: &mut Stream) -> WorkloadSpec {
+fn workload(draw: &mut RandomStream) -> WorkloadSpec {
     let object: Vec<ObjectSpec> = (0..draw.below(4)).map(|index| object(draw, index)).collect();
     let count = 1 + draw.below(5);
     let mut handler: Vec<HandlerSpec> =
@@ -122,8 +122,9 @@ fn workload(draw: &mut Stream) -> WorkloadSpec {
     }
 }
 
-fn object(draw: &mut Stream, index: u64) -> ObjectSpec {
-    let lives = [Life::Request, Life::Client, Life::Shared, Life::Node, Life::Core];
+fn object(draw: &mut RandomStream, index: u64) -> ObjectSpec {
+    let lives =
+        [ObjectLife::Request, ObjectLife::Client, ObjectLife::Shared, ObjectLife::Node, ObjectLife::Core];
     let homes = ["touch", "spread", "nic", "0"];
     ObjectSpec {
         name: format!("object-{index}"),
@@ -136,7 +137,7 @@ fn object(draw: &mut Stream, index: u64) -> ObjectSpec {
     }
 }
 
-fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) -> HandlerSpec {
+fn handler(draw: &mut RandomStream, index: u64, count: u64, objects: &[ObjectSpec]) -> HandlerSpec {
     let mut touched = Vec::new();
     for object in objects {
         if draw.chance(400) {
@@ -147,7 +148,7 @@ fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) ->
     let next = if index + 1 < count { ways_on(draw, index, count) } else { Vec::new() };
     let mut colors = vec!["request", "client", "event", "handler", "serial", "queue"];
     colors.extend(
-        objects.iter().filter(|object| object.life == Life::Shared).map(|object| object.name.as_str()),
+        objects.iter().filter(|object| object.life == ObjectLife::Shared).map(|object| object.name.as_str()),
     );
     HandlerSpec {
         name: format!("handler-{index}"),
@@ -172,7 +173,7 @@ fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) ->
     }
 }
 
-fn class(draw: &mut Stream, index: u64) -> ClassSpec {
+fn class(draw: &mut RandomStream, index: u64) -> ClassSpec {
     ClassSpec {
         name: format!("class-{index}"),
         shares: NonZeroU32::new(1 + draw.below(1_000) as u32).expect("not zero"),
@@ -180,13 +181,13 @@ fn class(draw: &mut Stream, index: u64) -> ClassSpec {
     }
 }
 
-fn leader(draw: &mut Stream, count: u64) -> String {
+fn leader(draw: &mut RandomStream, count: u64) -> String {
     if draw.chance(500) { "producer".to_owned() } else { format!("handler-{}", draw.below(count)) }
 }
 
 /// Successors: the next handler, a later handler, or an earlier handler, rarely enough that
 /// requests end.
-fn ways_on(draw: &mut Stream, index: u64, count: u64) -> Vec<NextSpec> {
+fn ways_on(draw: &mut RandomStream, index: u64, count: u64) -> Vec<NextSpec> {
     let way =
         |to: u64, weight: u32, after_us: u64| NextSpec { to: format!("handler-{to}"), weight, after_us };
     let wait_us = if draw.chance(150) { draw.below(200) } else { 0 };
@@ -200,7 +201,7 @@ fn ways_on(draw: &mut Stream, index: u64, count: u64) -> Vec<NextSpec> {
     ways
 }
 
-fn touch(draw: &mut Stream, object: &ObjectSpec) -> TouchSpec {
+fn touch(draw: &mut RandomStream, object: &ObjectSpec) -> TouchSpec {
     TouchSpec {
         object: object.name.clone(),
         bytes: draw.chance(500).then(|| 1 + draw.below(object.bytes)),
@@ -210,7 +211,7 @@ fn touch(draw: &mut Stream, object: &ObjectSpec) -> TouchSpec {
     }
 }
 
-fn source(draw: &mut Stream, index: u64, count: u64, handlers: &mut Vec<HandlerSpec>) -> SourceSpec {
+fn source(draw: &mut RandomStream, index: u64, count: u64, handlers: &mut Vec<HandlerSpec>) -> SourceSpec {
     let load = match draw.below(4) {
         0 => SourceKind::Closed { clients: log_between(draw, 1, 200) as u32, think_us: draw.below(200) },
         1 => SourceKind::Open {
@@ -236,7 +237,10 @@ fn source(draw: &mut Stream, index: u64, count: u64, handlers: &mut Vec<HandlerS
     SourceSpec {
         entry: format!("handler-{}", draw.below(count)),
         load,
-        choice: *pick(draw, &[Choice::Fixed, Choice::RoundRobin, Choice::LeastPending, Choice::Hash]),
+        choice: *pick(
+            draw,
+            &[SourceQueue::Fixed, SourceQueue::RoundRobin, SourceQueue::LeastPending, SourceQueue::Hash],
+        ),
         queues: draw.chance(300).then(|| 1 + draw.below(20) as u32),
         received_bytes: if draw.chance(300) { draw.below(4_096) } else { 0 },
         interrupt_cycles: if draw.chance(300) { draw.below(5_000) } else { 0 },

@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::Fault;
+use crate::options::InjectedFault;
 
 /// Seeds of every test run; `vermeil sim swarm --seeds N` runs more.
 const SEEDS: u64 = 200;
@@ -8,7 +8,7 @@ const SEEDS: u64 = 200;
 fn two_hundred_seeds_break_no_rule() {
     let mut events = 0;
     for seed in 0..SEEDS {
-        let case = Case::draw(seed);
+        let case = SwarmCase::draw(seed);
         let outcome = case.run();
         events += outcome.events;
         if let Some(violation) = outcome.violation {
@@ -24,16 +24,16 @@ fn two_hundred_seeds_break_no_rule() {
 
 #[test]
 fn a_seed_draws_one_case() {
-    assert_eq!(Case::draw(5).describe(), Case::draw(5).describe());
-    assert_ne!(Case::draw(5).describe(), Case::draw(6).describe());
+    assert_eq!(SwarmCase::draw(5).describe(), SwarmCase::draw(5).describe());
+    assert_ne!(SwarmCase::draw(5).describe(), SwarmCase::draw(6).describe());
 }
 
 /// A rule that every case breaks with `drain_ns` 1, in place of a bug. The smaller case must still
 /// break the rule, and contain little else.
 #[test]
 fn a_case_is_made_smaller_while_it_still_fails() {
-    let mut case = Case::draw(3);
-    case.options.faults = vec![Fault::LateWakes { times: 2 }, Fault::StaleHints { by_us: 3 }];
+    let mut case = SwarmCase::draw(3);
+    case.options.faults = vec![InjectedFault::LateWakes { times: 2 }, InjectedFault::StaleHints { by_us: 3 }];
     // No request has time to finish.
     case.options.drain_ns = 1;
     let violation = case.run().violation.expect("not everything has run at the end");

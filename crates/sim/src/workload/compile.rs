@@ -1,4 +1,4 @@
-//! Resolves names to indices: a [`Program`] that the world runs.
+//! Resolves names to indices: a [`CompiledProgram`] that the world runs.
 //!
 //! Owns the meaning of the words for colors and homes, and the checks of all names. Tested in
 //! `workload/tests.rs`.
@@ -10,10 +10,10 @@ use vermeil_sched::{BatchWait, CLASSES_MAX, Class, ClassIndex, HandlerIndex, Lea
 use super::popularity::Popularity;
 use super::ranges;
 use super::spec::{
-    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, ShiftSpec, SourceKind, SourceSpec,
-    TouchSpec, WorkloadSpec,
+    Accept, ClassSpec, HandlerSpec, NextSpec, ObjectLife, ObjectSpec, ShiftSpec, SourceKind, SourceQueue,
+    SourceSpec, TouchSpec, WorkloadSpec,
 };
-use crate::Error;
+use crate::SimError;
 use crate::machine::Pattern;
 use crate::memory::Access;
 
@@ -26,15 +26,15 @@ const SEQUENTIAL_FROM_BYTES: u64 = 4096;
 
 /// A program and its load, ready to run.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct CompiledProgram {
     pub(crate) name: String,
     pub(crate) about: String,
     pub(crate) run_ns: u64,
     pub(crate) warm_up_ns: u64,
     pub(crate) objects: Vec<ObjectKind>,
-    pub(crate) handlers: Vec<Handler>,
+    pub(crate) handlers: Vec<SimHandler>,
     pub(crate) classes: Vec<Class>,
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<RequestSource>,
     pub(crate) shifts: Vec<Shift>,
     /// A recorded run in place of sources.
     pub(crate) trace: Option<super::trace::Trace>,
@@ -44,9 +44,9 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectKind {
     pub(crate) bytes: u64,
-    pub(crate) life: Life,
+    pub(crate) life: ObjectLife,
     pub(crate) count: u32,
-    pub(crate) home: Home,
+    pub(crate) home: ObjectHome,
     pub(crate) streamed: bool,
     /// Position among the objects of a request.
     pub(crate) request_slot: usize,
@@ -62,7 +62,7 @@ impl ObjectKind {
 
 /// The node of an object's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum ObjectHome {
     Touch,
     Spread,
     Active,
@@ -86,7 +86,7 @@ pub(crate) enum Coloring {
 
 /// A handler.
 #[derive(Clone, Debug)]
-pub(crate) struct Handler {
+pub(crate) struct SimHandler {
     pub(crate) name: String,
     pub(crate) cycles: u64,
     pub(crate) spread_percent: u32,
@@ -99,10 +99,10 @@ pub(crate) struct Handler {
     pub(crate) gather: Option<BatchWait>,
     pub(crate) placed_whole: bool,
     pub(crate) touches: Vec<Touch>,
-    pub(crate) next: Vec<Next>,
+    pub(crate) next: Vec<NextHandler>,
     /// Sum of the weights of `next`.
     pub(crate) weights: u64,
-    pub(crate) also: Vec<Next>,
+    pub(crate) also: Vec<NextHandler>,
     pub(crate) reply: bool,
     pub(crate) annotated_cycles: u64,
     pub(crate) annotated_penalty: u32,
@@ -122,7 +122,7 @@ pub(crate) struct Touch {
 
 /// A successor of a handler.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
+pub(crate) struct NextHandler {
     pub(crate) handler: u16,
     pub(crate) weight: u32,
     pub(crate) after_ns: u64,
@@ -130,10 +130,10 @@ pub(crate) struct Next {
 
 /// A source of requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct RequestSource {
     pub(crate) entry: u16,
     pub(crate) load: SourceKind,
-    pub(crate) choice: Choice,
+    pub(crate) choice: SourceQueue,
     pub(crate) queues: Option<u32>,
     pub(crate) accept: Accept,
     pub(crate) received_bytes: u64,
@@ -141,7 +141,7 @@ pub(crate) struct Source {
     pub(crate) poll: Option<Poll>,
 }
 
-impl Source {
+impl RequestSource {
     /// Number of clients that may send requests.
     pub(crate) fn clients(&self) -> u32 {
         match self.load {
@@ -168,14 +168,14 @@ pub(crate) struct Shift {
     pub(crate) rate_percent: Option<u32>,
 }
 
-impl Program {
+impl CompiledProgram {
     /// Reads a workload from TOML.
     ///
     /// # Errors
     /// The text does not have the format of [`WorkloadSpec`], or a name is unknown.
-    pub fn from_toml(text: &str) -> Result<Self, Error> {
+    pub fn from_toml(text: &str) -> Result<Self, SimError> {
         let spec: WorkloadSpec = toml::from_str(text)
-            .map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
+            .map_err(|source| SimError::Toml { what: "workload", source: Box::new(source) })?;
         Self::new(&spec)
     }
 
@@ -183,14 +183,14 @@ impl Program {
     ///
     /// # Errors
     /// A name is unknown, or a value exceeds a bound.
-    pub fn new(spec: &WorkloadSpec) -> Result<Self, Error> {
+    pub fn new(spec: &WorkloadSpec) -> Result<Self, SimError> {
         let spec = &expand(spec);
         ranges::check(spec)?;
-        let names = Names { spec };
+        let names = NameTable { spec };
         let objects = objects(&names)?;
-        let mut handlers: Vec<Handler> =
+        let mut handlers: Vec<SimHandler> =
             spec.handler.iter().map(|handler| names.handler(handler)).collect::<Result<_, _>>()?;
-        let sources: Vec<Source> =
+        let sources: Vec<RequestSource> =
             spec.source.iter().map(|source| names.source(source)).collect::<Result<_, _>>()?;
         for (index, source) in sources.iter().enumerate() {
             if let Some(poll) = source.poll {
@@ -210,7 +210,7 @@ impl Program {
             about: spec.about.clone(),
             run_ns: spec.run_ms * 1_000_000,
             warm_up_ns: spec.warm_up_ms * 1_000_000,
-            shifts: shifts.collect::<Result<_, Error>>()?,
+            shifts: shifts.collect::<Result<_, SimError>>()?,
             objects,
             handlers,
             classes: names.classes()?,
@@ -234,8 +234,8 @@ impl Program {
     pub(crate) fn units(&self, policy: &Policy) -> Vec<u16> {
         let whole = matches!(policy, Policy::Placed(_) | Policy::Trial);
         let is_unit =
-            |handler: &Handler| handler.coloring == Coloring::Handler || whole && handler.placed_whole;
-        let is_unit = |handler: &Handler| handler.follows.is_none() && is_unit(handler);
+            |handler: &SimHandler| handler.coloring == Coloring::Handler || whole && handler.placed_whole;
+        let is_unit = |handler: &SimHandler| handler.follows.is_none() && is_unit(handler);
         let all = (0..).zip(&self.handlers);
         all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index).collect()
     }
@@ -284,16 +284,16 @@ fn expand(spec: &WorkloadSpec) -> WorkloadSpec {
 }
 
 /// Resolves names. An error names the unknown name and the known names.
-struct Names<'a> {
+struct NameTable<'a> {
     spec: &'a WorkloadSpec,
 }
 
-impl Names<'_> {
-    fn problem(&self, problem: impl Into<String>) -> Error {
-        Error::workload(&self.spec.name, problem)
+impl NameTable<'_> {
+    fn problem(&self, problem: impl Into<String>) -> SimError {
+        SimError::workload(&self.spec.name, problem)
     }
 
-    fn handler_index(&self, name: &str) -> Result<u16, Error> {
+    fn handler_index(&self, name: &str) -> Result<u16, SimError> {
         let first = format!("{name}-1");
         let found =
             self.spec.handler.iter().position(|handler| handler.name == name || handler.name == first);
@@ -304,7 +304,7 @@ impl Names<'_> {
             .ok_or_else(|| self.problem(format!("no handler is called {name:?}; there are: {}", known())))
     }
 
-    fn object_index(&self, name: &str) -> Result<u16, Error> {
+    fn object_index(&self, name: &str) -> Result<u16, SimError> {
         let found = self.spec.object.iter().position(|object| object.name == name);
         let known =
             || self.spec.object.iter().map(|object| object.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -313,7 +313,7 @@ impl Names<'_> {
             .ok_or_else(|| self.problem(format!("no object is called {name:?}; there are: {}", known())))
     }
 
-    fn coloring(&self, text: &str) -> Result<Coloring, Error> {
+    fn coloring(&self, text: &str) -> Result<Coloring, SimError> {
         Ok(match text {
             "request" => Coloring::Request,
             "client" => Coloring::Client,
@@ -323,7 +323,7 @@ impl Names<'_> {
             "queue" => Coloring::Queue,
             name => {
                 let object = self.object_index(name).map_err(|_| self.unknown_color(name))?;
-                if self.spec.object[usize::from(object)].life != Life::Shared {
+                if self.spec.object[usize::from(object)].life != ObjectLife::Shared {
                     return Err(self.problem(format!("color {name:?} is not a shared object")));
                 }
                 Coloring::Object(object)
@@ -331,22 +331,22 @@ impl Names<'_> {
         })
     }
 
-    fn unknown_color(&self, name: &str) -> Error {
+    fn unknown_color(&self, name: &str) -> SimError {
         const WORDS: [&str; 6] = ["request", "client", "event", "handler", "serial", "queue"];
-        let objects = self.spec.object.iter().filter(|object| object.life == Life::Shared);
+        let objects = self.spec.object.iter().filter(|object| object.life == ObjectLife::Shared);
         let known: Vec<&str> = WORDS.into_iter().chain(objects.map(|object| object.name.as_str())).collect();
         let nearest = known.iter().max_by(|a, b| strsim::jaro(name, a).total_cmp(&strsim::jaro(name, b)));
         let nearest = nearest.map(|near| format!(", the nearest is {near:?}")).unwrap_or_default();
         self.problem(format!("color {name:?} is unknown; there are: {}{nearest}", known.join(", ")))
     }
 
-    fn class(&self, name: &str) -> Result<ClassIndex, Error> {
+    fn class(&self, name: &str) -> Result<ClassIndex, SimError> {
         let at = self.spec.class.iter().position(|class| class.name == name);
         let at = at.ok_or_else(|| self.problem(format!("no [[class]] is called {name:?}")))?;
         Ok(ClassIndex(at as u8 + 1))
     }
 
-    fn classes(&self) -> Result<Vec<Class>, Error> {
+    fn classes(&self) -> Result<Vec<Class>, SimError> {
         if self.spec.class.len() >= CLASSES_MAX {
             return Err(self.problem(format!("has more than {} classes", CLASSES_MAX - 1)));
         }
@@ -360,20 +360,20 @@ impl Names<'_> {
         Ok(self.spec.class.iter().map(class).collect())
     }
 
-    fn leader(&self, name: &str) -> Result<Leader, Error> {
+    fn leader(&self, name: &str) -> Result<Leader, SimError> {
         if name == "producer" {
             return Ok(Leader::Producer);
         }
         self.handler_index(name).map(|handler| Leader::Handler(HandlerIndex(handler.into())))
     }
 
-    fn home(&self, object: &ObjectSpec) -> Result<Home, Error> {
+    fn home(&self, object: &ObjectSpec) -> Result<ObjectHome, SimError> {
         Ok(match object.home.as_str() {
-            "touch" => Home::Touch,
-            "spread" => Home::Spread,
-            "cores" => Home::Active,
-            "nic" => Home::Nic,
-            number => Home::Node(number.parse().map_err(|_| {
+            "touch" => ObjectHome::Touch,
+            "spread" => ObjectHome::Spread,
+            "cores" => ObjectHome::Active,
+            "nic" => ObjectHome::Nic,
+            number => ObjectHome::Node(number.parse().map_err(|_| {
                 let problem = format!(
                     "home {number:?} of object {:?}; write touch, spread, cores, nic or a node's number",
                     object.name
@@ -383,7 +383,7 @@ impl Names<'_> {
         })
     }
 
-    fn touch(&self, touch: &TouchSpec) -> Result<Touch, Error> {
+    fn touch(&self, touch: &TouchSpec) -> Result<Touch, SimError> {
         let object = self.object_index(&touch.object)?;
         let bytes = touch.bytes.unwrap_or(self.spec.object[usize::from(object)].bytes);
         let usual = if bytes < SEQUENTIAL_FROM_BYTES { Pattern::Random } else { Pattern::Sequential };
@@ -396,14 +396,15 @@ impl Names<'_> {
         })
     }
 
-    fn next(&self, next: &NextSpec) -> Result<Next, Error> {
+    fn next(&self, next: &NextSpec) -> Result<NextHandler, SimError> {
         let (weight, after_ns) = (next.weight, next.after_us * 1_000);
-        Ok(Next { handler: self.handler_index(&next.to)?, weight, after_ns })
+        Ok(NextHandler { handler: self.handler_index(&next.to)?, weight, after_ns })
     }
 
-    fn handler(&self, handler: &HandlerSpec) -> Result<Handler, Error> {
-        let next: Vec<Next> = handler.next.iter().map(|next| self.next(next)).collect::<Result<_, _>>()?;
-        Ok(Handler {
+    fn handler(&self, handler: &HandlerSpec) -> Result<SimHandler, SimError> {
+        let next: Vec<NextHandler> =
+            handler.next.iter().map(|next| self.next(next)).collect::<Result<_, _>>()?;
+        Ok(SimHandler {
             name: handler.name.clone(),
             cycles: handler.cycles,
             spread_percent: handler.spread_percent.min(100),
@@ -429,12 +430,12 @@ impl Names<'_> {
         })
     }
 
-    fn source(&self, source: &SourceSpec) -> Result<Source, Error> {
-        let poll = source.poll.as_ref().map(|poll| -> Result<Poll, Error> {
+    fn source(&self, source: &SourceSpec) -> Result<RequestSource, SimError> {
+        let poll = source.poll.as_ref().map(|poll| -> Result<Poll, SimError> {
             let (cycles_each, batch) = (poll.cycles_each, poll.batch.max(1));
             Ok(Poll { handler: self.handler_index(&poll.handler)?, cycles_each, batch })
         });
-        Ok(Source {
+        Ok(RequestSource {
             entry: self.handler_index(&source.entry)?,
             load: source.load.clone(),
             choice: source.choice,
@@ -447,7 +448,7 @@ impl Names<'_> {
     }
 }
 
-fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
+fn objects(names: &NameTable<'_>) -> Result<Vec<ObjectKind>, SimError> {
     let mut request_slot = 0;
     let mut all = Vec::new();
     for object in &names.spec.object {
@@ -465,7 +466,7 @@ fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
             request_slot,
             popularity: Popularity::new(object.count, object.skew_milli),
         });
-        request_slot += usize::from(object.life == Life::Request);
+        request_slot += usize::from(object.life == ObjectLife::Request);
     }
     if request_slot > REQUEST_OBJECTS_MAX {
         let problem = format!("{request_slot} objects of a request are more than {REQUEST_OBJECTS_MAX}");
@@ -478,9 +479,9 @@ fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
 pub(super) fn trace_objects(colors: u32, bytes: u64) -> Vec<ObjectKind> {
     let object = ObjectKind {
         bytes,
-        life: Life::Shared,
+        life: ObjectLife::Shared,
         count: colors.max(1),
-        home: Home::Touch,
+        home: ObjectHome::Touch,
         streamed: false,
         request_slot: 0,
         popularity: Popularity::default(),

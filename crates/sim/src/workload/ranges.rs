@@ -5,7 +5,7 @@
 //! allowed values. Tested in `workload/tests.rs`.
 
 use super::spec::{HandlerSpec, NextSpec, ShiftSpec, SourceKind, SourceSpec, WorkloadSpec};
-use crate::Error;
+use crate::SimError;
 
 /// Cycles of a run: five minutes at 3 GHz, far above any event that is worth a simulation.
 const CYCLES_MAX: u64 = 1_000_000_000_000;
@@ -19,8 +19,8 @@ const MS_MAX: u64 = 86_400_000;
 const PERCENT_MAX: u64 = 100_000;
 
 /// Checks every number of `spec`, after the expansion of `repeat`.
-pub(super) fn check(spec: &WorkloadSpec) -> Result<(), Error> {
-    let check = Ranges { workload: &spec.name };
+pub(super) fn check(spec: &WorkloadSpec) -> Result<(), SimError> {
+    let check = NumberRanges { workload: &spec.name };
     check.within("run_ms", "the workload", spec.run_ms, 0, MS_MAX)?;
     check.within("warm_up_ms", "the workload", spec.warm_up_ms, 0, MS_MAX)?;
     for object in &spec.object {
@@ -50,23 +50,23 @@ pub(super) fn check(spec: &WorkloadSpec) -> Result<(), Error> {
     Ok(())
 }
 
-struct Ranges<'a> {
+struct NumberRanges<'a> {
     workload: &'a str,
 }
 
-impl Ranges<'_> {
-    fn problem(&self, problem: impl Into<String>) -> Error {
-        Error::workload(self.workload, problem)
+impl NumberRanges<'_> {
+    fn problem(&self, problem: impl Into<String>) -> SimError {
+        SimError::workload(self.workload, problem)
     }
 
-    fn within(&self, key: &str, thing: &str, value: u64, least: u64, most: u64) -> Result<(), Error> {
+    fn within(&self, key: &str, thing: &str, value: u64, least: u64, most: u64) -> Result<(), SimError> {
         if (least..=most).contains(&value) {
             return Ok(());
         }
         Err(self.problem(format!("{key} = {value} of {thing}: allowed are {least} to {most}")))
     }
 
-    fn unique<'n>(&self, table: &str, names: impl Iterator<Item = &'n String>) -> Result<(), Error> {
+    fn unique<'n>(&self, table: &str, names: impl Iterator<Item = &'n String>) -> Result<(), SimError> {
         let mut names: Vec<&String> = names.collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -77,7 +77,7 @@ impl Ranges<'_> {
         }
     }
 
-    fn handler(&self, handler: &HandlerSpec) -> Result<(), Error> {
+    fn handler(&self, handler: &HandlerSpec) -> Result<(), SimError> {
         let thing = format!("handler {:?}", handler.name);
         self.within("cycles", &thing, handler.cycles, 0, CYCLES_MAX)?;
         self.within("annotated_cycles", &thing, handler.annotated_cycles.unwrap_or(0), 0, CYCLES_MAX)?;
@@ -96,13 +96,13 @@ impl Ranges<'_> {
         Ok(())
     }
 
-    fn next(&self, thing: &str, next: &NextSpec) -> Result<(), Error> {
+    fn next(&self, thing: &str, next: &NextSpec) -> Result<(), SimError> {
         let thing = format!("the way from {thing} to {:?}", next.to);
         self.within("weight", &thing, next.weight.into(), 1, COUNT_MAX)?;
         self.within("after_us", &thing, next.after_us, 0, MS_MAX * 1_000)
     }
 
-    fn source(&self, source: &SourceSpec) -> Result<(), Error> {
+    fn source(&self, source: &SourceSpec) -> Result<(), SimError> {
         let thing = format!("the source of {:?}", source.entry);
         let within = |key, value: u64, least, most| self.within(key, &thing, value, least, most);
         match source.load {
@@ -130,7 +130,7 @@ impl Ranges<'_> {
         Ok(())
     }
 
-    fn shift(&self, shift: &ShiftSpec) -> Result<(), Error> {
+    fn shift(&self, shift: &ShiftSpec) -> Result<(), SimError> {
         let thing = format!("the shift at {} ms", shift.at_ms);
         self.within("at_ms", &thing, shift.at_ms, 0, MS_MAX)?;
         if let Some(percent) = shift.cycles_percent {

@@ -3,8 +3,8 @@
 //! Owns the list. Each file under `workloads/` names the modelled program and the sources of the
 //! numbers. `workload/tests.rs` reads every workload.
 
-use super::Program;
-use crate::Error;
+use super::CompiledProgram;
+use crate::SimError;
 
 /// Names and texts, in the order in which users see the names.
 const WORKLOADS: [(&str, &str); 9] = [
@@ -28,9 +28,9 @@ pub fn workloads() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// No shipped workload has that name.
-pub fn workload_text(name: &str) -> Result<&'static str, Error> {
+pub fn workload_text(name: &str) -> Result<&'static str, SimError> {
     let found = WORKLOADS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| *text).ok_or_else(|| Error::Unknown {
+    found.map(|(_, text)| *text).ok_or_else(|| SimError::Unknown {
         kind: "workload",
         name: name.to_owned(),
         known: workloads().collect::<Vec<_>>().join(", "),
@@ -41,6 +41,6 @@ pub fn workload_text(name: &str) -> Result<&'static str, Error> {
 ///
 /// # Errors
 /// No shipped workload has that name.
-pub fn workload(name: &str) -> Result<Program, Error> {
-    Program::from_toml(workload_text(name)?)
+pub fn workload(name: &str) -> Result<CompiledProgram, SimError> {
+    CompiledProgram::from_toml(workload_text(name)?)
 }

@@ -63,7 +63,7 @@ pub struct ObjectSpec {
     pub bytes: u64,
     /// The lifetime and the users of the object.
     #[serde(default)]
-    pub life: Life,
+    pub life: ObjectLife,
     /// The number of instances of a shared object. Each request uses one instance.
     #[serde(default = "one")]
     pub count: u32,
@@ -84,7 +84,7 @@ pub struct ObjectSpec {
 /// The lifetime and the users of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Life {
+pub enum ObjectLife {
     /// One object for each request, freed with the request.
     #[default]
     Request,
@@ -226,7 +226,7 @@ pub struct SourceSpec {
     pub load: SourceKind,
     /// The network queue of a request.
     #[serde(default)]
-    pub choice: Choice,
+    pub choice: SourceQueue,
     /// Number of network queues. Core `q * cores / n` handles queue `q` of `n`. Default: one for
     /// each core.
     pub queues: Option<u32>,
@@ -298,7 +298,7 @@ pub enum SourceKind {
 /// The choice of a network queue for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Choice {
+pub enum SourceQueue {
     /// The same queue for all requests of a client.
     #[default]
     Fixed,

@@ -20,7 +20,8 @@ fn a_row_of_handlers_is_written_out() {
 #[test]
 fn mistakes_are_named() {
     let text = workload_text("web").unwrap();
-    let message = |from: &str, to: &str| Program::from_toml(&text.replace(from, to)).unwrap_err().to_string();
+    let message =
+        |from: &str, to: &str| CompiledProgram::from_toml(&text.replace(from, to)).unwrap_err().to_string();
     assert!(message("to = \"parse\"", "to = \"prase\"").contains("\"prase\""));
     let said = message("color = \"serial\"", "color = \"cereal\"");
     assert!(said.contains("serial, queue") && said.contains("the nearest is \"serial\""), "{said}");
@@ -46,16 +47,16 @@ fn a_recording_names_its_posters() {
         "{\"handler\":\"read\",\"color\":7,\"core\":0,\"posted_ns\":90,\"start_ns\":100,\"run_ns\":50}\n",
         "{\"handler\":\"write\",\"color\":5,\"core\":1,\"posted_ns\":150,\"start_ns\":160,\"run_ns\":30,\"by\":0}\n",
     );
-    let program = Program::from_trace("small", text, 0).unwrap();
+    let program = CompiledProgram::from_trace("small", text, 0).unwrap();
     assert_eq!(program.handlers().collect::<Vec<_>>(), ["read", "write"]);
     let trace = program.trace.as_ref().unwrap();
     assert_eq!((trace.children(0), trace.mean_ns(1)), (&[1][..], 30));
     let of = |index: usize| (trace.events[index].color, trace.events[index].posted_ns);
     assert_eq!((of(0), of(1)), ((1, 0), (0, 60)), "colors by number, times from the first");
     let broken = text.replace("\"by\":0", "\"by\":1");
-    assert!(Program::from_trace("small", &broken, 0).unwrap_err().to_string().contains("line 3"));
-    assert!(Program::from_trace("small", "nonsense", 0).unwrap_err().to_string().contains("line 1"));
-    assert!(Program::from_trace("small", "", 0).is_err());
+    assert!(CompiledProgram::from_trace("small", &broken, 0).unwrap_err().to_string().contains("line 3"));
+    assert!(CompiledProgram::from_trace("small", "nonsense", 0).unwrap_err().to_string().contains("line 1"));
+    assert!(CompiledProgram::from_trace("small", "", 0).is_err());
 }
 
 const BASE: &str = r#"
@@ -75,10 +76,10 @@ entry = "a"
 /// Regression: each of these values ran and printed a meaningless table.
 #[test]
 fn numbers_outside_their_range_are_refused() {
-    assert!(Program::from_toml(BASE).is_ok());
+    assert!(CompiledProgram::from_toml(BASE).is_ok());
     let message = |from: &str, to: &str| {
         assert!(BASE.contains(from), "{from}");
-        Program::from_toml(&BASE.replace(from, to)).expect_err(to).to_string()
+        CompiledProgram::from_toml(&BASE.replace(from, to)).expect_err(to).to_string()
     };
     for (from, to, words) in [
         (

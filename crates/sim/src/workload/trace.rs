@@ -8,13 +8,13 @@
 
 use vermeil_sched::{ClassIndex, recording::Recording};
 
-use super::compile::{Coloring, Handler, Program};
-use crate::Error;
+use super::compile::{Coloring, CompiledProgram, SimHandler};
+use crate::SimError;
 
 /// A recorded run, indexed.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    pub(crate) events: Vec<Recorded>,
+    pub(crate) events: Vec<TraceEvent>,
     /// Children of each event: `children[first[i]..first[i + 1]]`.
     first: Vec<u32>,
     children: Vec<u32>,
@@ -25,7 +25,7 @@ pub struct Trace {
 
 /// One event of a [`Trace`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct TraceEvent {
     pub(crate) handler: u16,
     pub(crate) color: u32,
     pub(crate) posted_ns: u64,
@@ -46,21 +46,21 @@ impl Trace {
     }
 }
 
-impl Program {
+impl CompiledProgram {
     /// A program that replays a recording. `working_set_bytes`: bytes that each event of a color
     /// touches, because recordings do not contain touches; 0 for none.
     ///
     /// # Errors
     /// The text is not a recording, or the recording is empty.
-    pub fn from_trace(name: &str, text: &str, working_set_bytes: u64) -> Result<Self, Error> {
+    pub fn from_trace(name: &str, text: &str, working_set_bytes: u64) -> Result<Self, SimError> {
         let recording = Recording::parse(text)?;
         if recording.events.is_empty() {
-            return Err(Error::Empty);
+            return Err(SimError::Empty);
         }
         Ok(Self::from_recording(name, &recording, working_set_bytes))
     }
 
-    /// As [`Program::from_trace`], for a parsed recording.
+    /// As [`CompiledProgram::from_trace`], for a parsed recording.
     pub fn from_recording(name: &str, recording: &Recording, working_set_bytes: u64) -> Self {
         let events = &recording.events;
         let mut handlers: Vec<&str> = Vec::new();
@@ -85,7 +85,7 @@ impl Program {
                 kids[by as usize].push(index as u32);
             }
             let (posted_ns, is_root) = (event.posted_ns - first_ns, event.by.is_none());
-            trace.events.push(Recorded {
+            trace.events.push(TraceEvent {
                 handler: handler as u16,
                 color,
                 posted_ns,
@@ -119,8 +119,8 @@ impl Program {
     }
 }
 
-fn recorded_handler(name: &str, working_set_bytes: u64) -> Handler {
-    Handler {
+fn recorded_handler(name: &str, working_set_bytes: u64) -> SimHandler {
+    SimHandler {
         name: name.to_owned(),
         cycles: 0,
         spread_percent: 0,

@@ -9,8 +9,8 @@
 use vermeil_sched::CoreIndex;
 
 use super::World;
-use crate::machine::Machine;
-use crate::random::{self, Purpose};
+use crate::machine::SimMachine;
+use crate::random::{self, StreamPurpose};
 use crate::watch::Watch;
 use crate::workload::Accept;
 
@@ -33,7 +33,7 @@ pub(super) struct NodeLoad {
 
 /// The state of the choice of an accepting core.
 #[derive(Clone, Debug)]
-pub(super) struct Accepting {
+pub(super) struct AcceptChoice {
     nodes: Vec<NodeLoad>,
     /// By core, whether the core's connections go elsewhere.
     elsewhere: Vec<bool>,
@@ -41,8 +41,8 @@ pub(super) struct Accepting {
     next: u32,
 }
 
-impl Accepting {
-    pub(super) fn new(machine: &Machine) -> Self {
+impl AcceptChoice {
+    pub(super) fn new(machine: &SimMachine) -> Self {
         let mut nodes = vec![NodeLoad::default(); machine.nodes()];
         machine.layout().indices().for_each(|core| nodes[machine.node(core)].cores += 1);
         Self { nodes, elsewhere: vec![false; machine.cores()], next: 0 }
@@ -63,8 +63,8 @@ impl<W: Watch> World<W> {
         };
         let chosen = match self.program.sources[source].accept {
             Accept::Local => home,
-            Accept::Hash => drawn(Purpose::Accept, key),
-            Accept::Fixed => drawn(Purpose::Accept, number.into()),
+            Accept::Hash => drawn(StreamPurpose::Accept, key),
+            Accept::Fixed => drawn(StreamPurpose::Accept, number.into()),
             Accept::RoundRobin => {
                 self.accepting.next = (self.accepting.next + 1) % cores;
                 CoreIndex(self.accepting.next)

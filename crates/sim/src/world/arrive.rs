@@ -8,13 +8,13 @@ use vermeil_sched::{CoreIndex, Placement};
 
 use super::World;
 use super::clock::Moment;
-use super::colors::{NONE, Token};
-use super::requests::{Arrival, Client, Queue};
+use super::colors::{NONE, TokenPlace};
+use super::requests::{Arrival, NetworkQueue, SimClient};
 use crate::machine::PS_PER_NS;
 use crate::memory::Access;
-use crate::random::{self, Purpose, Stream};
+use crate::random::{self, RandomStream, StreamPurpose};
 use crate::watch::Watch;
-use crate::workload::{Accept, Choice, SourceKind};
+use crate::workload::{Accept, SourceKind, SourceQueue};
 
 /// Clients without think time send the first request at a random time within this limit, not all at
 /// one instant.
@@ -38,7 +38,7 @@ impl<W: Watch> World<W> {
             let core = (u64::from(index) * u64::from(cores) / u64::from(count)) as u32;
             let own_node = self.machine.cores[core as usize].node;
             let card = u64::from(index) * nics.len() as u64 / u64::from(count);
-            Queue {
+            NetworkQueue {
                 nic_node: nics.get(card as usize).copied().unwrap_or(own_node),
                 core,
                 pending: 0,
@@ -51,7 +51,7 @@ impl<W: Watch> World<W> {
     fn add_clients(&mut self, source: usize) {
         self.first_client.push(self.clients.len() as u32);
         let count = self.program.sources[source].clients();
-        self.clients.extend((0..count).map(|number| Client {
+        self.clients.extend((0..count).map(|number| SimClient {
             source: source as u16,
             number,
             color: NONE,
@@ -64,7 +64,7 @@ impl<W: Watch> World<W> {
         let first = self.first_client[source];
         match self.program.sources[source].load.clone() {
             SourceKind::Closed { clients, think_us } => {
-                let mut start = Stream::new(self.options.seed, Purpose::Start, source as u64);
+                let mut start = RandomStream::new(self.options.seed, StreamPurpose::Start, source as u64);
                 for client in first..first + clients.max(1) {
                     // As if all clients had been thinking for a long time, so that there is no rush
                     // at the start.
@@ -109,7 +109,8 @@ impl<W: Watch> World<W> {
             SourceKind::Open { per_s, even, .. } => {
                 let per_s = (per_s * u64::from(self.rate_percent) / 100).max(1);
                 let mean_ns = 1_000_000_000 / per_s;
-                let mut stream = Stream::new(seed, Purpose::Arrival, u64::from(source) << 48 | sent);
+                let mut stream =
+                    RandomStream::new(seed, StreamPurpose::Arrival, u64::from(source) << 48 | sent);
                 (1, if even { mean_ns } else { stream.exponential(mean_ns) })
             }
             SourceKind::Burst { count, every_us } => (count, every_us.max(1) * 1_000),
@@ -162,14 +163,14 @@ impl<W: Watch> World<W> {
         let queues = &self.queues[usize::from(client.source)];
         let count = queues.len() as u32;
         match self.program.sources[usize::from(client.source)].choice {
-            Choice::Fixed => client.number % count,
-            Choice::Hash => {
+            SourceQueue::Fixed => client.number % count,
+            SourceQueue::Hash => {
                 let key = u64::from(client.number) << 32 | u64::from(asked);
-                random::scale(random::draw(self.options.seed, Purpose::Queue, key), count.into()) as u32
+                random::scale(random::draw(self.options.seed, StreamPurpose::Queue, key), count.into()) as u32
             }
-            Choice::RoundRobin => (client.number + asked - 1) % count,
-            Choice::LeastPending => {
-                let node = |queue: &Queue| usize::from(self.machine.cores[queue.core as usize].node);
+            SourceQueue::RoundRobin => (client.number + asked - 1) % count,
+            SourceQueue::LeastPending => {
+                let node = |queue: &NetworkQueue| usize::from(self.machine.cores[queue.core as usize].node);
                 let mut pending = vec![0u32; self.machine.nodes];
                 queues.iter().for_each(|queue| pending[node(queue)] += queue.pending);
                 let rotated = (0..count).map(|index| (client.number + asked + index) % count);
@@ -182,7 +183,7 @@ impl<W: Watch> World<W> {
     fn receive_bytes(&mut self, source: u16, queue: u32) {
         let described = &self.program.sources[usize::from(source)];
         let (bytes, cycles) = (described.received_bytes, described.interrupt_cycles);
-        let Queue { nic_node, core, .. } = self.queues[usize::from(source)][queue as usize];
+        let NetworkQueue { nic_node, core, .. } = self.queues[usize::from(source)][queue as usize];
         if bytes > 0 {
             let home = self.machine.cores[core as usize].node;
             self.memory.dma(nic_node, home, bytes, Access::Write, self.now_ns * PS_PER_NS);
@@ -231,7 +232,8 @@ impl<W: Watch> World<W> {
         self.results.answered(self.machine.node(core), took_ns);
         if let SourceKind::Closed { think_us, .. } = self.program.sources[usize::from(source)].load {
             let asked = u64::from(self.clients[client as usize].asked);
-            let mut think = Stream::new(self.options.seed, Purpose::Think, u64::from(client) << 32 | asked);
+            let mut think =
+                RandomStream::new(self.options.seed, StreamPurpose::Think, u64::from(client) << 32 | asked);
             self.ask_at(at_ns + think.exponential(think_us * 1_000), client);
         }
     }
@@ -297,7 +299,7 @@ impl<W: Watch> World<W> {
         let Some(maker) = by else { return };
         let resting = self.colors.color(color);
         let apart = self.options.policy.keeps_apart(self.machine.layout(), resting.core, maker);
-        if apart && resting.token == Token::Absent {
+        if apart && resting.token == TokenPlace::Absent {
             self.colors.color_mut(color).core = maker;
         }
     }

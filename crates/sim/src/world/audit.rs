@@ -7,8 +7,8 @@
 //! checked run.
 
 use super::World;
-use super::colors::Token;
-use super::core::Phase;
+use super::colors::TokenPlace;
+use super::core::CorePhase;
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
@@ -24,26 +24,26 @@ impl<W: Watch> World<W> {
         let mut ready = vec![(0usize, 0u64); self.cores.len()];
         let mut running = 0;
         for (index, color) in self.colors.in_use() {
-            let has_token = color.token != Token::Absent;
+            let has_token = color.token != TokenPlace::Absent;
             // A color that runs its last event is empty and still has the token.
-            if has_token != (color.len > 0) && color.token != Token::Running {
+            if has_token != (color.len > 0) && color.token != TokenPlace::Running {
                 let what =
                     format!("color {index} has {} events and its token is {:?}", color.len, color.token);
                 return Err(("I2", what));
             }
             match color.token {
-                Token::Ready => {
+                TokenPlace::Ready => {
                     let (tokens, events) = &mut ready[color.core.0 as usize];
                     (*tokens, *events) = (*tokens + 1, *events + u64::from(color.len));
                 }
-                Token::Running => running += 1,
-                Token::Next if self.cores[color.core.0 as usize].kept != Some(index) => {
+                TokenPlace::Running => running += 1,
+                TokenPlace::Next if self.cores[color.core.0 as usize].kept != Some(index) => {
                     return Err((
                         "I2",
                         format!("color {index} is to run next, and {} keeps another", color.core),
                     ));
                 }
-                Token::Absent | Token::Gathering | Token::Next => {}
+                TokenPlace::Absent | TokenPlace::Gathering | TokenPlace::Next => {}
             }
             let sum = self.colors.sum_of_worth(index);
             if sum != color.worth_ns {
@@ -71,8 +71,12 @@ impl<W: Watch> World<W> {
             }
             let sets = [&self.asleep, &self.busy, &self.giving, &self.keeping];
             let seen = sets.map(|set| set.contains(core.index));
-            let is =
-                [core.phase != Phase::Awake, core.running.is_some(), hint.stealable > 0, core.kept.is_some()];
+            let is = [
+                core.phase != CorePhase::Awake,
+                core.running.is_some(),
+                hint.stealable > 0,
+                core.kept.is_some(),
+            ];
             if seen != is {
                 let what = format!(
                     "{} is seen asleep, busy, giving, keeping: {seen:?}, and the core says {is:?}",

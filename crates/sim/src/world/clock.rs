@@ -34,26 +34,26 @@ pub(crate) enum Moment {
 
 /// A moment other than a core's step, with its place: time, then order of asking.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct ClockEntry {
     place: u128,
     moment: Moment,
 }
 
-impl PartialEq for Entry {
+impl PartialEq for ClockEntry {
     fn eq(&self, other: &Self) -> bool {
         self.place == other.place
     }
 }
 
-impl Eq for Entry {}
+impl Eq for ClockEntry {}
 
-impl PartialOrd for Entry {
+impl PartialOrd for ClockEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl Ord for ClockEntry {
     /// The earliest entry is the greatest, because the heap gives the greatest entry first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.place.cmp(&self.place)
@@ -74,17 +74,17 @@ const NEVER: u64 = u64::MAX;
 
 /// The future moments.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct EventClock {
     /// Places of steps. An entry is void if the core's due time has changed since.
     steps: BinaryHeap<Reverse<u128>>,
     /// The due time of each core, or [`NEVER`].
     due_ns: Vec<u64>,
-    others: BinaryHeap<Entry>,
+    others: BinaryHeap<ClockEntry>,
     asked: u64,
     happened: u64,
 }
 
-impl Clock {
+impl EventClock {
     /// An empty clock for a machine with this number of cores.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Clock {
     /// Adds a moment other than a core's step.
     pub(crate) fn at(&mut self, time_ns: u64, moment: Moment) {
         self.asked += 1;
-        self.others.push(Entry { place: place(time_ns, self.asked), moment });
+        self.others.push(ClockEntry { place: place(time_ns, self.asked), moment });
     }
 
     /// The next moment and its time. At equal times core steps come first, by index.
@@ -131,7 +131,7 @@ impl Clock {
                     }
                 }
                 _ => {
-                    let Entry { place, moment } = self.others.pop()?;
+                    let ClockEntry { place, moment } = self.others.pop()?;
                     self.happened += 1;
                     return Some((time_ns(place), moment));
                 }
@@ -158,13 +158,13 @@ mod tests {
         Moment::Step { core: CoreIndex(core) }
     }
 
-    fn all(clock: &mut Clock) -> Vec<Moment> {
+    fn all(clock: &mut EventClock) -> Vec<Moment> {
         std::iter::from_fn(|| clock.next()).map(|(_, moment)| moment).collect()
     }
 
     #[test]
     fn time_then_core_then_order_of_asking() {
-        let mut clock = Clock::new(3);
+        let mut clock = EventClock::new(3);
         let ask = |client| Moment::Ask { client };
         clock.at(5, ask(9));
         clock.step_at(5, CoreIndex(2));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_core_has_one_step_to_come() {
         for cores in [1, 2, 5, 64] {
-            let mut clock = Clock::new(cores);
+            let mut clock = EventClock::new(cores);
             for core in 0..cores as u32 {
                 clock.step_at(100 + u64::from(core) % 7, CoreIndex(core));
                 clock.step_at(1_000 - u64::from(core), CoreIndex(core));

@@ -12,7 +12,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// A future run of a handler.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event {
+pub(crate) struct SimEvent {
     /// Number in the order of posting, from 1.
     pub(crate) sequence: u64,
     /// Position of the handler in the workload.
@@ -33,7 +33,7 @@ pub(crate) struct Event {
 
 /// The place of a color's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum TokenPlace {
     /// No token, because the color is empty.
     Absent,
     /// Set apart while events gather.
@@ -48,10 +48,10 @@ pub(crate) enum Token {
 
 /// A color.
 #[derive(Clone, Debug)]
-pub(crate) struct Color {
+pub(crate) struct SimColor {
     /// Identifies the color. Unlike the index, a number is never used again.
     pub(crate) number: u64,
-    pub(crate) token: Token,
+    pub(crate) token: TokenPlace,
     /// The core on which the color runs, or will be queued.
     pub(crate) core: CoreIndex,
     /// The core for which the color was made.
@@ -75,7 +75,7 @@ pub(crate) struct Color {
     last_event: u32,
 }
 
-impl Color {
+impl SimColor {
     /// Whether thieves must leave the color.
     pub(crate) fn is_fixed(&self) -> bool {
         self.placement.is_fixed() || self.leader.is_some()
@@ -84,25 +84,25 @@ impl Color {
 
 /// All colors and events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Colors {
-    colors: Vec<Color>,
+pub(crate) struct SimColors {
+    colors: Vec<SimColor>,
     free_colors: Vec<u32>,
     made: u64,
-    events: Vec<Event>,
+    events: Vec<SimEvent>,
     free_events: Vec<u32>,
     posted: u64,
     queued: u64,
 }
 
-impl Colors {
+impl SimColors {
     /// A new color on `core`.
     pub(crate) fn make(&mut self, core: impl FnOnce(u64) -> CoreIndex, placement: Placement) -> u32 {
         let made = self.made;
         self.made += 1;
         let home = core(made);
-        let color = Color {
+        let color = SimColor {
             number: 0,
-            token: Token::Absent,
+            token: TokenPlace::Absent,
             core: home,
             home,
             last: None,
@@ -144,22 +144,22 @@ impl Colors {
     /// Ends a color without users and without a token.
     pub(crate) fn end_if_unused(&mut self, color: u32) {
         let ended = &self.colors[color as usize];
-        if ended.users == 0 && ended.token == Token::Absent {
+        if ended.users == 0 && ended.token == TokenPlace::Absent {
             self.free_colors.push(color);
         }
     }
 
-    pub(crate) fn color(&self, color: u32) -> &Color {
+    pub(crate) fn color(&self, color: u32) -> &SimColor {
         &self.colors[color as usize]
     }
 
-    pub(crate) fn color_mut(&mut self, color: u32) -> &mut Color {
+    pub(crate) fn color_mut(&mut self, color: u32) -> &mut SimColor {
         &mut self.colors[color as usize]
     }
 
     /// The colors that have users or a token.
-    pub(crate) fn in_use(&self) -> impl Iterator<Item = (u32, &Color)> {
-        let named = |color: &Color| color.users > 0 || color.token != Token::Absent;
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = (u32, &SimColor)> {
+        let named = |color: &SimColor| color.users > 0 || color.token != TokenPlace::Absent;
         (0..).zip(&self.colors).filter(move |(_, color)| named(color))
     }
 
@@ -181,7 +181,7 @@ impl Colors {
 
     /// Makes an event that is not yet posted.
     pub(crate) fn prepare(&mut self, handler: u16, color: u32, request: u32, step: u32) -> u32 {
-        let event = Event {
+        let event = SimEvent {
             sequence: 0,
             handler,
             color,
@@ -195,7 +195,7 @@ impl Colors {
         put(&mut self.events, &mut self.free_events, event)
     }
 
-    pub(crate) fn event(&self, event: u32) -> &Event {
+    pub(crate) fn event(&self, event: u32) -> &SimEvent {
         &self.events[event as usize]
     }
 
@@ -237,7 +237,7 @@ impl Colors {
     }
 
     /// The first event of a color.
-    pub(crate) fn first(&self, color: u32) -> Option<&Event> {
+    pub(crate) fn first(&self, color: u32) -> Option<&SimEvent> {
         let first = self.colors[color as usize].first;
         (first != NONE).then(|| &self.events[first as usize])
     }

@@ -15,13 +15,13 @@ use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, RunSample};
 
 use super::World;
 use super::clock::Moment;
-use super::colors::{NONE, Token};
-use super::core::Phase;
-use crate::machine::Machine;
-use crate::options::Options;
+use super::colors::{NONE, TokenPlace};
+use super::core::CorePhase;
+use crate::machine::SimMachine;
+use crate::options::SimOptions;
 use crate::results::Results;
 use crate::watch::{Note, Watch};
-use crate::workload::Program;
+use crate::workload::CompiledProgram;
 
 /// Time of the first round after the start, as in the runtime.
 const FIRST_ROUND_NS: u64 = 2_000_000;
@@ -30,7 +30,7 @@ const ANSWER_NS: u64 = 2_000;
 
 /// Counts of a core since the core's last answer.
 #[derive(Debug, Default)]
-pub(crate) struct Counting {
+pub(crate) struct SimCounting {
     window: AnswerWindow,
     /// Missed lines of the core when an event was last counted.
     missed_lines: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Counting {
 
 /// The controller and its round.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct SimControl {
     controller: Box<dyn Controller>,
     monitor: Monitor,
     /// By handler, the unit of the handler.
@@ -50,9 +50,9 @@ pub(crate) struct Control {
     round: u64,
 }
 
-impl Control {
+impl SimControl {
     /// The controller of a policy that places handlers, if it has units to place.
-    pub(crate) fn new(machine: &Machine, program: &Program, options: &Options) -> Option<Self> {
+    pub(crate) fn new(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Option<Self> {
         if options.ideal {
             return None;
         }
@@ -129,7 +129,7 @@ impl<W: Watch> World<W> {
                 // A removed core runs no more events, so its answer comes at once.
                 let at_ns = self.now_ns;
                 self.answer_round(core, at_ns);
-            } else if self.core(core).phase != Phase::Awake {
+            } else if self.core(core).phase != CorePhase::Awake {
                 let mut at_ns = self.now_ns;
                 self.wake(core, None, &mut at_ns);
             }
@@ -169,7 +169,7 @@ impl<W: Watch> World<W> {
         let control = self.control.as_ref().expect("it has decided");
         let Some(&handler) = control.handlers.get(unit.0 as usize) else { return };
         let color = self.handler_colors[usize::from(handler)];
-        if color == NONE || self.colors.color(color).token != Token::Ready {
+        if color == NONE || self.colors.color(color).token != TokenPlace::Ready {
             return;
         }
         let (from, slot, number) = {

@@ -13,7 +13,7 @@ const MEAN_WEIGHT: u64 = 16;
 
 /// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum CorePhase {
     /// Runs, searches or is between two events. The core's next step is on the clock.
     Awake,
     /// Sleeps, or is about to sleep. A wake-up before `asleep_ns` takes effect at `asleep_ns`,
@@ -26,7 +26,7 @@ pub(crate) enum Phase {
 
 /// The event that runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningEvent {
     pub(crate) event: u32,
     pub(crate) color: u32,
     pub(crate) started_ns: u64,
@@ -40,17 +40,17 @@ pub(crate) struct Running {
 /// A lock, as the time from which the lock is free. Callers get the lock in the order in which they
 /// ask.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lock {
+pub(crate) struct SimLock {
     pub(crate) free_ns: u64,
     pub(crate) holder: Option<CoreIndex>,
 }
 
 /// A core.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct SimCore {
     pub(crate) index: CoreIndex,
-    pub(crate) phase: Phase,
-    pub(crate) running: Option<Running>,
+    pub(crate) phase: CorePhase,
+    pub(crate) running: Option<RunningEvent>,
     pub(crate) activation_started_ns: u64,
     /// Expected time of the running activation.
     pub(crate) activation_expected_ns: u64,
@@ -108,11 +108,11 @@ pub(crate) struct Core {
     pub(crate) counts: CoreCounts,
 }
 
-impl Core {
+impl SimCore {
     pub(crate) fn new(index: CoreIndex, ready: Ready<u32>, turn: Turn, speed_percent: u32) -> Self {
         Self {
             index,
-            phase: Phase::Parked { asleep_ns: 0 },
+            phase: CorePhase::Parked { asleep_ns: 0 },
             running: None,
             activation_started_ns: 0,
             activation_expected_ns: 0,

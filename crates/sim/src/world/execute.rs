@@ -6,13 +6,13 @@
 use vermeil_sched::CoreIndex;
 
 use super::World;
-use super::colors::{Event, NONE};
+use super::colors::{NONE, SimEvent};
 use crate::fixed;
 use crate::machine::{PS_PER_NS, Pattern};
-use crate::memory::{Access, ObjectId, Walk};
-use crate::random::{self, Purpose};
+use crate::memory::{Access, ObjectId, ObjectWalk};
+use crate::random::{self, StreamPurpose};
 use crate::watch::Watch;
-use crate::workload::{Home, Life, Touch};
+use crate::workload::{ObjectHome, ObjectLife, Touch};
 
 /// The pool of objects that do not belong to a core.
 const COMMON_POOL: u32 = u32::MAX;
@@ -48,7 +48,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Cycles of this run, as picoseconds on a core at full speed.
-    fn base_ps(&self, event: &Event, found: u32) -> u64 {
+    fn base_ps(&self, event: &SimEvent, found: u32) -> u64 {
         if let Some(trace) = &self.program.trace {
             return trace.events[event.step as usize].run_ns * PS_PER_NS;
         }
@@ -58,7 +58,7 @@ impl<W: Watch> World<W> {
             let each = self.program.sources[usize::from(source)].poll.map_or(0, |poll| poll.cycles_each);
             cycles += each * u64::from(found);
         }
-        let drawn = self.draw(event, Purpose::Duration);
+        let drawn = self.draw(event, StreamPurpose::Duration);
         if handler.spread_percent > 0 {
             let spread = cycles * u64::from(handler.spread_percent) / 100;
             cycles = cycles - spread + random::scale(drawn, 2 * spread + 1);
@@ -69,7 +69,7 @@ impl<W: Watch> World<W> {
             cycles *= u64::from(handler.tail_times);
         }
         if let Some((permille, times)) = self.outliers
-            && random::scale(self.draw(event, Purpose::Fault), 1_000) < u64::from(permille)
+            && random::scale(self.draw(event, StreamPurpose::Fault), 1_000) < u64::from(permille)
         {
             cycles *= u64::from(times);
         }
@@ -77,7 +77,7 @@ impl<W: Watch> World<W> {
     }
 
     /// A random number for this run, equal under every policy.
-    fn draw(&self, event: &Event, purpose: Purpose) -> u64 {
+    fn draw(&self, event: &SimEvent, purpose: StreamPurpose) -> u64 {
         match event.request {
             NONE => random::draw(self.options.seed, purpose, event.sequence),
             request => self.requests.get(request).draw(self.options.seed, purpose, u64::from(event.step)),
@@ -98,11 +98,11 @@ impl<W: Watch> World<W> {
             return 0;
         }
         let code = self.code[usize::from(handler)];
-        let walk = Walk { bytes, access: Access::Read, pattern: Pattern::Sequential, work_ps: 0 };
+        let walk = ObjectWalk { bytes, access: Access::Read, pattern: Pattern::Sequential, work_ps: 0 };
         self.memory.touch(core, code, walk, at_ps)
     }
 
-    fn touch(&mut self, core: CoreIndex, event: &Event, touch: Touch, work_ps: u64, at_ps: u64) -> u64 {
+    fn touch(&mut self, core: CoreIndex, event: &SimEvent, touch: Touch, work_ps: u64, at_ps: u64) -> u64 {
         let kind = &self.program.objects[usize::from(touch.object)];
         if self.options.ideal {
             return if touch.by_nic { 0 } else { self.warm_ps(core, touch.bytes, touch.pattern) };
@@ -119,7 +119,7 @@ impl<W: Watch> World<W> {
             return self.memory.stream(core, home, touch.bytes, touch.pattern, at_ps);
         }
         let object = self.object(core, event, touch.object);
-        let walk = Walk { bytes: touch.bytes, access: touch.access, pattern: touch.pattern, work_ps };
+        let walk = ObjectWalk { bytes: touch.bytes, access: touch.access, pattern: touch.pattern, work_ps };
         self.memory.touch(core, object, walk, at_ps)
     }
 
@@ -147,30 +147,32 @@ impl<W: Watch> World<W> {
         }
         let drawn = match request {
             NONE => 0,
-            request => {
-                self.requests.get(request).draw(self.options.seed, Purpose::Key, u64::from(object) << 20)
-            }
+            request => self.requests.get(request).draw(
+                self.options.seed,
+                StreamPurpose::Key,
+                u64::from(object) << 20,
+            ),
         };
         self.program.objects[usize::from(object)].instance(drawn)
     }
 
-    fn instance_for(&self, core: CoreIndex, event: &Event, object: u16) -> u32 {
+    fn instance_for(&self, core: CoreIndex, event: &SimEvent, object: u16) -> u32 {
         match self.program.objects[usize::from(object)].life {
-            Life::Shared => {
+            ObjectLife::Shared => {
                 let recorded = self.program.trace.as_ref().map_or(0, |t| t.events[event.step as usize].color);
                 self.instance(object, event.request, recorded)
             }
-            Life::Node => u32::from(self.machine.cores[core.0 as usize].node),
-            Life::Core => core.0,
-            Life::Request | Life::Client => 0,
+            ObjectLife::Node => u32::from(self.machine.cores[core.0 as usize].node),
+            ObjectLife::Core => core.0,
+            ObjectLife::Request | ObjectLife::Client => 0,
         }
     }
 
     /// The node of an object whose chunks are not tracked, or which goes to a network card.
-    fn home_of(&mut self, core: CoreIndex, event: &Event, object: u16) -> u16 {
+    fn home_of(&mut self, core: CoreIndex, event: &SimEvent, object: u16) -> u16 {
         let kind = &self.program.objects[usize::from(object)];
         let here = self.machine.cores[core.0 as usize].node;
-        if kind.home == Home::Touch && kind.life == Life::Request && event.request != NONE {
+        if kind.home == ObjectHome::Touch && kind.life == ObjectLife::Request && event.request != NONE {
             let slot = kind.request_slot;
             let home = &mut self.requests.get_mut(event.request).streamed_home[slot];
             if *home == u16::MAX {
@@ -184,24 +186,24 @@ impl<W: Watch> World<W> {
 
     fn new_home(&self, here: u16, request: u32, object: u16, instance: u32) -> u16 {
         match self.program.objects[usize::from(object)].home {
-            Home::Touch => here,
-            Home::Spread => (instance as usize % self.machine.nodes) as u16,
-            Home::Active => self.active_nodes[instance as usize % self.active_nodes.len()],
-            Home::Nic => self.nic_node(request),
-            Home::Node(node) => node.min(self.machine.nodes as u16 - 1),
+            ObjectHome::Touch => here,
+            ObjectHome::Spread => (instance as usize % self.machine.nodes) as u16,
+            ObjectHome::Active => self.active_nodes[instance as usize % self.active_nodes.len()],
+            ObjectHome::Nic => self.nic_node(request),
+            ObjectHome::Node(node) => node.min(self.machine.nodes as u16 - 1),
         }
     }
 
     /// The object that an event touches. The first touch makes the object.
-    fn object(&mut self, core: CoreIndex, event: &Event, object: u16) -> ObjectId {
+    fn object(&mut self, core: CoreIndex, event: &SimEvent, object: u16) -> ObjectId {
         let kind = &self.program.objects[usize::from(object)];
         let (life, slot, bytes) = (kind.life, kind.request_slot, kind.bytes);
         let here = self.machine.cores[core.0 as usize].node;
         let instance = self.instance_for(core, event, object);
         let known = match (life, event.request) {
-            (Life::Request | Life::Client, NONE) => None,
-            (Life::Request, request) => self.requests.get(request).objects[slot],
-            (Life::Client, request) => {
+            (ObjectLife::Request | ObjectLife::Client, NONE) => None,
+            (ObjectLife::Request, request) => self.requests.get(request).objects[slot],
+            (ObjectLife::Client, request) => {
                 let client = self.requests.get(request).client;
                 self.clients[client as usize].objects.get(usize::from(object)).copied().flatten()
             }
@@ -211,12 +213,12 @@ impl<W: Watch> World<W> {
             return known;
         }
         let home = self.new_home(here, event.request, object, instance);
-        let pool = if life == Life::Request { core.0 } else { COMMON_POOL };
+        let pool = if life == ObjectLife::Request { core.0 } else { COMMON_POOL };
         let made = self.memory.allocate(bytes, home, pool);
         match (life, event.request) {
-            (Life::Request | Life::Client, NONE) => {}
-            (Life::Request, request) => self.requests.get_mut(request).objects[slot] = Some(made),
-            (Life::Client, request) => {
+            (ObjectLife::Request | ObjectLife::Client, NONE) => {}
+            (ObjectLife::Request, request) => self.requests.get_mut(request).objects[slot] = Some(made),
+            (ObjectLife::Client, request) => {
                 let client = self.requests.get(request).client;
                 let objects = &mut self.clients[client as usize].objects;
                 objects.resize(self.program.objects.len(), None);

@@ -7,9 +7,9 @@ use vermeil_sched::{CoreIndex, ReadyOrder};
 
 use super::World;
 use super::clock::Moment;
-use super::core::Phase;
-use crate::options::Fault;
-use crate::random::{Purpose, Stream};
+use super::core::CorePhase;
+use crate::options::InjectedFault;
+use crate::random::{RandomStream, StreamPurpose};
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
@@ -20,13 +20,13 @@ impl<W: Watch> World<W> {
                 self.clock.at(u64::from(at_us) * 1_000, Moment::Fault { index: index as u32 });
             };
             match fault {
-                Fault::LateWakes { times } => self.wake_times = times.max(1),
-                Fault::StaleHints { by_us } => self.stale_ns = u64::from(by_us) * 1_000,
-                Fault::Outliers { permille, times } => self.outliers = Some((permille, times)),
-                Fault::SpuriousWakes { every_us } => later(every_us),
-                Fault::SlowCore { at_us, .. }
-                | Fault::Pause { at_us, .. }
-                | Fault::RemoveCore { at_us, .. } => {
+                InjectedFault::LateWakes { times } => self.wake_times = times.max(1),
+                InjectedFault::StaleHints { by_us } => self.stale_ns = u64::from(by_us) * 1_000,
+                InjectedFault::Outliers { permille, times } => self.outliers = Some((permille, times)),
+                InjectedFault::SpuriousWakes { every_us } => later(every_us),
+                InjectedFault::SlowCore { at_us, .. }
+                | InjectedFault::Pause { at_us, .. }
+                | InjectedFault::RemoveCore { at_us, .. } => {
                     later(at_us);
                 }
             }
@@ -37,23 +37,25 @@ impl<W: Watch> World<W> {
     pub(super) fn fault(&mut self, index: u32) {
         let cores = self.cores.len() as u32;
         match self.options.faults[index as usize] {
-            Fault::SlowCore { core, percent, .. } => {
+            InjectedFault::SlowCore { core, percent, .. } => {
                 self.core(CoreIndex(core % cores)).speed_percent = percent.clamp(1, 100);
             }
-            Fault::Pause { core, for_us, .. } => {
+            InjectedFault::Pause { core, for_us, .. } => {
                 let until_ns = self.now_ns + u64::from(for_us) * 1_000;
                 self.core(CoreIndex(core % cores)).paused_until_ns = until_ns;
             }
-            Fault::RemoveCore { core, .. } => self.remove(CoreIndex(core % cores)),
-            Fault::SpuriousWakes { every_us } => self.wake_for_nothing(index, every_us),
-            Fault::LateWakes { .. } | Fault::StaleHints { .. } | Fault::Outliers { .. } => {}
+            InjectedFault::RemoveCore { core, .. } => self.remove(CoreIndex(core % cores)),
+            InjectedFault::SpuriousWakes { every_us } => self.wake_for_nothing(index, every_us),
+            InjectedFault::LateWakes { .. }
+            | InjectedFault::StaleHints { .. }
+            | InjectedFault::Outliers { .. } => {}
         }
     }
 
     fn wake_for_nothing(&mut self, index: u32, every_us: u32) {
-        let mut stream = Stream::new(self.options.seed, Purpose::Fault, self.clock.asked());
+        let mut stream = RandomStream::new(self.options.seed, StreamPurpose::Fault, self.clock.asked());
         let core = CoreIndex(stream.below(self.cores.len() as u64) as u32);
-        if self.core(core).phase != Phase::Awake {
+        if self.core(core).phase != CorePhase::Awake {
             let mut at_ns = self.now_ns;
             self.wake(core, None, &mut at_ns);
         }

@@ -14,7 +14,7 @@ const PUBLISH_EVERY: u32 = 16;
 
 /// The published estimates for a handler, for all cores.
 #[derive(Clone, Debug)]
-struct Published {
+struct PublishedEstimates {
     worth_ns: u32,
     penalty_ns: [u32; Distance::CLASSES],
     /// The part of `penalty_ns` that was measured or annotated.
@@ -24,7 +24,7 @@ struct Published {
 
 /// The estimates of one core for one handler.
 #[derive(Clone, Debug)]
-struct Known {
+struct CoreEstimates {
     cost: HandlerCost,
     stay: WarmBatch,
     timed: u32,
@@ -35,8 +35,8 @@ struct Known {
 pub(crate) struct Learned {
     stealing: Stealing,
     priors: Vec<CostHint>,
-    published: Vec<Published>,
-    known: Vec<Vec<Known>>,
+    published: Vec<PublishedEstimates>,
+    known: Vec<Vec<CoreEstimates>>,
     /// The measured steal costs, by core.
     moves: Vec<StealCost>,
     /// The steal cost that each core expects, by class of distance. Every visit reads this table.
@@ -55,15 +55,18 @@ impl Learned {
             let penalty = |class| clamp(cost.penalty_ns(Distance::of_class(class)));
             let known_penalty = |class| clamp(cost.penalty_known_ns(Distance::of_class(class)));
             let worth_ns = worth(&cost, *prior, stealing);
-            Published {
+            PublishedEstimates {
                 worth_ns,
                 penalty_ns: std::array::from_fn(penalty),
                 known_penalty_ns: std::array::from_fn(known_penalty),
                 stay_ns: 0,
             }
         };
-        let known =
-            |prior: &CostHint| Known { cost: HandlerCost::new(*prior), stay: WarmBatch::default(), timed: 0 };
+        let known = |prior: &CostHint| CoreEstimates {
+            cost: HandlerCost::new(*prior),
+            stay: WarmBatch::default(),
+            timed: 0,
+        };
         let unseen_ns = |class| StealCost::unseen_ns(Distance::of_class(class));
         Self {
             stealing,

@@ -7,7 +7,7 @@ use crate::watch::Watch;
 
 /// The searcher and the watcher among a node's cores.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lookout {
+pub(super) struct IdleCores {
     /// A core was woken as a thief. Until the search ends, no other core of the node is woken to
     /// search.
     pub(super) is_searching: bool,
@@ -18,7 +18,7 @@ pub(super) struct Lookout {
     pub(super) duty: Option<CoreIndex>,
 }
 
-impl Lookout {
+impl IdleCores {
     /// Rest of the time for which the last called core must watch.
     pub(super) fn called_for_ns(&self, at_ns: u64) -> Option<u64> {
         let since_ns = at_ns.saturating_sub(self.called_ns);
@@ -41,11 +41,11 @@ impl Lookout {
 
 impl<W: Watch> World<W> {
     /// The lookout of a core's node.
-    pub(super) fn lookout(&self, core: CoreIndex) -> &Lookout {
+    pub(super) fn lookout(&self, core: CoreIndex) -> &IdleCores {
         &self.lookouts[self.machine.layout().node(core) as usize]
     }
 
-    pub(super) fn lookout_mut(&mut self, core: CoreIndex) -> &mut Lookout {
+    pub(super) fn lookout_mut(&mut self, core: CoreIndex) -> &mut IdleCores {
         &mut self.lookouts[self.machine.layout().node(core) as usize]
     }
 

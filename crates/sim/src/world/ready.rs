@@ -10,8 +10,8 @@ use vermeil_sched::{
 
 use super::World;
 use super::clock::Moment;
-use super::colors::{NONE, Token};
-use super::core::{Lock, Phase};
+use super::colors::{NONE, TokenPlace};
+use super::core::{CorePhase, SimLock};
 use crate::watch::{Note, Watch};
 
 /// No core posts and pays: a timer posts, because a wait or the time for gathering has ended.
@@ -23,7 +23,7 @@ impl<W: Watch> World<W> {
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
         self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler), by);
-        if self.colors.color(posted.color).token == Token::Absent {
+        if self.colors.color(posted.color).token == TokenPlace::Absent {
             self.follow_leader(posted.color, by);
             self.settle(posted.color);
         }
@@ -44,14 +44,14 @@ impl<W: Watch> World<W> {
             self.enqueue(target, number, 1, by, at_ns);
         }
         match token {
-            Token::Absent => {
+            TokenPlace::Absent => {
                 self.bring_to_poster(posted.color, by, *at_ns);
                 match self.program.handlers[usize::from(posted.handler)].gather {
                     Some(gather) if !self.options.ideal => self.gather(posted.color, gather, by, at_ns),
                     _ => self.woken(posted.color, by, at_ns),
                 }
             }
-            Token::Gathering => {
+            TokenPlace::Gathering => {
                 let gather = self.program.handlers[usize::from(posted.handler)].gather;
                 let len = self.colors.color(posted.color).len as usize;
                 if gather.is_none_or(|gather| gather.is_enough(len))
@@ -60,11 +60,11 @@ impl<W: Watch> World<W> {
                     self.push_token(posted.color, by, at_ns);
                 }
             }
-            Token::Ready => {
+            TokenPlace::Ready => {
                 self.core(target).waiting_events += 1;
                 self.reclass(posted.color, by, at_ns);
             }
-            Token::Next | Token::Running => {}
+            TokenPlace::Next | TokenPlace::Running => {}
         }
     }
 
@@ -89,7 +89,7 @@ impl<W: Watch> World<W> {
         let (home, may_go) = (called.core, !called.is_fixed());
         called.calls = called.calls.and(here, home);
         let calls = called.calls.number();
-        let asleep = self.core(home).phase != Phase::Awake;
+        let asleep = self.core(home).phase != CorePhase::Awake;
         let stays = self.options.ideal || here == home || !asleep && calls < REMOTE_WAKE_STREAK;
         if stays || !may_go || self.wanted_core(color).is_some() {
             return;
@@ -115,7 +115,7 @@ impl<W: Watch> World<W> {
     /// Keeps the token of a color that was empty until enough events have gathered.
     fn gather(&mut self, color: u32, gather: BatchWait, by: Option<CoreIndex>, at_ns: &mut u64) {
         let gathering = self.colors.color_mut(color);
-        gathering.token = Token::Gathering;
+        gathering.token = TokenPlace::Gathering;
         let (core, number) = (gathering.core, gathering.number);
         if let Some(by) = by {
             self.lock(by, core, 0, at_ns);
@@ -161,12 +161,12 @@ impl<W: Watch> World<W> {
     /// Puts the token of a color with events into the ready queue of the color's core, and wakes a
     /// core for the color.
     pub(super) fn push_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
-        self.colors.color_mut(color).token = Token::Ready;
+        self.colors.color_mut(color).token = TokenPlace::Ready;
         if self.options.ideal {
             self.central.push_back(color);
             let idle = self.asleep.iter().find(|core| self.cores[core.0 as usize].is_there());
             if let Some(idle) = idle {
-                self.core(idle).phase = Phase::Awake;
+                self.core(idle).phase = CorePhase::Awake;
                 self.asleep.remove(idle);
                 self.go_on(idle, *at_ns);
             }
@@ -190,7 +190,7 @@ impl<W: Watch> World<W> {
 
     /// Puts a token into the ready queue of the color's core and returns the core.
     pub(super) fn queue_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> CoreIndex {
-        self.colors.color_mut(color).token = Token::Ready;
+        self.colors.color_mut(color).token = TokenPlace::Ready;
         self.settle(color);
         let target = self.colors.color(color).core;
         if let Some(by) = by {
@@ -255,7 +255,7 @@ impl<W: Watch> World<W> {
 
     /// Wakes the color's core if that core sleeps, else a thief if that pays.
     fn tell_someone(&mut self, color: u32, target: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.core(target).phase != Phase::Awake {
+        if self.core(target).phase != CorePhase::Awake {
             self.wake(target, by, at_ns);
         } else if self.stealing.is_on() {
             self.consider_thief(color, target, by, at_ns);
@@ -342,7 +342,7 @@ impl<W: Watch> World<W> {
 
     /// Wakes a sleeping core.
     pub(super) fn wake(&mut self, core: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        let Phase::Parked { asleep_ns } = self.core(core).phase else { return };
+        let CorePhase::Parked { asleep_ns } = self.core(core).phase else { return };
         // A core on its way to sleep notices the call when it gets there, without the latency of a
         // wake-up.
         let late_ns = if *at_ns < asleep_ns { asleep_ns - *at_ns } else { self.wake_ns(core) };
@@ -360,7 +360,7 @@ impl<W: Watch> World<W> {
     /// Makes a core awake from this time on.
     pub(super) fn unpark(&mut self, core: CoreIndex, asleep_ns: u64, at_ns: u64) {
         let state = self.core(core);
-        state.phase = Phase::Awake;
+        state.phase = CorePhase::Awake;
         state.woken = true;
         state.looked_ns = at_ns;
         self.asleep.remove(core);
@@ -387,7 +387,7 @@ impl<W: Watch> World<W> {
         let starts_ns = (*at_ns).max(lock.free_ns);
         self.core(by).counts.lock_ns += starts_ns - *at_ns;
         *at_ns = starts_ns + transfer_ns + self.machine.costs.lock_ns + hold_ns;
-        self.locks[of.0 as usize] = Lock { free_ns: *at_ns, holder: Some(by) };
+        self.locks[of.0 as usize] = SimLock { free_ns: *at_ns, holder: Some(by) };
     }
 
     /// Moves one of the runtime's cache lines to a core over this distance, and returns the time.

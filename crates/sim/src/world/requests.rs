@@ -6,12 +6,12 @@ use vermeil_sched::CoreIndex;
 
 use super::colors::NONE;
 use crate::memory::ObjectId;
-use crate::random::{self, Purpose};
+use crate::random::{self, StreamPurpose};
 use crate::workload::REQUEST_OBJECTS_MAX;
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub(crate) struct SimClient {
     pub(crate) source: u16,
     /// Number of the client within the source.
     pub(crate) number: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Client {
 
 /// A request under way.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct SimRequest {
     pub(crate) client: u32,
     pub(crate) source: u16,
     pub(crate) queue: u32,
@@ -42,16 +42,16 @@ pub(crate) struct Request {
     pub(crate) streamed_home: [u16; REQUEST_OBJECTS_MAX],
 }
 
-impl Request {
+impl SimRequest {
     /// A random number for this request, a purpose and a position in the request.
-    pub(crate) fn draw(&self, seed: u64, purpose: Purpose, position: u64) -> u64 {
+    pub(crate) fn draw(&self, seed: u64, purpose: StreamPurpose, position: u64) -> u64 {
         random::draw(seed, purpose, self.key.wrapping_add(position << 40))
     }
 }
 
 /// A network queue: a card, the core that handles the queue, and the number of unanswered requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct NetworkQueue {
     /// The node of the card.
     pub(crate) nic_node: u16,
     pub(crate) core: u32,
@@ -72,15 +72,15 @@ pub(crate) struct Arrival {
 
 /// All requests; entries are used again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Requests {
-    all: Vec<Request>,
+pub(crate) struct SimRequests {
+    all: Vec<SimRequest>,
     free: Vec<u32>,
 }
 
-impl Requests {
+impl SimRequests {
     pub(crate) fn begin(&mut self, arrival: Arrival, client: u32, source: u16) -> u32 {
         let Arrival { queue, core, asked_ns, key } = arrival;
-        let request = Request {
+        let request = SimRequest {
             client,
             source,
             queue,
@@ -109,11 +109,11 @@ impl Requests {
         self.free.push(request);
     }
 
-    pub(crate) fn get(&self, request: u32) -> &Request {
+    pub(crate) fn get(&self, request: u32) -> &SimRequest {
         &self.all[request as usize]
     }
 
-    pub(crate) fn get_mut(&mut self, request: u32) -> &mut Request {
+    pub(crate) fn get_mut(&mut self, request: u32) -> &mut SimRequest {
         &mut self.all[request as usize]
     }
 

@@ -12,8 +12,8 @@
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, ReadyOrder, SPIN_NS, STEAL_BATCH_MAX, Stealing, Stolen};
 
 use super::World;
-use super::colors::Token;
-use super::core::Phase;
+use super::colors::TokenPlace;
+use super::core::CorePhase;
 use super::victims::Victims;
 use crate::watch::{Note, Watch};
 
@@ -271,7 +271,7 @@ impl<W: Watch> World<W> {
         until_ns: u64,
     ) {
         let taken = self.colors.color_mut(color);
-        debug_assert_eq!(taken.token, Token::Ready);
+        debug_assert_eq!(taken.token, TokenPlace::Ready);
         taken.core = thief;
         taken.moved_ns = Some(began_ns);
         taken.stolen = taken.len;
@@ -315,7 +315,7 @@ impl<W: Watch> World<W> {
         let park_ns = if self.options.ideal { 0 } else { self.machine.costs.park_ns };
         let asleep_ns = at_ns + park_ns;
         let state = self.core(core);
-        state.phase = Phase::Parked { asleep_ns };
+        state.phase = CorePhase::Parked { asleep_ns };
         state.counts.parks += 1;
         self.clock.rest(core);
         self.asleep.insert(core);

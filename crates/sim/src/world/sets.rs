@@ -8,11 +8,11 @@ use vermeil_sched::CoreIndex;
 
 /// A set of cores.
 #[derive(Clone, Debug)]
-pub(crate) struct CoreSet {
+pub(crate) struct SimCoreSet {
     words: Vec<u64>,
 }
 
-impl CoreSet {
+impl SimCoreSet {
     /// An empty set for a machine with this number of cores.
     pub(crate) fn none(cores: usize) -> Self {
         Self { words: vec![0; cores.div_ceil(64)] }
@@ -84,12 +84,12 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out_by_index() {
-        let mut set = CoreSet::none(200);
+        let mut set = SimCoreSet::none(200);
         let cores = [CoreIndex(0), CoreIndex(63), CoreIndex(64), CoreIndex(199)];
         cores.iter().rev().for_each(|&core| set.insert(core));
         assert!(set.iter().eq(cores) && set.contains(CoreIndex(63)) && !set.contains(CoreIndex(62)));
         cores.iter().for_each(|&core| set.remove(core));
         assert!(set.is_empty());
-        assert_eq!(CoreSet::all(130).iter().count(), 130);
+        assert_eq!(SimCoreSet::all(130).iter().count(), 130);
     }
 }

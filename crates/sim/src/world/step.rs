@@ -7,12 +7,12 @@ use vermeil_sched::{
     CoreIndex, LifoSlotRule, ReadyOrder, RunAfter, RunSample, Stealing, TURN_NS, TurnStep, TurnView,
 };
 
-use super::colors::{Event, NONE, Token};
-use super::core::{Phase, Running};
+use super::colors::{NONE, SimEvent, TokenPlace};
+use super::core::{CorePhase, RunningEvent};
 use super::{Polled, World};
-use crate::random::{self, Purpose};
+use crate::random::{self, StreamPurpose};
 use crate::watch::{Note, Watch};
-use crate::workload::Next;
+use crate::workload::NextHandler;
 
 /// Cost of timing an event: a timestamp (20 to 40 cycles on x86-64) and an update of a mean.
 /// [`vermeil_sched::Sampler`] assumes 50 ns for two timestamps.
@@ -28,7 +28,7 @@ impl<W: Watch> World<W> {
             return self.go_on(core, until_ns);
         }
         let mut at_ns = now_ns + std::mem::take(&mut state.debt_ns);
-        if let Phase::Parked { asleep_ns } = state.phase {
+        if let CorePhase::Parked { asleep_ns } = state.phase {
             self.unpark(core, asleep_ns, at_ns);
         }
         if self.core(core).woken {
@@ -106,7 +106,7 @@ impl<W: Watch> World<W> {
     pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, at_ns: u64) {
         let by_event = self.stealing.order() == ReadyOrder::Events;
         let taken = self.colors.color_mut(color);
-        taken.token = Token::Running;
+        taken.token = TokenPlace::Running;
         taken.core = core;
         let number = taken.number;
         let state = self.core(core);
@@ -166,7 +166,7 @@ impl<W: Watch> World<W> {
         self.results.waits.add(at_ns.saturating_sub(posted.posted_ns));
         let state = self.core(core);
         state.counts.cold_runs += u64::from(cold.is_some());
-        state.running = Some(Running { event, color, started_ns, ends_ns, cold, found });
+        state.running = Some(RunningEvent { event, color, started_ns, ends_ns, cold, found });
         self.busy.insert(core);
         self.go_on(core, ends_ns);
     }
@@ -180,7 +180,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Ends an event: records the measured costs and posts the successors.
-    fn finish(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
+    fn finish(&mut self, core: CoreIndex, running: &RunningEvent, at_ns: &mut u64) {
         let event = *self.colors.event(running.event);
         let run_ns = running.ends_ns - running.started_ns;
         let color = self.colors.color_mut(running.color);
@@ -209,7 +209,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Learns costs as the runtime does: from timed activations only.
-    fn learn(&mut self, core: CoreIndex, handler: u16, running: &Running, run_ns: u64, at_ns: &mut u64) {
+    fn learn(&mut self, core: CoreIndex, handler: u16, running: &RunningEvent, run_ns: u64, at_ns: &mut u64) {
         // The farther of two distances counts: the color's last core, and the core that posted the
         // event.
         let handed = self.colors.event(running.event).by.filter(|&by| by != core);
@@ -225,7 +225,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Posts the successors of an event, and answers the request.
-    fn follow(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
+    fn follow(&mut self, core: CoreIndex, running: &RunningEvent, at_ns: &mut u64) {
         let event = *self.colors.event(running.event);
         let handler = usize::from(event.handler);
         if let Some(source) = self.program.handlers[handler].polls {
@@ -247,14 +247,17 @@ impl<W: Watch> World<W> {
         self.event_of_request_ended(event.request);
     }
 
-    fn choose_next(&self, handler: usize, request: u32, step: u32) -> Option<Next> {
+    fn choose_next(&self, handler: usize, request: u32, step: u32) -> Option<NextHandler> {
         let handler = &self.program.handlers[handler];
         match handler.next.as_slice() {
             [] => None,
             [only] => Some(*only),
             several => {
-                let drawn =
-                    self.requests.get(request).draw(self.options.seed, Purpose::Branch, u64::from(step));
+                let drawn = self.requests.get(request).draw(
+                    self.options.seed,
+                    StreamPurpose::Branch,
+                    u64::from(step),
+                );
                 let mut left = random::scale(drawn, handler.weights.max(1));
                 several.iter().copied().find(|next| match left.checked_sub(u64::from(next.weight)) {
                     Some(rest) => {
@@ -267,7 +270,14 @@ impl<W: Watch> World<W> {
         }
     }
 
-    fn go_to(&mut self, core: CoreIndex, by_handler: u16, next: Next, event: &Event, at_ns: &mut u64) {
+    fn go_to(
+        &mut self,
+        core: CoreIndex,
+        by_handler: u16,
+        next: NextHandler,
+        event: &SimEvent,
+        at_ns: &mut u64,
+    ) {
         let (request, step) = (event.request, event.step);
         let color = self.color_for(next.handler, request, Some(core));
         let event = self.colors.prepare(next.handler, color, request, step + 1);
@@ -293,7 +303,7 @@ impl<W: Watch> World<W> {
 
     /// A polling handler passes on the requests that it found. It is posted again if more requests
     /// have come.
-    fn hand_over(&mut self, core: CoreIndex, source: u16, running: &Running, at_ns: &mut u64) {
+    fn hand_over(&mut self, core: CoreIndex, source: u16, running: &RunningEvent, at_ns: &mut u64) {
         let polled: &mut Polled = &mut self.polled[usize::from(source)];
         let found: Vec<u32> = polled.waiting.drain(..running.found as usize).collect();
         polled.is_posted = !polled.waiting.is_empty();
@@ -334,7 +344,7 @@ impl<W: Watch> World<W> {
         } else {
             let returns = self.options.colors_return;
             let empty = self.colors.color_mut(color);
-            empty.token = Token::Absent;
+            empty.token = TokenPlace::Absent;
             empty.core = if returns { empty.home } else { empty.core };
             self.colors.end_if_unused(color);
         }

@@ -6,7 +6,7 @@
 use vermeil_sched::{CoreIndex, LifoSlotRule, WakeDestination};
 
 use super::World;
-use super::colors::Token;
+use super::colors::TokenPlace;
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
@@ -24,7 +24,7 @@ impl<W: Watch> World<W> {
     }
 
     fn keep(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) {
-        self.colors.color_mut(color).token = Token::Next;
+        self.colors.color_mut(color).token = TokenPlace::Next;
         self.core(core).kept = Some(color);
         self.keeping.insert(core);
         if self.lookout(core).sentinel.is_none() && !self.colors.color(color).is_fixed() {

@@ -2,19 +2,19 @@ use super::*;
 use crate::machine::profile;
 use crate::workload::workload;
 
-fn options(policy: &str) -> Options {
-    Options::new(policy.parse().unwrap())
+fn options(policy: &str) -> SimOptions {
+    SimOptions::new(policy.parse().unwrap())
 }
 
-fn short(policy: &str) -> Options {
-    Options { run_ns: Some(20_000_000), ..options(policy) }
+fn short(policy: &str) -> SimOptions {
+    SimOptions { run_ns: Some(20_000_000), ..options(policy) }
 }
 
 #[test]
 fn one_seed_is_one_run() {
     let (machine, web) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
     for policy in ["none", "libasync", "mely", "ncopy", "per-node", "adaptive"] {
-        let run = |seed| simulate(&machine, &web, &Options { seed, ..short(policy) });
+        let run = |seed| simulate(&machine, &web, &SimOptions { seed, ..short(policy) });
         let (first, second) = (run(7), run(7));
         assert_eq!((first.hash, first.answered), (second.hash, second.answered), "{policy}");
         assert!(first.posted > 100, "{policy} posted {}", first.posted);
@@ -45,17 +45,18 @@ fn times_of_a_core_add_up() {
 fn checked_runs_break_no_rule() {
     let (machine, web) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
     for policy in ["none", "libasync", "mely", "ncopy", "per-node", "adaptive", "placed:round-robin"] {
-        let options = Options { drain_ns: 1_000_000_000, audit_every: Some(50), ..short(policy) };
-        let options = Options { run_ns: Some(5_000_000), ..options };
-        let (results, checker) = simulate_watched(&machine, &web, &options, crate::Checker::default());
+        let options = SimOptions { drain_ns: 1_000_000_000, audit_every: Some(50), ..short(policy) };
+        let options = SimOptions { run_ns: Some(5_000_000), ..options };
+        let (results, checker) =
+            simulate_watched(&machine, &web, &options, crate::InvariantChecker::default());
         assert!(results.events() > 1_000, "{policy}");
         assert_eq!(checker.verdict(&results), None, "{policy}");
     }
 }
 
 /// Two handlers that run in turn. The second follows the first.
-fn leader_and_follower(color: &str, follows: &str) -> Program {
-    Program::from_toml(&format!(
+fn leader_and_follower(color: &str, follows: &str) -> CompiledProgram {
+    CompiledProgram::from_toml(&format!(
         r#"
         name = "pair"
         about = "one leads, one follows"
@@ -84,13 +85,13 @@ fn leader_and_follower(color: &str, follows: &str) -> Program {
 /// Counts runs of the second handler on the core of the first handler's last run, and on other
 /// cores.
 #[derive(Default)]
-struct Apart {
+struct ApartRuns {
     led_on: Option<vermeil_sched::CoreIndex>,
     together: u64,
     apart: u64,
 }
 
-impl Watch for Apart {
+impl Watch for ApartRuns {
     fn note(&mut self, note: crate::Note) {
         let crate::Note::Started { core, handler, .. } = note else { return };
         match handler {
@@ -107,7 +108,7 @@ fn who_follows_is_where_its_leader_was() {
     for (color, follows) in [("event", "producer"), ("event", "lead"), ("handler", "lead")] {
         for policy in ["none", "mely", "adaptive", "placed:round-robin"] {
             let pair = leader_and_follower(color, follows);
-            let (_, seen) = simulate_watched(&machine, &pair, &options(policy), Apart::default());
+            let (_, seen) = simulate_watched(&machine, &pair, &options(policy), ApartRuns::default());
             assert_eq!(seen.apart, 0, "{policy}, {color} follows {follows}");
             assert!(seen.together > 50, "{policy}: {} runs", seen.together);
         }
@@ -119,8 +120,8 @@ fn who_follows_is_where_its_leader_was() {
 }
 
 /// Two kinds of requests, each of them more than the machine can run.
-fn two_classes(target_us: &str) -> Program {
-    Program::from_toml(&format!(
+fn two_classes(target_us: &str) -> CompiledProgram {
+    CompiledProgram::from_toml(&format!(
         r#"
         name = "classes"
         about = "too much of two kinds"
@@ -151,9 +152,9 @@ fn two_classes(target_us: &str) -> Program {
 fn classes_divide_virtual_cores_too() {
     let machine = profile("xeon5100-2x2").unwrap();
     for (target_us, policy) in [("", "none"), ("", "mely"), (", target_delay_us = 1", "adaptive")] {
-        let options = Options { audit_every: Some(10), ..options(policy) };
+        let options = SimOptions { audit_every: Some(10), ..options(policy) };
         let (results, checker) =
-            simulate_watched(&machine, &two_classes(target_us), &options, crate::Checker::default());
+            simulate_watched(&machine, &two_classes(target_us), &options, crate::InvariantChecker::default());
         assert_eq!(checker.verdict(&results), None);
         let [net, bulk] = [0, 1].map(|handler: usize| results.handlers[handler].run_ns);
         let permille = net * 1000 / (net + bulk);
@@ -165,7 +166,7 @@ fn classes_divide_virtual_cores_too() {
 fn a_batch_is_run_when_it_is_full_or_late() {
     let machine = profile("xeon5100-2x2").unwrap();
     let gather = |events: u32| {
-        Program::from_toml(&format!(
+        CompiledProgram::from_toml(&format!(
             r#"
             name = "batches"
             about = "records that are written together"
@@ -185,9 +186,9 @@ fn a_batch_is_run_when_it_is_full_or_late() {
         .expect("a workload")
     };
     let run = |events| {
-        let options = Options { audit_every: Some(1), drain_ns: 1_000_000_000, ..options("none") };
+        let options = SimOptions { audit_every: Some(1), drain_ns: 1_000_000_000, ..options("none") };
         let (results, checker) =
-            simulate_watched(&machine, &gather(events), &options, crate::Checker::default());
+            simulate_watched(&machine, &gather(events), &options, crate::InvariantChecker::default());
         assert_eq!(checker.verdict(&results), None);
         let parks: u64 = results.cores.iter().map(|core| core.parks).sum();
         (results.answered, parks)
@@ -201,13 +202,13 @@ fn a_batch_is_run_when_it_is_full_or_late() {
 
 /// Counts runs, and the runs whose predecessor on the core has the same color.
 #[derive(Default)]
-struct Runs {
+struct PredecessorRuns {
     last: [Option<u64>; 4],
     same: u64,
     all: u64,
 }
 
-impl Watch for Runs {
+impl Watch for PredecessorRuns {
     fn note(&mut self, note: crate::Note) {
         let crate::Note::Started { core, color, .. } = note else { return };
         self.all += 1;
@@ -232,13 +233,13 @@ fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
         entry = "step"
         load = { start = { count = 2000 } }
         "#;
-    let same_percent = |program: &Program, policy: &str| {
-        let options = Options { run_ns: Some(2_000_000_000), ..options(policy) };
-        let (_, runs) = simulate_watched(&machine, program, &options, Runs::default());
+    let same_percent = |program: &CompiledProgram, policy: &str| {
+        let options = SimOptions { run_ns: Some(2_000_000_000), ..options(policy) };
+        let (_, runs) = simulate_watched(&machine, program, &options, PredecessorRuns::default());
         assert!(runs.all > 2_000, "{policy}: {} runs", runs.all);
         100 * runs.same / runs.all
     };
-    let (light, images) = (Program::from_toml(light).unwrap(), workload("image-pipeline").unwrap());
+    let (light, images) = (CompiledProgram::from_toml(light).unwrap(), workload("image-pipeline").unwrap());
     assert_eq!(same_percent(&light, "none"), 0);
     let (light, images) = (same_percent(&light, "adaptive"), same_percent(&images, "adaptive"));
     assert!(light < 15 && images > 50, "{light} and {images} of 100");
@@ -246,8 +247,8 @@ fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
 
 /// A serial producer on a color that never moves. Each request is `work` cycles on a fresh color
 /// that touches no memory.
-fn pinned_producer(work: u64) -> Program {
-    Program::from_toml(&format!(
+fn pinned_producer(work: u64) -> CompiledProgram {
+    CompiledProgram::from_toml(&format!(
         r#"
         name = "pinned"
         about = "clients of one queue, whose requests may run anywhere"
@@ -315,7 +316,7 @@ fn shifts_change_what_they_name_and_nothing_else() {
             {second}
             "#
         );
-        simulate(&machine, &Program::from_toml(&text).unwrap(), &options("none"))
+        simulate(&machine, &CompiledProgram::from_toml(&text).unwrap(), &options("none"))
     };
     let each_ns =
         |results: &Results| results.cores.iter().map(|core| core.busy_ns).sum::<u64>() / results.events();

@@ -6,12 +6,12 @@
 
 use vermeil_sched::{CoreIndex, Distance, Layout};
 
-use super::sets::CoreSet;
+use super::sets::SimCoreSet;
 
 /// Consecutive cores at one distance, in the order of the thief's looks, among the same 64 cores of
 /// the machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct VictimRun {
     /// The group of 64 cores, and a bit for each core of the run in that group.
     word: u32,
     mask: u64,
@@ -22,9 +22,9 @@ pub(crate) struct Run {
     before_ns: u64,
 }
 
-impl Run {
-    /// The first core of `members`, which it removes from the bits that [`Run::members`] gave. Also
-    /// the time of all looks up to that core.
+impl VictimRun {
+    /// The first core of `members`, which it removes from the bits that [`VictimRun::members`]
+    /// gave. Also the time of all looks up to that core.
     pub(crate) fn next(&self, members: &mut u64) -> Option<(CoreIndex, u64)> {
         if *members == 0 {
             return None;
@@ -36,7 +36,7 @@ impl Run {
     }
 
     /// The cores of the run that are in a set, as bits.
-    pub(crate) fn members(&self, set: &CoreSet) -> u64 {
+    pub(crate) fn members(&self, set: &SimCoreSet) -> u64 {
         set.word(self.word) & self.mask
     }
 }
@@ -44,7 +44,7 @@ impl Run {
 /// All other cores, in the order in which one thief looks at them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Victims {
-    runs: Box<[Run]>,
+    runs: Box<[VictimRun]>,
     /// Time of a look at every victim.
     pub(crate) all_ns: u64,
 }
@@ -64,7 +64,7 @@ impl Victims {
             let word = |core: CoreIndex| core.0 / u64::BITS;
             for run in group.chunk_by(|&a, &b| a.0 + 1 == b.0 && word(a) == word(b)) {
                 let mask = run.iter().fold(0, |mask, core| mask | 1 << (core.0 % u64::BITS));
-                runs.push(Run { word: word(run[0]), mask, distance, look_ns, before_ns: all_ns });
+                runs.push(VictimRun { word: word(run[0]), mask, distance, look_ns, before_ns: all_ns });
                 all_ns += run.len() as u64 * look_ns;
             }
         }
@@ -72,7 +72,7 @@ impl Victims {
     }
 
     /// The runs, in order.
-    pub(crate) fn runs(&self) -> &[Run] {
+    pub(crate) fn runs(&self) -> &[VictimRun] {
         &self.runs
     }
 }
@@ -88,7 +88,7 @@ mod tests {
             let machine = profile(name).unwrap();
             let layout = machine.layout();
             let every_third = |core: &CoreIndex| core.0.is_multiple_of(3);
-            let mut set = CoreSet::none(layout.cores());
+            let mut set = SimCoreSet::none(layout.cores());
             layout.indices().filter(every_third).for_each(|core| set.insert(core));
             for thief in layout.indices() {
                 let look_ns = |_, distance: Distance| 10 + distance.class() as u64;
