@@ -31,7 +31,7 @@ pub(crate) enum UsageError {
     #[error("{0}")]
     Config(#[from] ConfigError),
     #[error("{0}")]
-    Machine(#[from] vermeil_topology::Error),
+    Machine(#[from] vermeil_topology::TopologyError),
 }
 
 impl UsageError {
@@ -39,7 +39,7 @@ impl UsageError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Address { .. } | Self::Agent { .. } | Self::MachineFile { .. } => Exit::CannotStart,
-            Self::Machine(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
+            Self::Machine(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
             Self::CgiUser(_)
             | Self::Superuser { .. }

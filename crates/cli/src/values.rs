@@ -3,12 +3,12 @@
 
 pub(crate) use vermeil_server::config::values::{Listen, Size, Span, size_between};
 
-use vermeil_topology::{CoreSelection, Error};
+use vermeil_topology::{CoreSelection, TopologyError};
 
 /// Reads `--cores`; the message leaves out the option, which clap names already.
 pub(crate) fn parse_cores(text: &str) -> Result<CoreSelection, String> {
     text.parse().map_err(|error| match error {
-        Error::Cores { problem, .. } => problem,
+        TopologyError::Cores { problem, .. } => problem,
         other => other.to_string(),
     })
 }

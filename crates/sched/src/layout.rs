@@ -289,12 +289,12 @@ fn measure(machine: &Machine, ranks: &[u32], from: CpuId, to: CpuId) -> Result<D
     let there = machine.distance(from, to).expect("both cpus are known");
     let back = machine.distance(to, from).expect("both cpus are known");
     Ok(match there.max(back) {
-        topology::Distance::SameCpu => Distance::Same,
-        topology::Distance::Smt => Distance::Smt,
-        topology::Distance::L2 => Distance::L2,
-        topology::Distance::L3 => Distance::L3,
-        topology::Distance::Node => Distance::Node,
-        topology::Distance::Remote(slit) => {
+        topology::CpuDistance::SameCpu => Distance::Same,
+        topology::CpuDistance::Smt => Distance::Smt,
+        topology::CpuDistance::L2 => Distance::L2,
+        topology::CpuDistance::L3 => Distance::L3,
+        topology::CpuDistance::Node => Distance::Node,
+        topology::CpuDistance::Remote(slit) => {
             let rank = ranks.partition_point(|&nearer| nearer < slit);
             Distance::Hops(u8::try_from(rank + 1).unwrap_or(u8::MAX))
         }

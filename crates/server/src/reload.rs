@@ -65,7 +65,7 @@ pub(crate) enum ReloadError {
     Config(#[from] ConfigError),
     /// The topology of the machine.
     #[error(transparent)]
-    Machine(#[from] vermeil_topology::Error),
+    Machine(#[from] vermeil_topology::TopologyError),
     /// A new address.
     #[error(transparent)]
     Listen(#[from] ListenError),

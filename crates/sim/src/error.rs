@@ -25,7 +25,7 @@ pub enum SimError {
     },
     /// A topology that cannot be read.
     #[error(transparent)]
-    Topology(#[from] vermeil_topology::Error),
+    Topology(#[from] vermeil_topology::TopologyError),
     /// An impossible layout.
     #[error(transparent)]
     Layout(#[from] vermeil_sched::SchedError),

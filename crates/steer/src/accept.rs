@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use vermeil_topology::{CpuId, Distance, Machine};
+use vermeil_topology::{CpuDistance, CpuId, Machine};
 
 use crate::bpf::{self, MapKind, Mappable, ProgramKind};
 
@@ -222,7 +222,7 @@ pub fn near(machine: &Machine, cores: &[CpuId], most: usize) -> Vec<Vec<u32>> {
     let of = |core: usize| -> Vec<u32> {
         let others =
             nearest_first(machine, cores[core], cores).into_iter().filter(|&(_, other)| other != core);
-        let is_away = |far: Option<Distance>| matches!(far, Some(Distance::Remote(_)) | None);
+        let is_away = |far: Option<CpuDistance>| matches!(far, Some(CpuDistance::Remote(_)) | None);
         let (away, here): (Vec<_>, Vec<_>) = others.partition(|&(far, _)| is_away(far));
         let here = here.into_iter().map(|(_, other)| other);
         let away = one_of_each_node(machine, cores, core, away.into_iter().map(|(_, other)| other).collect());
@@ -235,7 +235,7 @@ pub fn near(machine: &Machine, cores: &[CpuId], most: usize) -> Vec<Vec<u32>> {
 
 /// Core numbers with their distance from `cpu`, the nearest first; among equals the cores after
 /// `cpu` first.
-fn nearest_first(machine: &Machine, cpu: CpuId, cores: &[CpuId]) -> Vec<(Option<Distance>, usize)> {
+fn nearest_first(machine: &Machine, cpu: CpuId, cores: &[CpuId]) -> Vec<(Option<CpuDistance>, usize)> {
     let mut all: Vec<_> =
         cores.iter().enumerate().map(|(core, &of)| (machine.distance(cpu, of), core)).collect();
     all.sort_by_key(|&(far, core)| (far.is_none(), far, cores[core] < cpu, core));

@@ -119,7 +119,7 @@ fn shown(root: &Path, path: &Path) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     V1,
     V2,
 }
@@ -127,7 +127,7 @@ enum Version {
 /// The process's folders in a cgroup tree: the process's own folder first, then all visible
 /// parents.
 struct Hierarchy {
-    version: Version,
+    version: CgroupVersion,
     folders: Vec<PathBuf>,
 }
 
@@ -135,8 +135,8 @@ impl Hierarchy {
     /// The nearest folder's cpuset, which is already reduced by the parents.
     fn cpuset(&self) -> Option<(CpuSet, PathBuf)> {
         let names: &[&str] = match self.version {
-            Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
-            Version::V2 => &["cpuset.cpus.effective"],
+            CgroupVersion::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
+            CgroupVersion::V2 => &["cpuset.cpus.effective"],
         };
         let paths = self.folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         let read = |path: PathBuf| {
@@ -149,13 +149,13 @@ impl Hierarchy {
     /// The smallest quota among the folders, in cpus.
     fn quota(&self) -> Option<(f64, PathBuf)> {
         let read = |folder: &PathBuf| match self.version {
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 let path = folder.join("cpu.cfs_quota_us");
                 let quota = fs::read_to_string(&path).ok()?;
                 let period = fs::read_to_string(folder.join("cpu.cfs_period_us")).unwrap_or_default();
                 Some((cpus_of(&format!("{quota} {period}"))?, path))
             }
-            Version::V2 => {
+            CgroupVersion::V2 => {
                 let path = folder.join("cpu.max");
                 Some((cpus_of(&fs::read_to_string(&path).ok()?)?, path))
             }
@@ -181,7 +181,7 @@ fn hierarchies(root: &Path) -> Vec<Hierarchy> {
     let hierarchy = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
-        let version = if controllers.is_empty() { Version::V2 } else { Version::V1 };
+        let version = if controllers.is_empty() { CgroupVersion::V2 } else { CgroupVersion::V1 };
         let matters = controllers.split(',').any(|name| matches!(name, "" | "cpu" | "cpuset"));
         let mount = mounts.iter().find(|mount| mount.holds(version, controllers))?;
         matters.then(|| Hierarchy { version, folders: mount.folders(root, path) })
@@ -191,7 +191,7 @@ fn hierarchies(root: &Path) -> Vec<Hierarchy> {
 
 /// A mounted cgroup tree (one line of `mountinfo`, see proc(5)).
 struct Mount {
-    version: Version,
+    version: CgroupVersion,
     /// The mounted part of the tree.
     part: String,
     /// The mount point.
@@ -206,17 +206,17 @@ impl Mount {
         let mut mount = mount.split(' ').skip(3);
         let mut filesystem = filesystem.split(' ');
         let version = match filesystem.next()? {
-            "cgroup" => Version::V1,
-            "cgroup2" => Version::V2,
+            "cgroup" => CgroupVersion::V1,
+            "cgroup2" => CgroupVersion::V2,
             _ => return None,
         };
         let options = filesystem.nth(1)?.split(',').map(str::to_owned).collect();
         Some(Mount { version, part: unescape(mount.next()?), point: unescape(mount.next()?), options })
     }
 
-    fn holds(&self, version: Version, controllers: &str) -> bool {
+    fn holds(&self, version: CgroupVersion, controllers: &str) -> bool {
         let mounted = |name| self.options.iter().any(|option| option == name);
-        self.version == version && (version == Version::V2 || controllers.split(',').all(mounted))
+        self.version == version && (version == CgroupVersion::V2 || controllers.split(',').all(mounted))
     }
 
     /// The folders of cgroup `path`, the cgroup's own folder first. A path outside of the mounted

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-use crate::{CpuId, Error};
+use crate::{CpuId, TopologyError};
 
 #[cfg(test)]
 mod tests;
@@ -154,12 +154,12 @@ impl Serialize for CpuSet {
 }
 
 impl FromStr for CpuSet {
-    type Err = Error;
+    type Err = TopologyError;
 
     /// Reads `0-7,^3`: items between commas, each a cpu or a range; `^` removes cpus at any
     /// position. White space around items is ignored and the empty text is the empty set, as in the
     /// kernel's files.
-    fn from_str(text: &str) -> Result<CpuSet, Error> {
+    fn from_str(text: &str) -> Result<CpuSet, TopologyError> {
         let (mut within, mut without) = (CpuSet::new(), CpuSet::new());
         let mut at = 0;
         for item in text.split(',') {
@@ -173,7 +173,7 @@ impl FromStr for CpuSet {
                 Some(range) => (&mut without, range),
                 None => (&mut within, body),
             };
-            let (first, last) = parse_range(range).map_err(|problem| Error::CpuList {
+            let (first, last) = parse_range(range).map_err(|problem| TopologyError::CpuList {
                 text: text.trim_end().to_owned(),
                 column: text[..start].chars().count() + 1,
                 problem,

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 
 use crate::CpuId;
 use crate::machine::{CAPACITY_MAX, DISTANCE_LOCAL, DISTANCE_REMOTE};
-use crate::{Cache, CacheKind, Core, CoreClass, CoreId, CpuSet, Error, Machine, Node, NodeId, Package, Pu};
+use crate::{
+    Cache, CacheKind, CoreClass, CoreId, CpuSet, Machine, Node, NodeId, Package, PhysicalCore, Pu,
+    TopologyError,
+};
 
 #[cfg(test)]
 mod tests;
@@ -21,22 +24,22 @@ pub(crate) struct Draft {
     pub(crate) nodes: Vec<Node>,
     pub(crate) packages: Vec<Package>,
     pub(crate) caches: Vec<Cache>,
-    pub(crate) cores: Vec<Core>,
+    pub(crate) cores: Vec<PhysicalCore>,
     pub(crate) distances: BTreeMap<(NodeId, NodeId), u32>,
 }
 
-impl Core {
+impl PhysicalCore {
     /// A typical core; the id is assigned when the machine is finished.
-    pub(crate) fn of(cpus: CpuSet) -> Core {
-        Core { id: CoreId(0), cpus, class: CoreClass::Performance, capacity: CAPACITY_MAX }
+    pub(crate) fn of(cpus: CpuSet) -> PhysicalCore {
+        PhysicalCore { id: CoreId(0), cpus, class: CoreClass::Performance, capacity: CAPACITY_MAX }
     }
 }
 
 impl Draft {
     /// The finished machine.
-    pub(crate) fn finish(mut self) -> Result<Machine, Error> {
+    pub(crate) fn finish(mut self) -> Result<Machine, TopologyError> {
         if self.cpus.is_empty() {
-            return Err(Error::NoCpu);
+            return Err(TopologyError::NoCpu);
         }
         self.settle_nodes();
         self.settle_cores();
@@ -72,7 +75,7 @@ impl Draft {
     fn settle_cores(&mut self) {
         let left = claim(&mut self.cores, &self.cpus, |core| &mut core.cpus);
         self.cores.retain(|core| !core.cpus.is_empty());
-        self.cores.extend(left.iter().map(|cpu| Core::of(CpuSet::from_iter([cpu]))));
+        self.cores.extend(left.iter().map(|cpu| PhysicalCore::of(CpuSet::from_iter([cpu]))));
         self.cores.sort_by_key(|core| core.cpus.first());
         for (core, index) in self.cores.iter_mut().zip(0..) {
             core.id = CoreId(index);

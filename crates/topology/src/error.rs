@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The reason why a machine could not be read, or why cpus could not be chosen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TopologyError {
     /// The given folder has no usable description of cpus.
     #[error(
         "cannot read cpus from {}: {source}; check that sysfs is mounted there, \

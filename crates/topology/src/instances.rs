@@ -141,7 +141,7 @@ mod tests {
     /// node 2 only memory, 6 beside node 0 in a package.
     #[test]
     fn cpus_without_memory_join_the_nearest_node_with_memory() {
-        let mut root = crate::fixture::Root::new().with("sys/devices/system/cpu/online", "0-6");
+        let mut root = crate::fixture::FixtureRoot::new().with("sys/devices/system/cpu/online", "0-6");
         for cpu in 0..7 {
             root = root.cpu(cpu, 0, &cpu.to_string());
             let package = format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
@@ -188,11 +188,11 @@ mod tests {
         }
     }
 
-    trait Cpus {
+    trait InstanceCpus {
         fn concat_cpus(&self) -> Vec<&[u32]>;
     }
 
-    impl Cpus for Vec<(Vec<u32>, Vec<u32>)> {
+    impl InstanceCpus for Vec<(Vec<u32>, Vec<u32>)> {
         fn concat_cpus(&self) -> Vec<&[u32]> {
             self.iter().map(|(cpus, _)| cpus.as_slice()).collect()
         }

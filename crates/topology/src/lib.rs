@@ -36,10 +36,12 @@ pub mod render;
 
 pub use cgroup::{Allowed, CpuQuota, allowed, cores_for};
 pub use cpuset::{CPUS_MAX, CpuSet};
-pub use error::Error;
+pub use error::TopologyError;
 pub use ids::{CoreId, CpuId, NodeId, PackageId};
 pub use instances::{INSTANCES_MAX, Instance, InstanceSelection};
-pub use machine::{CAPACITY_MAX, Cache, CacheKind, Core, CoreClass, Distance, Machine, Node, Package, Pu};
+pub use machine::{
+    CAPACITY_MAX, Cache, CacheKind, CoreClass, CpuDistance, Machine, Node, Package, PhysicalCore, Pu,
+};
 pub use selection::CoreSelection;
 
 #[cfg(test)]

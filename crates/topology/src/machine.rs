@@ -71,7 +71,7 @@ pub enum CoreClass {
 
 /// A physical core.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Core {
+pub struct PhysicalCore {
     /// The index in [`Machine::cores`].
     pub id: CoreId,
     /// The core's online hardware threads (SMT siblings), at least one.
@@ -105,7 +105,7 @@ pub struct Pu {
 
 /// The distance between two cpus, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Distance {
+pub enum CpuDistance {
     /// The same cpu.
     SameCpu,
     /// Hardware threads of one physical core.
@@ -130,7 +130,7 @@ pub struct Machine {
     pub(crate) nodes: Vec<Node>,
     pub(crate) packages: Vec<Package>,
     pub(crate) caches: Vec<Cache>,
-    pub(crate) cores: Vec<Core>,
+    pub(crate) cores: Vec<PhysicalCore>,
     pub(crate) pus: Vec<Pu>,
     pub(crate) node_distances: Vec<Vec<u32>>,
 }
@@ -162,7 +162,7 @@ impl Machine {
     }
 
     /// The physical cores by ascending first cpu, at least one.
-    pub fn cores(&self) -> &[Core] {
+    pub fn cores(&self) -> &[PhysicalCore] {
         &self.cores
     }
 
@@ -183,19 +183,19 @@ impl Machine {
     }
 
     /// The distance from `from` to `to`; `None` if either is not an online cpu of this machine.
-    pub fn distance(&self, from: CpuId, to: CpuId) -> Option<Distance> {
+    pub fn distance(&self, from: CpuId, to: CpuId) -> Option<CpuDistance> {
         let (a, b) = (self.pu(from)?, self.pu(to)?);
         Some(if a.cpu == b.cpu {
-            Distance::SameCpu
+            CpuDistance::SameCpu
         } else if a.core == b.core {
-            Distance::Smt
+            CpuDistance::Smt
         } else {
             match (a.node, b.node, self.shared_cache_level(a.cpu, b.cpu)) {
-                (Some(from), Some(to), _) if from != to => Distance::Remote(self.node_distance(from, to)?),
-                (.., Some(1 | 2)) => Distance::L2,
-                (.., Some(_)) => Distance::L3,
-                (from, to, None) if from == to => Distance::Node,
-                _ => Distance::Remote(DISTANCE_REMOTE),
+                (Some(from), Some(to), _) if from != to => CpuDistance::Remote(self.node_distance(from, to)?),
+                (.., Some(1 | 2)) => CpuDistance::L2,
+                (.., Some(_)) => CpuDistance::L3,
+                (from, to, None) if from == to => CpuDistance::Node,
+                _ => CpuDistance::Remote(DISTANCE_REMOTE),
             }
         })
     }

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cgroup::hundredths;
-use crate::{Allowed, Cache, CacheKind, Core, CoreClass, CpuSet, Machine, Node, Package, Pu, cores_for};
+use crate::{
+    Allowed, Cache, CacheKind, CoreClass, CpuSet, Machine, Node, Package, PhysicalCore, Pu, cores_for,
+};
 
 #[cfg(test)]
 mod tests;
@@ -52,12 +54,12 @@ pub fn tree(machine: &Machine, allowed: &Allowed) -> String {
 /// cpus are in the kernel's list form.
 pub fn to_json(machine: &Machine, allowed: &Allowed) -> String {
     #[derive(Serialize)]
-    struct Report<'a> {
+    struct TopologyReport<'a> {
         machine: &'a Machine,
         allowed: &'a Allowed,
         cores: usize,
     }
-    let report = Report { machine, allowed, cores: cores_for(allowed) };
+    let report = TopologyReport { machine, allowed, cores: cores_for(allowed) };
     serde_json::to_string_pretty(&report).expect("no map keys and no fallible parts")
 }
 
@@ -67,7 +69,7 @@ enum Thing<'a> {
     Node(&'a Node),
     Package(&'a Package),
     Cache(&'a Cache),
-    Core(&'a Core),
+    Core(&'a PhysicalCore),
     Pu(&'a Pu, Mark),
 }
 
@@ -93,7 +95,7 @@ impl Thing<'_> {
                 let bytes = cache.bytes.map_or(String::new(), |bytes| format!(" {}", size(bytes)));
                 format!("L{}{suffix}{bytes}", cache.level)
             }
-            Thing::Core(Core { class: CoreClass::Performance, .. }) => "core".to_owned(),
+            Thing::Core(PhysicalCore { class: CoreClass::Performance, .. }) => "core".to_owned(),
             Thing::Core(core) => format!("core (efficient, capacity {})", core.capacity),
             Thing::Pu(_, Mark::Allowed) => "cpu".to_owned(),
             Thing::Pu(_, Mark::NotAllowed) => "cpu (not allowed)".to_owned(),

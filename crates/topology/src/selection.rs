@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Allowed, Core, CpuId, CpuSet, Error, Machine, NodeId, cores_for};
+use crate::{Allowed, CpuId, CpuSet, Machine, NodeId, PhysicalCore, TopologyError, cores_for};
 
 #[cfg(test)]
 mod tests;
@@ -35,12 +35,12 @@ impl fmt::Display for CoreSelection {
 }
 
 impl FromStr for CoreSelection {
-    type Err = Error;
+    type Err = TopologyError;
 
-    fn from_str(text: &str) -> Result<CoreSelection, Error> {
+    fn from_str(text: &str) -> Result<CoreSelection, TopologyError> {
         let text = text.trim();
         let refuse =
-            |problem: &str| Err(Error::Cores { asked: text.to_owned(), problem: problem.to_owned() });
+            |problem: &str| Err(TopologyError::Cores { asked: text.to_owned(), problem: problem.to_owned() });
         if text.eq_ignore_ascii_case("all") {
             return Ok(CoreSelection::All);
         }
@@ -66,9 +66,9 @@ impl CoreSelection {
     /// quota, not the allowed cpus.
     ///
     /// # Errors
-    /// [`Error::Cores`], naming the cpu that is missing, offline or not allowed, and the cpus that
-    /// may be used.
-    pub fn resolve(&self, machine: &Machine, allowed: &Allowed) -> Result<Vec<CpuId>, Error> {
+    /// [`TopologyError::Cores`], naming the cpu that is missing, offline or not allowed, and the
+    /// cpus that may be used.
+    pub fn resolve(&self, machine: &Machine, allowed: &Allowed) -> Result<Vec<CpuId>, TopologyError> {
         let usable = allowed.cpus.intersection(machine.cpus());
         let refuse = |problem: String| {
             let why = if allowed.reasons.is_empty() {
@@ -76,7 +76,7 @@ impl CoreSelection {
             } else {
                 format!(" ({})", allowed.reasons.join("; "))
             };
-            Err(Error::Cores {
+            Err(TopologyError::Cores {
                 asked: self.to_string(),
                 problem: format!("{problem}; cpus that may be used: {usable}{why}"),
             })
@@ -127,7 +127,7 @@ fn preference(machine: &Machine, usable: &CpuSet) -> Vec<CpuId> {
 }
 
 /// Names the outermost cache of a core by the first cpu it serves.
-fn outer_cache(machine: &Machine, core: &Core) -> Option<CpuId> {
+fn outer_cache(machine: &Machine, core: &PhysicalCore) -> Option<CpuId> {
     let first = core.cpus.first()?;
     machine.caches().iter().find(|cache| cache.cpus.contains(first))?.cpus.first()
 }
@@ -136,7 +136,7 @@ fn outer_cache(machine: &Machine, core: &Core) -> Option<CpuId> {
 fn node_order(machine: &Machine, usable: &CpuSet) -> BTreeMap<NodeId, usize> {
     let cores = |node: NodeId| {
         let near = |cpu| machine.memory_node(cpu) == Some(node);
-        let has_near = |core: &&Core| core.cpus.intersection(usable).iter().any(near);
+        let has_near = |core: &&PhysicalCore| core.cpus.intersection(usable).iter().any(near);
         machine.cores().iter().filter(has_near).count()
     };
     let most = |index: &usize| (cores(machine.nodes()[*index].id), std::cmp::Reverse(*index));

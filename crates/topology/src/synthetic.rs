@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 
 use crate::draft::Draft;
 use crate::{
-    CPUS_MAX, Cache, CacheKind, Core, CpuId, CpuSet, Error, Machine, Node, NodeId, Package, PackageId,
+    CPUS_MAX, Cache, CacheKind, CpuId, CpuSet, Machine, Node, NodeId, Package, PackageId, PhysicalCore,
+    TopologyError,
 };
-use syntax::{Attributes, Cursor, Fault, Indexes, Item, Kind};
+use syntax::{Cursor, Indexes, LevelKind, SyntaxAttributes, SyntaxFault, SyntaxItem};
 
 mod syntax;
 #[cfg(test)]
@@ -34,10 +35,10 @@ const LINE_BYTES: u32 = 64;
 /// `[numa(memory=8GiB)]` attaches a node to each object of the previous level.
 ///
 /// # Errors
-/// [`Error::Synthetic`], with the column and the nearest known word.
-pub fn parse(text: &str) -> Result<Machine, Error> {
+/// [`TopologyError::Synthetic`], with the column and the nearest known word.
+pub fn parse(text: &str) -> Result<Machine, TopologyError> {
     draft(text)
-        .map_err(|fault| Error::Synthetic {
+        .map_err(|fault| TopologyError::Synthetic {
             text: text.to_owned(),
             column: text[..fault.at].chars().count() + 1,
             problem: fault.problem,
@@ -47,12 +48,12 @@ pub fn parse(text: &str) -> Result<Machine, Error> {
 
 /// A level with a resolved name. `total` is the number of objects in the whole machine.
 struct Level {
-    kind: Kind,
+    kind: LevelKind,
     total: usize,
-    attributes: Attributes,
+    attributes: SyntaxAttributes,
 }
 
-fn draft(text: &str) -> Result<Draft, Fault> {
+fn draft(text: &str) -> Result<Draft, SyntaxFault> {
     let mut cursor = Cursor::new(text);
     let root = cursor.root_attributes()?;
     let (levels, attached) = settle(cursor.items()?, text.len())?;
@@ -62,20 +63,20 @@ fn draft(text: &str) -> Result<Draft, Fault> {
     for level in &levels {
         let sets = (0..level.total).map(|index| cpus.range(index, level.total));
         match level.kind {
-            Kind::Package => {
+            LevelKind::Package => {
                 draft.packages =
                     sets.zip(0..).map(|(cpus, id)| Package { id: PackageId(id), cpus }).collect();
             }
-            Kind::Core => draft.cores = sets.map(Core::of).collect(),
-            Kind::Cache(depth, kind) => draft.caches.extend(sets.map(|cpus| Cache {
+            LevelKind::Core => draft.cores = sets.map(PhysicalCore::of).collect(),
+            LevelKind::Cache(depth, kind) => draft.caches.extend(sets.map(|cpus| Cache {
                 level: depth,
                 kind,
                 bytes: Some(level.attributes.bytes.unwrap_or(cache_bytes_default(depth))),
                 line_bytes: Some(LINE_BYTES),
                 cpus,
             })),
-            Kind::Node => draft.nodes = nodes(level, &cpus, 0)?,
-            Kind::Machine | Kind::Die | Kind::Group | Kind::Pu => {}
+            LevelKind::Node => draft.nodes = nodes(level, &cpus, 0)?,
+            LevelKind::Machine | LevelKind::Die | LevelKind::Group | LevelKind::Pu => {}
         }
     }
     for level in &attached {
@@ -94,7 +95,7 @@ fn cache_bytes_default(level: u8) -> u64 {
     if level == 1 { 32 << 10 } else { (256 << 10) << (2 * level) }
 }
 
-fn nodes(level: &Level, cpus: &CpuMap, first: usize) -> Result<Vec<Node>, Fault> {
+fn nodes(level: &Level, cpus: &CpuMap, first: usize) -> Result<Vec<Node>, SyntaxFault> {
     let ids = numbers(level, level.total)?;
     let memory_bytes = level.attributes.bytes.unwrap_or(NODE_BYTES_DEFAULT);
     let node = |(index, id): (usize, u32)| Node {
@@ -107,28 +108,31 @@ fn nodes(level: &Level, cpus: &CpuMap, first: usize) -> Result<Vec<Node>, Fault>
 
 /// Gives each level a name and a total; nodes in brackets are returned separately, as levels with
 /// their parent's total.
-fn settle(items: Vec<Item>, end: usize) -> Result<(Vec<Level>, Vec<Level>), Fault> {
+fn settle(items: Vec<SyntaxItem>, end: usize) -> Result<(Vec<Level>, Vec<Level>), SyntaxFault> {
     let counted = items.iter().filter(|item| !item.attached).count();
     let mut names = names_of(&items, counted, end)?.into_iter();
     let (mut levels, mut attached, mut total) = (Vec::<Level>::new(), Vec::new(), 1_usize);
     for item in items {
-        let Item { at, count, attributes, .. } = item;
+        let SyntaxItem { at, count, attributes, .. } = item;
         if item.attached {
-            attached.push(Level { kind: Kind::Node, total, attributes });
+            attached.push(Level { kind: LevelKind::Node, total, attributes });
             continue;
         }
         let Some(kind) = names.next() else { break };
         total = total.checked_mul(count).filter(|&all| all <= CPUS_MAX as usize).ok_or_else(|| {
-            Fault::at(at, format!("more than {CPUS_MAX} objects; Linux numbers no more cpus, so take fewer"))
+            SyntaxFault::at(
+                at,
+                format!("more than {CPUS_MAX} objects; Linux numbers no more cpus, so take fewer"),
+            )
         })?;
-        if kind == Kind::Machine && (count != 1 || !levels.is_empty()) {
-            return Err(Fault::at(
+        if kind == LevelKind::Machine && (count != 1 || !levels.is_empty()) {
+            return Err(SyntaxFault::at(
                 at,
                 "a description is one machine: write machine:1 first, or leave it out".into(),
             ));
         }
-        if kind != Kind::Group && levels.iter().any(|level| level.kind == kind) {
-            return Err(Fault::at(at, format!("a second {} level; put the two together", kind.name())));
+        if kind != LevelKind::Group && levels.iter().any(|level| level.kind == kind) {
+            return Err(SyntaxFault::at(at, format!("a second {} level; put the two together", kind.name())));
         }
         levels.push(Level { kind, total, attributes });
     }
@@ -137,44 +141,47 @@ fn settle(items: Vec<Item>, end: usize) -> Result<(Vec<Level>, Vec<Level>), Faul
 
 /// The kinds of the counted levels: the given kinds or, if none is given, hwloc's choice for that
 /// number.
-fn names_of(items: &[Item], counted: usize, end: usize) -> Result<Vec<Kind>, Fault> {
-    let levels: Vec<&Item> = items.iter().filter(|item| !item.attached).collect();
+fn names_of(items: &[SyntaxItem], counted: usize, end: usize) -> Result<Vec<LevelKind>, SyntaxFault> {
+    let levels: Vec<&SyntaxItem> = items.iter().filter(|item| !item.attached).collect();
     let Some((last, above)) = levels.split_last() else {
-        return Err(Fault::at(end, "no level; the shortest machine is pu:1".into()));
+        return Err(SyntaxFault::at(end, "no level; the shortest machine is pu:1".into()));
     };
-    if last.kind.is_some_and(|kind| kind != Kind::Pu) {
-        return Err(Fault::at(end, "the last level must be pu; add pu:1".into()));
+    if last.kind.is_some_and(|kind| kind != LevelKind::Pu) {
+        return Err(SyntaxFault::at(end, "the last level must be pu; add pu:1".into()));
     }
-    if let Some(inner) = above.iter().find(|item| item.kind == Some(Kind::Pu)) {
-        return Err(Fault::at(inner.at, "pu must be the last level".into()));
+    if let Some(inner) = above.iter().find(|item| item.kind == Some(LevelKind::Pu)) {
+        return Err(SyntaxFault::at(inner.at, "pu must be the last level".into()));
     }
     if above.iter().all(|item| item.kind.is_none()) {
         return unnamed(counted).ok_or_else(|| {
-            Fault::at(levels[8].at, "hwloc has names for 8 bare numbers at most; name the levels".into())
+            SyntaxFault::at(
+                levels[8].at,
+                "hwloc has names for 8 bare numbers at most; name the levels".into(),
+            )
         });
     }
-    let name = |item: &&Item| {
+    let name = |item: &&SyntaxItem| {
         item.kind.ok_or_else(|| {
-            Fault::at(
+            SyntaxFault::at(
                 item.at,
                 "a number without a level name among named levels; name it, as in core:4".into(),
             )
         })
     };
-    above.iter().map(name).chain([Ok(Kind::Pu)]).collect()
+    above.iter().map(name).chain([Ok(LevelKind::Pu)]).collect()
 }
 
 /// hwloc's interpretation of bare numbers, up to eight.
-fn unnamed(count: usize) -> Option<Vec<Kind>> {
+fn unnamed(count: usize) -> Option<Vec<LevelKind>> {
     let from = [
-        (3, Kind::Package),
-        (2, Kind::Node),
-        (7, Kind::Cache(3, CacheKind::Unified)),
-        (5, Kind::Cache(2, CacheKind::Unified)),
-        (6, Kind::Cache(1, CacheKind::Data)),
-        (8, Kind::Cache(1, CacheKind::Instruction)),
-        (4, Kind::Core),
-        (1, Kind::Pu),
+        (3, LevelKind::Package),
+        (2, LevelKind::Node),
+        (7, LevelKind::Cache(3, CacheKind::Unified)),
+        (5, LevelKind::Cache(2, CacheKind::Unified)),
+        (6, LevelKind::Cache(1, CacheKind::Data)),
+        (8, LevelKind::Cache(1, CacheKind::Instruction)),
+        (4, LevelKind::Core),
+        (1, LevelKind::Pu),
     ];
     (count <= from.len())
         .then(|| from.iter().filter(|(least, _)| count >= *least).map(|&(_, kind)| kind).collect())
@@ -184,7 +191,7 @@ fn unnamed(count: usize) -> Option<Vec<Kind>> {
 struct CpuMap(Vec<u32>);
 
 impl CpuMap {
-    fn new(level: &Level, pus: usize) -> Result<CpuMap, Fault> {
+    fn new(level: &Level, pus: usize) -> Result<CpuMap, SyntaxFault> {
         numbers(level, pus).map(CpuMap)
     }
 
@@ -196,7 +203,7 @@ impl CpuMap {
 }
 
 /// The system's numbers of a level's objects: as in `indexes=`, else consecutive.
-fn numbers(level: &Level, total: usize) -> Result<Vec<u32>, Fault> {
+fn numbers(level: &Level, total: usize) -> Result<Vec<u32>, SyntaxFault> {
     let Some((at, indexes)) = &level.attributes.indexes else {
         return Ok((0..total as u32).collect());
     };
@@ -206,7 +213,10 @@ fn numbers(level: &Level, total: usize) -> Result<Vec<u32>, Fault> {
     };
     let distinct: BTreeSet<u32> = numbers.iter().copied().filter(|&number| number < CPUS_MAX).collect();
     if numbers.len() != total || distinct.len() != total {
-        return Err(Fault::at(*at, format!("indexes must name {total} different numbers below {CPUS_MAX}")));
+        return Err(SyntaxFault::at(
+            *at,
+            format!("indexes must name {total} different numbers below {CPUS_MAX}"),
+        ));
     }
     Ok(numbers)
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::draft::Draft;
 use crate::machine::CAPACITY_MAX;
 use crate::{
-    Cache, CacheKind, Core, CoreClass, CpuId, CpuSet, Error, Machine, Node, NodeId, Package, PackageId,
+    Cache, CacheKind, CoreClass, CpuId, CpuSet, Machine, Node, NodeId, Package, PackageId, PhysicalCore,
+    TopologyError,
 };
 
 #[cfg(test)]
@@ -28,11 +29,13 @@ const CAPACITY_EFFICIENT_BELOW: u32 = CAPACITY_MAX * 3 / 4;
 /// without caches.
 ///
 /// # Errors
-/// [`Error::Sysfs`] if there is no folder of cpus, [`Error::NoCpu`] if the folder names none.
-pub fn read(root: &Path) -> Result<Machine, Error> {
+/// [`TopologyError::Sysfs`] if there is no folder of cpus, [`TopologyError::NoCpu`] if the folder
+/// names none.
+pub fn read(root: &Path) -> Result<Machine, TopologyError> {
     let devices = root.join("sys/devices");
     let folder = devices.join("system/cpu");
-    let present = numbered(&folder, "cpu").map_err(|source| Error::Sysfs { path: folder.clone(), source })?;
+    let present =
+        numbered(&folder, "cpu").map_err(|source| TopologyError::Sysfs { path: folder.clone(), source })?;
     let present: CpuSet = present.into_iter().filter(|&cpu| cpu < crate::CPUS_MAX).map(CpuId).collect();
     let online = list(&folder.join("online")).unwrap_or_else(|| {
         present
@@ -59,7 +62,7 @@ fn add_cpu(draft: &mut Draft, folder: &Path, cpu: CpuId) {
     let first_list = |names: [&str; 2]| names.iter().find_map(|name| list(&topology.join(name)));
     let siblings = first_list(["core_cpus_list", "thread_siblings_list"]).unwrap_or_else(|| alone.clone());
     let capacity = number(&folder.join("cpu_capacity")).unwrap_or(CAPACITY_MAX.into()) as u32;
-    draft.cores.push(Core { capacity, ..Core::of(siblings) });
+    draft.cores.push(PhysicalCore { capacity, ..PhysicalCore::of(siblings) });
 
     let package = number(&topology.join("physical_package_id")).unwrap_or(0) as u32;
     let beside = first_list(["package_cpus_list", "core_siblings_list"]).unwrap_or_else(|| alone.clone());

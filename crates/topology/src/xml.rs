@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use roxmltree::{Document, ParsingOptions};
 
 use crate::draft::Draft;
-use crate::{CPUS_MAX, Cache, CacheKind, Core, CoreClass, CpuId, CpuSet, Error, Machine};
+use crate::{CPUS_MAX, Cache, CacheKind, CoreClass, CpuId, CpuSet, Machine, PhysicalCore, TopologyError};
 use crate::{Node, NodeId, Package, PackageId};
 
 #[cfg(test)]
@@ -27,12 +27,12 @@ type Element<'a> = roxmltree::Node<'a, 'a>;
 /// Reads an hwloc XML export.
 ///
 /// # Errors
-/// [`Error::Xml`] with the line if the text is not XML, not hwloc's, or lacks required data;
-/// [`Error::NoCpu`].
-pub fn parse(text: &str) -> Result<Machine, Error> {
+/// [`TopologyError::Xml`] with the line if the text is not XML, not hwloc's, or lacks required
+/// data; [`TopologyError::NoCpu`].
+pub fn parse(text: &str) -> Result<Machine, TopologyError> {
     let options = ParsingOptions { allow_dtd: true, nodes_limit: XML_NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
-        .map_err(|error| Error::Xml { line: error.pos().row, problem: error.to_string() })?;
+        .map_err(|error| TopologyError::Xml { line: error.pos().row, problem: error.to_string() })?;
     let root = document.root_element();
     if !root.has_tag_name("topology") {
         return fault(root, format!("the root element is <{}>, expected <topology>", root.tag_name().name()));
@@ -55,11 +55,11 @@ pub fn parse(text: &str) -> Result<Machine, Error> {
     draft.finish()
 }
 
-fn add_object(draft: &mut Draft, object: Element<'_>) -> Result<(), Error> {
+fn add_object(draft: &mut Draft, object: Element<'_>) -> Result<(), TopologyError> {
     match object.attribute("type").unwrap_or_default() {
         "Machine" => draft.offline = cpus(object, "complete_cpuset")?,
         "PU" => draft.cpus.insert(cpu(object)?),
-        "Core" => draft.cores.push(Core::of(cpus(object, "cpuset")?)),
+        "Core" => draft.cores.push(PhysicalCore::of(cpus(object, "cpuset")?)),
         "Package" | "Socket" => draft.packages.push(Package {
             id: PackageId(number(object, "os_index")?.unwrap_or(draft.packages.len() as u64) as u32),
             cpus: cpus(object, "cpuset")?,
@@ -76,21 +76,21 @@ fn add_object(draft: &mut Draft, object: Element<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn cpu(object: Element<'_>) -> Result<CpuId, Error> {
+fn cpu(object: Element<'_>) -> Result<CpuId, TopologyError> {
     match number(object, "os_index")? {
         Some(cpu) if cpu < CPUS_MAX.into() => Ok(CpuId(cpu as u32)),
         _ => fault(object, format!("a PU needs an os_index below {CPUS_MAX}")),
     }
 }
 
-fn node_id(object: Element<'_>) -> Result<NodeId, Error> {
+fn node_id(object: Element<'_>) -> Result<NodeId, TopologyError> {
     match number(object, "os_index")?.map(u32::try_from) {
         Some(Ok(id)) => Ok(NodeId(id)),
         _ => fault(object, "a NUMANode needs an os_index".into()),
     }
 }
 
-fn cache(object: Element<'_>) -> Result<Cache, Error> {
+fn cache(object: Element<'_>) -> Result<Cache, TopologyError> {
     let level = match number(object, "depth")? {
         Some(level @ 1..=5) => level as u8,
         _ => return fault(object, "a cache needs a depth from 1 to 5".into()),
@@ -111,7 +111,7 @@ fn cache(object: Element<'_>) -> Result<Cache, Error> {
 }
 
 /// Cores whose kind says so are small cores. Kinds follow the objects.
-fn add_cpu_kind(draft: &mut Draft, kind: Element<'_>) -> Result<(), Error> {
+fn add_cpu_kind(draft: &mut Draft, kind: Element<'_>) -> Result<(), TopologyError> {
     let small = |info: Element<'_>| {
         info.attribute("name") == Some("CoreType") && info.attribute("value") == Some("IntelAtom")
     };
@@ -126,7 +126,7 @@ fn add_cpu_kind(draft: &mut Draft, kind: Element<'_>) -> Result<(), Error> {
 
 /// `<distances2 type="NUMANode" indexing="os">` with its `<indexes>` and `<u64values>`, possibly in
 /// several pieces.
-fn add_distances_v2(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error> {
+fn add_distances_v2(draft: &mut Draft, matrix: Element<'_>) -> Result<(), TopologyError> {
     let latency = number(matrix, "kind")?.is_some_and(|kind| kind & KIND_LATENCY != 0);
     if !latency || matrix.attribute("type") != Some("NUMANode") || matrix.attribute("indexing") != Some("os")
     {
@@ -140,7 +140,7 @@ fn add_distances_v2(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error>
 /// the matrix describes; `<latency>` values are in units of the base. Among the matrices of the
 /// size of the nodes, the matrix at the depth of the nodes counts. hwloc 2, writing version 1,
 /// gives a wrong depth, so in that case the first matrix counts.
-fn add_distances_v1(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error> {
+fn add_distances_v1(draft: &mut Draft, matrix: Element<'_>) -> Result<(), TopologyError> {
     let Some(parent) = matrix.parent() else { return Ok(()) };
     let is_node = |element: &Element<'_>| element.attribute("type") == Some("NUMANode");
     let nodes: Vec<Element<'_>> = parent.descendants().filter(is_node).collect();
@@ -162,7 +162,12 @@ fn add_distances_v1(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error>
     fill(draft, matrix, &ids, values)
 }
 
-fn fill(draft: &mut Draft, matrix: Element<'_>, ids: &[NodeId], values: Vec<u64>) -> Result<(), Error> {
+fn fill(
+    draft: &mut Draft,
+    matrix: Element<'_>,
+    ids: &[NodeId],
+    values: Vec<u64>,
+) -> Result<(), TopologyError> {
     if values.len() != ids.len() * ids.len() {
         let problem = format!("{} distances between {} nodes, expected a square", values.len(), ids.len());
         return fault(matrix, problem);
@@ -174,7 +179,7 @@ fn fill(draft: &mut Draft, matrix: Element<'_>, ids: &[NodeId], values: Vec<u64>
 }
 
 /// The numbers in all children of that name, in order.
-fn numbers(element: Element<'_>, name: &str) -> Result<Vec<u64>, Error> {
+fn numbers(element: Element<'_>, name: &str) -> Result<Vec<u64>, TopologyError> {
     let texts = element.children().filter(|child| child.has_tag_name(name)).filter_map(|child| child.text());
     let words = texts.flat_map(str::split_ascii_whitespace);
     words
@@ -184,7 +189,7 @@ fn numbers(element: Element<'_>, name: &str) -> Result<Vec<u64>, Error> {
         .collect()
 }
 
-fn number(element: Element<'_>, name: &str) -> Result<Option<u64>, Error> {
+fn number(element: Element<'_>, name: &str) -> Result<Option<u64>, TopologyError> {
     let Some(text) = element.attribute(name) else { return Ok(None) };
     match text.parse() {
         Ok(number) => Ok(Some(number)),
@@ -193,7 +198,7 @@ fn number(element: Element<'_>, name: &str) -> Result<Option<u64>, Error> {
 }
 
 /// hwloc's mask: 32-bit words in hexadecimal, highest first, between commas; an empty word is 0.
-fn cpus(element: Element<'_>, name: &str) -> Result<CpuSet, Error> {
+fn cpus(element: Element<'_>, name: &str) -> Result<CpuSet, TopologyError> {
     let mut set = CpuSet::new();
     let words = element.attribute(name).unwrap_or_default().rsplit(',');
     for (word, base) in words.zip((0..).step_by(32)) {
@@ -210,7 +215,7 @@ fn cpus(element: Element<'_>, name: &str) -> Result<CpuSet, Error> {
     Ok(set)
 }
 
-fn fault<T>(element: Element<'_>, problem: String) -> Result<T, Error> {
+fn fault<T>(element: Element<'_>, problem: String) -> Result<T, TopologyError> {
     let line = element.document().text_pos_at(element.range().start).row;
-    Err(Error::Xml { line, problem })
+    Err(TopologyError::Xml { line, problem })
 }

@@ -24,7 +24,7 @@ pub(super) enum Wrong {
     #[error("{0}")]
     Load(#[from] LoadError),
     #[error("{0}")]
-    Cores(#[from] vermeil_topology::Error),
+    Cores(#[from] vermeil_topology::TopologyError),
     #[error("{option} {}: cannot read it: {source}", path.display())]
     File { option: &'static str, path: PathBuf, source: io::Error },
     #[error(

@@ -25,7 +25,7 @@ pub(super) enum Wrong {
     #[error("{0}")]
     Sim(#[from] vermeil_sim::SimError),
     #[error("{0}")]
-    Topology(#[from] vermeil_topology::Error),
+    Topology(#[from] vermeil_topology::TopologyError),
     #[error("measuring this machine: {0}")]
     Calibrate(#[from] vermeil_calibrate::Error),
     #[error("{0}")]
@@ -37,7 +37,7 @@ impl Wrong {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::File { action: "read", .. } | Self::Calibrate(_) => Exit::CannotStart,
-            Self::Topology(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
+            Self::Topology(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
             Self::Parity(vermeil_parity::Error::Runtime(_)) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,
             Self::Parity(_)

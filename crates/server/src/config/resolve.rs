@@ -206,7 +206,7 @@ fn instances(
 ) -> Vec<Instance> {
     around.instances(placement).unwrap_or_else(|error| {
         let what = match error {
-            vermeil_topology::Error::Cores { problem, .. } => problem,
+            vermeil_topology::TopologyError::Cores { problem, .. } => problem,
             other => other.to_string(),
         };
         problems.push(&document.cores.at, "cores", what);

@@ -14,7 +14,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
 };
-use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Error, Instance, Machine, allowed, sysfs};
+use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Instance, Machine, TopologyError, allowed, sysfs};
 
 /// A machine, and the part of the machine that the server may use.
 pub struct Surroundings {
@@ -72,7 +72,7 @@ impl Surroundings {
     ///
     /// # Errors
     /// `/sys` has no cpus.
-    pub fn here() -> Result<Self, Error> {
+    pub fn here() -> Result<Self, TopologyError> {
         let root = Path::new("/");
         let machine = sysfs::read(root)?;
         let mut affinity = CpuSet::new();
@@ -98,7 +98,7 @@ impl Surroundings {
     ///
     /// # Errors
     /// Cores that do not exist or are not allowed.
-    pub fn instances(&self, asked: &RequestedPlacement) -> Result<Vec<Instance>, Error> {
+    pub fn instances(&self, asked: &RequestedPlacement) -> Result<Vec<Instance>, TopologyError> {
         match &self.given {
             GivenParts::Instances(decided) => Ok(decided.clone()),
             GivenParts::InForce(before, came_to) if before == asked => Ok(came_to.clone()),

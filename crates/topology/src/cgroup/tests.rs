@@ -1,9 +1,9 @@
 use super::*;
-use crate::fixture::Root;
+use crate::fixture::FixtureRoot;
 
 const MOUNT_V2: &str = "31 23 0:41 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate";
 
-fn check(root: &Root, affinity: &str, cpus: &str, limit: Option<f64>) -> Allowed {
+fn check(root: &FixtureRoot, affinity: &str, cpus: &str, limit: Option<f64>) -> Allowed {
     let allowed = allowed(root.path(), &affinity.parse().expect("a cpu list"));
     assert_eq!(
         (allowed.cpus.to_string().as_str(), allowed.cpu_limit),
@@ -14,13 +14,13 @@ fn check(root: &Root, affinity: &str, cpus: &str, limit: Option<f64>) -> Allowed
     allowed
 }
 
-fn v2(cgroup: &str) -> Root {
-    Root::new().with("proc/self/mountinfo", MOUNT_V2).with("proc/self/cgroup", &format!("0::{cgroup}"))
+fn v2(cgroup: &str) -> FixtureRoot {
+    FixtureRoot::new().with("proc/self/mountinfo", MOUNT_V2).with("proc/self/cgroup", &format!("0::{cgroup}"))
 }
 
 #[test]
 fn without_cgroups_the_affinity_mask_counts() {
-    let allowed = check(&Root::new(), "0-3", "0-3", None);
+    let allowed = check(&FixtureRoot::new(), "0-3", "0-3", None);
     assert_eq!(allowed.reasons, ["affinity mask: cpus 0-3"]);
     assert_eq!(cores_for(&allowed), 4);
 }
@@ -66,7 +66,7 @@ fn v1_walks_each_controllers_own_tree() {
 32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpuacct,cpu
 34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
-    let root = Root::new()
+    let root = FixtureRoot::new()
         .with("proc/self/mountinfo", mounts)
         .with("proc/self/cgroup", "9:name=systemd:/x\n3:cpuset:/set\n1:cpu,cpuacct:/a/b\n0::/x")
         .with("sys/fs/cgroup/cpuset/cpuset.cpus", "0-7")
@@ -81,7 +81,7 @@ fn v1_walks_each_controllers_own_tree() {
 
 #[test]
 fn v1_in_a_container_without_a_namespace_mounts_only_its_part() {
-    let root = Root::new()
+    let root = FixtureRoot::new()
         .with("proc/self/mountinfo", "40 31 0:29 /docker/c1 /cg\\040roup/cpu ro - cgroup cgroup rw,cpu")
         .with("proc/self/cgroup", "1:cpu:/docker/c1/app")
         .with("cg roup/cpu/cpu.cfs_quota_us", "300000")
@@ -96,7 +96,7 @@ fn what_makes_no_sense_limits_nothing() {
         v2("/").with("sys/fs/cgroup/cpu.max", "many").with("sys/fs/cgroup/cpuset.cpus.effective", "8-9");
     check(&root, "0-1", "0-1", None);
     let garbage =
-        Root::new().with("proc/self/mountinfo", "a - b\n - cgroup2").with("proc/self/cgroup", "::\n0");
+        FixtureRoot::new().with("proc/self/mountinfo", "a - b\n - cgroup2").with("proc/self/cgroup", "::\n0");
     check(&garbage, "0", "0", None);
 }
 
@@ -110,5 +110,5 @@ fn what_was_used_of_the_quota_that_counts() {
     assert_eq!((quota.cpus, quota.used()), (1.5, Some(Duration::from_micros(5))));
     let silent = CpuQuota::of_this_process(v2("/").with("sys/fs/cgroup/cpu.max", "1 3").path()).unwrap();
     assert_eq!(silent.used(), None);
-    assert_eq!(CpuQuota::of_this_process(Root::new().path()), None);
+    assert_eq!(CpuQuota::of_this_process(FixtureRoot::new().path()), None);
 }

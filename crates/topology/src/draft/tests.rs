@@ -25,7 +25,7 @@ proptest! {
         let draft = Draft {
             cpus: cpus.clone(),
             nodes: nodes.into_iter().rev().zip(0..).map(node).collect(),
-            cores: cores.into_iter().map(Core::of).collect(),
+            cores: cores.into_iter().map(PhysicalCore::of).collect(),
             caches: caches.into_iter().map(cache).collect(),
             ..Draft::default()
         };
@@ -48,5 +48,5 @@ proptest! {
 
 #[test]
 fn a_machine_without_cpus_is_refused() {
-    assert!(matches!(Draft::default().finish(), Err(Error::NoCpu)));
+    assert!(matches!(Draft::default().finish(), Err(TopologyError::NoCpu)));
 }

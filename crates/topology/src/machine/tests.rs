@@ -5,12 +5,12 @@ use crate::synthetic;
 fn distances_are_classified_by_what_is_shared() {
     let machine = synthetic::parse("node:2 l3:2 l2:2 core:2 pu:2").expect("a machine");
     let cases = [
-        (0, Distance::SameCpu),
-        (1, Distance::Smt),
-        (2, Distance::L2),
-        (4, Distance::L3),
-        (8, Distance::Node),
-        (16, Distance::Remote(20)),
+        (0, CpuDistance::SameCpu),
+        (1, CpuDistance::Smt),
+        (2, CpuDistance::L2),
+        (4, CpuDistance::L3),
+        (8, CpuDistance::Node),
+        (16, CpuDistance::Remote(20)),
     ];
     for (to, distance) in cases {
         assert_eq!(machine.distance(CpuId(0), CpuId(to)), Some(distance), "to {to}");
@@ -22,5 +22,5 @@ fn distances_are_classified_by_what_is_shared() {
 #[test]
 fn a_shared_instruction_cache_is_not_sharing() {
     let machine = synthetic::parse("l1i:1 core:2 pu:1").expect("a machine");
-    assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(Distance::Node));
+    assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(CpuDistance::Node));
 }

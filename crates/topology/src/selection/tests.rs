@@ -10,7 +10,7 @@ fn allowed(cpus: &str, cpu_limit: Option<f64>) -> Allowed {
 }
 
 fn chosen(machine: &Machine, allowed: &Allowed, asked: &str) -> Result<Vec<u32>, String> {
-    let selection: CoreSelection = asked.parse().map_err(|error: Error| error.to_string())?;
+    let selection: CoreSelection = asked.parse().map_err(|error: TopologyError| error.to_string())?;
     let cpus = selection.resolve(machine, allowed).map_err(|error| error.to_string())?;
     Ok(cpus.into_iter().map(|cpu| cpu.0).collect())
 }
@@ -41,7 +41,8 @@ fn nearer_nodes_and_bigger_cores_come_first() {
         let cpus = cpus.parse().expect("a list");
         draft.nodes.push(crate::Node { id: NodeId(id), cpus, memory_bytes: 0 });
     }
-    draft.cores = vec![Core { class: CoreClass::Efficient, ..Core::of("0".parse().expect("a list")) }];
+    draft.cores =
+        vec![PhysicalCore { class: CoreClass::Efficient, ..PhysicalCore::of("0".parse().expect("a list")) }];
     draft.distances.insert((NodeId(0), NodeId(1)), 22);
     draft.distances.insert((NodeId(0), NodeId(2)), 16);
     let machine = draft.finish().expect("a machine");

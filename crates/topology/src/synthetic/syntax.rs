@@ -7,20 +7,20 @@
 use crate::CacheKind;
 
 /// An error in the text: the position (a byte offset) and the problem.
-pub(super) struct Fault {
+pub(super) struct SyntaxFault {
     pub(super) at: usize,
     pub(super) problem: String,
 }
 
-impl Fault {
-    pub(super) fn at(at: usize, problem: String) -> Fault {
-        Fault { at, problem }
+impl SyntaxFault {
+    pub(super) fn at(at: usize, problem: String) -> SyntaxFault {
+        SyntaxFault { at, problem }
     }
 }
 
 /// The kind of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LevelKind {
     Machine,
     Package,
     Node,
@@ -32,25 +32,25 @@ pub(super) enum Kind {
 }
 
 /// hwloc's names, in the order of the lookup of shortened names.
-const NAMES: [(&str, Kind); 10] = [
-    ("machine", Kind::Machine),
-    ("package", Kind::Package),
-    ("socket", Kind::Package),
-    ("numanode", Kind::Node),
-    ("node", Kind::Node),
-    ("die", Kind::Die),
-    ("group", Kind::Group),
-    ("core", Kind::Core),
-    ("pu", Kind::Pu),
-    ("l3", Kind::Cache(3, CacheKind::Unified)),
+const NAMES: [(&str, LevelKind); 10] = [
+    ("machine", LevelKind::Machine),
+    ("package", LevelKind::Package),
+    ("socket", LevelKind::Package),
+    ("numanode", LevelKind::Node),
+    ("node", LevelKind::Node),
+    ("die", LevelKind::Die),
+    ("group", LevelKind::Group),
+    ("core", LevelKind::Core),
+    ("pu", LevelKind::Pu),
+    ("l3", LevelKind::Cache(3, CacheKind::Unified)),
 ];
 
-impl Kind {
+impl LevelKind {
     pub(super) fn name(self) -> &'static str {
         NAMES.iter().find(|(_, kind)| *kind == self).map_or("cache", |(name, _)| name)
     }
 
-    fn from_word(word: &str) -> Option<Kind> {
+    fn from_word(word: &str) -> Option<LevelKind> {
         let word = word.to_ascii_lowercase();
         let named = NAMES.iter().find(|(name, _)| word.len() >= 2 && name.starts_with(&word));
         named.map(|&(_, kind)| kind).or_else(|| cache_from_word(&word))
@@ -58,7 +58,7 @@ impl Kind {
 }
 
 /// `l2`, `l2u`, `l1d`, `l1i`, each with or without `cache` behind.
-fn cache_from_word(word: &str) -> Option<Kind> {
+fn cache_from_word(word: &str) -> Option<LevelKind> {
     let word = word.strip_suffix("cache").unwrap_or(word).strip_prefix('l')?;
     let level = word.chars().next().filter(|level| ('1'..='5').contains(level))?;
     let kind = match &word[1..] {
@@ -67,12 +67,12 @@ fn cache_from_word(word: &str) -> Option<Kind> {
         "i" => CacheKind::Instruction,
         _ => return None,
     };
-    Some(Kind::Cache(level as u8 - b'0', kind))
+    Some(LevelKind::Cache(level as u8 - b'0', kind))
 }
 
 /// Attributes in parentheses. `bytes` is the cache's or node's size.
 #[derive(Debug, Default)]
-pub(super) struct Attributes {
+pub(super) struct SyntaxAttributes {
     pub(super) bytes: Option<u64>,
     /// With the position in the text.
     pub(super) indexes: Option<(usize, Indexes)>,
@@ -88,11 +88,11 @@ pub(super) enum Indexes {
 
 /// An item of the description; `kind` is `None` for a bare number.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct SyntaxItem {
     pub(super) at: usize,
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<LevelKind>,
     pub(super) count: usize,
-    pub(super) attributes: Attributes,
+    pub(super) attributes: SyntaxAttributes,
     /// In brackets: a node attached to each object of the previous level.
     pub(super) attached: bool,
 }
@@ -111,11 +111,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// The attributes of the machine, which hwloc allows in front.
-    pub(super) fn root_attributes(&mut self) -> Result<Attributes, Fault> {
+    pub(super) fn root_attributes(&mut self) -> Result<SyntaxAttributes, SyntaxFault> {
         self.attributes()
     }
 
-    pub(super) fn items(&mut self) -> Result<Vec<Item>, Fault> {
+    pub(super) fn items(&mut self) -> Result<Vec<SyntaxItem>, SyntaxFault> {
         let mut items = Vec::new();
         loop {
             self.take(char::is_whitespace);
@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn level(&mut self) -> Result<Item, Fault> {
+    fn level(&mut self) -> Result<SyntaxItem, SyntaxFault> {
         let at = self.at;
         let kind =
             if self.rest().starts_with(|c: char| c.is_ascii_digit()) { None } else { Some(self.kind()?) };
@@ -135,17 +135,17 @@ impl<'a> Cursor<'a> {
         }
         let digits = self.at;
         let count = match self.take(|c| c.is_ascii_digit()).parse() {
-            Ok(0) => return Err(Fault::at(digits, "a level of 0 objects; leave the level out".into())),
+            Ok(0) => return Err(SyntaxFault::at(digits, "a level of 0 objects; leave the level out".into())),
             Ok(count) => count,
-            Err(_) => return Err(Fault::at(digits, "expected a count, as in core:4".into())),
+            Err(_) => return Err(SyntaxFault::at(digits, "expected a count, as in core:4".into())),
         };
-        Ok(Item { at, kind, count, attributes: self.attributes()?, attached: false })
+        Ok(SyntaxItem { at, kind, count, attributes: self.attributes()?, attached: false })
     }
 
-    fn attached(&mut self) -> Result<Item, Fault> {
+    fn attached(&mut self) -> Result<SyntaxItem, SyntaxFault> {
         let at = self.at;
-        if self.kind()? != Kind::Node {
-            return Err(Fault::at(
+        if self.kind()? != LevelKind::Node {
+            return Err(SyntaxFault::at(
                 at,
                 "only a memory node can be attached, as in [numa(memory=8GiB)]".into(),
             ));
@@ -154,23 +154,23 @@ impl<'a> Cursor<'a> {
         if !self.eat(']') {
             return Err(self.fault("expected \"]\""));
         }
-        Ok(Item { at, kind: Some(Kind::Node), count: 1, attributes, attached: true })
+        Ok(SyntaxItem { at, kind: Some(LevelKind::Node), count: 1, attributes, attached: true })
     }
 
-    fn kind(&mut self) -> Result<Kind, Fault> {
+    fn kind(&mut self) -> Result<LevelKind, SyntaxFault> {
         let at = self.at;
         let word = self.take(char::is_alphanumeric);
         if word.is_empty() {
             return Err(self.fault("expected a level name or a number"));
         }
-        Kind::from_word(word).ok_or_else(|| {
-            Fault::at(at, format!("unknown level \"{word}\"; did you mean \"{}\"?", nearest_name(word)))
+        LevelKind::from_word(word).ok_or_else(|| {
+            SyntaxFault::at(at, format!("unknown level \"{word}\"; did you mean \"{}\"?", nearest_name(word)))
         })
     }
 
     /// `(name=value name=value)`, or nothing.
-    fn attributes(&mut self) -> Result<Attributes, Fault> {
-        let mut attributes = Attributes::default();
+    fn attributes(&mut self) -> Result<SyntaxAttributes, SyntaxFault> {
+        let mut attributes = SyntaxAttributes::default();
         if !self.eat('(') {
             return Ok(attributes);
         }
@@ -182,7 +182,7 @@ impl<'a> Cursor<'a> {
             let at = self.at;
             let name = self.take(|c| c.is_ascii_alphanumeric());
             if !self.eat('=') {
-                return Err(Fault::at(
+                return Err(SyntaxFault::at(
                     at,
                     "expected size=, memory= or indexes=, and \")\" at the end".into(),
                 ));
@@ -192,14 +192,17 @@ impl<'a> Cursor<'a> {
             match name {
                 "size" | "memory" => {
                     attributes.bytes = Some(bytes(value).ok_or_else(|| {
-                        Fault::at(value_at, format!("\"{value}\" is no size; write bytes or 32MiB, 8GiB"))
+                        SyntaxFault::at(
+                            value_at,
+                            format!("\"{value}\" is no size; write bytes or 32MiB, 8GiB"),
+                        )
                     })?)
                 }
                 "indexes" => {
                     attributes.indexes = Some((
                         value_at,
                         indexes(value).ok_or_else(|| {
-                            Fault::at(
+                            SyntaxFault::at(
                                 value_at,
                                 format!(
                                     "\"{value}\" is no index list; write 0,2,1,3 or step*count:step*count"
@@ -210,7 +213,7 @@ impl<'a> Cursor<'a> {
                 }
                 _ => {
                     let problem = format!("unknown attribute \"{name}\"; known are size, memory and indexes");
-                    return Err(Fault::at(at, problem));
+                    return Err(SyntaxFault::at(at, problem));
                 }
             }
         }
@@ -233,9 +236,9 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    fn fault(&self, expected: &str) -> Fault {
+    fn fault(&self, expected: &str) -> SyntaxFault {
         let found = self.rest().chars().next().map_or("the end".to_owned(), |c| format!("\"{c}\""));
-        Fault::at(self.at, format!("{expected}, found {found}"))
+        SyntaxFault::at(self.at, format!("{expected}, found {found}"))
     }
 }
 

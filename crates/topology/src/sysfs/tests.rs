@@ -1,8 +1,8 @@
 use super::*;
-use crate::fixture::Root;
-use crate::{Allowed, Distance, render};
+use crate::fixture::FixtureRoot;
+use crate::{Allowed, CpuDistance, render};
 
-fn drawn(root: &Root) -> (Machine, String) {
+fn drawn(root: &FixtureRoot) -> (Machine, String) {
     let machine = read(root.path()).expect("a machine");
     let text = render::tree(&machine, &Allowed::everything(&machine));
     let end = text.find("\nallowed:").expect("the drawing ends with what is allowed");
@@ -10,13 +10,13 @@ fn drawn(root: &Root) -> (Machine, String) {
     (machine, drawing)
 }
 
-fn distance(machine: &Machine, from: u32, to: u32) -> Distance {
+fn distance(machine: &Machine, from: u32, to: u32) -> CpuDistance {
     machine.distance(CpuId(from), CpuId(to)).expect("online cpus")
 }
 
 #[test]
 fn a_virtual_machine_of_two_cpus_under_one_l3() {
-    let mut root = Root::new().with("sys/devices/system/cpu/online", "0-1").node(0, "0-1", 4096, "10");
+    let mut root = FixtureRoot::new().with("sys/devices/system/cpu/online", "0-1").node(0, "0-1", 4096, "10");
     for cpu in 0..2 {
         let own = cpu.to_string();
         root = root
@@ -34,13 +34,13 @@ machine: 1 node, 2 cores, 2 cpus, 4 GiB
    └─ L2 1 MiB + L1d 32 KiB + L1i 32 KiB + core 1 + cpu 1
 ";
     assert_eq!(drawing, golden);
-    assert_eq!(distance(&machine, 0, 1), Distance::L3);
+    assert_eq!(distance(&machine, 0, 1), CpuDistance::L3);
     assert!(machine.caches().iter().all(|cache| cache.line_bytes == Some(64)));
 }
 
 #[test]
 fn a_virtual_machine_that_says_next_to_nothing() {
-    let root = Root::new()
+    let root = FixtureRoot::new()
         .with("sys/devices/system/cpu/cpu0/uevent", "")
         .with("sys/devices/system/cpu/cpu1/online", "1")
         .with("sys/devices/system/cpu/cpu2/online", "0")
@@ -56,13 +56,13 @@ machine: 1 node, 2 cores, 2 cpus, 2 MiB
 offline: cpus 2
 ";
     assert_eq!(drawing, golden);
-    assert_eq!(distance(&machine, 0, 1), Distance::Node);
+    assert_eq!(distance(&machine, 0, 1), CpuDistance::Node);
 }
 
 #[test]
 fn an_opteron_of_four_nodes_with_asymmetric_distances() {
     let rows = ["10 16 16 22", "16 10 22 16", "16 22 10 16", "22 16 18 10"];
-    let mut root = Root::new().with("sys/devices/system/cpu/online", "0-15");
+    let mut root = FixtureRoot::new().with("sys/devices/system/cpu/online", "0-15");
     for (node, row) in (0..4).zip(rows) {
         let cpus = format!("{}-{}", node * 4, node * 4 + 3);
         root = root.node(node, &cpus, 16384, row);
@@ -89,16 +89,16 @@ node distances
    3  22  16  18  10
 ";
     assert!(drawing.ends_with(matrix), "{drawing}");
-    assert_eq!(distance(&machine, 0, 3), Distance::L3);
+    assert_eq!(distance(&machine, 0, 3), CpuDistance::L3);
     assert_eq!(
         (distance(&machine, 8, 12), distance(&machine, 12, 8)),
-        (Distance::Remote(16), Distance::Remote(18))
+        (CpuDistance::Remote(16), CpuDistance::Remote(18))
     );
 }
 
 #[test]
 fn hardware_threads_some_of_them_offline() {
-    let mut root = Root::new()
+    let mut root = FixtureRoot::new()
         .with("sys/devices/system/cpu/online", "0-2,4-5")
         .with("sys/devices/system/cpu/cpu3/online", "0")
         .with("sys/devices/system/cpu/cpu6/online", "0")
@@ -121,13 +121,13 @@ machine: 1 node, 3 cores, 5 cpus, 1 GiB
 offline: cpus 3,6
 ";
     assert_eq!(drawing, golden);
-    assert_eq!(distance(&machine, 0, 4), Distance::Smt);
+    assert_eq!(distance(&machine, 0, 4), CpuDistance::Smt);
     assert_eq!(machine.distance(CpuId(0), CpuId(3)), None);
 }
 
 #[test]
 fn hybrid_machines_know_their_small_cores() {
-    let x86 = Root::new()
+    let x86 = FixtureRoot::new()
         .with("sys/devices/system/cpu/online", "0-3")
         .with("sys/devices/cpu_core/cpus", "0-1")
         .with("sys/devices/cpu_atom/cpus", "2-3")
@@ -139,7 +139,7 @@ fn hybrid_machines_know_their_small_cores() {
     let classes: Vec<_> = machine.cores().iter().map(|core| core.class).collect();
     assert_eq!(classes, [CoreClass::Performance, CoreClass::Efficient, CoreClass::Efficient]);
 
-    let mut arm = Root::new().with("sys/devices/system/cpu/online", "0-1");
+    let mut arm = FixtureRoot::new().with("sys/devices/system/cpu/online", "0-1");
     for (cpu, capacity) in [(0, "446"), (1, "1024")] {
         arm = arm
             .cpu(cpu, 0, &cpu.to_string())
@@ -157,13 +157,13 @@ machine: 1 node, 2 cores, 2 cpus
 
 #[test]
 fn a_folder_that_is_no_system_is_refused_with_the_cure() {
-    let error = read(Root::new().path()).expect_err("an empty folder").to_string();
+    let error = read(FixtureRoot::new().path()).expect_err("an empty folder").to_string();
     assert!(
         error.contains("sys/devices/system/cpu") && error.contains("check that sysfs is mounted"),
         "{error}"
     );
-    let garbage = Root::new().with("sys/devices/system/cpu/online", "what?");
-    assert!(matches!(read(garbage.path()), Err(Error::NoCpu)));
+    let garbage = FixtureRoot::new().with("sys/devices/system/cpu/online", "what?");
+    assert!(matches!(read(garbage.path()), Err(TopologyError::NoCpu)));
 }
 
 /// Smoke: the machine that runs the tests has cpus and draws.

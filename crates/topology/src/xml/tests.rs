@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Distance;
+use crate::CpuDistance;
 
 /// Two nodes, the second numbered 2, with threads, an I/O device and an asymmetric matrix, in the
 /// form of hwloc 2.
@@ -93,9 +93,9 @@ fn version_2_is_read() {
         caches,
         [(3, CacheKind::Unified, Some(5 << 20)), (1, data, Some(32 << 10)), (1, instructions, None)]
     );
-    assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(Distance::Smt));
-    assert_eq!(machine.distance(CpuId(0), CpuId(64)), Some(Distance::Remote(21)));
-    assert_eq!(machine.distance(CpuId(64), CpuId(0)), Some(Distance::Remote(31)));
+    assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(CpuDistance::Smt));
+    assert_eq!(machine.distance(CpuId(0), CpuId(64)), Some(CpuDistance::Remote(21)));
+    assert_eq!(machine.distance(CpuId(64), CpuId(0)), Some(CpuDistance::Remote(31)));
     let small: Vec<_> = machine.cores().iter().map(|core| core.class == CoreClass::Efficient).collect();
     assert_eq!(small, [false, true, false, false, false, false]);
 }
@@ -105,13 +105,13 @@ fn version_1_is_read() {
     let machine = parse(V1).expect("a valid export");
     assert_eq!((machine.nodes().len(), machine.packages().len(), machine.caches().len()), (2, 2, 1));
     // The matrix is in the order of the objects: node 1 comes first and has cpu 0.
-    assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(Distance::Remote(16)));
+    assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(CpuDistance::Remote(16)));
     assert_eq!(machine.node_distances(), [[10, 22], [16, 10]]);
     // hwloc 2 writes depth 2 for the nodes.
     let rewritten = V1
         .replace("relative_depth=\"3\"", "relative_depth=\"2\"")
         .replace("nbobjs=\"2\" relative_depth=\"1\"", "nbobjs=\"4\" relative_depth=\"9\"");
-    assert_eq!(parse(&rewritten).expect("valid").distance(CpuId(0), CpuId(1)), Some(Distance::Remote(9)));
+    assert_eq!(parse(&rewritten).expect("valid").distance(CpuId(0), CpuId(1)), Some(CpuDistance::Remote(9)));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn errors_name_the_line() {
         let error = parse(&text).expect_err(message).to_string();
         assert!(error.contains(message), "{error}");
     }
-    assert!(matches!(parse("<topology><object type=\"Machine\"/></topology>"), Err(Error::NoCpu)));
+    assert!(matches!(parse("<topology><object type=\"Machine\"/></topology>"), Err(TopologyError::NoCpu)));
 }
 
 proptest! {
