@@ -21,8 +21,8 @@ use std::thread;
 use std::time::Duration;
 use vermeil_server::config::Surroundings;
 use vermeil_steer::{
-    Error, Kernel, Live, Network, Plan, Queues, Recorded, Recovered, Request, STATE_FOLDER, Steering, Store,
-    System, advise, now, plan, read, render, verify,
+    CardKernel, CardNetwork, LiveKernel, PlanRequest, Queues, RecordedCard, Recovered, STATE_FOLDER,
+    StateStore, SteerError, SteerPlan, Steering, System, advise, now, plan, read, render, verify,
 };
 use vermeil_topology::{Allowed, CoreSelection, Machine, sysfs};
 
@@ -156,7 +156,7 @@ enum Failure {
     #[error("{0}")]
     Usage(#[from] UsageError),
     #[error("{0}")]
-    Steer(#[from] Error),
+    Steer(#[from] SteerError),
     #[error("name the one card whose packets are to be spread: --nic NAME")]
     OneCard,
     #[error("{0} is gone, and with it the program; nothing is left to undo")]
@@ -169,13 +169,13 @@ impl Failure {
     fn exit(&self) -> Exit {
         match self {
             Self::Usage(error) => error.exit(),
-            Self::Misplaced { .. } | Self::OneCard | Self::Steer(Error::NoSuchNic { .. }) => Exit::Usage,
+            Self::Misplaced { .. } | Self::OneCard | Self::Steer(SteerError::NoSuchNic { .. }) => Exit::Usage,
             Self::Steer(
-                Error::Sysfs { .. }
-                | Error::State { .. }
-                | Error::Blocked(_)
-                | Error::Classify { .. }
-                | Error::Spread { .. },
+                SteerError::Sysfs { .. }
+                | SteerError::State { .. }
+                | SteerError::Blocked(_)
+                | SteerError::Classify { .. }
+                | SteerError::Spread { .. },
             ) => Exit::CannotStart,
             Self::Gone(_) | Self::Steer(_) => Exit::Failed,
         }
@@ -193,12 +193,12 @@ impl SteerArgs {
 
     fn result(&self) -> Result<String, Failure> {
         self.refuse_misplaced()?;
-        let kernel: Box<dyn Kernel> = match &self.root {
-            Some(root) => Box::new(Recorded::new(root)),
-            None => Box::new(Live),
+        let kernel: Box<dyn CardKernel> = match &self.root {
+            Some(root) => Box::new(RecordedCard::new(root)),
+            None => Box::new(LiveKernel),
         };
         let system = System { root: self.root().to_owned(), kernel: &*kernel };
-        let store = Store::new(&self.state, self.root());
+        let store = StateStore::new(&self.state, self.root());
         let steering = Steering { settings: &system, store: &store };
         if self.action == Action::Guard {
             self.guard(&steering)?;
@@ -223,11 +223,11 @@ impl SteerArgs {
     fn add_what_is_remembered(
         &self,
         recovered: Result<(), Failure>,
-        plan: &mut Plan,
-        store: &Store,
+        plan: &mut SteerPlan,
+        store: &StateStore,
     ) -> Result<(), Failure> {
         match recovered.and_then(|()| Ok(advise(plan, store)?)) {
-            Err(Failure::Steer(Error::State { path, source, .. }))
+            Err(Failure::Steer(SteerError::State { path, source, .. }))
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
                 let path = path.display();
@@ -242,7 +242,7 @@ impl SteerArgs {
     /// Does all but planning.
     fn act(
         &self,
-        kernel: &dyn Kernel,
+        kernel: &dyn CardKernel,
         steering: &Steering<'_>,
         system: &System<'_>,
     ) -> Result<String, Failure> {
@@ -295,10 +295,10 @@ impl SteerArgs {
         self.root.as_deref().unwrap_or(Path::new("/"))
     }
 
-    fn plan(&self, kernel: &dyn Kernel) -> Result<(Network, Plan), Failure> {
+    fn plan(&self, kernel: &dyn CardKernel) -> Result<(CardNetwork, SteerPlan), Failure> {
         let (machine, allowed) = self.machine()?;
         let network = read(self.root(), kernel)?;
-        let request = Request {
+        let request = PlanRequest {
             cores: self.cores.resolve(&machine, &allowed).map_err(UsageError::from)?,
             nics: self.nic.clone(),
             queues: match self.queues {
@@ -389,9 +389,9 @@ fn names(actions: &[Action]) -> String {
 }
 
 /// A failure of a plan between changes becomes an error of the steer crate.
-fn into_steer(failure: Failure) -> Error {
+fn into_steer(failure: Failure) -> SteerError {
     match failure {
         Failure::Steer(error) => error,
-        other => Error::Blocked(vec![other.to_string()]),
+        other => SteerError::Blocked(vec![other.to_string()]),
     }
 }

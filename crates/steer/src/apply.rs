@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::state::{Lock, Phase, Saved, State, Store};
-use crate::{Change, Error, Network, Owner, Plan, Setting, Settings};
+use crate::state::{CommandPhase, Saved, StateLock, StateStore, SteerState};
+use crate::{CardNetwork, InterruptOwner, PlannedChange, Setting, Settings, SteerError, SteerPlan};
 
 #[cfg(test)]
 mod tests;
@@ -27,14 +27,14 @@ pub struct Steering<'a> {
     /// The settings.
     pub settings: &'a dyn Settings,
     /// The store of the former values.
-    pub store: &'a Store,
+    pub store: &'a StateStore,
 }
 
 /// The changes of an applied plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// The changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<PlannedChange>,
 }
 
 /// The result of a restore.
@@ -65,8 +65,8 @@ impl Steering<'_> {
     /// confirmed in time.
     ///
     /// # Errors
-    /// [`Error::State`], [`Error::Restore`].
-    pub fn recover(&self, now: Duration) -> Result<Recovered, Error> {
+    /// [`SteerError::State`], [`SteerError::Restore`].
+    pub fn recover(&self, now: Duration) -> Result<Recovered, SteerError> {
         // Reading takes no lock and makes no folder, because a process that only reads may lack the
         // right to write.
         if self.store.load()?.is_none() {
@@ -76,13 +76,15 @@ impl Steering<'_> {
         self.recover_locked(now, &lock)
     }
 
-    fn recover_locked(&self, now: Duration, lock: &Lock) -> Result<Recovered, Error> {
+    fn recover_locked(&self, now: Duration, lock: &StateLock) -> Result<Recovered, SteerError> {
         let Some(state) = self.store.load()? else { return Ok(Recovered::Nothing) };
         let late = state.confirm_by.is_some_and(|deadline| deadline <= now);
         match state.phase {
-            Phase::Applied if late => Ok(Recovered::Unconfirmed(self.restore(state, lock)?)),
-            Phase::Applied => Ok(Recovered::Nothing),
-            Phase::Applying | Phase::Undoing => Ok(Recovered::Interrupted(self.restore(state, lock)?)),
+            CommandPhase::Applied if late => Ok(Recovered::Unconfirmed(self.restore(state, lock)?)),
+            CommandPhase::Applied => Ok(Recovered::Nothing),
+            CommandPhase::Applying | CommandPhase::Undoing => {
+                Ok(Recovered::Interrupted(self.restore(state, lock)?))
+            }
         }
     }
 
@@ -92,23 +94,24 @@ impl Steering<'_> {
     /// changed yet, to start the process that will undo unconfirmed changes.
     ///
     /// # Errors
-    /// [`Error::Blocked`], [`Error::AlreadyApplied`], [`Error::Unreadable`], [`Error::State`] and
-    /// errors of `guard`: nothing was changed. [`Error::RolledBack`]: the former state is restored.
-    /// [`Error::Restore`]: the restore failed, and [`Steering::undo`] may be tried again.
+    /// [`SteerError::Blocked`], [`SteerError::AlreadyApplied`], [`SteerError::Unreadable`],
+    /// [`SteerError::State`] and errors of `guard`: nothing was changed.
+    /// [`SteerError::RolledBack`]: the former state is restored. [`SteerError::Restore`]: the
+    /// restore failed, and [`Steering::undo`] may be tried again.
     pub fn apply(
         &self,
-        plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
+        plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
         confirm: Option<Duration>,
         guard: &mut dyn FnMut() -> io::Result<()>,
-    ) -> Result<Applied, Error> {
+    ) -> Result<Applied, SteerError> {
         let lock = self.store.lock()?;
         self.recover_locked(crate::state::now(), &lock)?;
         if self.store.load()?.is_some() {
-            return Err(Error::AlreadyApplied);
+            return Err(SteerError::AlreadyApplied);
         }
         let (network, first) = plan()?;
         if !first.blockers.is_empty() {
-            return Err(Error::Blocked(first.blockers));
+            return Err(SteerError::Blocked(first.blockers));
         }
         if first.changes.is_empty() {
             return Ok(Applied::default());
@@ -120,30 +123,30 @@ impl Steering<'_> {
         self.store.save(&state)?;
         if let Err(source) = guard() {
             self.store.remove()?;
-            return Err(Error::Guard(source));
+            return Err(SteerError::Guard(source));
         }
         match self.carry_out(first, plan, &mut state) {
             Ok(applied) => {
-                state.phase = Phase::Applied;
+                state.phase = CommandPhase::Applied;
                 self.store.save(&state)?;
                 Ok(applied)
             }
             Err(cause) => {
                 let gone = self.restore(state, &lock)?.gone;
-                Err(Error::RolledBack { cause: Box::new(cause), gone })
+                Err(SteerError::RolledBack { cause: Box::new(cause), gone })
             }
         }
     }
 
     fn carry_out(
         &self,
-        first: Plan,
-        plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
-        state: &mut State,
-    ) -> Result<Applied, Error> {
+        first: SteerPlan,
+        plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
+        state: &mut SteerState,
+    ) -> Result<Applied, SteerError> {
         let mut applied = Applied::default();
         let mut rest = first;
-        let channels: Vec<Change> =
+        let channels: Vec<PlannedChange> =
             rest.changes.extract_if(.., |change| is_channels(&change.setting)).collect();
         if !channels.is_empty() {
             for change in channels {
@@ -155,10 +158,10 @@ impl Steering<'_> {
             // New queues after a change of channels have interrupts that the first plan did not
             // know.
             if !rest.blockers.is_empty() {
-                return Err(Error::BlockedLate(rest.blockers));
+                return Err(SteerError::BlockedLate(rest.blockers));
             }
             if let Some(again) = rest.changes.iter().find(|change| is_channels(&change.setting)) {
-                return Err(Error::NotTaken {
+                return Err(SteerError::NotTaken {
                     setting: again.setting.clone(),
                     wanted: again.to.clone(),
                     found: again.from.clone(),
@@ -186,25 +189,25 @@ impl Steering<'_> {
     }
 
     /// Makes a change, and checks that the change took effect.
-    fn make(&self, change: &Change) -> Result<(), Error> {
-        let Change { setting, to, .. } = change;
-        let refused = |source| Error::Refused { setting: setting.clone(), source };
+    fn make(&self, change: &PlannedChange) -> Result<(), SteerError> {
+        let PlannedChange { setting, to, .. } = change;
+        let refused = |source| SteerError::Refused { setting: setting.clone(), source };
         self.settings.set(setting, &setting.raw(to)).map_err(refused)?;
         let found = setting.canonical(&self.settings.get(setting).map_err(refused)?);
         if found != *to {
-            return Err(Error::NotTaken { setting: setting.clone(), wanted: to.clone(), found });
+            return Err(SteerError::NotTaken { setting: setting.clone(), wanted: to.clone(), found });
         }
         Ok(())
     }
 
     /// The current values of all settings in `changes`, and of all settings that a change of
     /// channels may affect.
-    fn saved(&self, network: &Network, changes: &[Change]) -> Result<Vec<Saved>, Error> {
+    fn saved(&self, network: &CardNetwork, changes: &[PlannedChange]) -> Result<Vec<Saved>, SteerError> {
         let mut all: Vec<Saved> = Vec::new();
         for change in changes {
             let before = self.settings.get(&change.setting);
-            let before =
-                before.map_err(|source| Error::Unreadable { setting: change.setting.clone(), source })?;
+            let before = before
+                .map_err(|source| SteerError::Unreadable { setting: change.setting.clone(), source })?;
             let planned = Some(change.to.clone());
             all.push(saved(change.setting.clone(), Some(before), planned, network));
         }
@@ -229,11 +232,11 @@ impl Steering<'_> {
     /// Keeps the applied changes.
     ///
     /// # Errors
-    /// [`Error::NothingApplied`], also if the time was up; [`Error::State`].
-    pub fn confirm(&self, now: Duration) -> Result<(), Error> {
+    /// [`SteerError::NothingApplied`], also if the time was up; [`SteerError::State`].
+    pub fn confirm(&self, now: Duration) -> Result<(), SteerError> {
         let lock = self.store.lock()?;
         self.recover_locked(now, &lock)?;
-        let mut state = self.store.load()?.ok_or(Error::NothingApplied)?;
+        let mut state = self.store.load()?.ok_or(SteerError::NothingApplied)?;
         state.confirm_by = None;
         self.store.save(&state)
     }
@@ -241,19 +244,19 @@ impl Steering<'_> {
     /// Restores the state before [`Steering::apply`].
     ///
     /// # Errors
-    /// [`Error::NothingApplied`]; [`Error::Restore`] names the settings that failed, and the call
-    /// may be repeated.
-    pub fn undo(&self) -> Result<Restored, Error> {
+    /// [`SteerError::NothingApplied`]; [`SteerError::Restore`] names the settings that failed, and
+    /// the call may be repeated.
+    pub fn undo(&self) -> Result<Restored, SteerError> {
         if self.store.load()?.is_none() {
-            return Err(Error::NothingApplied);
+            return Err(SteerError::NothingApplied);
         }
         let lock = self.store.lock()?;
-        let state = self.store.load()?.ok_or(Error::NothingApplied)?;
+        let state = self.store.load()?.ok_or(SteerError::NothingApplied)?;
         self.restore(state, &lock)
     }
 
-    fn restore(&self, mut state: State, _lock: &Lock) -> Result<Restored, Error> {
-        state.phase = Phase::Undoing;
+    fn restore(&self, mut state: SteerState, _lock: &StateLock) -> Result<Restored, SteerError> {
+        state.phase = CommandPhase::Undoing;
         self.store.save(&state)?;
         let mut order: Vec<&Saved> = state.saved.iter().rev().collect();
         order.sort_by_key(|saved| match saved.setting {
@@ -276,7 +279,7 @@ impl Steering<'_> {
             }
         }
         if !failed.is_empty() {
-            return Err(Error::Restore(failed));
+            return Err(SteerError::Restore(failed));
         }
         self.store.remove()?;
         Ok(restored)
@@ -314,8 +317,8 @@ impl Steering<'_> {
     }
 }
 
-fn saved(setting: Setting, before: Option<String>, planned: Option<String>, network: &Network) -> Saved {
-    let owner = Owner::of(&setting, network);
+fn saved(setting: Setting, before: Option<String>, planned: Option<String>, network: &CardNetwork) -> Saved {
+    let owner = InterruptOwner::of(&setting, network);
     Saved { setting, before, planned, owner }
 }
 
@@ -329,7 +332,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// All settings of a card that the driver may forget when the number of queues changes.
-fn settings_of(network: &Network, name: &str) -> Vec<Setting> {
+fn settings_of(network: &CardNetwork, name: &str) -> Vec<Setting> {
     let Some(nic) = network.nics.iter().find(|nic| nic.name == name) else { return Vec::new() };
     let named = || name.to_owned();
     let rx = nic.rx.iter().flat_map(|rx| {

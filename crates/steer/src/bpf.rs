@@ -74,7 +74,7 @@ pub(crate) enum Mappable {
 }
 
 /// `union bpf_attr`, as words of 64 bits; longer than any command here reads.
-type Attributes = [u64; 16];
+type BpfAttributes = [u64; 16];
 
 /// Two halves as the kernel lays out two `u32` members.
 fn pair(first: u32, second: u32) -> u64 {
@@ -90,10 +90,10 @@ fn handle(fd: impl AsFd) -> u32 {
 
 /// # Safety
 /// Addresses in `attributes` must be valid for all reads and writes of `command`.
-unsafe fn bpf(command: u32, attributes: &Attributes) -> io::Result<i32> {
+unsafe fn bpf(command: u32, attributes: &BpfAttributes) -> io::Result<i32> {
     // SAFETY: the caller guarantees the addresses; the structure has the stated length.
     let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of::<Attributes>()) };
+        unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of::<BpfAttributes>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
@@ -101,7 +101,7 @@ unsafe fn bpf(command: u32, attributes: &Attributes) -> io::Result<i32> {
 ///
 /// # Safety
 /// As [`bpf`].
-unsafe fn bpf_open(command: u32, attributes: &Attributes) -> io::Result<OwnedFd> {
+unsafe fn bpf_open(command: u32, attributes: &BpfAttributes) -> io::Result<OwnedFd> {
     // SAFETY: the caller's obligation.
     let fd = unsafe { bpf(command, attributes)? };
     // SAFETY: the kernel has just opened the descriptor for this call.
@@ -166,7 +166,7 @@ pub(crate) fn map_id(map: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(info[1])
 }
 
-fn entry(map: BorrowedFd<'_>, key: &u32, value: u64) -> Attributes {
+fn entry(map: BorrowedFd<'_>, key: &u32, value: u64) -> BpfAttributes {
     let mut attributes = [0; 16];
     attributes[0] = pair(handle(map), 0);
     attributes[1] = std::ptr::from_ref(key) as u64;
@@ -287,7 +287,7 @@ pub(crate) fn attach_xdp(nic: u32, place: XdpPlace, program: BorrowedFd<'_>) -> 
 #[cfg(test)]
 pub(crate) fn try_xdp(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
     const TEST_RUN: u32 = 10;
-    let mut attributes: Attributes = [0; 16];
+    let mut attributes: BpfAttributes = [0; 16];
     attributes[0] = pair(handle(program), 0);
     attributes[1] = pair(packet.len() as u32, 0);
     attributes[2] = packet.as_ptr() as u64;
@@ -295,7 +295,7 @@ pub(crate) fn try_xdp(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32>
     let whole = attributes.as_mut_ptr();
     // SAFETY: the packet lives for the call and has the stated length; the kernel writes the answer
     // into the structure.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, TEST_RUN, whole, size_of::<Attributes>()) };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, TEST_RUN, whole, size_of::<BpfAttributes>()) };
     let [_, _, _, _, said @ ..] = attributes[0].to_ne_bytes();
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::from_ne_bytes(said)) }
 }

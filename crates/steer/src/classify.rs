@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use vermeil_topology::{CpuId, CpuSet};
 
 use crate::bpf::{self, MapKind, Mappable, ProgramKind, XdpPlace};
-use crate::drops::{Dropped, Drops};
+use crate::drops::{Drops, PacketDrops};
 use crate::meter::possible_cpus;
-use crate::{Error, Nic};
+use crate::{Nic, SteerError};
 
 /// Packets that may wait for a cpu; further packets are dropped. As in the kernel's example
 /// (`xdp_redirect_cpu`).
@@ -27,7 +27,7 @@ const WAITING_MAX: u32 = 2048;
 /// The position of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum ProgramPosition {
     /// In the driver, before the kernel builds any structure for the packet.
     Native,
     /// In the stack, before any other processing.
@@ -41,7 +41,7 @@ pub enum PlaceChoice {
     #[default]
     Auto,
     /// Only this position.
-    Only(Place),
+    Only(ProgramPosition),
 }
 
 /// Packet counts since the start.
@@ -52,7 +52,7 @@ pub struct Classified {
     /// Passed to a cpu, by cpu.
     pub steered: Vec<(CpuId, u64)>,
     /// Dropped on the way to a cpu; `None` if not countable.
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<PacketDrops>,
     /// The reason why drops are not countable.
     pub not_measurable: Option<String>,
 }
@@ -68,7 +68,7 @@ impl Classified {
 #[derive(Debug)]
 pub struct Classifier {
     cpus: Vec<CpuId>,
-    place: Place,
+    place: ProgramPosition,
     counts: OwnedFd,
     drops: Result<Drops, String>,
     possible: usize,
@@ -77,7 +77,7 @@ pub struct Classifier {
 
 /// A loaded program, not attached.
 #[derive(Debug)]
-struct Loaded {
+struct LoadedProgram {
     program: OwnedFd,
     queues: OwnedFd,
     counts: OwnedFd,
@@ -87,33 +87,36 @@ impl Classifier {
     /// Starts to spread the flows that `nic` receives over `cpus`, at least one cpu.
     ///
     /// # Errors
-    /// [`Error::Classify`], with the reason; nothing has changed in this case.
-    pub fn attach(nic: &Nic, cpus: &CpuSet, choice: PlaceChoice) -> Result<Self, Error> {
+    /// [`SteerError::Classify`], with the reason; nothing has changed in this case.
+    pub fn attach(nic: &Nic, cpus: &CpuSet, choice: PlaceChoice) -> Result<Self, SteerError> {
         let cpus: Vec<CpuId> = cpus.iter().collect();
         let possible = possible_cpus().unwrap_or(1);
-        let made = Self::load(&cpus, &bpf::CLASSIFY).and_then(|Loaded { program, queues, counts }| {
+        let made = Self::load(&cpus, &bpf::CLASSIFY).and_then(|LoadedProgram { program, queues, counts }| {
             // Counts from the first packet on.
             let drops = Drops::start(queues.as_fd(), possible);
             let attach = |place| {
-                let flag = if place == Place::Native { XdpPlace::Native } else { XdpPlace::Generic };
+                let flag =
+                    if place == ProgramPosition::Native { XdpPlace::Native } else { XdpPlace::Generic };
                 bpf::attach_xdp(nic.index, flag, program.as_fd()).map(|link| (link, place))
             };
             let attached = match choice {
                 PlaceChoice::Only(place) => attach(place),
                 // Local packets have no checksums there, and lose the mark that says so.
-                PlaceChoice::Auto if nic.driver == "veth" => attach(Place::Generic),
-                PlaceChoice::Auto => attach(Place::Native).or_else(|error| match error.raw_os_error() {
-                    Some(libc::EPERM | libc::EACCES | libc::EBUSY | libc::EEXIST) => Err(error),
-                    _ => attach(Place::Generic),
-                }),
+                PlaceChoice::Auto if nic.driver == "veth" => attach(ProgramPosition::Generic),
+                PlaceChoice::Auto => {
+                    attach(ProgramPosition::Native).or_else(|error| match error.raw_os_error() {
+                        Some(libc::EPERM | libc::EACCES | libc::EBUSY | libc::EEXIST) => Err(error),
+                        _ => attach(ProgramPosition::Generic),
+                    })
+                }
             };
             attached.map(|(link, place)| Self { cpus, place, counts, drops, possible, _link: link })
         });
-        made.map_err(|source| Error::Classify { nic: nic.name.clone(), source })
+        made.map_err(|source| SteerError::Classify { nic: nic.name.clone(), source })
     }
 
     /// The program and its maps.
-    fn load(cpus: &[CpuId], instructions: &[u64]) -> io::Result<Loaded> {
+    fn load(cpus: &[CpuId], instructions: &[u64]) -> io::Result<LoadedProgram> {
         let count = cpus.len() as u32;
         let entries = cpus.iter().map(|cpu| cpu.0 + 1).max().unwrap_or(1);
         let queues = bpf::create_map(MapKind::Cpus, 4, entries, Mappable::No)?;
@@ -126,11 +129,11 @@ impl Classifier {
         let seed = RandomState::new().hash_one(count) as u32;
         let maps = [queues.as_fd(), choices.as_fd(), counts.as_fd()];
         let program = bpf::load(ProgramKind::Xdp, instructions, &maps, &[count, seed])?;
-        Ok(Loaded { program, queues, counts })
+        Ok(LoadedProgram { program, queues, counts })
     }
 
     /// The position of the program.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ProgramPosition {
         self.place
     }
 
@@ -169,7 +172,7 @@ pub fn wrong_checksums(root: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::CardKind;
 
     #[test]
     fn a_card_that_is_not_there_is_named() {
@@ -177,7 +180,7 @@ mod tests {
             name: "gone0".into(),
             index: u32::MAX >> 1,
             driver: String::new(),
-            kind: Kind::Software,
+            kind: CardKind::Software,
             node: None,
             up: false,
             rx: Vec::new(),
@@ -185,7 +188,7 @@ mod tests {
             channels: None,
             rss: None,
             adaptive: None,
-            polling: crate::Polling::default(),
+            polling: crate::CardPolling::default(),
         };
         let error = Classifier::attach(&nic, &CpuSet::from_iter([CpuId(0)]), PlaceChoice::Auto).unwrap_err();
         assert!(error.to_string().contains("gone0"), "{error}");
@@ -234,7 +237,7 @@ mod tests {
     fn flows_are_handed_on_and_everything_else_is_not() {
         const PASS: u32 = 2;
         const REDIRECT: u32 = 4;
-        let Ok(Loaded { program, counts, .. }) = Classifier::load(&[CpuId(0)], &bpf::CLASSIFY) else {
+        let Ok(LoadedProgram { program, counts, .. }) = Classifier::load(&[CpuId(0)], &bpf::CLASSIFY) else {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
         };
         let said = |packet: &[u8]| bpf::try_xdp(program.as_fd(), packet).expect("it runs");
@@ -273,7 +276,7 @@ mod tests {
     fn flows_are_spread_evenly() {
         let count = possible_cpus().unwrap_or(1).min(2) as u32;
         let cpus: Vec<CpuId> = (0..count).map(CpuId).collect();
-        let Ok(Loaded { program, counts, .. }) = Classifier::load(&cpus, &bpf::CLASSIFY) else {
+        let Ok(LoadedProgram { program, counts, .. }) = Classifier::load(&cpus, &bpf::CLASSIFY) else {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
         };
         let flow = |port| ethernet(0, 0x0800, &ipv4(TCP, 0, 0, [port, 80]));

@@ -17,7 +17,8 @@ use vermeil_topology::CpuSet;
 
 use crate::verify::share;
 use crate::{
-    Class, Classifier, Error, Meter, Network, Nic, Place, PlaceChoice, Plan, Steering, Store, wrong_checksums,
+    CardNetwork, Classifier, Meter, Nic, PlaceChoice, ProgramPosition, StateStore, SteerClass, SteerError,
+    SteerPlan, Steering, wrong_checksums,
 };
 
 /// Windows of each way, in turn. A guess: by chance one way is better in all of four rounds once in
@@ -38,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// The mechanism that spreads packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum SpreadWay {
     /// The stack, by the settings of a plan.
     Rps,
     /// A program in front of it.
@@ -47,9 +48,9 @@ pub enum Way {
 
 /// A window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct WindowRow {
     /// The mechanism.
-    pub way: Way,
+    pub way: SpreadWay,
     /// Duration.
     pub seconds: f64,
     /// Packets received.
@@ -60,7 +61,7 @@ pub struct Row {
     pub here_share: Option<f64>,
 }
 
-impl Row {
+impl WindowRow {
     fn cost(&self) -> f64 {
         self.kernel_seconds / self.packets.max(1) as f64
     }
@@ -78,9 +79,9 @@ pub struct Comparison {
     /// The cpus that packets were spread over.
     pub cpus: CpuSet,
     /// The position of the program.
-    pub place: Place,
+    pub place: ProgramPosition,
     /// The windows, in their order: RPS and XDP in turn.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WindowRow>,
 }
 
 /// The stored part of a comparison.
@@ -96,12 +97,12 @@ pub struct Compared {
 
 impl Comparison {
     /// The windows of a way.
-    pub fn of(&self, way: Way) -> impl Iterator<Item = &Row> {
+    pub fn of(&self, way: SpreadWay) -> impl Iterator<Item = &WindowRow> {
         self.rows.iter().filter(move |row| row.way == way)
     }
 
     /// The median of a value over the windows of a way.
-    pub fn median(&self, way: Way, what: fn(&Row) -> f64) -> f64 {
+    pub fn median(&self, way: SpreadWay, what: fn(&WindowRow) -> f64) -> f64 {
         let mut values: Vec<f64> = self.of(way).map(what).collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(0.0)
@@ -109,8 +110,8 @@ impl Comparison {
 
     /// Packets per second, and microseconds of the kernel's time per packet, as the median of a
     /// way's windows.
-    pub fn medians(&self, way: Way) -> (f64, f64) {
-        (self.median(way, Row::rate), self.median(way, Row::cost) * 1e6)
+    pub fn medians(&self, way: SpreadWay) -> (f64, f64) {
+        (self.median(way, WindowRow::rate), self.median(way, WindowRow::cost) * 1e6)
     }
 
     /// The verdict.
@@ -119,9 +120,9 @@ impl Comparison {
         if self.rows.is_empty() || self.rows.iter().any(|row| row.packets < PACKETS_MIN) {
             return Compared { saved: None, is_gain: false, boot };
         }
-        let ((rps_rate, rps), (xdp_rate, xdp)) = (self.medians(Way::Rps), self.medians(Way::Xdp));
+        let ((rps_rate, rps), (xdp_rate, xdp)) = (self.medians(SpreadWay::Rps), self.medians(SpreadWay::Xdp));
         let in_every_round =
-            self.of(Way::Rps).zip(self.of(Way::Xdp)).all(|(rps, xdp)| xdp.cost() < rps.cost());
+            self.of(SpreadWay::Rps).zip(self.of(SpreadWay::Xdp)).all(|(rps, xdp)| xdp.cost() < rps.cost());
         let saved = 1.0 - xdp / rps.max(f64::MIN_POSITIVE);
         Compared { saved: Some(saved), is_gain: in_every_round && xdp_rate >= RATE_KEPT * rps_rate, boot }
     }
@@ -132,31 +133,31 @@ impl Comparison {
 /// `guard`. The verdict is stored.
 ///
 /// # Errors
-/// As [`Steering::apply`] and [`Classifier::attach`]; [`Error::Checksums`] if packets are lost
+/// As [`Steering::apply`] and [`Classifier::attach`]; [`SteerError::Checksums`] if packets are lost
 /// under XDP.
 pub fn compare(
     root: &Path,
     (nic, cpus, choice): (&Nic, &CpuSet, PlaceChoice),
     steering: &Steering<'_>,
-    plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
+    plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
     guard: &mut dyn FnMut() -> io::Result<()>,
     window: &mut dyn FnMut() -> Duration,
-) -> Result<Comparison, Error> {
+) -> Result<Comparison, SteerError> {
     let mut rows = Vec::new();
-    let mut place = Place::Generic;
+    let mut place = ProgramPosition::Generic;
     for _ in 0..ROUNDS {
         steering.apply(plan, Some(GRACE), guard)?;
-        let row = measure(root, nic, Way::Rps, window);
+        let row = measure(root, nic, SpreadWay::Rps, window);
         match steering.undo() {
             // The plan had nothing to change.
-            Ok(_) | Err(Error::NothingApplied) => {}
+            Ok(_) | Err(SteerError::NothingApplied) => {}
             Err(error) => return Err(error),
         }
         rows.push(row);
         let classifier = Classifier::attach(nic, cpus, choice)?;
         place = classifier.place();
         let wrong_before = wrong_checksums(root);
-        rows.push(measure(root, nic, Way::Xdp, window));
+        rows.push(measure(root, nic, SpreadWay::Xdp, window));
         refuse_wrong_checksums(root, nic, &classifier, wrong_before)?;
     }
     let comparison = Comparison { nic: nic.name.clone(), cpus: cpus.clone(), place, rows };
@@ -168,26 +169,26 @@ pub fn compare(
 /// packets.
 ///
 /// # Errors
-/// [`Error::Checksums`].
+/// [`SteerError::Checksums`].
 pub fn refuse_wrong_checksums(
     root: &Path,
     nic: &Nic,
     classifier: &Classifier,
     before: u64,
-) -> Result<(), Error> {
+) -> Result<(), SteerError> {
     let wrong = wrong_checksums(root).saturating_sub(before);
     if wrong > 0 && 2 * wrong > classifier.counts().all_steered() {
-        return Err(Error::Checksums { nic: nic.name.clone(), driver: nic.driver.clone(), wrong });
+        return Err(SteerError::Checksums { nic: nic.name.clone(), driver: nic.driver.clone(), wrong });
     }
     Ok(())
 }
 
-fn measure(root: &Path, nic: &Nic, way: Way, window: &mut dyn FnMut() -> Duration) -> Row {
+fn measure(root: &Path, nic: &Nic, way: SpreadWay, window: &mut dyn FnMut() -> Duration) -> WindowRow {
     let meter = Meter::start(None);
     let (packets, kernel) = (received(root, nic), kernel_seconds(root));
     let seconds = window().as_secs_f64();
     let reads = meter.as_ref().map(Meter::reads).unwrap_or_default();
-    Row {
+    WindowRow {
         way,
         seconds,
         packets: received(root, nic).saturating_sub(packets),
@@ -221,11 +222,11 @@ fn kernel_seconds(root: &Path) -> f64 {
 /// or the command that measures.
 ///
 /// # Errors
-/// [`Error::State`] if the stored verdict cannot be read.
-pub fn advise(plan: &mut Plan, store: &Store) -> Result<(), Error> {
+/// [`SteerError::State`] if the stored verdict cannot be read.
+pub fn advise(plan: &mut SteerPlan, store: &StateStore) -> Result<(), SteerError> {
     for nic in &plan.nics {
         let cpus = nic.queues.iter().fold(CpuSet::new(), |all, queue| all.union(&queue.listeners));
-        let is_spread = nic.class == Class::Single && cpus.len() > 1;
+        let is_spread = nic.class == SteerClass::Single && cpus.len() > 1;
         let name = &nic.nic;
         let note = match store.compared(name)? {
             Some(Compared { is_gain: true, saved: Some(saved), .. }) => format!(
@@ -244,20 +245,20 @@ pub fn advise(plan: &mut Plan, store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-impl Store {
-    fn remember(&self, comparison: &Comparison) -> Result<(), Error> {
+impl StateStore {
+    fn remember(&self, comparison: &Comparison) -> Result<(), SteerError> {
         let compared = Compared { boot: self.boot().to_owned(), ..comparison.verdict() };
         let text = serde_json::to_string_pretty(&compared).expect("our own types are JSON");
         let path = self.compared_path(&comparison.nic);
-        output::write(&path, text).map_err(|source| Error::State { doing: "write", path, source })
+        output::write(&path, text).map_err(|source| SteerError::State { doing: "write", path, source })
     }
 
     /// The verdict of a comparison on this card since the boot.
-    fn compared(&self, nic: &str) -> Result<Option<Compared>, Error> {
+    fn compared(&self, nic: &str) -> Result<Option<Compared>, SteerError> {
         let path = self.compared_path(nic);
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::State { doing: "read", path, source }),
+            Err(source) => return Err(SteerError::State { doing: "read", path, source }),
             Ok(text) => text,
         };
         let known: Option<Compared> = serde_json::from_str(&text).ok();
@@ -272,9 +273,13 @@ mod tests {
     use vermeil_topology::CpuId;
 
     fn comparison(costs: &[(f64, f64)], packets: u64) -> Comparison {
-        let row = |way, cost| Row { way, seconds: 1.0, packets, kernel_seconds: cost, here_share: None };
-        let rows = costs.iter().flat_map(|&(rps, xdp)| [row(Way::Rps, rps), row(Way::Xdp, xdp)]).collect();
-        Comparison { nic: "eth0".into(), cpus: CpuSet::new(), place: Place::Native, rows }
+        let row =
+            |way, cost| WindowRow { way, seconds: 1.0, packets, kernel_seconds: cost, here_share: None };
+        let rows = costs
+            .iter()
+            .flat_map(|&(rps, xdp)| [row(SpreadWay::Rps, rps), row(SpreadWay::Xdp, xdp)])
+            .collect();
+        Comparison { nic: "eth0".into(), cpus: CpuSet::new(), place: ProgramPosition::Native, rows }
     }
 
     #[test]
@@ -304,18 +309,18 @@ mod tests {
                 nic: "eth0".into(),
                 driver: String::new(),
                 node: None,
-                class: Class::Single,
+                class: SteerClass::Single,
                 queues: vec![queue],
-                polling: crate::Polling::default(),
+                polling: crate::CardPolling::default(),
                 refusals: Vec::new(),
             };
-            let mut plan = Plan { nics: vec![nic], ..Plan::default() };
-            advise(&mut plan, &Store::new(folder.path(), tree.path())).unwrap();
+            let mut plan = SteerPlan { nics: vec![nic], ..SteerPlan::default() };
+            advise(&mut plan, &StateStore::new(folder.path(), tree.path())).unwrap();
             plan.notes.join("\n")
         };
         tree.write("proc/sys/kernel/random/boot_id", "one");
         assert!(advised().contains("vermeil steer compare --nic eth0 --cores 0-1"), "{}", advised());
-        let store = Store::new(folder.path(), tree.path());
+        let store = StateStore::new(folder.path(), tree.path());
         store.remember(&comparison(&[(1.0, 0.8)], 5_000)).unwrap();
         assert!(
             advised().contains("20 % less") && advised().contains("steer xdp --nic eth0"),

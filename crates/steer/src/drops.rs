@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::bpf::{self, MapKind, Mappable, ProgramKind};
 
-/// The tracepoints of losses, in the order of [`Dropped`]'s fields.
+/// The tracepoints of losses, in the order of [`PacketDrops`]'s fields.
 const TRACEPOINTS: [&std::ffi::CStr; 2] = [c"xdp_cpumap_enqueue", c"xdp_cpumap_kthread"];
 
 /// Packet counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Dropped {
+pub struct PacketDrops {
     /// The cpu's queue was full.
     pub queue_full: u64,
     /// The cpu had no memory for the packets.
@@ -53,8 +53,8 @@ impl Drops {
     }
 
     /// The counts.
-    pub(crate) fn counts(&self) -> Dropped {
+    pub(crate) fn counts(&self) -> PacketDrops {
         let count = |which| bpf::sum(self.counts.as_fd(), which, self.possible);
-        Dropped { queue_full: count(0), no_memory: count(1) }
+        PacketDrops { queue_full: count(0), no_memory: count(1) }
     }
 }

@@ -11,7 +11,7 @@ use crate::Setting;
 /// The reason why steering could not be read, changed or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SteerError {
     /// The given folder has no network cards.
     #[error("cannot read network cards from {}: {source}; is sysfs mounted there?", path.display())]
     Sysfs {
@@ -72,7 +72,7 @@ pub enum Error {
     #[error("{cause}; everything is as it was{}", crate::setting::but_for(gone))]
     RolledBack {
         /// The failure.
-        cause: Box<Error>,
+        cause: Box<SteerError>,
         /// Settings that no longer exist.
         gone: Vec<Setting>,
     },

@@ -40,7 +40,7 @@ const RSS_SLOTS_MAX: u32 = 1 << 15;
 
 /// `struct ifreq` with the member that this ioctl uses.
 #[repr(C)]
-struct Request {
+struct IfRequest {
     name: [u8; libc::IFNAMSIZ],
     data: *mut c_void,
     rest: [u8; 16],
@@ -55,7 +55,7 @@ fn call(nic: &str, words: &mut [u32]) -> io::Result<()> {
     }
     name[..nic.len()].copy_from_slice(nic.as_bytes());
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    let mut request = Request { name, data: words.as_mut_ptr().cast(), rest: [0; 16] };
+    let mut request = IfRequest { name, data: words.as_mut_ptr().cast(), rest: [0; 16] };
     // SAFETY: `request` has ifreq's layout on 64-bit Linux. The callers below size `words` for all
     // reads and writes of their command: a fixed structure, or a table with its length inside.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };

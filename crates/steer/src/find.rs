@@ -1,14 +1,14 @@
 //! Locates a saved setting: the card may have another name by now, and the interrupt another
 //! number.
 //!
-//! An interrupt is located by its [`Owner`]. A setting that is not found is gone, and nothing is
-//! written in its place. Leaves out reading and writing (`setting.rs`). Tested here and in
-//! `apply/tests/found.rs`.
+//! An interrupt is located by its [`InterruptOwner`]. A setting that is not found is gone, and
+//! nothing is written in its place. Leaves out reading and writing (`setting.rs`). Tested here and
+//! in `apply/tests/found.rs`.
 
 use std::collections::BTreeMap;
 
-use crate::interrupts::Line;
-use crate::{Owner, Saved, Setting, Settings};
+use crate::interrupts::InterruptLine;
+use crate::{InterruptOwner, Saved, Setting, Settings};
 
 impl Saved {
     /// The setting with its present names; `None` if the setting is gone. `cards` are the indices
@@ -36,12 +36,12 @@ impl Saved {
     }
 }
 
-fn is_line(line: &Line, number: u32, name: &str) -> bool {
+fn is_line(line: &InterruptLine, number: u32, name: &str) -> bool {
     line.number == number && line.name == name
 }
 
 /// The present number of the interrupt with this name, formerly `number`.
-fn owned(settings: &dyn Settings, number: u32, name: &str, owner: &Owner) -> Option<u32> {
+fn owned(settings: &dyn Settings, number: u32, name: &str, owner: &InterruptOwner) -> Option<u32> {
     // Without the card, an interrupt of that name belongs to another card.
     let renamed = renamed(name, &owner.nic, &settings.name_of(owner.index)?);
     let is_listed =

@@ -12,7 +12,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use vermeil_topology::{Machine, sysfs};
 
-use crate::{Network, Recorded, read};
+use crate::{CardNetwork, RecordedCard, read};
 
 pub(crate) struct Tree(TempDir);
 
@@ -45,11 +45,11 @@ impl Tree {
         self.0.path()
     }
 
-    pub(crate) fn kernel(&self) -> Recorded {
-        Recorded::new(self.path())
+    pub(crate) fn kernel(&self) -> RecordedCard {
+        RecordedCard::new(self.path())
     }
 
-    pub(crate) fn network(&self) -> Network {
+    pub(crate) fn network(&self) -> CardNetwork {
         read(self.path(), &self.kernel()).expect("a recorded network")
     }
 

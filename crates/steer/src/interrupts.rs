@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The purpose of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum InterruptRole {
     Receive,
     Transmit,
     Both,
@@ -17,7 +17,7 @@ pub(crate) enum Role {
 
 /// A line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct InterruptLine {
     /// The number, which may belong to another device once the driver has released the number.
     pub number: u32,
     /// The name.
@@ -28,7 +28,7 @@ pub struct Line {
 
 /// The numbered lines of `/proc/interrupts`. The name is the last word, because drivers use no
 /// blanks in names.
-pub(crate) fn parse(text: &str) -> Vec<Line> {
+pub(crate) fn parse(text: &str) -> Vec<InterruptLine> {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, |head| head.split_ascii_whitespace().count());
     lines
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Vec<Line> {
             let (number, rest) = line.split_once(':')?;
             let words: Vec<&str> = rest.split_ascii_whitespace().collect();
             let counts = words.iter().take(cpus).map_while(|word| word.parse::<u64>().ok());
-            Some(Line {
+            Some(InterruptLine {
                 number: number.trim().parse().ok()?,
                 count: counts.sum(),
                 name: (*words.last()?).to_owned(),
@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str) -> Vec<Line> {
 }
 
 /// The purpose and the queue in a driver's name of an interrupt.
-pub(crate) fn role(name: &str) -> Option<(Role, u32)> {
+pub(crate) fn role(name: &str) -> Option<(InterruptRole, u32)> {
     let name = name.split('@').next()?;
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (words, number) = name.split_at(name.len() - digits);
@@ -57,11 +57,11 @@ pub(crate) fn role(name: &str) -> Option<(Role, u32)> {
     let last = words.trim_end_matches(['-', '.', '_']);
     let ends = |what: &str| last.ends_with(what.trim_end_matches(['-', '.']));
     if both.iter().any(|what| ends(what)) {
-        Some((Role::Both, queue))
+        Some((InterruptRole::Both, queue))
     } else if ends("rx") || ends("input") {
-        Some((Role::Receive, queue))
+        Some((InterruptRole::Receive, queue))
     } else if ends("tx") || ends("output") {
-        Some((Role::Transmit, queue))
+        Some((InterruptRole::Transmit, queue))
     } else {
         None
     }
@@ -79,19 +79,19 @@ mod tests {
     #[test]
     fn names_say_which_queue() {
         for (name, expected) in [
-            ("virtio2-input.0", Some((Role::Receive, 0))),
-            ("virtio2-output.12", Some((Role::Transmit, 12))),
+            ("virtio2-input.0", Some((InterruptRole::Receive, 0))),
+            ("virtio2-output.12", Some((InterruptRole::Transmit, 12))),
             ("virtio2-config", None),
-            ("eth0-TxRx-3", Some((Role::Both, 3))),
-            ("i40e-ens1f0-TxRx-63", Some((Role::Both, 63))),
-            ("ens5-Tx-Rx-1", Some((Role::Both, 1))),
-            ("mlx5_comp7@pci:0000:41:00.0", Some((Role::Both, 7))),
+            ("eth0-TxRx-3", Some((InterruptRole::Both, 3))),
+            ("i40e-ens1f0-TxRx-63", Some((InterruptRole::Both, 63))),
+            ("ens5-Tx-Rx-1", Some((InterruptRole::Both, 1))),
+            ("mlx5_comp7@pci:0000:41:00.0", Some((InterruptRole::Both, 7))),
             ("mlx5_async0@pci:0000:41:00.0", None),
-            ("gve-ntfy-blk2@pci:0000:00:03.0", Some((Role::Both, 2))),
-            ("eth0-rx-1", Some((Role::Receive, 1))),
-            ("eth0-tx-1", Some((Role::Transmit, 1))),
+            ("gve-ntfy-blk2@pci:0000:00:03.0", Some((InterruptRole::Both, 2))),
+            ("eth0-rx-1", Some((InterruptRole::Receive, 1))),
+            ("eth0-tx-1", Some((InterruptRole::Transmit, 1))),
             ("eth0", None),
-            ("rx0", Some((Role::Receive, 0))),
+            ("rx0", Some((InterruptRole::Receive, 0))),
         ] {
             assert_eq!(role(name), expected, "{name}");
         }
@@ -103,6 +103,6 @@ mod tests {
             38:          5       7468 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\n\
             NMI:          0          0   Non-maskable interrupts\nERR:          0\n";
         let lines = parse(text);
-        assert_eq!(lines, [Line { number: 38, name: "virtio2-input.0".into(), count: 7473 }]);
+        assert_eq!(lines, [InterruptLine { number: 38, name: "virtio2-input.0".into(), count: 7473 }]);
     }
 }

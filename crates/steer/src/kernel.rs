@@ -1,8 +1,8 @@
 //! Data of a card that no file contains: from the kernel, or from a recording.
 //!
-//! Contains the trait ([`Kernel`]) and two implementations: [`Live`] (ethtool's ioctl, the netdev
-//! family of generic netlink) and [`Recorded`], which reads text files from a folder, so that plans
-//! can be made for a machine that is not here.
+//! Contains the trait ([`CardKernel`]) and two implementations: [`LiveKernel`] (ethtool's ioctl,
+//! the netdev family of generic netlink) and [`RecordedCard`], which reads text files from a
+//! folder, so that plans can be made for a machine that is not here.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::{Channels, Napi, ethtool, netlink};
 
 /// Queries and commands for a card's driver.
-pub trait Kernel {
+pub trait CardKernel {
     /// The driver's name.
     ///
     /// # Errors
@@ -21,37 +21,37 @@ pub trait Kernel {
     /// The number of queues.
     ///
     /// # Errors
-    /// As [`Kernel::driver`].
+    /// As [`CardKernel::driver`].
     fn channels(&self, nic: &str) -> io::Result<Channels>;
 
     /// Changes the number of queues; the link may go down for a moment.
     ///
     /// # Errors
-    /// As [`Kernel::driver`], and `PermissionDenied`.
+    /// As [`CardKernel::driver`], and `PermissionDenied`.
     fn set_channels(&self, nic: &str, channels: &Channels) -> io::Result<()>;
 
     /// The receive queue of each slot of the hash table.
     ///
     /// # Errors
-    /// As [`Kernel::driver`].
+    /// As [`CardKernel::driver`].
     fn rss(&self, nic: &str) -> io::Result<Vec<u32>>;
 
     /// Replaces the hash table; an empty table restores the driver's default.
     ///
     /// # Errors
-    /// As [`Kernel::set_channels`].
+    /// As [`CardKernel::set_channels`].
     fn set_rss(&self, nic: &str, table: &[u32]) -> io::Result<()>;
 
     /// Whether the card adapts its receive interrupts to the load.
     ///
     /// # Errors
-    /// As [`Kernel::driver`].
+    /// As [`CardKernel::driver`].
     fn adaptive(&self, nic: &str) -> io::Result<bool>;
 
     /// Switches that adaptation on or off.
     ///
     /// # Errors
-    /// As [`Kernel::set_channels`].
+    /// As [`CardKernel::set_channels`].
     fn set_adaptive(&self, nic: &str, on: bool) -> io::Result<()>;
 
     /// The polling instances of the card with this number.
@@ -63,9 +63,9 @@ pub trait Kernel {
 
 /// The running kernel.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Live;
+pub struct LiveKernel;
 
-impl Kernel for Live {
+impl CardKernel for LiveKernel {
     fn driver(&self, nic: &str) -> io::Result<String> {
         ethtool::driver(nic)
     }
@@ -103,14 +103,14 @@ impl Kernel for Live {
 /// tx, other and combined: `0 0 0 0 0 0 4 8`), `ethtool/NIC/rss` (queue numbers) and
 /// `ethtool/NIC/adaptive` (0 or 1) below a folder. A missing file is a driver that does not answer.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedCard {
     folder: PathBuf,
 }
 
-impl Recorded {
+impl RecordedCard {
     /// The recording below `root`, the same folder that stands for `/`.
-    pub fn new(root: &Path) -> Recorded {
-        Recorded { folder: root.join("ethtool") }
+    pub fn new(root: &Path) -> RecordedCard {
+        RecordedCard { folder: root.join("ethtool") }
     }
 
     fn text(&self, nic: &str, what: &str) -> io::Result<String> {
@@ -133,7 +133,7 @@ impl Recorded {
     }
 }
 
-impl Kernel for Recorded {
+impl CardKernel for RecordedCard {
     fn driver(&self, nic: &str) -> io::Result<String> {
         Ok(self.text(nic, "driver")?.trim().to_owned())
     }

@@ -6,10 +6,10 @@
 //! socket that gets the connection. A change of only one place conflicts with the other three, so
 //! this crate makes one decision per queue.
 //!
-//! - [`Network`] is the present state, read by [`read()`] from a folder that looks like `/` (sysfs
-//!   and procfs) and from a [`Kernel`] for data outside of files (ethtool and netlink).
-//! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`Plan`] of
-//!   [`Change`]s out, each with a reason.
+//! - [`CardNetwork`] is the present state, read by [`read()`] from a folder that looks like `/`
+//!   (sysfs and procfs) and from a [`CardKernel`] for data outside of files (ethtool and netlink).
+//! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`SteerPlan`] of
+//!   [`PlannedChange`]s out, each with a reason.
 //! - [`Steering`] saves the former state, then applies a plan wholly or not at all, and restores
 //!   exactly the former state.
 //! - [`verify()`] reports, under traffic, how many reads happened on the cpu that had handled the
@@ -54,21 +54,23 @@ pub mod render;
 
 pub use accept::{AcceptSteering, CORE_BYTES, Group, Mode, choose_no_more, homes, near};
 pub use apply::{Applied, Recovered, Restored, Steering};
-pub use classify::{Classified, Classifier, Place, PlaceChoice, wrong_checksums};
-pub use compare::{Compared, Comparison, ROUNDS, Row, Way, advise, compare, refuse_wrong_checksums};
-pub use drops::Dropped;
-pub use error::Error;
-pub use interrupts::Line;
-pub use kernel::{Kernel, Live, Recorded};
+pub use classify::{Classified, Classifier, PlaceChoice, ProgramPosition, wrong_checksums};
+pub use compare::{
+    Compared, Comparison, ROUNDS, SpreadWay, WindowRow, advise, compare, refuse_wrong_checksums,
+};
+pub use drops::PacketDrops;
+pub use error::SteerError;
+pub use interrupts::InterruptLine;
+pub use kernel::{CardKernel, LiveKernel, RecordedCard};
 pub use meter::{Meter, Reads};
-pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, Polling, RxQueue, TxQueue};
-pub use owner::Owner;
-pub use plan::{Change, Class, NicPlan, Plan, QueuePlan, Queues, Request, plan};
+pub use nic::{CardKind, CardNetwork, CardPolling, Channels, Irq, Napi, Nic, RxQueue, TxQueue};
+pub use owner::InterruptOwner;
+pub use plan::{NicPlan, PlanRequest, PlannedChange, QueuePlan, Queues, SteerClass, SteerPlan, plan};
 pub use read::read;
 pub use setting::{Setting, Settings, System};
-pub use state::{Phase, STATE_FOLDER, Saved, State, Store, now};
-pub use verify::{Drift, Traffic, Verified, verify};
-pub use wakes::Woken;
+pub use state::{CommandPhase, STATE_FOLDER, Saved, StateStore, SteerState, now};
+pub use verify::{CardTraffic, Drift, Verified, verify};
+pub use wakes::CpuWakes;
 
 #[cfg(test)]
 mod fixture;

@@ -87,7 +87,9 @@ pub(crate) fn adaptive(nic: &str) -> io::Result<bool> {
     refusal(&answer[..received])?;
     let (_, body, _) = message(&answer[..received]).ok_or_else(malformed)?;
     // A driver without such a switch is not reported as off.
-    let on = Attributes(body).get(number::COALESCE_USE_ADAPTIVE_RX).and_then(|value| value.first().copied());
+    let on = NetlinkAttributes(body)
+        .get(number::COALESCE_USE_ADAPTIVE_RX)
+        .and_then(|value| value.first().copied());
     on.map(|on| on != 0).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
@@ -140,7 +142,7 @@ fn family(socket: &OwnedFd, name: &[u8]) -> io::Result<u16> {
     if kind == number::NLMSG_ERROR {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    Attributes(body).short(number::CTRL_ATTR_FAMILY_ID).ok_or_else(malformed)
+    NetlinkAttributes(body).short(number::CTRL_ATTR_FAMILY_ID).ok_or_else(malformed)
 }
 
 fn dump(
@@ -148,7 +150,7 @@ fn dump(
     family: u16,
     command: u8,
     attributes: &[u8],
-    mut each: impl FnMut(Attributes<'_>),
+    mut each: impl FnMut(NetlinkAttributes<'_>),
 ) -> io::Result<()> {
     ask(socket, family, number::NLM_F_REQUEST | number::NLM_F_DUMP, command, attributes)?;
     let mut answer = vec![0; RECEIVE_BYTES];
@@ -164,7 +166,7 @@ fn dump(
             match kind {
                 number::NLMSG_DONE => return Ok(()),
                 number::NLMSG_ERROR => return Err(io::ErrorKind::Unsupported.into()),
-                _ => each(Attributes(body)),
+                _ => each(NetlinkAttributes(body)),
             }
         }
     }
@@ -212,9 +214,9 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// The attributes of a message.
-struct Attributes<'a>(&'a [u8]);
+struct NetlinkAttributes<'a>(&'a [u8]);
 
-impl Attributes<'_> {
+impl NetlinkAttributes<'_> {
     fn get(&self, wanted: u16) -> Option<&[u8]> {
         let mut rest = self.0;
         loop {
@@ -245,15 +247,15 @@ mod tests {
     #[test]
     fn attributes_are_found_and_nonsense_is_not_followed() {
         let bytes = [attribute(1, &7u32.to_ne_bytes()), attribute(2, b"ab"), attribute(3, &[9, 0])].concat();
-        let attributes = Attributes(&bytes);
+        let attributes = NetlinkAttributes(&bytes);
         assert_eq!(attributes.number(1), Some(7));
         assert_eq!(attributes.get(2), Some(&b"ab"[..]));
         assert_eq!(attributes.short(3), Some(9));
         assert_eq!(attributes.get(4), None);
         for cut in 0..bytes.len() {
-            assert_eq!(Attributes(&bytes[..cut]).get(4), None);
+            assert_eq!(NetlinkAttributes(&bytes[..cut]).get(4), None);
         }
-        assert_eq!(Attributes(&[0, 0, 0, 0]).get(1), None);
+        assert_eq!(NetlinkAttributes(&[0, 0, 0, 0]).get(1), None);
         assert!(message(&[255; 12]).is_none());
     }
 

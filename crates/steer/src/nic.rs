@@ -7,7 +7,7 @@ use vermeil_topology::{CpuSet, NodeId};
 
 /// All state that decides which cpu handles a packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Network {
+pub struct CardNetwork {
     /// The cards, by name.
     pub nics: Vec<Nic>,
     /// Entries of the table of flows that receive flow steering shares
@@ -21,7 +21,7 @@ pub struct Network {
 /// The kind of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CardKind {
     /// A device on a bus, with interrupts, including virtual machines' devices.
     Device,
     /// Made by the kernel (veth, bridge, loopback): packets are handled on the cpu that sent them.
@@ -38,7 +38,7 @@ pub struct Nic {
     /// The driver's name; empty if unknown.
     pub driver: String,
     /// Device or software.
-    pub kind: Kind,
+    pub kind: CardKind,
     /// The card's memory node, if known.
     pub node: Option<NodeId>,
     /// Whether the card is switched on and has a carrier.
@@ -56,13 +56,13 @@ pub struct Nic {
     /// if not supported.
     pub adaptive: Option<bool>,
     /// The polling of the card.
-    pub polling: Polling,
+    pub polling: CardPolling,
 }
 
 /// The kernel's polling of a card, for all users of the card: shown, and never changed. `None` if
 /// unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Polling {
+pub struct CardPolling {
     /// The number of empty polls that keep the interrupts off (`napi_defer_hard_irqs`).
     pub defer_hard_irqs: Option<u32>,
     /// Time that the card's interrupts stay off after the last packet, in ns (`gro_flush_timeout`).

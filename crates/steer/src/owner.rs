@@ -6,11 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Network, Setting};
+use crate::{CardNetwork, Setting};
 
 /// The owner of an interrupt, beside the interrupt's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct InterruptOwner {
     /// The card.
     pub nic: String,
     /// The card's index, which does not change with the name.
@@ -19,14 +19,14 @@ pub struct Owner {
     pub device: Option<String>,
 }
 
-impl Owner {
+impl InterruptOwner {
     /// The owner, for an interrupt's setting.
-    pub(crate) fn of(setting: &Setting, network: &Network) -> Option<Owner> {
+    pub(crate) fn of(setting: &Setting, network: &CardNetwork) -> Option<InterruptOwner> {
         let Setting::Interrupt { irq: number, .. } = setting else { return None };
         network.nics.iter().find_map(|nic| {
             let irqs = nic.rx.iter().map(|rx| &rx.irq).chain(nic.tx.iter().map(|tx| &tx.irq));
             let irq = irqs.flatten().find(|irq| irq.number == *number)?;
-            Some(Owner { nic: nic.name.clone(), index: nic.index, device: irq.device.clone() })
+            Some(InterruptOwner { nic: nic.name.clone(), index: nic.index, device: irq.device.clone() })
         })
     }
 }

@@ -12,14 +12,14 @@ mod deal;
 use serde::Serialize;
 use vermeil_topology::{CpuId, CpuSet, Machine, NodeId};
 
-use crate::{Error, Kind, Network, Nic, Polling, Setting};
+use crate::{CardKind, CardNetwork, CardPolling, Nic, Setting, SteerError};
 
 #[cfg(test)]
 mod tests;
 
 /// The request for a plan.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct PlanRequest {
     /// The cpus of the server's cores, each of which has a listener.
     pub cores: Vec<CpuId>,
     /// The cards to plan for; empty: all devices that are up. A software card is planned for only
@@ -43,7 +43,7 @@ pub enum Queues {
 /// How a card chooses the queue of a packet, which determines the possible steering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub enum SteerClass {
     /// By a hash of the flow, through a table.
     Hashed,
     /// On the queue on which this machine last transmitted for the flow, as virtual machines' hosts
@@ -55,21 +55,21 @@ pub enum Class {
     Software,
 }
 
-impl Class {
+impl SteerClass {
     /// A description in words.
     pub fn meaning(self) -> &'static str {
         match self {
-            Class::Hashed => "a hash of the flow chooses the queue",
-            Class::TransmitLed => "packets come on the queue the flow's answers leave by",
-            Class::Single => "one queue",
-            Class::Software => "made by software, without interrupts",
+            SteerClass::Hashed => "a hash of the flow chooses the queue",
+            SteerClass::TransmitLed => "packets come on the queue the flow's answers leave by",
+            SteerClass::Single => "one queue",
+            SteerClass::Software => "made by software, without interrupts",
         }
     }
 }
 
 /// A change, with a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct PlannedChange {
     /// The setting.
     pub setting: Setting,
     /// The present value, canonical.
@@ -103,23 +103,23 @@ pub struct NicPlan {
     /// The node, if known.
     pub node: Option<NodeId>,
     /// The choice of queues.
-    pub class: Class,
+    pub class: SteerClass,
     /// The queues, by number.
     pub queues: Vec<QueuePlan>,
     /// The polling, which no plan changes, because deferred interrupts affect all users of the
     /// card.
-    pub polling: Polling,
+    pub polling: CardPolling,
     /// Unsupported operations, by name.
     pub refusals: Vec<String>,
 }
 
 /// The planned changes of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Plan {
+pub struct SteerPlan {
     /// Per card, the destinations of packets after the plan is applied.
     pub nics: Vec<NicPlan>,
     /// The changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<PlannedChange>,
     /// Reasons that forbid applying the plan in the present state, each with a cure.
     pub blockers: Vec<String>,
     /// Further notes.
@@ -131,9 +131,13 @@ pub struct Plan {
 /// Cpus of the request that the machine does not have are ignored.
 ///
 /// # Errors
-/// [`Error::NoSuchNic`] if a named card does not exist.
-pub fn plan(machine: &Machine, network: &Network, request: &Request) -> Result<Plan, Error> {
-    let mut plan = Plan::default();
+/// [`SteerError::NoSuchNic`] if a named card does not exist.
+pub fn plan(
+    machine: &Machine,
+    network: &CardNetwork,
+    request: &PlanRequest,
+) -> Result<SteerPlan, SteerError> {
+    let mut plan = SteerPlan::default();
     let nics = chosen(network, request, &mut plan)?;
     let cores: CpuSet = request.cores.iter().copied().collect::<CpuSet>().intersection(machine.cpus());
     for nic in &nics {
@@ -165,10 +169,14 @@ pub fn plan(machine: &Machine, network: &Network, request: &Request) -> Result<P
 }
 
 /// The cards to plan for; adds a note on each ignored card.
-fn chosen<'a>(network: &'a Network, request: &Request, plan: &mut Plan) -> Result<Vec<&'a Nic>, Error> {
+fn chosen<'a>(
+    network: &'a CardNetwork,
+    request: &PlanRequest,
+    plan: &mut SteerPlan,
+) -> Result<Vec<&'a Nic>, SteerError> {
     if request.nics.is_empty() {
         let (up, down): (Vec<_>, Vec<_>) =
-            network.nics.iter().filter(|nic| nic.kind == Kind::Device).partition(|nic| nic.up);
+            network.nics.iter().filter(|nic| nic.kind == CardKind::Device).partition(|nic| nic.up);
         plan.notes.extend(down.iter().map(|nic| format!("{}: down; left as it is", nic.name)));
         if up.is_empty() {
             let text =
@@ -178,7 +186,7 @@ fn chosen<'a>(network: &'a Network, request: &Request, plan: &mut Plan) -> Resul
         return Ok(up);
     }
     let find = |name: &String| {
-        network.nics.iter().find(|nic| nic.name == *name).ok_or_else(|| Error::NoSuchNic {
+        network.nics.iter().find(|nic| nic.name == *name).ok_or_else(|| SteerError::NoSuchNic {
             name: name.clone(),
             present: network.nics.iter().map(|nic| nic.name.clone()).collect(),
         })

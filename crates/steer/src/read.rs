@@ -1,5 +1,6 @@
-//! Reads the present network, from sysfs and procfs below a folder and from a [`Kernel`] (kernel:
-//! `Documentation/ABI/testing/sysfs-class-net-queues`, `Documentation/networking/scaling.rst`).
+//! Reads the present network, from sysfs and procfs below a folder and from a [`CardKernel`]
+//! (kernel: `Documentation/ABI/testing/sysfs-class-net-queues`,
+//! `Documentation/networking/scaling.rst`).
 //!
 //! Contains the meaning of the files, and the search for a queue's interrupt: first by the kernel's
 //! report (netlink), otherwise by name. Missing files are ignored, because a plan lists missing
@@ -12,8 +13,8 @@ use std::str::FromStr;
 
 use vermeil_topology::{CpuSet, NodeId};
 
-use crate::interrupts::{self, Line, Role, lists};
-use crate::{Error, Irq, Kernel, Kind, Network, Nic, Polling, RxQueue, TxQueue, mask};
+use crate::interrupts::{self, InterruptLine, InterruptRole, lists};
+use crate::{CardKernel, CardKind, CardNetwork, CardPolling, Irq, Nic, RxQueue, SteerError, TxQueue, mask};
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +22,11 @@ mod tests;
 /// Reads all cards below `root`, normally `/`.
 ///
 /// # Errors
-/// [`Error::Sysfs`] if there is no folder of cards.
-pub fn read(root: &Path, kernel: &dyn Kernel) -> Result<Network, Error> {
+/// [`SteerError::Sysfs`] if there is no folder of cards.
+pub fn read(root: &Path, kernel: &dyn CardKernel) -> Result<CardNetwork, SteerError> {
     let folder = root.join("sys/class/net");
-    let entries = fs::read_dir(&folder).map_err(|source| Error::Sysfs { path: folder.clone(), source })?;
+    let entries =
+        fs::read_dir(&folder).map_err(|source| SteerError::Sysfs { path: folder.clone(), source })?;
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         // Skips `bonding_masters`, a file in the same folder.
@@ -32,18 +34,18 @@ pub fn read(root: &Path, kernel: &dyn Kernel) -> Result<Network, Error> {
         .collect();
     names.sort();
     let lines = interrupts::parse(&text(&root.join("proc/interrupts")).unwrap_or_default());
-    let reader = Reader { root, kernel, lines };
-    Ok(Network {
+    let reader = SteerReader { root, kernel, lines };
+    Ok(CardNetwork {
         nics: names.iter().map(|name| reader.nic(name)).collect(),
         sock_flow_entries: number(&root.join("proc/sys/net/core/rps_sock_flow_entries")),
         irqbalance_pid: process_named(&root.join("proc"), "irqbalance"),
     })
 }
 
-struct Reader<'a> {
+struct SteerReader<'a> {
     root: &'a Path,
-    kernel: &'a dyn Kernel,
-    lines: Vec<Line>,
+    kernel: &'a dyn CardKernel,
+    lines: Vec<InterruptLine>,
 }
 
 /// The interrupts of a card by purpose.
@@ -53,7 +55,7 @@ struct Interrupts {
     tx: Vec<(u32, Irq)>,
 }
 
-impl Reader<'_> {
+impl SteerReader<'_> {
     fn nic(&self, name: &str) -> Nic {
         let folder = self.root.join("sys/class/net").join(name);
         let index = number(&folder.join("ifindex")).unwrap_or(0);
@@ -76,7 +78,7 @@ impl Reader<'_> {
         Nic {
             index,
             driver: self.kernel.driver(name).unwrap_or_else(|_| driver_of(&folder)),
-            kind: if devices.is_empty() { Kind::Software } else { Kind::Device },
+            kind: if devices.is_empty() { CardKind::Software } else { CardKind::Device },
             node: devices.iter().find_map(|device| node_of(device)),
             up: matches!(text(&folder.join("operstate")).as_deref(), Some("up" | "unknown")),
             rx: rx.collect(),
@@ -84,7 +86,7 @@ impl Reader<'_> {
             channels: self.kernel.channels(name).ok(),
             rss: self.kernel.rss(name).ok(),
             adaptive: self.kernel.adaptive(name).ok().filter(|_| device_adapts(&folder)),
-            polling: Polling {
+            polling: CardPolling {
                 defer_hard_irqs: number(&folder.join("napi_defer_hard_irqs")),
                 gro_flush_timeout_ns: number(&folder.join("gro_flush_timeout")),
                 threaded: number(&folder.join("threaded")).map(|threaded: u32| threaded != 0),
@@ -110,8 +112,8 @@ impl Reader<'_> {
             let Some((role, queue)) = interrupts::role(&line.name) else { continue };
             let irq = self.irq(line, devices);
             match role {
-                Role::Receive | Role::Both => found.rx.push((queue, irq)),
-                Role::Transmit => found.tx.push((queue, irq)),
+                InterruptRole::Receive | InterruptRole::Both => found.rx.push((queue, irq)),
+                InterruptRole::Transmit => found.tx.push((queue, irq)),
             }
         }
         found
@@ -119,7 +121,7 @@ impl Reader<'_> {
 
     /// Whether an interrupt belongs to this card: listed with the card's device, which may carry
     /// several cards, or named after the card.
-    fn is_of(&self, line: &Line, name: &str, devices: &[PathBuf]) -> bool {
+    fn is_of(&self, line: &InterruptLine, name: &str, devices: &[PathBuf]) -> bool {
         let named = || line.name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
         let alone = |device: &PathBuf| fs::read_dir(device.join("net")).map_or(0, Iterator::count) <= 1;
         match devices.iter().find(|device| device.join("msi_irqs").is_dir()) {
@@ -128,7 +130,7 @@ impl Reader<'_> {
         }
     }
 
-    fn irq(&self, line: &Line, devices: &[PathBuf]) -> Irq {
+    fn irq(&self, line: &InterruptLine, devices: &[PathBuf]) -> Irq {
         let folder = self.root.join(format!("proc/irq/{}", line.number));
         Irq {
             number: line.number,

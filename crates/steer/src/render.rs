@@ -10,11 +10,12 @@ use vermeil_topology::CpuId;
 
 use crate::setting::switch_text;
 use crate::{
-    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Polling, Restored, Verified, Way,
+    Applied, CardPolling, Classified, Comparison, NicPlan, PacketDrops, PlannedChange, ProgramPosition,
+    Restored, SpreadWay, SteerPlan, Verified,
 };
 
 /// A plan: per card the destinations of packets, then the changes and the reasons.
-pub fn plan(plan: &Plan) -> String {
+pub fn plan(plan: &SteerPlan) -> String {
     let mut text = String::new();
     for nic in &plan.nics {
         card(&mut text, nic);
@@ -54,8 +55,8 @@ fn card(text: &mut String, nic: &NicPlan) {
 }
 
 /// The settings that a plan leaves unchanged, with the reason.
-fn polling(text: &mut String, polling: &Polling) {
-    let Polling { defer_hard_irqs, gro_flush_timeout_ns, threaded } = polling;
+fn polling(text: &mut String, polling: &CardPolling) {
+    let CardPolling { defer_hard_irqs, gro_flush_timeout_ns, threaded } = polling;
     let values = [
         defer_hard_irqs.map(|count| format!("napi_defer_hard_irqs {count}")),
         gro_flush_timeout_ns.map(|time| format!("gro_flush_timeout {time} ns")),
@@ -73,8 +74,8 @@ fn polling(text: &mut String, polling: &Polling) {
     }
 }
 
-fn change(text: &mut String, change: &Change) {
-    let Change { setting, from, to, why } = change;
+fn change(text: &mut String, change: &PlannedChange) {
+    let PlannedChange { setting, from, to, why } = change;
     line(text, format_args!("  {setting}: {} -> {}", setting.describe(from), setting.describe(to)));
     line(text, format_args!("      {why}"));
 }
@@ -82,7 +83,7 @@ fn change(text: &mut String, change: &Change) {
 /// The applied changes.
 pub fn applied(applied: &Applied) -> String {
     let mut text = String::new();
-    for Change { setting, from, to, .. } in &applied.changes {
+    for PlannedChange { setting, from, to, .. } in &applied.changes {
         line(&mut text, format_args!("{setting}: {} -> {}", setting.describe(from), setting.describe(to)));
     }
     if applied.changes.is_empty() {
@@ -116,7 +117,7 @@ pub fn compared(comparison: &Comparison) -> String {
         &mut text,
         format_args!("{nic}: RPS and XDP ({place}) in turn over cpus {cpus}, {} windows", rows.len()),
     );
-    for (way, name) in [(Way::Rps, "RPS"), (Way::Xdp, "XDP")] {
+    for (way, name) in [(SpreadWay::Rps, "RPS"), (SpreadWay::Xdp, "XDP")] {
         let (rate, cost) = comparison.medians(way);
         let here: Vec<f64> = comparison.of(way).filter_map(|row| row.here_share).collect();
         let here = match here.len() {
@@ -156,10 +157,10 @@ pub fn compared(comparison: &Comparison) -> String {
 }
 
 /// The name of a position, for people.
-pub fn place_name(place: Place) -> &'static str {
+pub fn place_name(place: ProgramPosition) -> &'static str {
     match place {
-        Place::Native => "native: in the driver",
-        Place::Generic => "generic: in the stack",
+        ProgramPosition::Native => "native: in the driver",
+        ProgramPosition::Generic => "generic: in the stack",
     }
 }
 
@@ -171,7 +172,7 @@ pub fn classified(classified: &Classified) -> String {
     }
     line(&mut text, format_args!("not steered: {} packets", classified.unsteered));
     match (classified.dropped, &classified.not_measurable) {
-        (Some(Dropped { queue_full, no_memory }), _) => line(
+        (Some(PacketDrops { queue_full, no_memory }), _) => line(
             &mut text,
             format_args!(
                 "dropped on the way to their cpu: {} packets ({queue_full} where too many waited, {no_memory} for want of memory)",

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use vermeil_topology::CpuSet;
 
-use crate::interrupts::{self, Line};
-use crate::{Channels, Kernel, mask};
+use crate::interrupts::{self, InterruptLine};
+use crate::{CardKernel, Channels, mask};
 
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -204,7 +204,7 @@ pub trait Settings {
     fn name_of(&self, number: u32) -> Option<String>;
 
     /// All interrupts, with their present numbers.
-    fn interrupts(&self) -> Vec<Line>;
+    fn interrupts(&self) -> Vec<InterruptLine>;
 
     /// Whether a device, whose folder is below the root, lists the interrupt.
     fn lists_interrupt(&self, device: &str, number: u32) -> bool;
@@ -218,7 +218,7 @@ pub struct System<'a> {
     /// Normally `/`.
     pub root: PathBuf,
     /// The source of driver data.
-    pub kernel: &'a dyn Kernel,
+    pub kernel: &'a dyn CardKernel,
 }
 
 impl Settings for System<'_> {
@@ -266,7 +266,7 @@ impl Settings for System<'_> {
         names.find(|name| self.number_of(name) == Some(number))
     }
 
-    fn interrupts(&self) -> Vec<Line> {
+    fn interrupts(&self) -> Vec<InterruptLine> {
         interrupts::parse(&fs::read_to_string(self.root.join("proc/interrupts")).unwrap_or_default())
     }
 

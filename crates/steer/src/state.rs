@@ -19,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use vermeil_io::output::{self, NameInFolder, Output};
 
-use crate::{Error, Owner, Setting};
+use crate::{InterruptOwner, Setting, SteerError};
 
 /// The default folder of the file; a boot deletes the folder, as a boot resets settings.
 pub const STATE_FOLDER: &str = "/run/vermeil";
@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// The progress of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum CommandPhase {
     /// Settings are being changed. Found without the lock held: the process was killed.
     Applying,
     /// All changes were made.
@@ -52,16 +52,16 @@ pub struct Saved {
     pub planned: Option<String>,
     /// The owner, for an interrupt; also `None` in files of earlier versions.
     #[serde(default)]
-    pub owner: Option<Owner>,
+    pub owner: Option<InterruptOwner>,
 }
 
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct SteerState {
     version: u32,
     boot: String,
     /// The progress.
-    pub phase: Phase,
+    pub phase: CommandPhase,
     /// The time at which the changes are undone unless confirmed, on the clock of [`now`].
     pub confirm_by: Option<Duration>,
     /// The former values.
@@ -79,7 +79,7 @@ pub fn now() -> Duration {
 
 /// The folder of the state file.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct StateStore {
     folder: PathBuf,
     file: PathBuf,
     boot: String,
@@ -87,17 +87,17 @@ pub struct Store {
 
 /// Held while settings are changed.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct StateLock {
     _file: File,
 }
 
-impl Store {
+impl StateStore {
     /// The state of the network namespace that `root` (normally `/`) shows, kept in `folder`.
-    pub fn new(folder: &Path, root: &Path) -> Store {
+    pub fn new(folder: &Path, root: &Path) -> StateStore {
         let namespace = fs::metadata(root.join("proc/self/ns/net")).map(|namespace| namespace.ino());
         let name = namespace.map_or("steer.json".to_owned(), |number| format!("steer-{number}.json"));
         let boot = fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default();
-        Store { folder: folder.to_owned(), file: folder.join(name), boot: boot.trim().to_owned() }
+        StateStore { folder: folder.to_owned(), file: folder.join(name), boot: boot.trim().to_owned() }
     }
 
     /// The folder.
@@ -116,7 +116,7 @@ impl Store {
     }
 
     /// Waits until no other process changes settings.
-    pub(crate) fn lock(&self) -> Result<Lock, Error> {
+    pub(crate) fn lock(&self) -> Result<StateLock, SteerError> {
         let path = self.file.with_extension("lock");
         let open = || -> io::Result<File> {
             output::make_folders(&self.folder)?;
@@ -124,20 +124,20 @@ impl Store {
             flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
         };
-        Ok(Lock { _file: open().map_err(|source| self.trouble("lock", source))? })
+        Ok(StateLock { _file: open().map_err(|source| self.trouble("lock", source))? })
     }
 
     /// The saved state; `None` if there is none, or if the state is of an earlier boot.
     ///
     /// # Errors
-    /// [`Error::State`] if the file cannot be read or parsed.
-    pub fn load(&self) -> Result<Option<State>, Error> {
+    /// [`SteerError::State`] if the file cannot be read or parsed.
+    pub fn load(&self) -> Result<Option<SteerState>, SteerError> {
         let text = match fs::read_to_string(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|source| self.trouble("read", source))?,
         };
         let invalid = |why: String| self.trouble("read", io::Error::new(io::ErrorKind::InvalidData, why));
-        let state: State = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        let state: SteerState = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if state.version != VERSION {
             return Err(invalid(format!("it has form {}, this program knows {VERSION}", state.version)));
         }
@@ -149,12 +149,19 @@ impl Store {
         confirm_by: Option<Duration>,
         saved: Vec<Saved>,
         cards: BTreeMap<String, u32>,
-    ) -> State {
-        State { version: VERSION, boot: self.boot.clone(), phase: Phase::Applying, confirm_by, saved, cards }
+    ) -> SteerState {
+        SteerState {
+            version: VERSION,
+            boot: self.boot.clone(),
+            phase: CommandPhase::Applying,
+            confirm_by,
+            saved,
+            cards,
+        }
     }
 
     /// Saves the state; on the disk on return.
-    pub(crate) fn save(&self, state: &State) -> Result<(), Error> {
+    pub(crate) fn save(&self, state: &SteerState) -> Result<(), SteerError> {
         let aside = self.file.with_extension("new");
         let write = || -> io::Result<()> {
             let mut file = Output::replace().open(&aside)?;
@@ -167,15 +174,15 @@ impl Store {
         write().map_err(|source| self.trouble("write", source))
     }
 
-    pub(crate) fn remove(&self) -> Result<(), Error> {
+    pub(crate) fn remove(&self) -> Result<(), SteerError> {
         match NameInFolder::find(&self.file).and_then(|file| file.remove()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.trouble("remove", error)),
             _ => Ok(()),
         }
     }
 
-    fn trouble(&self, doing: &'static str, source: io::Error) -> Error {
-        Error::State { doing, path: self.file.clone(), source }
+    fn trouble(&self, doing: &'static str, source: io::Error) -> SteerError {
+        SteerError::State { doing, path: self.file.clone(), source }
     }
 }
 
@@ -189,7 +196,7 @@ mod tests {
         let tree = Tree::of("veth");
         let folder = tempfile::tempdir().unwrap();
         tree.write("proc/sys/kernel/random/boot_id", "one");
-        let store = Store::new(&folder.path().join("deep/er"), tree.path());
+        let store = StateStore::new(&folder.path().join("deep/er"), tree.path());
         assert_eq!(store.load().unwrap(), None);
         let _lock = store.lock().unwrap();
         let saved =
@@ -198,7 +205,7 @@ mod tests {
         store.save(&state).unwrap();
         assert_eq!(store.load().unwrap(), Some(state));
         tree.write("proc/sys/kernel/random/boot_id", "two");
-        assert_eq!(Store::new(store.folder(), tree.path()).load().unwrap(), None);
+        assert_eq!(StateStore::new(store.folder(), tree.path()).load().unwrap(), None);
         store.remove().unwrap();
         store.remove().unwrap();
         assert_eq!(store.load().unwrap(), None);
@@ -207,7 +214,7 @@ mod tests {
     #[test]
     fn a_state_that_makes_no_sense_is_not_taken_for_none() {
         let (tree, folder) = (Tree::of("veth"), tempfile::tempdir().unwrap());
-        let store = Store::new(folder.path(), tree.path());
+        let store = StateStore::new(folder.path(), tree.path());
         fs::write(folder.path().join("steer.json"), "{").unwrap();
         let error = store.load().unwrap_err().to_string();
         assert!(error.contains("steer.json") && error.contains("cannot read"), "{error}");

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::wakes::{Wakes, Woken};
-use crate::{Error, Meter, Network, Reads, Setting, Settings, Store, interrupts};
+use crate::wakes::{CpuWakes, Wakes};
+use crate::{CardNetwork, Meter, Reads, Setting, Settings, StateStore, SteerError, interrupts};
 
 /// The measurements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,18 +32,18 @@ pub struct Verified {
     /// without any, or if not counted.
     pub own_wakes_share: Option<f64>,
     /// The wake-ups by waking cpu.
-    pub woken: Vec<Woken>,
+    pub woken: Vec<CpuWakes>,
     /// The reason why wake-ups could not be counted, if so.
     pub wakes_not_measurable: Option<String>,
     /// Per card.
-    pub nics: Vec<Traffic>,
+    pub nics: Vec<CardTraffic>,
     /// Settings of the plan in force that another program has changed since.
     pub drifted: Vec<Drift>,
 }
 
 /// The received traffic of a card.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Traffic {
+pub struct CardTraffic {
     /// The card.
     pub nic: String,
     /// Packets received.
@@ -66,7 +66,7 @@ pub struct Drift {
 }
 
 /// Counters at one moment.
-struct Look {
+struct CounterReading {
     interrupts: BTreeMap<u32, u64>,
     packets: Vec<u64>,
 }
@@ -74,21 +74,21 @@ struct Look {
 /// Measures while `traffic` runs.
 ///
 /// # Errors
-/// [`Error::State`] if the state in force cannot be read.
+/// [`SteerError::State`] if the state in force cannot be read.
 pub fn verify(
     root: &Path,
-    network: &Network,
+    network: &CardNetwork,
     settings: &dyn Settings,
-    store: &Store,
+    store: &StateStore,
     port: Option<u16>,
     traffic: &mut dyn FnMut() -> Duration,
-) -> Result<Verified, Error> {
+) -> Result<Verified, SteerError> {
     let drifted = drifted(settings, store)?;
     let meter = Meter::start(port);
     let wakes = meter.as_ref().map_err(String::clone).and_then(Wakes::start);
-    let before = Look::take(root, network);
+    let before = CounterReading::take(root, network);
     let time = traffic();
-    let after = Look::take(root, network);
+    let after = CounterReading::take(root, network);
     let reads = meter.as_ref().map(Meter::reads).unwrap_or_default();
     let woken = wakes.as_ref().map(Wakes::woken).unwrap_or_default();
     Ok(Verified {
@@ -111,22 +111,22 @@ pub(crate) fn share(counts: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
     (all > 0).then(|| here as f64 / all as f64)
 }
 
-impl Look {
-    fn take(root: &Path, network: &Network) -> Look {
+impl CounterReading {
+    fn take(root: &Path, network: &CardNetwork) -> CounterReading {
         let table = fs::read_to_string(root.join("proc/interrupts")).unwrap_or_default();
         let packets = network.nics.iter().map(|nic| {
             let path = root.join(format!("sys/class/net/{}/statistics/rx_packets", nic.name));
             fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
         });
-        Look {
+        CounterReading {
             interrupts: interrupts::parse(&table).into_iter().map(|line| (line.number, line.count)).collect(),
             packets: packets.collect(),
         }
     }
 }
 
-fn difference(network: &Network, before: &Look, after: &Look) -> Vec<Traffic> {
-    let count = |look: &Look, irq: u32| look.interrupts.get(&irq).copied().unwrap_or(0);
+fn difference(network: &CardNetwork, before: &CounterReading, after: &CounterReading) -> Vec<CardTraffic> {
+    let count = |look: &CounterReading, irq: u32| look.interrupts.get(&irq).copied().unwrap_or(0);
     let since = |irq: u32| count(after, irq).saturating_sub(count(before, irq));
     let packets =
         after.packets.iter().zip(&before.packets).map(|(after, before)| after.saturating_sub(*before));
@@ -135,12 +135,12 @@ fn difference(network: &Network, before: &Look, after: &Look) -> Vec<Traffic> {
         let queues: Vec<(u32, u64)> = rx.collect();
         let tx = nic.tx.iter().filter_map(|tx| Some(since(tx.irq.as_ref()?.number)));
         let interrupts = tx.sum::<u64>() + queues.iter().map(|(_, count)| count).sum::<u64>();
-        Traffic { nic: nic.name.clone(), packets, interrupts, queues }
+        CardTraffic { nic: nic.name.clone(), packets, interrupts, queues }
     });
     traffic.filter(|traffic| traffic.packets + traffic.interrupts > 0).collect()
 }
 
-fn drifted(settings: &dyn Settings, store: &Store) -> Result<Vec<Drift>, Error> {
+fn drifted(settings: &dyn Settings, store: &StateStore) -> Result<Vec<Drift>, SteerError> {
     let Some(state) = store.load()? else { return Ok(Vec::new()) };
     let drift = state.saved.iter().filter_map(|saved| {
         let planned = saved.planned.clone()?;
@@ -168,7 +168,7 @@ mod tests {
         let tree = Tree::of("one-queue");
         let (network, kernel, folder) = (tree.network(), tree.kernel(), tempfile::tempdir().unwrap());
         let system = System { root: tree.path().to_owned(), kernel: &kernel };
-        let store = Store::new(folder.path(), tree.path());
+        let store = StateStore::new(folder.path(), tree.path());
         let setting = Setting::Rps { nic: "eth0".into(), queue: 0 };
         let saved = Saved {
             setting: setting.clone(),
@@ -186,7 +186,7 @@ mod tests {
             Duration::from_secs(2)
         })
         .unwrap();
-        let expected = Traffic { nic: "eth0".into(), packets: 40, interrupts: 11, queues: vec![(0, 10)] };
+        let expected = CardTraffic { nic: "eth0".into(), packets: 40, interrupts: 11, queues: vec![(0, 10)] };
         assert_eq!(verified.nics, [expected]);
         assert_eq!(verified.here_share, None, "nobody reads from port 1");
         assert_eq!(verified.drifted, [Drift { setting, planned: "0-1".into(), found: String::new() }]);

@@ -29,7 +29,7 @@ pub(crate) struct Wakes {
 
 /// The wake-ups by a cpu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Woken {
+pub struct CpuWakes {
     /// The waking cpu.
     pub cpu: CpuId,
     /// Threads that slept on the waking cpu.
@@ -63,9 +63,9 @@ impl Wakes {
     }
 
     /// The counts so far of waking cpus.
-    pub(crate) fn woken(&self) -> Vec<Woken> {
+    pub(crate) fn woken(&self) -> Vec<CpuWakes> {
         let counts = here_and_elsewhere(self.counts.as_fd(), self.possible);
-        counts.into_iter().map(|(cpu, here, elsewhere)| Woken { cpu, here, elsewhere }).collect()
+        counts.into_iter().map(|(cpu, here, elsewhere)| CpuWakes { cpu, here, elsewhere }).collect()
     }
 }
 

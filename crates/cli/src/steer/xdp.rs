@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use vermeil_steer::{
-    Classifier, Error, Kernel, Nic, Place, PlaceChoice, ROUNDS, Steering, compare, read,
+    CardKernel, Classifier, Nic, PlaceChoice, ProgramPosition, ROUNDS, SteerError, Steering, compare, read,
     refuse_wrong_checksums, render, wrong_checksums,
 };
 use vermeil_topology::CpuSet;
@@ -43,20 +43,20 @@ impl Xdp {
     fn choice(self) -> PlaceChoice {
         match self {
             Self::Auto => PlaceChoice::Auto,
-            Self::Native => PlaceChoice::Only(Place::Native),
-            Self::Generic => PlaceChoice::Only(Place::Generic),
+            Self::Native => PlaceChoice::Only(ProgramPosition::Native),
+            Self::Generic => PlaceChoice::Only(ProgramPosition::Generic),
         }
     }
 }
 
 impl SteerArgs {
     /// Spreads the flows of a card until a signal arrives; returns a summary.
-    pub(super) fn classify(&self, kernel: &dyn Kernel) -> Result<String, Failure> {
+    pub(super) fn classify(&self, kernel: &dyn CardKernel) -> Result<String, Failure> {
         let (nic, cpus) = self.card(kernel)?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             flag::register(signal, stop.clone())
-                .map_err(|source| Error::Classify { nic: nic.name.clone(), source })?;
+                .map_err(|source| SteerError::Classify { nic: nic.name.clone(), source })?;
         }
         let wrong_before = wrong_checksums(self.root());
         let classifier = Classifier::attach(&nic, &cpus, self.xdp.unwrap_or_default().choice())?;
@@ -81,7 +81,11 @@ impl SteerArgs {
     }
 
     /// Measures RPS and XDP in turn on a card.
-    pub(super) fn compare(&self, kernel: &dyn Kernel, steering: &Steering<'_>) -> Result<String, Failure> {
+    pub(super) fn compare(
+        &self,
+        kernel: &dyn CardKernel,
+        steering: &Steering<'_>,
+    ) -> Result<String, Failure> {
         let (nic, cpus) = self.card(kernel)?;
         let length = self.time() / (2 * ROUNDS);
         let mut window = || {
@@ -96,14 +100,14 @@ impl SteerArgs {
     }
 
     /// The named card, whose packets no program spreads yet, and the cpus for its flows.
-    fn card(&self, kernel: &dyn Kernel) -> Result<(Nic, CpuSet), Failure> {
+    fn card(&self, kernel: &dyn CardKernel) -> Result<(Nic, CpuSet), Failure> {
         let [name] = &self.nic[..] else { return Err(Failure::OneCard) };
         let network = read(self.root(), kernel)?;
         let present = network.nics.iter().map(|nic| nic.name.clone()).collect();
         let nic = network.nics.into_iter().find(|nic| nic.name == *name);
-        let nic = nic.ok_or_else(|| Error::NoSuchNic { name: name.clone(), present })?;
+        let nic = nic.ok_or_else(|| SteerError::NoSuchNic { name: name.clone(), present })?;
         if nic.rx.iter().any(|rx| rx.rps.as_ref().is_some_and(|cpus| !cpus.is_empty())) {
-            return Err(Error::Spread { nic: nic.name }.into());
+            return Err(SteerError::Spread { nic: nic.name }.into());
         }
         let (machine, allowed) = self.machine()?;
         let cores = self.cores.resolve(&machine, &allowed).map_err(UsageError::from)?;

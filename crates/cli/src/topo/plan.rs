@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use std::path::Path;
-use vermeil_steer::{Live, Nic, read};
+use vermeil_steer::{LiveKernel, Nic, read};
 use vermeil_topology::{CpuSet, Instance, Machine};
 
 /// One planned instance.
@@ -28,7 +28,7 @@ struct PlannedQueue {
 
 /// The cards of this machine; empty where the cards cannot be read.
 pub(super) fn cards() -> Vec<Nic> {
-    read(Path::new("/"), &Live).unwrap_or_default().nics
+    read(Path::new("/"), &LiveKernel).unwrap_or_default().nics
 }
 
 /// The plan of these instances.

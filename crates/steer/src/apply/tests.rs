@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fixture::Tree;
-use crate::{Line, Queues, Recorded, Request, System, plan, read};
+use crate::{InterruptLine, PlanRequest, Queues, RecordedCard, System, plan, read};
 use std::cell::{Cell, RefCell};
 use tempfile::TempDir;
 
@@ -11,9 +11,9 @@ mod found;
 
 /// The settings of a tree. The write with number `fails_at` fails, and `dies_at` panics there, like
 /// a kill.
-struct World {
+struct SteerWorld {
     tree: Tree,
-    kernel: Recorded,
+    kernel: RecordedCard,
     state: TempDir,
     writes: Cell<usize>,
     fails_at: Cell<Option<usize>>,
@@ -21,11 +21,11 @@ struct World {
     log: RefCell<Vec<String>>,
 }
 
-impl World {
-    fn of(name: &str) -> World {
+impl SteerWorld {
+    fn of(name: &str) -> SteerWorld {
         let tree = Tree::of(name);
         let kernel = tree.kernel();
-        World {
+        SteerWorld {
             tree,
             kernel,
             state: tempfile::tempdir().unwrap(),
@@ -40,19 +40,25 @@ impl World {
         System { root: self.tree.path().to_owned(), kernel: &self.kernel }
     }
 
-    fn store(&self) -> Store {
-        Store::new(self.state.path(), self.tree.path())
+    fn store(&self) -> StateStore {
+        StateStore::new(self.state.path(), self.tree.path())
     }
 
-    fn plan(&self, cores: &str, queues: Queues, nic: &str) -> Result<(Network, Plan), Error> {
+    fn plan(&self, cores: &str, queues: Queues, nic: &str) -> Result<(CardNetwork, SteerPlan), SteerError> {
         let cores = cores.parse::<vermeil_topology::CpuSet>().unwrap().iter().collect();
         let network = read(self.tree.path(), &self.kernel)?;
-        let request = Request { cores, nics: vec![nic.to_owned()], queues };
+        let request = PlanRequest { cores, nics: vec![nic.to_owned()], queues };
         let plan = plan(&self.tree.machine(), &network, &request)?;
         Ok((network, plan))
     }
 
-    fn apply(&self, cores: &str, queues: Queues, nic: &str, confirm: Option<u64>) -> Result<Applied, Error> {
+    fn apply(
+        &self,
+        cores: &str,
+        queues: Queues,
+        nic: &str,
+        confirm: Option<u64>,
+    ) -> Result<Applied, SteerError> {
         let steering = Steering { settings: self, store: &self.store() };
         let confirm = confirm.map(Duration::from_secs);
         steering.apply(&mut || self.plan(cores, queues, nic), confirm, &mut || Ok(()))
@@ -62,12 +68,12 @@ impl World {
         Steering { settings: self, store: &self.store() }.recover(now).unwrap()
     }
 
-    fn undo(&self) -> Result<Restored, Error> {
+    fn undo(&self) -> Result<Restored, SteerError> {
         Steering { settings: self, store: &self.store() }.undo()
     }
 }
 
-impl Settings for World {
+impl Settings for SteerWorld {
     fn get(&self, setting: &Setting) -> io::Result<String> {
         self.system().get(setting)
     }
@@ -94,7 +100,7 @@ impl Settings for World {
         self.system().name_of(number)
     }
 
-    fn interrupts(&self) -> Vec<Line> {
+    fn interrupts(&self) -> Vec<InterruptLine> {
         self.system().interrupts()
     }
 
@@ -107,7 +113,7 @@ impl Settings for World {
     }
 }
 
-impl World {
+impl SteerWorld {
     /// Imitates a driver: queues come and go, and transmit settings are forgotten.
     fn queues_follow(&self, nic: &str, count: u32) {
         for queue in 0..64 {
@@ -130,7 +136,7 @@ impl World {
 
 #[test]
 fn moderation_by_load_is_given_back_as_it_was() {
-    let world = World::of("virtio-four");
+    let world = SteerWorld::of("virtio-four");
     world.tree.write("ethtool/eth0/adaptive", "0");
     let features = [&"0".repeat(52), "1", &"0".repeat(11)].concat();
     world.tree.write("sys/class/net/eth0/device/features", &features);
@@ -145,7 +151,7 @@ fn moderation_by_load_is_given_back_as_it_was() {
 /// Regression: a renamed card's settings stayed changed, and the former state was forgotten.
 #[test]
 fn a_card_that_was_given_another_name_is_found() {
-    let world = World::of("virtio-four");
+    let world = SteerWorld::of("virtio-four");
     world.tree.write("sys/class/net/eth0/ifindex", "7\n");
     let renamed = |path: &str| path.replace("net/eth0/", "net/wan0/");
     let before = world.tree.all();
@@ -160,22 +166,22 @@ fn a_card_that_was_given_another_name_is_found() {
 
 #[test]
 fn undo_is_exact_to_the_byte() {
-    let world = World::of("virtio-four");
+    let world = SteerWorld::of("virtio-four");
     let before = world.tree.all();
     let applied = world.apply("2-3", Queues::Keep, "eth0", None).unwrap();
     assert_eq!(applied.changes.len(), 8);
     assert_eq!(world.tree.all()["sys/class/net/eth0/queues/tx-0/xps_cpus"], "4");
-    assert!(matches!(world.apply("2-3", Queues::Keep, "eth0", None), Err(Error::AlreadyApplied)));
+    assert!(matches!(world.apply("2-3", Queues::Keep, "eth0", None), Err(SteerError::AlreadyApplied)));
     let restored = world.undo().unwrap();
     assert_eq!(restored.settings.len(), 8);
     assert_eq!((restored.gone.len(), restored.foreign.len()), (0, 0));
     assert_eq!(world.tree.all(), before);
-    assert!(matches!(world.undo(), Err(Error::NothingApplied)));
+    assert!(matches!(world.undo(), Err(SteerError::NothingApplied)));
 }
 
 #[test]
 fn whichever_change_fails_nothing_is_left_of_the_others() {
-    let world = World::of("virtio-four");
+    let world = SteerWorld::of("virtio-four");
     let before = world.tree.all();
     for fails_at in 1..=8 {
         world.writes.set(0);
@@ -190,7 +196,7 @@ fn whichever_change_fails_nothing_is_left_of_the_others() {
 #[test]
 fn whoever_is_killed_the_next_command_brings_back_what_was() {
     for dies_at in 1..=8 {
-        let world = World::of("virtio-four");
+        let world = SteerWorld::of("virtio-four");
         let before = world.tree.all();
         world.dies_at.set(Some(dies_at));
         let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -207,7 +213,7 @@ fn whoever_is_killed_the_next_command_brings_back_what_was() {
 
 #[test]
 fn what_is_not_confirmed_in_time_is_taken_back() {
-    let world = World::of("virtio-four");
+    let world = SteerWorld::of("virtio-four");
     let before = world.tree.all();
     world.apply("2-3", Queues::Keep, "eth0", Some(3600)).unwrap();
     assert_eq!(world.recover(crate::state::now()), Recovered::Nothing, "there is time");
@@ -224,7 +230,7 @@ fn what_is_not_confirmed_in_time_is_taken_back() {
 
 #[test]
 fn a_guard_that_cannot_be_started_leaves_all_as_it_was() {
-    let world = World::of("virtio-four");
+    let world = SteerWorld::of("virtio-four");
     let before = world.tree.all();
     let store = world.store();
     let steering = Steering { settings: &world, store: &store };
@@ -233,14 +239,14 @@ fn a_guard_that_cannot_be_started_leaves_all_as_it_was() {
         Some(Duration::from_secs(1)),
         &mut || Err(io::ErrorKind::OutOfMemory.into()),
     );
-    assert!(matches!(refused, Err(Error::Guard(_))));
+    assert!(matches!(refused, Err(SteerError::Guard(_))));
     assert_eq!(world.tree.all(), before);
     assert_eq!(store.load().unwrap(), None);
 }
 
 #[test]
 fn more_queues_come_first_and_the_rest_is_planned_anew() {
-    let world = World::of("ixgbe-two-nodes");
+    let world = SteerWorld::of("ixgbe-two-nodes");
     world.tree.remove("proc/4242/comm");
     let before = world.tree.all();
     let applied = world.apply("0-7", Queues::Fit, "eth0", None).unwrap();
@@ -258,7 +264,7 @@ fn more_queues_come_first_and_the_rest_is_planned_anew() {
 
 #[test]
 fn a_blocked_plan_changes_nothing() {
-    let world = World::of("ixgbe-two-nodes");
+    let world = SteerWorld::of("ixgbe-two-nodes");
     let error = world.apply("0-7", Queues::Fit, "eth0", None).unwrap_err().to_string();
     assert!(error.starts_with("nothing was changed: irqbalance (process 4242)"), "{error}");
     assert_eq!(world.writes.get(), 0);
@@ -267,7 +273,7 @@ fn a_blocked_plan_changes_nothing() {
 /// Regression: a plan that moved only the interrupts of new queues was applied beside irqbalance.
 #[test]
 fn what_is_in_the_way_of_new_queues_alone_has_all_taken_back() {
-    let world = World::of("ixgbe-two-nodes");
+    let world = SteerWorld::of("ixgbe-two-nodes");
     for queue in 0..4 {
         world.tree.write(&format!("proc/irq/{}/smp_affinity_list", 64 + queue), &queue.to_string());
     }
@@ -290,7 +296,7 @@ fn what_is_in_the_way_of_new_queues_alone_has_all_taken_back() {
 
 #[test]
 fn a_card_that_vanished_holds_nothing_up() {
-    let world = World::of("veth");
+    let world = SteerWorld::of("veth");
     world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
     std::fs::remove_dir_all(world.tree.path().join("sys/class/net/veth0")).unwrap();
     let restored = world.undo().unwrap();
@@ -299,7 +305,7 @@ fn a_card_that_vanished_holds_nothing_up() {
 
 #[test]
 fn what_somebody_else_changed_is_said_and_restored() {
-    let world = World::of("veth");
+    let world = SteerWorld::of("veth");
     world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
     world.tree.write("sys/class/net/veth0/queues/rx-1/rps_cpus", "3");
     let restored = world.undo().unwrap();
@@ -309,7 +315,7 @@ fn what_somebody_else_changed_is_said_and_restored() {
 
 #[test]
 fn what_cannot_be_restored_is_kept_for_another_try() {
-    let world = World::of("veth");
+    let world = SteerWorld::of("veth");
     let before = world.tree.all();
     world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
     world.fails_at.set(Some(world.writes.get() + 1));

@@ -7,9 +7,9 @@
 use vermeil_topology::{CpuId, CpuSet, Machine};
 
 use super::deal::deal;
-use super::{Change, Class, NicPlan, Plan, QueuePlan, Queues};
+use super::{NicPlan, PlannedChange, QueuePlan, Queues, SteerClass, SteerPlan};
 use crate::setting::{channels_text, even_over, switch_text, table_text};
-use crate::{Channels, Kind, Nic, RxQueue, Setting};
+use crate::{CardKind, Channels, Nic, RxQueue, Setting};
 
 /// Entries of the table of flows: the suggestion of `Documentation/networking/scaling.rst` for a
 /// server of moderate load.
@@ -22,12 +22,12 @@ pub(super) fn plan(
     cores: &CpuSet,
     queues: Queues,
     flow_table: Option<u32>,
-    plan: &mut Plan,
+    plan: &mut SteerPlan,
 ) {
     let channels = wanted_channels(nic, cores, queues);
     let count = channels.as_ref().map_or(nic.rx.len(), |channels| channels.combined.0 as usize);
     let groups = deal(machine, cores, count);
-    let mut card = Card {
+    let mut card = CardPlan {
         class: class_of(nic, count),
         nic,
         machine,
@@ -44,7 +44,7 @@ pub(super) fn plan(
         card.queue(queue, group);
     }
     card.clear_others(groups.len() as u32);
-    if card.class == Class::Single {
+    if card.class == SteerClass::Single {
         card.flows(flow_table);
     }
     card.say_what_is_missing(count);
@@ -71,28 +71,28 @@ fn wanted_channels(nic: &Nic, cores: &CpuSet, queues: Queues) -> Option<Channels
     let now = nic.channels.filter(|now| queues == Queues::Fit && now.combined.1 > 0)?;
     let wanted = (cores.len() as u32).min(now.combined.1);
     let changed = Channels { combined: (wanted, now.combined.1), ..now };
-    (nic.kind == Kind::Device && changed != now).then_some(changed)
+    (nic.kind == CardKind::Device && changed != now).then_some(changed)
 }
 
-fn class_of(nic: &Nic, count: usize) -> Class {
+fn class_of(nic: &Nic, count: usize) -> SteerClass {
     match nic.kind {
-        Kind::Software => Class::Software,
-        Kind::Device if count <= 1 => Class::Single,
-        Kind::Device if nic.rss.is_none() && nic.driver == "virtio_net" => Class::TransmitLed,
-        Kind::Device => Class::Hashed,
+        CardKind::Software => SteerClass::Software,
+        CardKind::Device if count <= 1 => SteerClass::Single,
+        CardKind::Device if nic.rss.is_none() && nic.driver == "virtio_net" => SteerClass::TransmitLed,
+        CardKind::Device => SteerClass::Hashed,
     }
 }
 
-struct Card<'a> {
-    class: Class,
+struct CardPlan<'a> {
+    class: SteerClass,
     nic: &'a Nic,
     machine: &'a Machine,
     all: &'a CpuSet,
     refusals: Vec<String>,
-    changes: Vec<Change>,
+    changes: Vec<PlannedChange>,
 }
 
-impl Card<'_> {
+impl CardPlan<'_> {
     fn name(&self) -> String {
         self.nic.name.clone()
     }
@@ -103,7 +103,7 @@ impl Card<'_> {
 
     fn change(&mut self, setting: Setting, from: String, to: String, why: String) {
         if from != to {
-            self.changes.push(Change { setting, from, to, why });
+            self.changes.push(PlannedChange { setting, from, to, why });
         }
     }
 
@@ -182,11 +182,11 @@ impl Card<'_> {
     /// Receive packet steering: over the cores of a queue with several cores, otherwise off.
     fn spread(&mut self, queue: u32, group: &CpuSet) {
         let Some(now) = self.rx(queue).and_then(|rx| rx.rps.clone()) else { return };
-        let alone = group.len() == 1 && self.class != Class::Software;
+        let alone = group.len() == 1 && self.class != SteerClass::Software;
         let (wanted, why) = if alone {
             let why = format!("queue {queue} has a core of its own: spreading in software would only cost");
             (CpuSet::new(), why)
-        } else if self.class == Class::Software {
+        } else if self.class == SteerClass::Software {
             let why = "packets of software cards are handled where they were sent, unless they are spread: \
                        to the cores that take their connections";
             (group.clone(), why.to_owned())
@@ -208,7 +208,7 @@ impl Card<'_> {
         let siblings = self.siblings(group);
         let wanted = group.union(&siblings);
         let mut why = match self.class {
-            Class::TransmitLed => format!(
+            SteerClass::TransmitLed => format!(
                 "the other side answers on the queue that cpus {group} transmit on: this is what steers receiving"
             ),
             _ => {
@@ -270,21 +270,21 @@ impl Card<'_> {
     fn say_what_is_missing(&mut self, count: usize) {
         let driver = if self.nic.driver.is_empty() { "its driver" } else { &self.nic.driver };
         let mut refusals = Vec::new();
-        if self.nic.kind == Kind::Device && self.nic.rx.iter().all(|rx| rx.irq.is_none()) {
+        if self.nic.kind == CardKind::Device && self.nic.rx.iter().all(|rx| rx.irq.is_none()) {
             refusals.push(format!("interrupts: {driver} has none that can be told apart by queue"));
         }
-        if self.nic.kind == Kind::Device && self.nic.adaptive.is_none() {
+        if self.nic.kind == CardKind::Device && self.nic.adaptive.is_none() {
             refusals.push(format!(
                 "interrupt moderation: {driver} does not adapt it to the load here (adaptive-rx)"
             ));
         }
-        if self.class == Class::TransmitLed {
+        if self.class == SteerClass::TransmitLed {
             refusals.push(format!("hash table: {driver} offers none here (no VIRTIO_NET_F_RSS)"));
         }
-        if self.class == Class::Hashed && self.nic.rss.is_none() {
+        if self.class == SteerClass::Hashed && self.nic.rss.is_none() {
             refusals.push(format!("hash table: {driver} does not show one; taken as even over its queues"));
         }
-        if self.nic.kind == Kind::Device && count < self.all.len() {
+        if self.nic.kind == CardKind::Device && count < self.all.len() {
             let most = self.nic.channels.map_or(0, |channels| channels.combined.1).max(count as u32);
             let kept = if most > count as u32 { format!("; {count} kept, as asked") } else { String::new() };
             refusals.push(format!("queues: {driver} has {most} at most, for {} cores{kept}", self.all.len()));

@@ -3,18 +3,18 @@
 use super::*;
 use crate::fixture::Tree;
 
-fn request(cores: &str) -> Request {
+fn request(cores: &str) -> PlanRequest {
     let cores: CpuSet = cores.parse().unwrap();
-    Request { cores: cores.iter().collect(), nics: Vec::new(), queues: Queues::Fit }
+    PlanRequest { cores: cores.iter().collect(), nics: Vec::new(), queues: Queues::Fit }
 }
 
-fn plan_of(tree: &Tree, request: &Request) -> Plan {
+fn plan_of(tree: &Tree, request: &PlanRequest) -> SteerPlan {
     plan(&tree.machine(), &tree.network(), request).unwrap()
 }
 
 /// Changes as `setting: from -> to`.
-fn changes(plan: &Plan) -> Vec<String> {
-    let text = |change: &Change| {
+fn changes(plan: &SteerPlan) -> Vec<String> {
+    let text = |change: &PlannedChange| {
         let describe = |value| change.setting.describe(value);
         format!("{}: {} -> {}", change.setting, describe(&change.from), describe(&change.to))
     };
@@ -31,7 +31,7 @@ fn queues(nic: &NicPlan) -> Vec<(u32, Option<u32>, u32, String)> {
 #[test]
 fn a_transmit_led_card_is_left_alone_when_it_is_right() {
     let plan = plan_of(&Tree::of("virtio-four"), &request("0-3"));
-    assert_eq!(plan.nics[0].class, Class::TransmitLed);
+    assert_eq!(plan.nics[0].class, SteerClass::TransmitLed);
     assert_eq!(changes(&plan), <[String; 0]>::default());
     assert_eq!(
         plan.nics[0].refusals,
@@ -46,7 +46,7 @@ fn a_transmit_led_card_is_left_alone_when_it_is_right() {
 #[test]
 fn a_transmit_led_card_follows_its_cores() {
     let tree = Tree::of("virtio-four");
-    let plan = plan_of(&tree, &Request { queues: Queues::Keep, ..request("2-3") });
+    let plan = plan_of(&tree, &PlanRequest { queues: Queues::Keep, ..request("2-3") });
     assert_eq!(queues(&plan.nics[0]), [(0, Some(29), 2, "2".into()), (1, Some(31), 3, "3".into())]);
     assert_eq!(
         changes(&plan),
@@ -78,7 +78,7 @@ fn fewer_cores_than_queues_lower_the_queues_where_that_is_allowed() {
 fn each_card_serves_the_cores_of_its_node() {
     let tree = Tree::of("ixgbe-two-nodes");
     let plan = plan_of(&tree, &request("0-15"));
-    assert_eq!(plan.nics.iter().map(|nic| nic.class).collect::<Vec<_>>(), [Class::Hashed; 2]);
+    assert_eq!(plan.nics.iter().map(|nic| nic.class).collect::<Vec<_>>(), [SteerClass::Hashed; 2]);
     assert_eq!(plan.nics[1].queues.len(), 8);
     assert_eq!(plan.nics[1].queues[0].cpu, CpuId(8));
     assert_eq!(plan.nics[1].queues[7].listeners.to_string(), "15");
@@ -97,7 +97,7 @@ fn each_card_serves_the_cores_of_its_node() {
 #[test]
 fn cores_that_share_a_queue_have_its_packets_spread_over_them() {
     let tree = Tree::of("ixgbe-two-nodes");
-    let plan = plan_of(&tree, &Request { queues: Queues::Keep, ..request("0-7") });
+    let plan = plan_of(&tree, &PlanRequest { queues: Queues::Keep, ..request("0-7") });
     let eth0 = &plan.nics[0];
     assert_eq!(
         queues(eth0),
@@ -119,7 +119,7 @@ fn cores_that_share_a_queue_have_its_packets_spread_over_them() {
 #[test]
 fn a_node_without_a_card_is_served_by_the_nearest_one() {
     let tree = Tree::of("ixgbe-two-nodes");
-    let plan = plan_of(&tree, &Request { nics: vec!["eth0".into()], ..request("0-15") });
+    let plan = plan_of(&tree, &PlanRequest { nics: vec!["eth0".into()], ..request("0-15") });
     assert_eq!(plan.nics.len(), 1);
     assert_eq!(plan.nics[0].queues.len(), 16);
     assert_eq!(plan.nics[0].queues[15].cpu, CpuId(15));
@@ -146,7 +146,7 @@ fn interrupts_are_moderated_by_load_where_the_card_can() {
 #[test]
 fn one_queue_is_spread_in_software() {
     let plan = plan_of(&Tree::of("one-queue"), &request("0-1"));
-    assert_eq!(plan.nics[0].class, Class::Single);
+    assert_eq!(plan.nics[0].class, SteerClass::Single);
     assert_eq!(
         changes(&plan),
         [
@@ -177,8 +177,8 @@ fn software_cards_are_planned_for_when_named() {
     let unnamed = plan_of(&tree, &request("0-1"));
     assert!(unnamed.changes.is_empty() && unnamed.nics.is_empty());
     assert!(unnamed.notes[0].contains("no card with a device is up"), "{:?}", unnamed.notes);
-    let named = plan_of(&tree, &Request { nics: vec!["veth0".into()], ..request("0-1") });
-    assert_eq!(named.nics[0].class, Class::Software);
+    let named = plan_of(&tree, &PlanRequest { nics: vec!["veth0".into()], ..request("0-1") });
+    assert_eq!(named.nics[0].class, SteerClass::Software);
     assert_eq!(
         changes(&named),
         [
@@ -189,7 +189,7 @@ fn software_cards_are_planned_for_when_named() {
         ]
     );
     let error =
-        plan(&tree.machine(), &tree.network(), &Request { nics: vec!["eth9".into()], ..request("0-1") });
+        plan(&tree.machine(), &tree.network(), &PlanRequest { nics: vec!["eth9".into()], ..request("0-1") });
     assert_eq!(error.unwrap_err().to_string(), "there is no network card \"eth9\"; there are lo, veth0");
 }
 
@@ -199,7 +199,7 @@ fn hardware_threads_without_a_listener_transmit_with_their_core() {
     for (cpu, siblings) in [(0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")] {
         tree.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"), siblings);
     }
-    let plan = plan_of(&tree, &Request { queues: Queues::Keep, ..request("0,2") });
+    let plan = plan_of(&tree, &PlanRequest { queues: Queues::Keep, ..request("0,2") });
     let all = changes(&plan);
     assert!(all.contains(&"eth0 tx-0 xps_cpus: 0 -> 0-1".into()), "{all:?}");
     assert!(all.contains(&"eth0 tx-1 xps_cpus: 1 -> 2-3".into()), "{all:?}");
@@ -237,7 +237,7 @@ fn what_a_driver_cannot_do_is_named() {
         tree.remove(&format!("proc/irq/{}/smp_affinity_list", 64 + queue));
     }
     tree.write("proc/interrupts", "CPU0");
-    let plan = plan_of(&tree, &Request { nics: vec!["eth0".into()], ..request("0-7") });
+    let plan = plan_of(&tree, &PlanRequest { nics: vec!["eth0".into()], ..request("0-7") });
     assert_eq!(
         plan.nics[0].refusals,
         [

@@ -8,7 +8,7 @@ use crate::fixture::Tree;
 fn a_card_on_a_virtio_device_has_the_node_and_interrupts_of_the_device_below() {
     let network = Tree::of("virtio-four").network();
     let nic = &network.nics[0];
-    assert_eq!((nic.name.as_str(), nic.driver.as_str(), nic.kind), ("eth0", "virtio_net", Kind::Device));
+    assert_eq!((nic.name.as_str(), nic.driver.as_str(), nic.kind), ("eth0", "virtio_net", CardKind::Device));
     assert_eq!(nic.node, Some(NodeId(1)));
     assert_eq!(nic.rx.len(), 4);
     let irq = nic.rx[2].irq.as_ref().expect("an interrupt");
@@ -43,19 +43,19 @@ fn what_is_missing_is_done_without() {
     assert_eq!(network.sock_flow_entries, Some(0));
     let veth = Tree::of("veth").network();
     assert_eq!(veth.sock_flow_entries, None);
-    assert_eq!(veth.nics[1].kind, Kind::Software);
+    assert_eq!(veth.nics[1].kind, CardKind::Software);
 }
 
 #[test]
 fn a_folder_without_cards_is_an_error_that_names_it() {
     let empty = tempfile::tempdir().unwrap();
-    let error = read(empty.path(), &crate::Live).unwrap_err().to_string();
+    let error = read(empty.path(), &crate::LiveKernel).unwrap_err().to_string();
     assert!(error.contains("sys/class/net") && error.ends_with("is sysfs mounted there?"), "{error}");
 }
 
 #[test]
 fn this_machine_can_be_read() {
-    let network = read(Path::new("/"), &crate::Live).unwrap();
+    let network = read(Path::new("/"), &crate::LiveKernel).unwrap();
     let lo = network.nics.iter().find(|nic| nic.name == "lo").expect("a loopback device");
-    assert_eq!(lo.kind, Kind::Software);
+    assert_eq!(lo.kind, CardKind::Software);
 }

@@ -7,7 +7,7 @@ use crate::Queues;
 
 const DEVICE: &str = "sys/devices/pci0000:40/0000:41:00.0";
 
-impl World {
+impl SteerWorld {
     /// Replaces a text, which must exist, in the table of interrupts.
     fn renumber(&self, from: &str, to: &str) {
         let table = &self.tree.all()["proc/interrupts"];
@@ -20,8 +20,8 @@ impl World {
     }
 
     /// A plan in force on interrupts 29 to 32 and transmit queues.
-    fn applied() -> World {
-        let world = World::of("virtio-four");
+    fn applied() -> SteerWorld {
+        let world = SteerWorld::of("virtio-four");
         assert_eq!(world.apply("2-3", Queues::Keep, "eth0", None).unwrap().changes.len(), 8);
         assert_eq!(world.cpus_of(29), "2");
         world
@@ -41,7 +41,7 @@ fn input_0(irq: u32) -> Setting {
 
 #[test]
 fn an_interrupt_with_another_number_is_found_by_name() {
-    let world = World::applied();
+    let world = SteerWorld::applied();
     world.give_29_to_a_disk();
     let table = &world.tree.all()["proc/interrupts"];
     world.tree.write(
@@ -58,7 +58,7 @@ fn an_interrupt_with_another_number_is_found_by_name() {
 
 #[test]
 fn an_interrupt_that_has_gone_is_named_and_its_number_left_alone() {
-    let world = World::applied();
+    let world = SteerWorld::applied();
     world.give_29_to_a_disk();
     let restored = world.undo().unwrap();
     assert_eq!((restored.settings.len(), &restored.gone[..]), (7, &[input_0(29)][..]));
@@ -69,7 +69,7 @@ fn an_interrupt_that_has_gone_is_named_and_its_number_left_alone() {
 
 #[test]
 fn a_name_at_another_device_is_another_interrupt() {
-    let world = World::applied();
+    let world = SteerWorld::applied();
     world.tree.remove(&format!("{DEVICE}/msi_irqs/29"));
     assert_eq!(world.undo().unwrap().gone, [input_0(29)]);
     assert_eq!(world.cpus_of(29), "2");
@@ -77,7 +77,7 @@ fn a_name_at_another_device_is_another_interrupt() {
 
 #[test]
 fn a_card_that_took_the_name_of_one_that_has_gone_is_left_alone() {
-    let world = World::applied();
+    let world = SteerWorld::applied();
     world.tree.write("sys/class/net/eth0/ifindex", "9");
     let before = world.tree.all();
     let restored = world.undo().unwrap();
@@ -87,7 +87,7 @@ fn a_card_that_took_the_name_of_one_that_has_gone_is_left_alone() {
 
 #[test]
 fn interrupts_follow_their_cards_name() {
-    let world = World::of("ixgbe-two-nodes");
+    let world = SteerWorld::of("ixgbe-two-nodes");
     world.tree.remove("proc/4242/comm");
     world.apply("0-3", Queues::Keep, "eth0", None).unwrap();
     assert_eq!(world.cpus_of(65), "1");
@@ -102,7 +102,7 @@ fn interrupts_follow_their_cards_name() {
 
 #[test]
 fn a_card_that_is_down_has_its_interrupts_without_names() {
-    let world = World::applied();
+    let world = SteerWorld::applied();
     world.renumber("29-edge virtio1-input.0", "29-edge");
     world.tree.write("sys/kernel/irq/29/actions", "\n");
     assert_eq!(world.undo().unwrap().gone, []);
@@ -111,7 +111,7 @@ fn a_card_that_is_down_has_its_interrupts_without_names() {
 
 #[test]
 fn what_an_earlier_version_saved_is_read_and_its_interrupts_are_checked_by_name() {
-    let world = World::applied();
+    let world = SteerWorld::applied();
     let file = std::fs::read_dir(world.state.path()).unwrap().map(|entry| entry.unwrap().path());
     let file = file.into_iter().find(|path| path.extension().is_some_and(|is| is == "json")).unwrap();
     let mut state: serde_json::Value =
@@ -129,7 +129,7 @@ fn what_an_earlier_version_saved_is_read_and_its_interrupts_are_checked_by_name(
 /// Drivers request new interrupts when the number of queues changes.
 #[test]
 fn taking_back_looks_for_interrupts_too() {
-    let world = World::of("ixgbe-two-nodes");
+    let world = SteerWorld::of("ixgbe-two-nodes");
     world.tree.remove("proc/4242/comm");
     let (store, planned) = (world.store(), Cell::new(0));
     let mut plan = || {
