@@ -109,7 +109,7 @@ pub enum ServeError {
     OwnLog(io::Error),
     /// The process that opens logs and addresses later.
     #[error(transparent)]
-    Broker(vermeil_spawn::StartError),
+    Broker(vermeil_spawn::ProcessStartError),
     /// The user.
     #[error(transparent)]
     User(#[from] PrivilegeError),

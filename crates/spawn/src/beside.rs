@@ -9,7 +9,7 @@
 //! Leaves out the messages on the socket. Tested with real processes (`tests/processes/beside.rs`).
 
 use crate::{
-    error::StartError,
+    error::ProcessStartError,
     process::{self, Forked},
     socket,
 };
@@ -28,7 +28,7 @@ use std::{
 /// A process beside this process. The process ends by itself when the other end of its socket is
 /// closed.
 #[derive(Debug)]
-pub struct Beside {
+pub struct CompanionProcess {
     pid: Pid,
 }
 
@@ -43,14 +43,14 @@ pub fn fork_beside(
     name: &CStr,
     kept: &[BorrowedFd<'_>],
     work: impl FnOnce(OwnedFd),
-) -> Result<(Beside, OwnedFd), StartError> {
-    let threads = process::threads().map_err(StartError::at("counting threads"))?;
+) -> Result<(CompanionProcess, OwnedFd), ProcessStartError> {
+    let threads = process::threads().map_err(ProcessStartError::at("counting threads"))?;
     if threads != 1 {
-        return Err(StartError::Threads { threads });
+        return Err(ProcessStartError::Threads { threads });
     }
-    let (ours, theirs) = socket::pair().map_err(StartError::at("making a socket"))?;
-    match process::fork().map_err(StartError::at("forking"))? {
-        Forked::Parent(pid) => Ok((Beside { pid }, ours)),
+    let (ours, theirs) = socket::pair().map_err(ProcessStartError::at("making a socket"))?;
+    match process::fork().map_err(ProcessStartError::at("forking"))? {
+        Forked::Parent(pid) => Ok((CompanionProcess { pid }, ours)),
         Forked::Child => {
             process::settle(name);
             let done = stand_alone(kept, &theirs).and_then(|()| {
@@ -73,7 +73,7 @@ fn stand_alone(kept: &[BorrowedFd<'_>], socket: &OwnedFd) -> io::Result<()> {
     process::close_all_but(kept.iter().copied().chain([socket.as_fd()]))
 }
 
-impl Beside {
+impl CompanionProcess {
     /// The number of the process.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()

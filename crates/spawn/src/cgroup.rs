@@ -10,7 +10,7 @@
 //! administrator does when the site is removed. Tested in `cgroup/tests.rs`, and with real cgroups
 //! in `tests/processes/rights.rs`.
 
-use crate::{error::Step, look::Refused, profile::Cgroup, reply::at};
+use crate::{error::StartStep, look::Refused, profile::Cgroup, reply::at};
 use rustix::{
     fs::{CWD, Mode, OFlags, fstat, mkdirat, openat},
     io::{Errno, Result, read, write},
@@ -41,25 +41,25 @@ const BOUND_BYTES: usize = 64;
 /// The cgroups of a spawner's profiles, with their state.
 #[derive(Default)]
 pub(crate) struct Cgroups {
-    folders: HashMap<PathBuf, Known>,
+    folders: HashMap<PathBuf, CgroupState>,
 }
 
 /// The state of one folder.
 #[derive(Default)]
-struct Known {
+struct CgroupState {
     /// The bounds that any profile has. The spawner may reset these bounds. All other bounds belong
     /// to the administrator.
     named: [bool; 3],
     /// The folder that was bounded last, the cgroup it was bounded for, and the time of the check.
-    bounded: Option<(Which, Cgroup, Instant)>,
+    bounded: Option<(FolderId, Cgroup, Instant)>,
 }
 
 /// The identity of a folder, independent of its name: device and inode number.
-type Which = (u64, u64);
+type FolderId = (u64, u64);
 
 /// Whether the folder existed already.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum FolderOrigin {
     Made,
     Found,
 }
@@ -80,24 +80,25 @@ impl Cgroups {
     ///
     /// With the path of the folder or file that is not available.
     pub(crate) fn open(&mut self, cgroup: &Cgroup) -> std::result::Result<(OwnedFd, OwnedFd), Refused> {
-        let failed = |errno| (cgroup.folder.clone(), at(Step::Cgroup)(errno));
+        let failed = |errno| (cgroup.folder.clone(), at(StartStep::Cgroup)(errno));
         let (folder, origin) = open_or_make(&cgroup.folder).map_err(failed)?;
         let found = fstat(&folder).map_err(failed)?;
         let which = (found.st_dev, found.st_ino);
         if !self.is_bounded(which, cgroup) {
             self.bound(folder.as_fd(), which, cgroup).map_err(|(file, errno)| {
-                if origin == Origin::Made {
+                if origin == FolderOrigin::Made {
                     let _ = rustix::fs::rmdir(&cgroup.folder);
                 }
-                (cgroup.folder.join(file), at(Step::Bounds)(errno))
+                (cgroup.folder.join(file), at(StartStep::Bounds)(errno))
             })?;
         }
         let members = openat(&folder, "cgroup.procs", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
-        let members = members.map_err(|errno| (cgroup.folder.join("cgroup.procs"), at(Step::Cgroup)(errno)));
+        let members =
+            members.map_err(|errno| (cgroup.folder.join("cgroup.procs"), at(StartStep::Cgroup)(errno)));
         Ok((folder, members?))
     }
 
-    fn is_bounded(&self, which: Which, cgroup: &Cgroup) -> bool {
+    fn is_bounded(&self, which: FolderId, cgroup: &Cgroup) -> bool {
         let known = self.folders.get(&cgroup.folder).and_then(|known| known.bounded.as_ref());
         known.is_some_and(|(folder, last, looked)| {
             *folder == which && last == cgroup && looked.elapsed() < LOOK
@@ -108,7 +109,7 @@ impl Cgroups {
     fn bound(
         &mut self,
         folder: BorrowedFd<'_>,
-        which: Which,
+        which: FolderId,
         cgroup: &Cgroup,
     ) -> std::result::Result<(), (&'static str, Errno)> {
         let known = self.folders.entry(cgroup.folder.clone()).or_default();
@@ -144,17 +145,17 @@ fn bounds(cgroup: &Cgroup) -> [(&'static str, Option<String>); 3] {
     ]
 }
 
-fn open_or_make(path: &Path) -> Result<(OwnedFd, Origin)> {
+fn open_or_make(path: &Path) -> Result<(OwnedFd, FolderOrigin)> {
     match open_folder(path) {
         Err(Errno::NOENT) => {
             let origin = match mkdirat(CWD, path, Mode::from_raw_mode(0o755)) {
-                Ok(()) => Origin::Made,
-                Err(Errno::EXIST) => Origin::Found,
+                Ok(()) => FolderOrigin::Made,
+                Err(Errno::EXIST) => FolderOrigin::Found,
                 Err(errno) => return Err(errno),
             };
             Ok((open_folder(path)?, origin))
         }
-        opened => Ok((opened?, Origin::Found)),
+        opened => Ok((opened?, FolderOrigin::Found)),
     }
 }
 

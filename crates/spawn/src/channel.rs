@@ -13,8 +13,8 @@
 
 use crate::{
     error::SpawnError,
-    reply::{Exit, Reply},
-    request::{REQUEST_BYTES_MAX, Request, address, kill_message},
+    reply::{ProgramExit, Reply},
+    request::{ProgramRequest, REQUEST_BYTES_MAX, address, kill_message},
     socket,
 };
 use rustix::io::Errno;
@@ -49,7 +49,7 @@ pub struct Stdio {
 
 /// News about a program.
 #[derive(Debug)]
-pub enum Event {
+pub enum ProgramEvent {
     /// The program runs.
     Started {
         /// The program.
@@ -71,7 +71,7 @@ pub enum Event {
         /// The program.
         job: JobId,
         /// How the program ended, and the resources that it used.
-        exit: Exit,
+        exit: ProgramExit,
     },
 }
 
@@ -83,14 +83,14 @@ pub struct Channel {
     jobs: u64,
     /// Requests sent to this generation's spawner that have not ended.
     sent: BTreeSet<JobId>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingReply>,
     /// Failures to report before anything is read.
     ended: VecDeque<(JobId, SpawnError)>,
     buffer: Box<[u8]>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingReply {
     job: JobId,
     message: Vec<u8>,
     stdio: Option<Stdio>,
@@ -148,7 +148,7 @@ impl Channel {
     /// # Errors
     ///
     /// When the request cannot be sent, now or ever. The request has no effect then.
-    pub fn spawn(&mut self, request: Request, stdio: Stdio) -> Result<JobId, SpawnError> {
+    pub fn spawn(&mut self, request: ProgramRequest, stdio: Stdio) -> Result<JobId, SpawnError> {
         if let Some(what) = request.invalid() {
             return Err(SpawnError::Invalid { what });
         }
@@ -164,7 +164,7 @@ impl Channel {
         }
         let job = JobId(self.jobs);
         self.jobs += 1;
-        self.waiting.push_back(Waiting { job, message, stdio: Some(stdio) });
+        self.waiting.push_back(WaitingReply { job, message, stdio: Some(stdio) });
         self.send_waiting();
         Ok(job)
     }
@@ -181,7 +181,7 @@ impl Channel {
         }
         if self.sent.contains(&job) {
             let message = kill_message(libc::SIGKILL as u8);
-            self.waiting.push_back(Waiting { job, message, stdio: None });
+            self.waiting.push_back(WaitingReply { job, message, stdio: None });
             self.send_waiting();
         }
     }
@@ -192,10 +192,10 @@ impl Channel {
     /// # Errors
     ///
     /// When the socket fails in an unexpected way.
-    pub fn receive(&mut self) -> io::Result<Option<Event>> {
+    pub fn receive(&mut self) -> io::Result<Option<ProgramEvent>> {
         loop {
             if let Some((job, error)) = self.ended.pop_front() {
-                return Ok(Some(Event::Failed { job, error }));
+                return Ok(Some(ProgramEvent::Failed { job, error }));
             }
             if self.is_gone {
                 return Ok(None);
@@ -221,7 +221,7 @@ impl Channel {
         }
     }
 
-    fn hear(&mut self, reply: Reply, descriptors: Vec<OwnedFd>) -> Option<Event> {
+    fn hear(&mut self, reply: Reply, descriptors: Vec<OwnedFd>) -> Option<ProgramEvent> {
         match reply {
             Reply::Hello { generation } => {
                 self.generation = generation;
@@ -230,15 +230,15 @@ impl Channel {
             }
             Reply::Started { job, pid } => {
                 let descriptor = descriptors.into_iter().next();
-                Some(Event::Started { job: JobId(job), pid, descriptor })
+                Some(ProgramEvent::Started { job: JobId(job), pid, descriptor })
             }
             Reply::Failed { job, path, fault } => {
                 self.sent.remove(&JobId(job));
-                Some(Event::Failed { job: JobId(job), error: SpawnError::Failed { path, fault } })
+                Some(ProgramEvent::Failed { job: JobId(job), error: SpawnError::Failed { path, fault } })
             }
             Reply::Exited { job, exit } => {
                 self.sent.remove(&JobId(job));
-                Some(Event::Exited { job: JobId(job), exit })
+                Some(ProgramEvent::Exited { job: JobId(job), exit })
             }
         }
     }

@@ -17,7 +17,7 @@ mod tests;
 
 /// The kind of a directory entry, links not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A folder.
     Folder,
     /// A regular file.
@@ -30,9 +30,9 @@ pub enum Kind {
 
 /// The result of `stat` for one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct StatResult {
     /// The kind of the entry.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The permission bits, with set-user-ID, set-group-ID and sticky.
     pub mode: u32,
     /// The owner.
@@ -42,7 +42,7 @@ pub struct Found {
 /// Why a program is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum ProgramRefusal {
     /// The name leads out of the root, or is no name.
     #[error("its name leads out of the folder of programs; name it without .. and without a leading slash")]
     Outside,
@@ -83,8 +83,8 @@ pub enum Refusal {
 ///
 /// # Errors
 ///
-/// [`Refusal::Outside`] for an absolute path, `..`, `.` or an empty path.
-pub fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, Refusal> {
+/// [`ProgramRefusal::Outside`] for an absolute path, `..`, `.` or an empty path.
+pub fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, ProgramRefusal> {
     let names: Option<Vec<_>> = path
         .components()
         .map(|component| match component {
@@ -92,7 +92,7 @@ pub fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, Refusal> {
             Component::RootDir | Component::CurDir | Component::ParentDir | Component::Prefix(_) => None,
         })
         .collect();
-    names.filter(|names| !names.is_empty()).ok_or(Refusal::Outside)
+    names.filter(|names| !names.is_empty()).ok_or(ProgramRefusal::Outside)
 }
 
 /// Judges a folder on the way to a program that runs as user `runs_as`.
@@ -100,11 +100,11 @@ pub fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, Refusal> {
 /// # Errors
 ///
 /// The reason why no program below the folder is started.
-pub fn folder(found: Found, runs_as: u32) -> Result<(), Refusal> {
+pub fn folder(found: StatResult, runs_as: u32) -> Result<(), ProgramRefusal> {
     match found.kind {
-        Kind::Folder => unshared(found, runs_as),
-        Kind::Link => Err(Refusal::Link),
-        Kind::File | Kind::Other => Err(Refusal::NotFolder),
+        FileKind::Folder => unshared(found, runs_as),
+        FileKind::Link => Err(ProgramRefusal::Link),
+        FileKind::File | FileKind::Other => Err(ProgramRefusal::NotFolder),
     }
 }
 
@@ -113,23 +113,23 @@ pub fn folder(found: Found, runs_as: u32) -> Result<(), Refusal> {
 /// # Errors
 ///
 /// The reason why the program is not started.
-pub fn program(found: Found, runs_as: u32) -> Result<(), Refusal> {
+pub fn program(found: StatResult, runs_as: u32) -> Result<(), ProgramRefusal> {
     match found.kind {
-        Kind::File if found.mode & 0o6000 != 0 => Err(Refusal::SetId { mode: found.mode }),
-        Kind::File => unshared(found, runs_as),
-        Kind::Link => Err(Refusal::Link),
-        Kind::Folder | Kind::Other => Err(Refusal::NotFile),
+        FileKind::File if found.mode & 0o6000 != 0 => Err(ProgramRefusal::SetId { mode: found.mode }),
+        FileKind::File => unshared(found, runs_as),
+        FileKind::Link => Err(ProgramRefusal::Link),
+        FileKind::Folder | FileKind::Other => Err(ProgramRefusal::NotFile),
     }
 }
 
 /// Only the superuser and user `runs_as` may change the entry.
-fn unshared(found: Found, runs_as: u32) -> Result<(), Refusal> {
+fn unshared(found: StatResult, runs_as: u32) -> Result<(), ProgramRefusal> {
     if found.uid != 0 && found.uid != runs_as {
-        return Err(Refusal::Owner { owner: found.uid, runs_as });
+        return Err(ProgramRefusal::Owner { owner: found.uid, runs_as });
     }
     // Note: access control lists show in the group's bits.
     if found.mode & 0o022 != 0 {
-        return Err(Refusal::Writable { mode: found.mode });
+        return Err(ProgramRefusal::Writable { mode: found.mode });
     }
     Ok(())
 }

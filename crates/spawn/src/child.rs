@@ -13,7 +13,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::{error::Step, profile::Identity, raw};
+use crate::{error::StartStep, profile::Identity, raw};
 use rustix::{
     fs::Mode,
     io::Errno,
@@ -42,7 +42,7 @@ const STANDARD_DESCRIPTORS: usize = 3;
 const SIGNAL_SET_BYTES: usize = 8;
 
 /// The step and the error that stopped a child before its program.
-pub(crate) type Failure = (Step, Errno);
+pub(crate) type ChildFailure = (StartStep, Errno);
 
 /// Strings for the kernel: pointers to strings, with a null pointer at the end.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Strings {
 }
 
 /// Settings that all children of a profile share.
-pub(crate) struct Rules {
+pub(crate) struct ChildRules {
     pub(crate) limits: Vec<(Resource, u64)>,
     pub(crate) identity: Option<Identity>,
     pub(crate) groups: Vec<Gid>,
@@ -67,7 +67,7 @@ pub(crate) struct Rules {
     pub(crate) no_new_privileges: bool,
     /// The spawner.
     pub(crate) parent: Pid,
-    pub(crate) apart: Apart,
+    pub(crate) apart: ChildGroup,
 }
 
 /// The data that a child reads. The descriptors are numbers in the child's own table, which is a
@@ -81,12 +81,12 @@ pub(crate) struct Child {
     pub(crate) ruleset: Option<RawFd>,
     /// The `cgroup.procs` file of a cgroup, if the child must join the cgroup after the clone.
     pub(crate) joins: Option<RawFd>,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<ChildRules>,
 }
 
 /// The group that a child leads, so that the child ends with all of its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Apart {
+pub(crate) enum ChildGroup {
     /// A process group in the keeper's session, which has no terminal.
     Group,
     /// A session as well: within a session, processes may continue each other and join process
@@ -98,48 +98,48 @@ pub(crate) enum Apart {
 }
 
 /// Runs in a child: becomes the program, or returns the reason why not.
-pub(crate) fn become_program(child: &Child) -> Result<Infallible, Failure> {
+pub(crate) fn become_program(child: &Child) -> Result<Infallible, ChildFailure> {
     let at = |step| move |errno| (step, errno);
     // SAFETY: the descriptor is open in this process since the clone, until the program is
     // executed.
     let open = |descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) };
     let rules = &*child.rules;
     match rules.apart {
-        Apart::Session => drop(setsid().map_err(at(Step::Session))?),
-        Apart::Group => setpgid(None, None).map_err(at(Step::Session))?,
+        ChildGroup::Session => drop(setsid().map_err(at(StartStep::Session))?),
+        ChildGroup::Group => setpgid(None, None).map_err(at(StartStep::Session))?,
     }
-    place_descriptors(child.stdio.map(open)).map_err(at(Step::Descriptors))?;
+    place_descriptors(child.stdio.map(open)).map_err(at(StartStep::Descriptors))?;
     umask(Mode::from_raw_mode(rules.umask));
     for &(resource, value) in &rules.limits {
         let limit = Rlimit { current: Some(value), maximum: Some(value) };
-        setrlimit(resource, limit).map_err(at(Step::Limits))?;
+        setrlimit(resource, limit).map_err(at(StartStep::Limits))?;
     }
     if let Some(members) = child.joins {
-        rustix::io::write(open(members), b"0").map_err(at(Step::Cgroup))?;
+        rustix::io::write(open(members), b"0").map_err(at(StartStep::Cgroup))?;
     }
     if let Some(identity) = &rules.identity {
-        take_on(identity, &rules.groups).map_err(at(Step::Identity))?;
+        take_on(identity, &rules.groups).map_err(at(StartStep::Identity))?;
     }
-    fchdir(open(child.folder)).map_err(at(Step::Enter))?;
+    fchdir(open(child.folder)).map_err(at(StartStep::Enter))?;
     // The server's right to listen at low ports is for the server alone. Older kernels have no
     // ambient capabilities.
     let _ = clear_ambient_capability_set();
     if rules.no_new_privileges || child.ruleset.is_some() {
-        set_no_new_privs(true).map_err(at(Step::Privileges))?;
+        set_no_new_privs(true).map_err(at(StartStep::Privileges))?;
     }
     if let Some(ruleset) = child.ruleset {
-        confine(ruleset).map_err(at(Step::Confine))?;
+        confine(ruleset).map_err(at(StartStep::Confine))?;
     }
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Parent))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(StartStep::Parent))?;
     if getppid() != Some(rules.parent) {
-        return Err((Step::Parent, Errno::SRCH));
+        return Err((StartStep::Parent, Errno::SRCH));
     }
-    unblock_signals().map_err(at(Step::Session))?;
+    unblock_signals().map_err(at(StartStep::Session))?;
     if rules.input_at_3 {
         // Last, because any of the descriptors above could be number 3.
-        input_at_3().map_err(at(Step::Descriptors))?;
+        input_at_3().map_err(at(StartStep::Descriptors))?;
     }
-    Err((Step::Execute, execute(child)))
+    Err((StartStep::Execute, execute(child)))
 }
 
 /// Returns the error, because success does not return.

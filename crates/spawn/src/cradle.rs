@@ -10,8 +10,8 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    child::{self, Child, Failure, Rules},
-    error::Step,
+    child::{self, Child, ChildFailure, ChildRules},
+    error::StartStep,
     raw, request,
 };
 use rustix::{io::Errno, process::Pid};
@@ -39,7 +39,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 const NOT_EXECUTED: c_int = 127;
 
 /// Everything that a child does before its program runs.
-pub(crate) struct Plan<'a> {
+pub(crate) struct ChildPlan<'a> {
     pub(crate) path: CString,
     /// Arguments and variables, in the format of a request.
     pub(crate) strings: &'a [u8],
@@ -48,7 +48,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) folder: BorrowedFd<'a>,
     pub(crate) ruleset: Option<BorrowedFd<'a>>,
     pub(crate) cgroup: Option<Membership<'a>>,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<ChildRules>,
 }
 
 /// The cgroup of a child.
@@ -63,7 +63,7 @@ pub(crate) struct Membership<'a> {
 
 /// Whether the spawner waits until a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum StartWait {
     /// The spawner waits, and then knows that the program runs.
     UntilItRuns,
     /// The spawner continues. The spawner learns of a failure when the child ends.
@@ -79,12 +79,12 @@ pub(crate) enum Descriptor {
 }
 
 /// The memory of one child at a time, until its program runs.
-pub(crate) struct Cradle(NonNull<Place>);
+pub(crate) struct Cradle(NonNull<StackPlace>);
 
-struct Place {
+struct StackPlace {
     /// The kernel clears the word when the child no longer uses the memory.
     occupied: AtomicU32,
-    failure: Cell<Option<Failure>>,
+    failure: Cell<Option<ChildFailure>>,
     child: Option<Child>,
     /// The bytes of a child's strings; the buffer is kept for reuse.
     text: Vec<u8>,
@@ -94,7 +94,7 @@ struct Place {
 
 impl Cradle {
     pub(crate) fn new() -> Self {
-        let place = Place {
+        let place = StackPlace {
             occupied: AtomicU32::new(0),
             failure: Cell::new(None),
             child: None,
@@ -112,7 +112,7 @@ impl Cradle {
     }
 
     /// The place while no child uses it.
-    fn place(&mut self) -> &mut Place {
+    fn place(&mut self) -> &mut StackPlace {
         assert!(!self.is_occupied(), "a child lives here");
         // SAFETY: no other reference exists: only children get a reference, and there is no child.
         unsafe { self.0.as_mut() }
@@ -120,7 +120,7 @@ impl Cradle {
 
     /// The reason why the last child could not become its program, with the program's path. `None`
     /// if the child succeeded, or was killed before. Call this after the child has ended.
-    pub(crate) fn failure(&mut self) -> Option<(&CStr, Failure)> {
+    pub(crate) fn failure(&mut self) -> Option<(&CStr, ChildFailure)> {
         let place = self.place();
         let failure = place.failure.get()?;
         Some((&place.child.as_ref().expect("one has failed").path, failure))
@@ -129,10 +129,10 @@ impl Cradle {
     /// Starts a program and returns its process.
     pub(crate) fn start(
         &mut self,
-        plan: Plan<'_>,
-        wait: Wait,
+        plan: ChildPlan<'_>,
+        wait: StartWait,
         descriptor: Descriptor,
-    ) -> Result<(Pid, Option<OwnedFd>), Failure> {
+    ) -> Result<(Pid, Option<OwnedFd>), ChildFailure> {
         let cgroup = plan.cgroup;
         let mut birth = Birth::prepare(self, plan, wait, descriptor);
         let cloned = match cgroup {
@@ -146,8 +146,8 @@ impl Cradle {
                 cloned => cloned,
             },
         };
-        let (pid, descriptor) = cloned.map_err(|errno| (Step::Clone, errno))?;
-        if wait == Wait::UntilItRuns
+        let (pid, descriptor) = cloned.map_err(|errno| (StartStep::Clone, errno))?;
+        if wait == StartWait::UntilItRuns
             && let Some((_, failure)) = self.failure()
         {
             // The child has ended, or is about to. No other code waits for this child.
@@ -179,8 +179,8 @@ struct Birth<'c> {
 }
 
 impl<'c> Birth<'c> {
-    fn prepare(cradle: &'c mut Cradle, plan: Plan<'_>, wait: Wait, descriptor: Descriptor) -> Self {
-        let Place { failure, child, text, .. } = cradle.place();
+    fn prepare(cradle: &'c mut Cradle, plan: ChildPlan<'_>, wait: StartWait, descriptor: Descriptor) -> Self {
+        let StackPlace { failure, child, text, .. } = cradle.place();
         failure.set(None);
         text.clear();
         text.extend_from_slice(plan.strings);
@@ -200,7 +200,7 @@ impl<'c> Birth<'c> {
             joins: None,
             rules: plan.rules,
         });
-        let waits = if wait == Wait::UntilItRuns { libc::CLONE_VFORK } else { 0 };
+        let waits = if wait == StartWait::UntilItRuns { libc::CLONE_VFORK } else { 0 };
         let descriptor = if descriptor == Descriptor::Wanted { libc::CLONE_PIDFD } else { 0 };
         let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | waits | descriptor;
         Self { cradle, flags, descriptor: -1 }
@@ -255,7 +255,7 @@ impl<'c> Birth<'c> {
     }
 
     /// From here on the place belongs to the child.
-    fn occupy(&mut self) -> *mut Place {
+    fn occupy(&mut self) -> *mut StackPlace {
         *self.cradle.place().occupied.get_mut() = 1;
         self.cradle.0.as_ptr()
     }
@@ -277,7 +277,7 @@ impl<'c> Birth<'c> {
 extern "C" fn child_main(place: *mut c_void) -> c_int {
     // SAFETY: the pointer is to the place of a cradle, which belongs to this child until the exec
     // or the exit.
-    let place = unsafe { &*place.cast::<Place>() };
+    let place = unsafe { &*place.cast::<StackPlace>() };
     match child::become_program(place.child.as_ref().expect("it was prepared")) {
         Ok(never) => match never {},
         Err(failure) => place.failure.set(Some(failure)),
@@ -288,7 +288,7 @@ extern "C" fn child_main(place: *mut c_void) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::Apart;
+    use crate::child::ChildGroup;
     use rustix::process::{Resource, WaitOptions, getpid, waitpid};
     use std::{fs::File, os::fd::AsFd as _};
 
@@ -298,7 +298,7 @@ mod tests {
     fn the_stack_is_large_enough_many_times_over() {
         let null = File::options().read(true).write(true).open("/dev/null").expect("it is there");
         let root = File::open("/").expect("it is there");
-        let rules = Arc::new(Rules {
+        let rules = Arc::new(ChildRules {
             limits: vec![(Resource::Core, 0)],
             identity: None,
             groups: Vec::new(),
@@ -306,12 +306,12 @@ mod tests {
             input_at_3: false,
             no_new_privileges: true,
             parent: getpid(),
-            apart: Apart::Session,
+            apart: ChildGroup::Session,
         });
         let mut cradle = Cradle::new();
         let mut start = |path: &CStr, wait| {
             cradle.place().stack.fill(PATTERN);
-            let plan = Plan {
+            let plan = ChildPlan {
                 path: path.to_owned(),
                 strings: b"Atrue\0",
                 stdio: [null.as_fd(); 3],
@@ -329,11 +329,11 @@ mod tests {
             assert!(untouched > all * 7 / 8, "{untouched} of {all} words untouched");
             started
         };
-        let missing = (Step::Execute, Errno::NOENT);
-        for wait in [Wait::UntilItRuns, Wait::No] {
+        let missing = (StartStep::Execute, Errno::NOENT);
+        for wait in [StartWait::UntilItRuns, StartWait::No] {
             assert_eq!(start(c"/bin/true", wait), Ok((Some(0), None)));
         }
-        assert_eq!(start(c"/no/such/program", Wait::UntilItRuns), Err(missing));
-        assert_eq!(start(c"/no/such/program", Wait::No), Ok((Some(NOT_EXECUTED), Some(missing))));
+        assert_eq!(start(c"/no/such/program", StartWait::UntilItRuns), Err(missing));
+        assert_eq!(start(c"/no/such/program", StartWait::No), Ok((Some(NOT_EXECUTED), Some(missing))));
     }
 }

@@ -1,17 +1,17 @@
 //! The errors, with their cause and cure.
 //!
-//! [`StartError`] and [`DefineError`] come before a server serves, [`SpawnError`] with each
-//! program. The reason of a failed start is a [`Fault`], which crosses from the spawner to the
+//! [`ProcessStartError`] and [`DefineError`] come before a server serves, [`SpawnError`] with each
+//! program. The reason of a failed start is a [`StartFault`], which crosses from the spawner to the
 //! server as numbers (`reply.rs`).
 
-use crate::{check::Refusal, request::REQUEST_BYTES_MAX, user::user_name};
+use crate::{check::ProgramRefusal, request::REQUEST_BYTES_MAX, user::user_name};
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
 /// The keeper, the spawner or another process beside the server could not be started.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum ProcessStartError {
     /// Forking copies only the calling thread, so the work of other threads would stay half done.
     #[error(
         "cannot fork a process beside the server: there are {threads} threads already; fork it before any other thread"
@@ -32,7 +32,7 @@ pub enum StartError {
     },
 }
 
-impl StartError {
+impl ProcessStartError {
     pub(crate) fn at<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System { step, source: source.into() }
     }
@@ -69,7 +69,7 @@ pub enum DefineError {
         /// The path.
         path: PathBuf,
         /// The fault at that path.
-        fault: Fault,
+        fault: StartFault,
     },
     /// The profile is too long: for example a list of thousands of programs or groups.
     #[error("cannot define the programs of {root}: {bytes} bytes, at most {REQUEST_BYTES_MAX}; list less")]
@@ -106,7 +106,7 @@ pub enum SpawnError {
         /// The path that the step used, mostly the program.
         path: PathBuf,
         /// The reason.
-        fault: Fault,
+        fault: StartFault,
     },
     /// The request does not fit a message.
     #[error(
@@ -144,7 +144,7 @@ impl SpawnError {
     /// Whether the program does not exist.
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::Failed { fault: Fault::Step { step: Step::Look, source }, .. } => {
+            Self::Failed { fault: StartFault::Step { step: StartStep::Look, source }, .. } => {
                 matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG))
             }
             _ => false,
@@ -154,10 +154,11 @@ impl SpawnError {
     /// Whether a rule or a permission forbids the program.
     pub fn is_refused(&self) -> bool {
         match self {
-            Self::Failed { fault: Fault::Refused(_), .. } => true,
-            Self::Failed { fault: Fault::Step { step: Step::Look | Step::Execute, source }, .. } => {
-                source.kind() == io::ErrorKind::PermissionDenied
-            }
+            Self::Failed { fault: StartFault::Refused(_), .. } => true,
+            Self::Failed {
+                fault: StartFault::Step { step: StartStep::Look | StartStep::Execute, source },
+                ..
+            } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }
     }
@@ -166,7 +167,7 @@ impl SpawnError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Busy { .. } | Self::Lost | Self::Gone => true,
-            Self::Failed { fault: Fault::Step { source, .. }, .. } => matches!(
+            Self::Failed { fault: StartFault::Step { source, .. }, .. } => matches!(
                 source.raw_os_error(),
                 Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ETXTBSY)
             ),
@@ -177,15 +178,15 @@ impl SpawnError {
 
 /// Why a program was not started.
 #[derive(Debug, Error)]
-pub enum Fault {
+pub enum StartFault {
     /// A rule forbids the program.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ProgramRefusal),
     /// A step failed.
     #[error("{}: {source}{}", step.doing(), step.cure(source))]
     Step {
         /// The step.
-        step: Step,
+        step: StartStep,
         /// The error of the system.
         source: io::Error,
     },
@@ -194,7 +195,7 @@ pub enum Fault {
 /// The step of starting a program that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Step {
+pub enum StartStep {
     /// Understanding the request.
     Request = 1,
     /// Finding the profile.
@@ -233,7 +234,7 @@ pub enum Step {
     Execute,
 }
 
-impl Step {
+impl StartStep {
     const ALL: [Self; 18] = [
         Self::Request,
         Self::Profile,

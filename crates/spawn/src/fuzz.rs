@@ -2,11 +2,11 @@
 //! (`fuzz/targets`).
 
 use crate::{
-    keeper_messages::Verdict,
+    keeper_messages::ProfileVerdict,
     profile::Profile,
     reply::Reply,
-    request::{Content, Message, arguments, variables},
-    wire::{Reader, Writer},
+    request::{SpawnContent, SpawnMessage, arguments, variables},
+    wire::{WireReader, WireWriter},
 };
 
 /// Reads `bytes` as every kind of message. A message that is understood keeps its meaning when it
@@ -16,15 +16,15 @@ use crate::{
 ///
 /// When the meaning changes.
 pub fn read(bytes: &[u8]) {
-    if let Ok(Message { content: Content::Start(order), .. }) = Message::read(bytes) {
+    if let Ok(SpawnMessage { content: SpawnContent::Start(order), .. }) = SpawnMessage::read(bytes) {
         let _ = arguments(order.strings()).count() + variables(order.strings()).count();
     }
-    let _ = (Reply::from_bytes(bytes), Verdict::from_bytes(bytes));
-    if let Ok(profile) = Profile::read(&mut Reader::new(bytes)) {
-        let mut written = Writer::default();
+    let _ = (Reply::from_bytes(bytes), ProfileVerdict::from_bytes(bytes));
+    if let Ok(profile) = Profile::read(&mut WireReader::new(bytes)) {
+        let mut written = WireWriter::default();
         profile.write(&mut written);
         let written = written.into_bytes();
-        let again = Profile::read(&mut Reader::new(&written)).expect("it was just written");
+        let again = Profile::read(&mut WireReader::new(&written)).expect("it was just written");
         assert_eq!(again, profile);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Asker {
 
 /// A program that runs, or has ended and was not waited for. Until the wait the kernel does not
 /// reuse the process number.
-pub(crate) struct Job {
+pub(crate) struct SpawnedJob {
     pub(crate) asker: Asker,
     pub(crate) pid: Pid,
     /// The cradle that the child may still use, unless the program is known to run.
@@ -33,7 +33,7 @@ pub(crate) struct Job {
     pub(crate) late: bool,
 }
 
-impl Job {
+impl SpawnedJob {
     /// Sends a signal to the process group.
     pub(crate) fn signal(&self, signal: Signal) {
         let killed = match kill_process_group(self.pid, signal) {
@@ -52,7 +52,7 @@ impl Job {
 
 #[derive(Default)]
 pub(crate) struct Jobs {
-    all: Slab<Job>,
+    all: Slab<SpawnedJob>,
     by_asker: HashMap<Asker, usize>,
     by_pid: HashMap<Pid, usize>,
     /// Deadlines, the earliest first. Deadlines of ended programs stay until their time.
@@ -61,7 +61,7 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     /// Notes a program that was started.
-    pub(crate) fn insert(&mut self, job: Job, deadline: Option<Instant>) {
+    pub(crate) fn insert(&mut self, job: SpawnedJob, deadline: Option<Instant>) {
         let (asker, pid) = (job.asker, job.pid);
         let key = self.all.insert(job);
         self.by_asker.insert(asker, key);
@@ -77,13 +77,13 @@ impl Jobs {
     }
 
     /// Removes the program with this process.
-    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Job> {
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<SpawnedJob> {
         let job = self.all.remove(self.by_pid.remove(&pid)?);
         self.by_asker.remove(&job.asker);
         Some(job)
     }
 
-    pub(crate) fn of(&self, asker: Asker) -> Option<&Job> {
+    pub(crate) fn of(&self, asker: Asker) -> Option<&SpawnedJob> {
         self.all.get(*self.by_asker.get(&asker)?)
     }
 
@@ -136,8 +136,8 @@ mod tests {
         Pid::from_raw(child.id().cast_signed()).expect("a number above zero")
     }
 
-    fn job(child: &Child, job: u64) -> Job {
-        Job { asker: Asker { channel: 0, job }, pid: pid(child), cradle: None, late: false }
+    fn job(child: &Child, job: u64) -> SpawnedJob {
+        SpawnedJob { asker: Asker { channel: 0, job }, pid: pid(child), cradle: None, late: false }
     }
 
     #[test]

@@ -11,15 +11,15 @@
 
 use crate::{
     error::DefineError,
-    keeper_messages::{CHANNEL, DEFINE, FIND, REVISE, SERVE, Verdict},
+    keeper_messages::{CHANNEL, DEFINE, FIND, ProfileVerdict, REVISE, SERVE},
     process::{self, Forked},
     profile::Profile,
-    ready::Ready,
+    ready::PreparedProfile,
     request::REQUEST_BYTES_MAX,
     revise::{self, ANSWER_PATIENCE, Numbers, PROFILES_MAX, Reviser, message},
     socket, spawner,
     stall::StallTimer,
-    wire::Reader,
+    wire::WireReader,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -57,7 +57,7 @@ const KILL_AGAIN: Duration = Duration::from_millis(10);
 /// The spawner's name in `ps`.
 const SPAWNER_NAME: &CStr = c"vermeil-spawn";
 
-struct Keeper {
+struct SpawnSupervisor {
     control: OwnedFd,
     signals: OwnedFd,
     stall: StallTimer,
@@ -69,7 +69,7 @@ struct Keeper {
 }
 
 /// The spawner that serves.
-struct Serving {
+struct ServingSpawner {
     pid: Pid,
     /// The socket on which the keeper tells the spawner of profiles.
     line: OwnedFd,
@@ -92,7 +92,7 @@ pub(crate) fn run(control: OwnedFd, reviser: Option<Reviser>) -> ! {
 fn keep(control: OwnedFd, reviser: Option<Reviser>) -> Result<(), Errno> {
     stand_alone(&control)?;
     let signals = process::child_signals().map_err(|error| errno(&error))?;
-    let mut keeper = Keeper {
+    let mut keeper = SpawnSupervisor {
         control,
         signals,
         stall: StallTimer::new()?,
@@ -126,7 +126,7 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-impl Keeper {
+impl SpawnSupervisor {
     /// Takes profiles and channels until the server asks for the spawner; returns whether the
     /// server did.
     fn prepare(&mut self) -> Result<bool, Errno> {
@@ -150,15 +150,15 @@ impl Keeper {
         }
     }
 
-    fn define(&mut self, bytes: &[u8]) -> Verdict {
-        let Ok(profile) = Profile::read(&mut Reader::new(bytes)) else {
-            return Verdict::Refused(DefineError::Keeper(Errno::INVAL.into()));
+    fn define(&mut self, bytes: &[u8]) -> ProfileVerdict {
+        let Ok(profile) = Profile::read(&mut WireReader::new(bytes)) else {
+            return ProfileVerdict::Refused(DefineError::Keeper(Errno::INVAL.into()));
         };
         if let Err(error) = judge(&profile) {
-            return Verdict::Refused(error);
+            return ProfileVerdict::Refused(error);
         }
         self.profiles.push(profile);
-        Verdict::Defined(u32::try_from(self.profiles.len() - 1).expect("as many as fit memory"))
+        ProfileVerdict::Defined(u32::try_from(self.profiles.len() - 1).expect("as many as fit memory"))
     }
 
     /// Forks a spawner and waits for its end; returns whether another is needed.
@@ -178,10 +178,10 @@ impl Keeper {
         Ok(true)
     }
 
-    fn fork_spawner(&self) -> io::Result<Serving> {
+    fn fork_spawner(&self) -> io::Result<ServingSpawner> {
         let (line, spawners) = socket::pair()?;
         match process::fork()? {
-            Forked::Parent(pid) => Ok(Serving { pid, line }),
+            Forked::Parent(pid) => Ok(ServingSpawner { pid, line }),
             Forked::Child => {
                 process::settle(SPAWNER_NAME);
                 let served = self.be_spawner(spawners);
@@ -198,7 +198,7 @@ impl Keeper {
     }
 
     /// Waits until the spawner or the server has gone.
-    fn watch(&mut self, spawner: &Serving) -> Result<Gone, Errno> {
+    fn watch(&mut self, spawner: &ServingSpawner) -> Result<Gone, Errno> {
         let mut buffer = vec![0; REQUEST_BYTES_MAX];
         loop {
             wait_for(&[&self.control, &self.signals, self.stall.descriptor()], None)?;
@@ -221,32 +221,32 @@ impl Keeper {
     }
 
     /// Kills stopped children that block the spawner.
-    fn look(&self, spawner: &Serving) {
+    fn look(&self, spawner: &ServingSpawner) {
         self.stall.look(spawner.pid, SPAWNER_NAME.to_str().expect("ASCII"));
     }
 
     /// Answers a server that serves.
-    fn answer(&mut self, message: &[u8], spawner: &Serving) -> Verdict {
+    fn answer(&mut self, message: &[u8], spawner: &ServingSpawner) -> ProfileVerdict {
         let answered = match message.split_first() {
             Some((&REVISE, _)) => self.revise(spawner),
             Some((&FIND, profile)) => self.find(profile),
             _ => Err(DefineError::Keeper(Errno::INVAL.into())),
         };
         match answered {
-            Ok(number) => Verdict::Defined(number),
-            Err(error) => Verdict::Refused(error),
+            Ok(number) => ProfileVerdict::Defined(number),
+            Err(error) => ProfileVerdict::Refused(error),
         }
     }
 
     fn find(&mut self, profile: &[u8]) -> Result<u32, DefineError> {
-        let profile = Profile::read(&mut Reader::new(profile));
+        let profile = Profile::read(&mut WireReader::new(profile));
         let profile = profile.map_err(|_| DefineError::Keeper(Errno::INVAL.into()))?;
         self.numbers.learn(&self.profiles);
         self.numbers.find(&profile).ok_or(DefineError::Unlisted { root: profile.root })
     }
 
     /// Adds the current profiles, all or none; returns the number of profiles.
-    fn revise(&mut self, spawner: &Serving) -> Result<u32, DefineError> {
+    fn revise(&mut self, spawner: &ServingSpawner) -> Result<u32, DefineError> {
         let Some(reviser) = &self.reviser else {
             return Err(DefineError::Unreadable("nothing says what there may be".to_owned()));
         };
@@ -269,7 +269,7 @@ impl Keeper {
         Ok(u32::try_from(self.profiles.len()).expect("bounded"))
     }
 
-    fn tell(&self, spawner: &Serving, profile: &Profile) -> Result<(), DefineError> {
+    fn tell(&self, spawner: &ServingSpawner, profile: &Profile) -> Result<(), DefineError> {
         let message = message(DEFINE, profile)?;
         socket::say(spawner.line.as_fd(), &message, &[], ANSWER_PATIENCE)
             .map_err(|errno| DefineError::Keeper(errno.into()))
@@ -308,7 +308,7 @@ fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Err
 /// Whether this process can start programs under the profile's settings.
 fn judge(profile: &Profile) -> Result<(), DefineError> {
     permitted(profile)?;
-    Ready::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
+    PreparedProfile::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
 }
 
 /// Whether this process may start programs under the profile's settings.

@@ -5,7 +5,7 @@
 use crate::{
     error::DefineError,
     reply::{read_fault, write_fault},
-    wire::{Malformed, Reader, Writer},
+    wire::{MalformedMessage, WireReader, WireWriter},
 };
 
 /// Words from the server to the keeper; profiles follow the first in the same message.
@@ -21,14 +21,14 @@ pub(crate) const FIND: u8 = b'F';
 
 /// The keeper's answer to a profile.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum ProfileVerdict {
     Defined(u32),
     Refused(DefineError),
 }
 
-impl Verdict {
+impl ProfileVerdict {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut to = Writer::default();
+        let mut to = WireWriter::default();
         match self {
             Self::Defined(number) => {
                 to.u8(0);
@@ -61,8 +61,8 @@ impl Verdict {
         to.into_bytes()
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut from = Reader::new(bytes);
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, MalformedMessage> {
+        let mut from = WireReader::new(bytes);
         Ok(Self::Refused(match from.u8()? {
             0 => return Ok(Self::Defined(from.u32()?)),
             1 => DefineError::Superuser { root: from.path()? },
@@ -70,7 +70,7 @@ impl Verdict {
             3 => DefineError::Path { path: from.path()?, fault: read_fault(&mut from)? },
             5 => DefineError::Unreadable(String::from_utf8_lossy(from.bytes()?).into_owned()),
             6 => DefineError::Unlisted { root: from.path()? },
-            _ => return Err(Malformed),
+            _ => return Err(MalformedMessage),
         }))
     }
 }

@@ -6,16 +6,17 @@
 //! forks the **keeper**, which waits for [`Profile`]s and then forks the **spawner**:
 //!
 //! ```text
-//! server ── control ──▶ keeper ── forks, and forks again when it is killed ──▶ spawner ── clone, exec ──▶ program
-//!    └───────────────────────── one channel per core, outlives spawners ─────────▶┘
+//! server ── control ──▶ keeper ── forks, and forks again when it is killed ──▶ spawner ── clone,
+//!    exec ──▶ program └───────────────────────── one channel per core, outlives spawners
+//!    ─────────▶┘
 //! ```
 //!
-//! A [`Request`] names a profile, never a user or a limit. The server defines the allowed programs
-//! before the server listens. Later only the keeper reads them again ([`Reviser`]). So an attacker
-//! that takes over the server cannot start a program that was never allowed. Descriptors for
-//! standard input, output and error travel with the request. A program is the leader of a process
-//! group, and of a session too if the program runs as another user. The group ends when the program
-//! ends or is killed, when its time is up, and when the server ends.
+//! A [`ProgramRequest`] names a profile, never a user or a limit. The server defines the allowed
+//! programs before the server listens. Later only the keeper reads them again ([`Reviser`]). So an
+//! attacker that takes over the server cannot start a program that was never allowed. Descriptors
+//! for standard input, output and error travel with the request. A program is the leader of a
+//! process group, and of a session too if the program runs as another user. The group ends when the
+//! program ends or is killed, when its time is up, and when the server ends.
 //!
 //! The keeper and the spawner are forked, not executed anew. A fork shares the relocated pages of
 //! the server's binary, and needs no protocol for the inherited data. The private memory of a fork
@@ -24,10 +25,10 @@
 //! A process for another job of the server, without programs, is forked in the same way
 //! ([`fork_beside`]).
 //!
-//! Reading order: [`Profile`] (user and limits), [`Request`], [`Channel`] (the client), `spawner`
-//! (the loop), `cradle`, `child` (between clone and exec), [`check`] (which programs are refused),
-//! `keeper`, `revise`, `beside`. The keeper and the spawner must never hold the server's data.
-//! Tested with real processes in `tests/processes.rs`.
+//! Reading order: [`Profile`] (user and limits), [`ProgramRequest`], [`Channel`] (the client),
+//! `spawner` (the loop), `cradle`, `child` (between clone and exec), [`check`] (which programs are
+//! refused), `keeper`, `revise`, `beside`. The keeper and the spawner must never hold the server's
+//! data. Tested with real processes in `tests/processes.rs`.
 
 mod beside;
 mod cgroup;
@@ -58,12 +59,12 @@ mod sweep;
 mod user;
 mod wire;
 
-pub use beside::{Beside, fork_beside};
-pub use channel::{Channel, Event, JobId, Stdio};
-pub use error::{DefineError, Fault, SpawnError, StartError, Step};
+pub use beside::{CompanionProcess, fork_beside};
+pub use channel::{Channel, JobId, ProgramEvent, Stdio};
+pub use error::{DefineError, ProcessStartError, SpawnError, StartFault, StartStep};
 pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};
-pub use reply::{End, Exit, Usage};
-pub use request::{Directory, Program, REQUEST_BYTES_MAX, Request};
+pub use reply::{ProgramEnd, ProgramExit, ProgramUsage};
+pub use request::{Directory, Program, ProgramRequest, REQUEST_BYTES_MAX};
 pub use revise::{PROFILES_MAX, Rereading, Reviser, Revisions};
-pub use start::{Keeper, Preparation, start, start_revisable};
+pub use start::{Preparation, SpawnSupervisorHandle, start, start_revisable};
 pub use user::{UserError, user_name};

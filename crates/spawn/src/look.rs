@@ -6,8 +6,8 @@
 //! allowed to change the program can change it.
 
 use crate::{
-    check::{self, Found, Kind, Refusal},
-    error::{Fault, Step},
+    check::{self, FileKind, ProgramRefusal, StatResult},
+    error::{StartFault, StartStep},
     reply::at,
 };
 use rustix::{
@@ -21,7 +21,7 @@ use std::{
 };
 
 /// A program that may be started.
-pub(crate) struct Program {
+pub(crate) struct AllowedProgram {
     /// The program's folder.
     pub(crate) folder: OwnedFd,
     /// The path to execute.
@@ -29,7 +29,7 @@ pub(crate) struct Program {
 }
 
 /// A refused program: the path of the offending entry, and the fault.
-pub(crate) type Refused = (PathBuf, Fault);
+pub(crate) type Refused = (PathBuf, StartFault);
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -39,7 +39,11 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd> {
 }
 
 /// Finds the program `name` below `root` for user `runs_as`.
-pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Result<Program, Refused> {
+pub(crate) fn program(
+    root: &Path,
+    name: &Path,
+    runs_as: u32,
+) -> std::result::Result<AllowedProgram, Refused> {
     let mut path = root.to_owned();
     let names = match check::names(name) {
         Ok(names) => names,
@@ -48,7 +52,7 @@ pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Re
     let (last, folders) = names.split_last().expect("checked: at least one name");
     let mut folder = match open_folder(root) {
         Ok(folder) => folder,
-        Err(errno) => return Err((path, at(Step::Root)(errno))),
+        Err(errno) => return Err((path, at(StartStep::Root)(errno))),
     };
     if let Err(fault) = judge(folder.as_fd(), |found| check::folder(found, runs_as)) {
         return Err((path, fault));
@@ -67,26 +71,27 @@ pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Re
     path.push(last);
     // The program is executed by its path, so no descriptor of the program is held open.
     let program = statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(at(Step::Look))
+        .map_err(at(StartStep::Look))
         .and_then(|program| Ok(check::program(found(&program), runs_as)?));
     match program {
-        Ok(()) => Ok(Program { folder, path }),
+        Ok(()) => Ok(AllowedProgram { folder, path }),
         Err(fault) => Err((path, fault)),
     }
 }
 
 /// Finds a program whose name is trusted, follows its links, and judges the target.
-pub(crate) fn listed(path: &Path, runs_as: u32) -> std::result::Result<Program, Refused> {
-    let real =
-        path.canonicalize().map_err(|source| (path.to_owned(), Fault::Step { step: Step::Look, source }))?;
+pub(crate) fn listed(path: &Path, runs_as: u32) -> std::result::Result<AllowedProgram, Refused> {
+    let real = path
+        .canonicalize()
+        .map_err(|source| (path.to_owned(), StartFault::Step { step: StartStep::Look, source }))?;
     let name = real.strip_prefix("/").expect("canonical paths are absolute");
-    program(Path::new("/"), name, runs_as).map(|found| Program { path: path.to_owned(), ..found })
+    program(Path::new("/"), name, runs_as).map(|found| AllowedProgram { path: path.to_owned(), ..found })
 }
 
 /// Opens the folder `name` below `root` to run in, not following links.
 pub(crate) fn folder(root: &Path, name: &Path) -> std::result::Result<OwnedFd, Refused> {
     let names = check::names(name).map_err(|refusal| (name.to_owned(), refusal.into()))?;
-    let failed = |errno| (root.join(name), at(Step::Folder)(errno));
+    let failed = |errno| (root.join(name), at(StartStep::Folder)(errno));
     let mut folder = open_folder(root).map_err(failed)?;
     for name in names {
         folder = openat(&folder, name, LOOK | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
@@ -94,24 +99,24 @@ pub(crate) fn folder(root: &Path, name: &Path) -> std::result::Result<OwnedFd, R
     Ok(folder)
 }
 
-fn open(folder: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<OwnedFd, Fault> {
-    openat(folder, name, LOOK, Mode::empty()).map_err(at(Step::Look))
+fn open(folder: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<OwnedFd, StartFault> {
+    openat(folder, name, LOOK, Mode::empty()).map_err(at(StartStep::Look))
 }
 
 fn judge(
     folder: BorrowedFd<'_>,
-    rule: impl FnOnce(Found) -> std::result::Result<(), Refusal>,
-) -> std::result::Result<(), Fault> {
-    let stat = fstat(folder).map_err(|errno: Errno| at(Step::Look)(errno))?;
+    rule: impl FnOnce(StatResult) -> std::result::Result<(), ProgramRefusal>,
+) -> std::result::Result<(), StartFault> {
+    let stat = fstat(folder).map_err(|errno: Errno| at(StartStep::Look)(errno))?;
     Ok(rule(found(&stat))?)
 }
 
-fn found(stat: &Stat) -> Found {
+fn found(stat: &Stat) -> StatResult {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => Kind::Folder,
-        FileType::RegularFile => Kind::File,
-        FileType::Symlink => Kind::Link,
-        _ => Kind::Other,
+        FileType::Directory => FileKind::Folder,
+        FileType::RegularFile => FileKind::File,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Other,
     };
-    Found { kind, mode: stat.st_mode & 0o7777, uid: stat.st_uid }
+    StatResult { kind, mode: stat.st_mode & 0o7777, uid: stat.st_uid }
 }

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::reply::{End, Usage};
+use crate::reply::{ProgramEnd, ProgramUsage};
 use rustix::process::{Pid, getpid};
 use std::{
     ffi::{CStr, c_int},
@@ -134,23 +134,23 @@ pub(crate) fn named_child(signals: &OwnedFd) -> Option<Pid> {
 }
 
 /// A child that has ended and was not waited for, so its number is not reused yet.
-pub(crate) struct Ended {
+pub(crate) struct EndedChild {
     pub(crate) pid: Pid,
-    pub(crate) end: End,
-    pub(crate) usage: Usage,
+    pub(crate) end: ProgramEnd,
+    pub(crate) usage: ProgramUsage,
 }
 
 /// The end of this child, if the child has ended.
-pub(crate) fn end_of(pid: Pid) -> Option<Ended> {
+pub(crate) fn end_of(pid: Pid) -> Option<EndedChild> {
     ended(libc::P_PID, pid.as_raw_nonzero().get().unsigned_abs())
 }
 
 /// The end of any child. The kernel scans all children, one after the other.
-pub(crate) fn next_end() -> Option<Ended> {
+pub(crate) fn next_end() -> Option<EndedChild> {
     ended(libc::P_ALL, 0)
 }
 
-fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Ended> {
+fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<EndedChild> {
     // SAFETY: all zeroes is a value of either.
     let (mut info, mut used): (libc::siginfo_t, libc::rusage) = unsafe { mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -160,15 +160,16 @@ fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Ended> {
         libc::syscall(libc::SYS_waitid, which, id, &raw mut info, options, &raw mut used);
         (Pid::from_raw(info.si_pid())?, info.si_status())
     };
-    let end = if info.si_code == libc::CLD_EXITED { End::Code(status) } else { End::Signal(status) };
+    let end =
+        if info.si_code == libc::CLD_EXITED { ProgramEnd::Code(status) } else { ProgramEnd::Signal(status) };
     let time = |time: libc::timeval| {
         Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
     };
     let memory_bytes_max = used.ru_maxrss.unsigned_abs() * 1024;
-    Some(Ended {
+    Some(EndedChild {
         pid,
         end,
-        usage: Usage { user: time(used.ru_utime), system: time(used.ru_stime), memory_bytes_max },
+        usage: ProgramUsage { user: time(used.ru_utime), system: time(used.ru_stime), memory_bytes_max },
     })
 }
 

@@ -4,7 +4,7 @@
 //! Plain data, sent once to the keeper (`wire.rs`). Leaves out applying the profile (`child.rs`,
 //! `cgroup.rs`, `confine.rs`).
 
-use crate::wire::{Malformed, Reader, Writer};
+use crate::wire::{MalformedMessage, WireReader, WireWriter};
 use rustix::process::Resource;
 use std::path::PathBuf;
 
@@ -171,7 +171,7 @@ pub struct Confinement {
 }
 
 impl Profile {
-    pub(crate) fn write(&self, to: &mut Writer) {
+    pub(crate) fn write(&self, to: &mut WireWriter) {
         to.path(&self.root);
         to.paths(&self.listed);
         to.option(self.identity.as_ref(), |to, identity| {
@@ -180,13 +180,13 @@ impl Profile {
             to.list(&identity.groups, |to, gid| to.u32(*gid));
         });
         for (_, limit) in self.limits.each() {
-            to.option(limit, Writer::u64);
+            to.option(limit, WireWriter::u64);
         }
         to.option(self.cgroup.as_ref(), |to, cgroup| {
             to.path(&cgroup.folder);
-            to.option(cgroup.memory_bytes, Writer::u64);
-            to.option(cgroup.cpu_thousandths, Writer::u32);
-            to.option(cgroup.processes, Writer::u64);
+            to.option(cgroup.memory_bytes, WireWriter::u64);
+            to.option(cgroup.cpu_thousandths, WireWriter::u32);
+            to.option(cgroup.processes, WireWriter::u64);
         });
         to.u8(u8::from(self.new_privileges == NewPrivileges::Allowed));
         to.option(self.confinement.as_ref(), |to, confinement| {
@@ -197,27 +197,27 @@ impl Profile {
         to.u8(u8::from(self.input_at_3));
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(from: &mut WireReader<'_>) -> Result<Self, MalformedMessage> {
         Ok(Self {
             root: from.path()?,
             listed: from.paths()?,
             identity: from.option(|from| {
-                Ok(Identity { uid: from.u32()?, gid: from.u32()?, groups: from.list(Reader::u32)? })
+                Ok(Identity { uid: from.u32()?, gid: from.u32()?, groups: from.list(WireReader::u32)? })
             })?,
             limits: ResourceLimits {
-                address_space_bytes: from.option(Reader::u64)?,
-                cpu_seconds: from.option(Reader::u64)?,
-                file_bytes: from.option(Reader::u64)?,
-                descriptors: from.option(Reader::u64)?,
-                processes: from.option(Reader::u64)?,
-                core_bytes: from.option(Reader::u64)?,
+                address_space_bytes: from.option(WireReader::u64)?,
+                cpu_seconds: from.option(WireReader::u64)?,
+                file_bytes: from.option(WireReader::u64)?,
+                descriptors: from.option(WireReader::u64)?,
+                processes: from.option(WireReader::u64)?,
+                core_bytes: from.option(WireReader::u64)?,
             },
             cgroup: from.option(|from| {
                 Ok(Cgroup {
                     folder: from.path()?,
-                    memory_bytes: from.option(Reader::u64)?,
-                    cpu_thousandths: from.option(Reader::u32)?,
-                    processes: from.option(Reader::u64)?,
+                    memory_bytes: from.option(WireReader::u64)?,
+                    cpu_thousandths: from.option(WireReader::u32)?,
+                    processes: from.option(WireReader::u64)?,
                 })
             })?,
             new_privileges: match from.u8()? {
@@ -255,12 +255,12 @@ mod tests {
             ..plain.clone()
         };
         for profile in [plain, full] {
-            let mut writer = Writer::default();
+            let mut writer = WireWriter::default();
             profile.write(&mut writer);
             let bytes = writer.into_bytes();
-            assert_eq!(Profile::read(&mut Reader::new(&bytes)), Ok(profile.clone()));
+            assert_eq!(Profile::read(&mut WireReader::new(&bytes)), Ok(profile.clone()));
             for cut in 0..bytes.len() {
-                assert!(Profile::read(&mut Reader::new(&bytes[..cut])).is_err(), "cut at {cut}");
+                assert!(Profile::read(&mut WireReader::new(&bytes[..cut])).is_err(), "cut at {cut}");
             }
         }
     }

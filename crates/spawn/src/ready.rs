@@ -1,4 +1,4 @@
-//! A profile ready for use: the profile turns an order into a [`Plan`], and the plan becomes a
+//! A profile ready for use: the profile turns an order into a [`ChildPlan`], and the plan becomes a
 //! process.
 //!
 //! The spawner looks up, opens and allocates everything possible before the child exists. Folders,
@@ -7,14 +7,14 @@
 
 use crate::{
     cgroup::Cgroups,
-    child::{Apart, Rules},
+    child::{ChildGroup, ChildRules},
     confine,
-    cradle::{Cradle, Descriptor, Membership, Plan, Wait},
-    error::Step,
+    cradle::{ChildPlan, Cradle, Descriptor, Membership, StartWait},
+    error::StartStep,
     look::{self, Refused},
     profile::{NewPrivileges, Profile},
     reply::at,
-    request::{Directory, Order, Program, Told},
+    request::{Directory, Program, ReceivedRequest, RunNews},
     stall::StallTimer,
 };
 use rustix::{
@@ -33,28 +33,28 @@ use std::{
 };
 
 /// A profile with its precomputed parts.
-pub(crate) struct Ready {
+pub(crate) struct PreparedProfile {
     profile: Profile,
-    rules: Arc<Rules>,
+    rules: Arc<ChildRules>,
     runs_as: u32,
     /// Whether programs run as another user than the spawner.
-    whose: Whose,
+    whose: RulesOwner,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum RulesOwner {
     Ours,
     Others,
 }
 
 /// A program that was started.
-pub(crate) struct Started {
+pub(crate) struct StartedProgram {
     pub(crate) pid: Pid,
     /// A descriptor of the process, if the request asked for a descriptor.
     pub(crate) descriptor: Option<OwnedFd>,
 }
 
-impl Ready {
+impl PreparedProfile {
     pub(crate) fn new(profile: Profile) -> Self {
         let (own_uid, own_gid) = (geteuid().as_raw(), getegid().as_raw());
         let identity = profile.identity.clone().filter(|identity| {
@@ -67,10 +67,10 @@ impl Ready {
             Some((resource, limit?.min(highest)))
         });
         let whose = match &identity {
-            Some(identity) if identity.uid != own_uid => Whose::Others,
-            _ => Whose::Ours,
+            Some(identity) if identity.uid != own_uid => RulesOwner::Others,
+            _ => RulesOwner::Ours,
         };
-        let rules = Rules {
+        let rules = ChildRules {
             groups: groups.map(|gid| Gid::from_raw(*gid)).collect(),
             limits: limits.collect(),
             umask: profile.umask,
@@ -78,8 +78,8 @@ impl Ready {
             no_new_privileges: profile.new_privileges == NewPrivileges::Refused,
             parent: getpid(),
             apart: match whose {
-                Whose::Ours => Apart::Group,
-                Whose::Others => Apart::Session,
+                RulesOwner::Ours => ChildGroup::Group,
+                RulesOwner::Others => ChildGroup::Session,
             },
             identity,
         };
@@ -97,21 +97,21 @@ impl Ready {
     /// Starts the program of `order` in `cradle`.
     pub(crate) fn start(
         &self,
-        order: &Order<'_>,
+        order: &ReceivedRequest<'_>,
         stdio: [BorrowedFd<'_>; 3],
         cradle: &mut Cradle,
         cgroups: &mut Cgroups,
         stall: &StallTimer,
-    ) -> Result<Started, Refused> {
+    ) -> Result<StartedProgram, Refused> {
         let found = self.find(order.program)?;
         let folder = self.folder(order.directory)?;
         let failed = |step, errno| (found.path.clone(), at(step)(errno));
         let path = CString::new(found.path.as_os_str().as_bytes())
-            .map_err(|_| failed(Step::Request, Errno::INVAL))?;
+            .map_err(|_| failed(StartStep::Request, Errno::INVAL))?;
         let ruleset = self.profile.confinement.as_ref().map(confine::ruleset).transpose();
-        let ruleset = ruleset.map_err(|(path, errno)| (path, at(Step::Confinement)(errno)))?;
+        let ruleset = ruleset.map_err(|(path, errno)| (path, at(StartStep::Confinement)(errno)))?;
         let cgroup = self.profile.cgroup.as_ref().map(|cgroup| cgroups.open(cgroup)).transpose()?;
-        let plan = Plan {
+        let plan = ChildPlan {
             path,
             strings: order.strings(),
             stdio,
@@ -123,26 +123,26 @@ impl Ready {
             rules: self.rules.clone(),
         };
         let descriptor = match order.told {
-            Told::StartWithDescriptor => Descriptor::Wanted,
-            Told::Start | Told::Nothing => Descriptor::Unwanted,
+            RunNews::StartWithDescriptor => Descriptor::Wanted,
+            RunNews::Start | RunNews::Nothing => Descriptor::Unwanted,
         };
         let started = match (order.told, self.whose) {
-            (Told::Nothing, _) => cradle.start(plan, Wait::No, descriptor),
+            (RunNews::Nothing, _) => cradle.start(plan, StartWait::No, descriptor),
             // A user that could stop the child could stop the spawner as well, so no timer is
             // needed.
-            (_, Whose::Ours) => cradle.start(plan, Wait::UntilItRuns, descriptor),
-            (_, Whose::Others) => stall.watch(|| cradle.start(plan, Wait::UntilItRuns, descriptor)),
+            (_, RulesOwner::Ours) => cradle.start(plan, StartWait::UntilItRuns, descriptor),
+            (_, RulesOwner::Others) => stall.watch(|| cradle.start(plan, StartWait::UntilItRuns, descriptor)),
         };
         let (pid, descriptor) = started.map_err(|(step, errno)| failed(step, errno))?;
-        Ok(Started { pid, descriptor })
+        Ok(StartedProgram { pid, descriptor })
     }
 
-    fn find(&self, program: Program<'_>) -> Result<look::Program, Refused> {
+    fn find(&self, program: Program<'_>) -> Result<look::AllowedProgram, Refused> {
         match program {
             Program::Below(name) => look::program(&self.profile.root, name, self.runs_as),
             Program::Listed(position) => match self.profile.listed.get(position as usize) {
                 Some(path) => look::listed(path, self.runs_as),
-                None => Err((PathBuf::from("a listed program"), at(Step::Profile)(Errno::NOENT))),
+                None => Err((PathBuf::from("a listed program"), at(StartStep::Profile)(Errno::NOENT))),
             },
         }
     }
@@ -152,9 +152,9 @@ impl Ready {
         let root = &self.profile.root;
         match directory {
             Directory::OfProgram => Ok(None),
-            Directory::Root => {
-                look::open_folder(root).map(Some).map_err(|errno| (root.clone(), at(Step::Folder)(errno)))
-            }
+            Directory::Root => look::open_folder(root)
+                .map(Some)
+                .map_err(|errno| (root.clone(), at(StartStep::Folder)(errno))),
             Directory::Below(name) => look::folder(root, name).map(Some),
         }
     }
@@ -162,7 +162,7 @@ impl Ready {
     /// Judges the listed programs and the folder of the others, as for each program later.
     pub(crate) fn verify(&self) -> Result<(), Refused> {
         let root = &self.profile.root;
-        look::open_folder(root).map_err(|errno| (root.clone(), at(Step::Root)(errno)))?;
+        look::open_folder(root).map_err(|errno| (root.clone(), at(StartStep::Root)(errno)))?;
         for path in &self.profile.listed {
             look::listed(path, self.runs_as)?;
         }

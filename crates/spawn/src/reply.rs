@@ -3,16 +3,16 @@
 //! Tested below: every value arrives as sent, and no other bytes are accepted.
 
 use crate::{
-    check::Refusal,
-    error::{Fault, Step},
-    wire::{Malformed, Reader, Writer},
+    check::ProgramRefusal,
+    error::{StartFault, StartStep},
+    wire::{MalformedMessage, WireReader, WireWriter},
 };
 use rustix::io::Errno;
 use std::{io, path::PathBuf, time::Duration};
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProgramEnd {
     /// The program returned this code.
     Code(i32),
     /// This signal ended the program.
@@ -23,16 +23,16 @@ pub enum End {
 
 /// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit {
+pub struct ProgramExit {
     /// How the program ended.
-    pub end: End,
+    pub end: ProgramEnd,
     /// The resources that the program used.
-    pub usage: Usage,
+    pub usage: ProgramUsage,
 }
 
 /// Resources used by a program and by the children that the program waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ProgramUsage {
     /// Processor time in user space.
     pub user: Duration,
     /// Processor time in the kernel.
@@ -49,14 +49,14 @@ pub(crate) enum Reply {
     /// The program runs.
     Started { job: u64, pid: u32 },
     /// The program was not started.
-    Failed { job: u64, path: PathBuf, fault: Fault },
+    Failed { job: u64, path: PathBuf, fault: StartFault },
     /// The program ran and has ended.
-    Exited { job: u64, exit: Exit },
+    Exited { job: u64, exit: ProgramExit },
 }
 
 impl Reply {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut to = Writer::default();
+        let mut to = WireWriter::default();
         match self {
             Self::Hello { generation } => {
                 to.u8(0);
@@ -82,24 +82,24 @@ impl Reply {
         to.into_bytes()
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut from = Reader::new(bytes);
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, MalformedMessage> {
+        let mut from = WireReader::new(bytes);
         match from.u8()? {
             0 => Ok(Self::Hello { generation: from.u32()? }),
             1 => Ok(Self::Started { job: from.u64()?, pid: from.u32()? }),
             2 => Ok(Self::Failed { job: from.u64()?, path: from.path()?, fault: read_fault(&mut from)? }),
-            3 => Ok(Self::Exited { job: from.u64()?, exit: Exit::read(&mut from)? }),
-            _ => Err(Malformed),
+            3 => Ok(Self::Exited { job: from.u64()?, exit: ProgramExit::read(&mut from)? }),
+            _ => Err(MalformedMessage),
         }
     }
 }
 
-impl Exit {
-    fn write(&self, to: &mut Writer) {
+impl ProgramExit {
+    fn write(&self, to: &mut WireWriter) {
         let (kind, value) = match self.end {
-            End::Code(code) => (0, code),
-            End::Signal(signal) => (1, signal),
-            End::Late => (2, 0),
+            ProgramEnd::Code(code) => (0, code),
+            ProgramEnd::Signal(signal) => (1, signal),
+            ProgramEnd::Late => (2, 0),
         };
         to.u8(kind);
         to.u32(value.cast_unsigned());
@@ -108,15 +108,15 @@ impl Exit {
         to.u64(self.usage.memory_bytes_max);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read(from: &mut WireReader<'_>) -> Result<Self, MalformedMessage> {
         let (kind, value) = (from.u8()?, from.u32()?.cast_signed());
         let end = match kind {
-            0 => End::Code(value),
-            1 => End::Signal(value),
-            2 => End::Late,
-            _ => return Err(Malformed),
+            0 => ProgramEnd::Code(value),
+            1 => ProgramEnd::Signal(value),
+            2 => ProgramEnd::Late,
+            _ => return Err(MalformedMessage),
         };
-        let usage = Usage {
+        let usage = ProgramUsage {
             user: Duration::from_micros(from.u64()?),
             system: Duration::from_micros(from.u64()?),
             memory_bytes_max: from.u64()?,
@@ -125,17 +125,17 @@ impl Exit {
     }
 }
 
-pub(crate) fn write_fault(to: &mut Writer, fault: &Fault) {
+pub(crate) fn write_fault(to: &mut WireWriter, fault: &StartFault) {
     let (code, value, runs_as) = match fault {
-        Fault::Step { step, source } => (*step as u8, source.raw_os_error().unwrap_or(libc::EIO), 0),
-        Fault::Refused(refusal) => match *refusal {
-            Refusal::Outside => (101, 0, 0),
-            Refusal::Link => (102, 0, 0),
-            Refusal::NotFolder => (103, 0, 0),
-            Refusal::NotFile => (104, 0, 0),
-            Refusal::Writable { mode } => (105, mode.cast_signed(), 0),
-            Refusal::SetId { mode } => (106, mode.cast_signed(), 0),
-            Refusal::Owner { owner, runs_as } => (107, owner.cast_signed(), runs_as),
+        StartFault::Step { step, source } => (*step as u8, source.raw_os_error().unwrap_or(libc::EIO), 0),
+        StartFault::Refused(refusal) => match *refusal {
+            ProgramRefusal::Outside => (101, 0, 0),
+            ProgramRefusal::Link => (102, 0, 0),
+            ProgramRefusal::NotFolder => (103, 0, 0),
+            ProgramRefusal::NotFile => (104, 0, 0),
+            ProgramRefusal::Writable { mode } => (105, mode.cast_signed(), 0),
+            ProgramRefusal::SetId { mode } => (106, mode.cast_signed(), 0),
+            ProgramRefusal::Owner { owner, runs_as } => (107, owner.cast_signed(), runs_as),
         },
     };
     to.u8(code);
@@ -143,26 +143,26 @@ pub(crate) fn write_fault(to: &mut Writer, fault: &Fault) {
     to.u32(runs_as);
 }
 
-pub(crate) fn read_fault(from: &mut Reader<'_>) -> Result<Fault, Malformed> {
+pub(crate) fn read_fault(from: &mut WireReader<'_>) -> Result<StartFault, MalformedMessage> {
     let (code, value, runs_as) = (from.u8()?, from.u32()?, from.u32()?);
-    Ok(Fault::Refused(match code {
-        101 => Refusal::Outside,
-        102 => Refusal::Link,
-        103 => Refusal::NotFolder,
-        104 => Refusal::NotFile,
-        105 => Refusal::Writable { mode: value },
-        106 => Refusal::SetId { mode: value },
-        107 => Refusal::Owner { owner: value, runs_as },
+    Ok(StartFault::Refused(match code {
+        101 => ProgramRefusal::Outside,
+        102 => ProgramRefusal::Link,
+        103 => ProgramRefusal::NotFolder,
+        104 => ProgramRefusal::NotFile,
+        105 => ProgramRefusal::Writable { mode: value },
+        106 => ProgramRefusal::SetId { mode: value },
+        107 => ProgramRefusal::Owner { owner: value, runs_as },
         _ => {
-            let step = Step::from_code(code).ok_or(Malformed)?;
-            return Ok(Fault::Step { step, source: io::Error::from_raw_os_error(value.cast_signed()) });
+            let step = StartStep::from_code(code).ok_or(MalformedMessage)?;
+            return Ok(StartFault::Step { step, source: io::Error::from_raw_os_error(value.cast_signed()) });
         }
     }))
 }
 
 /// A fault of the given step.
-pub(crate) fn at(step: Step) -> impl FnOnce(Errno) -> Fault {
-    move |errno| Fault::Step { step, source: errno.into() }
+pub(crate) fn at(step: StartStep) -> impl FnOnce(Errno) -> StartFault {
+    move |errno| StartFault::Step { step, source: errno.into() }
 }
 
 #[cfg(test)]
@@ -170,28 +170,28 @@ mod tests {
     use super::*;
 
     fn replies() -> Vec<Reply> {
-        let usage = Usage {
+        let usage = ProgramUsage {
             user: Duration::from_micros(1),
             system: Duration::from_micros(u64::from(u32::MAX) + 7),
             memory_bytes_max: 1 << 33,
         };
-        let ends = [End::Code(0), End::Code(255), End::Signal(9), End::Late];
+        let ends = [ProgramEnd::Code(0), ProgramEnd::Code(255), ProgramEnd::Signal(9), ProgramEnd::Late];
         let refusals = [
-            Refusal::Outside,
-            Refusal::Link,
-            Refusal::NotFolder,
-            Refusal::NotFile,
-            Refusal::Writable { mode: 0o777 },
-            Refusal::SetId { mode: 0o4755 },
-            Refusal::Owner { owner: 1, runs_as: u32::MAX },
+            ProgramRefusal::Outside,
+            ProgramRefusal::Link,
+            ProgramRefusal::NotFolder,
+            ProgramRefusal::NotFile,
+            ProgramRefusal::Writable { mode: 0o777 },
+            ProgramRefusal::SetId { mode: 0o4755 },
+            ProgramRefusal::Owner { owner: 1, runs_as: u32::MAX },
         ];
-        let steps = (0..=u8::MAX).filter_map(Step::from_code);
-        let faults = refusals.map(Fault::Refused).into_iter();
+        let steps = (0..=u8::MAX).filter_map(StartStep::from_code);
+        let faults = refusals.map(StartFault::Refused).into_iter();
         let faults = faults.chain(steps.map(|step| at(step)(Errno::NOENT)));
         let failed = |(job, fault)| Reply::Failed { job: job as u64, path: "/a/b".into(), fault };
         [Reply::Hello { generation: 3 }, Reply::Started { job: u64::MAX, pid: 4 }]
             .into_iter()
-            .chain(ends.map(|end| Reply::Exited { job: 9, exit: Exit { end, usage } }))
+            .chain(ends.map(|end| Reply::Exited { job: 9, exit: ProgramExit { end, usage } }))
             .chain(faults.enumerate().map(failed))
             .collect()
     }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn every_step_says_what_it_did_and_has_a_code_of_its_own() {
-        let steps: Vec<_> = (0..=u8::MAX).filter_map(Step::from_code).collect();
+        let steps: Vec<_> = (0..=u8::MAX).filter_map(StartStep::from_code).collect();
         assert_eq!(steps.len(), 18);
         for step in steps {
             assert!(at(step)(Errno::NOENT).to_string().contains("No such file"), "{step:?}");

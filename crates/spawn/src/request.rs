@@ -6,7 +6,7 @@
 
 use crate::{
     profile::ProfileId,
-    wire::{Malformed, Reader},
+    wire::{MalformedMessage, WireReader},
 };
 use std::{
     ffi::{CStr, OsStr},
@@ -60,13 +60,13 @@ pub enum Directory<'a> {
 
 /// A request for a program. The environment has only the variables that are added here.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ProgramRequest {
     bytes: Vec<u8>,
     /// The first part that the kernel cannot represent.
     invalid: Option<&'static str>,
 }
 
-impl Request {
+impl ProgramRequest {
     /// For `program` within `profile`, run in its own folder, without a time limit.
     pub fn new(profile: ProfileId, program: Program<'_>) -> Self {
         let mut bytes = Vec::with_capacity(1024);
@@ -172,21 +172,21 @@ pub(crate) fn kill_message(signal: u8) -> Vec<u8> {
 
 /// A message as the spawner reads it.
 #[derive(Debug)]
-pub(crate) struct Message<'a> {
+pub(crate) struct SpawnMessage<'a> {
     pub(crate) generation: u32,
     pub(crate) job: u64,
-    pub(crate) content: Content<'a>,
+    pub(crate) content: SpawnContent<'a>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Content<'a> {
-    Start(Order<'a>),
+pub(crate) enum SpawnContent<'a> {
+    Start(ReceivedRequest<'a>),
     Kill { signal: i32 },
 }
 
 /// The news that a server wants when its program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum RunNews {
     Start,
     StartWithDescriptor,
     Nothing,
@@ -194,39 +194,44 @@ pub(crate) enum Told {
 
 /// A request as the spawner reads it.
 #[derive(Debug)]
-pub(crate) struct Order<'a> {
+pub(crate) struct ReceivedRequest<'a> {
     pub(crate) profile: u32,
     pub(crate) program: Program<'a>,
     pub(crate) directory: Directory<'a>,
     pub(crate) time_limit: Option<Duration>,
-    pub(crate) told: Told,
+    pub(crate) told: RunNews,
     strings: &'a [u8],
 }
 
-impl<'a> Message<'a> {
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let mut from = Reader::new(bytes);
+impl<'a> SpawnMessage<'a> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, MalformedMessage> {
+        let mut from = WireReader::new(bytes);
         let (kind, option, program, directory) = (from.u8()?, from.u8()?, from.u8()?, from.u8()?);
         let (generation, job) = (from.u32()?, from.u64()?);
         let content = match kind {
-            REQUEST => Content::Start(Order::read(from, option, program, directory)?),
-            KILL => Content::Kill { signal: option.into() },
-            _ => return Err(Malformed),
+            REQUEST => SpawnContent::Start(ReceivedRequest::read(from, option, program, directory)?),
+            KILL => SpawnContent::Kill { signal: option.into() },
+            _ => return Err(MalformedMessage),
         };
         Ok(Self { generation, job, content })
     }
 }
 
-impl<'a> Order<'a> {
-    fn read(mut from: Reader<'a>, told: u8, program: u8, directory: u8) -> Result<Self, Malformed> {
+impl<'a> ReceivedRequest<'a> {
+    fn read(
+        mut from: WireReader<'a>,
+        told: u8,
+        program: u8,
+        directory: u8,
+    ) -> Result<Self, MalformedMessage> {
         let (limit_ms, profile, listed) = (from.u64()?, from.u32()?, from.u32()?);
         let strings = from.rest();
         if strings.last().is_some_and(|last| *last != 0) {
-            return Err(Malformed);
+            return Err(MalformedMessage);
         }
         let first = |wanted| {
             let found = each(strings).find(|(kind, _)| *kind == wanted);
-            found.map(|(_, string)| Path::new(OsStr::from_bytes(string.to_bytes()))).ok_or(Malformed)
+            found.map(|(_, string)| Path::new(OsStr::from_bytes(string.to_bytes()))).ok_or(MalformedMessage)
         };
         Ok(Self {
             profile,
@@ -241,9 +246,9 @@ impl<'a> Order<'a> {
             },
             time_limit: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
             told: match told {
-                TOLD_WITH_DESCRIPTOR => Told::StartWithDescriptor,
-                UNTOLD => Told::Nothing,
-                _ => Told::Start,
+                TOLD_WITH_DESCRIPTOR => RunNews::StartWithDescriptor,
+                UNTOLD => RunNews::Nothing,
+                _ => RunNews::Start,
             },
             strings,
         })
@@ -282,9 +287,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(request: Request) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    fn read(request: ProgramRequest) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let bytes = request.into_bytes();
-        let Content::Start(order) = Message::read(&bytes).expect("our own").content else {
+        let SpawnContent::Start(order) = SpawnMessage::read(&bytes).expect("our own").content else {
             panic!("not a request");
         };
         let owned = |string: &CStr| string.to_bytes().to_vec();
@@ -297,7 +302,7 @@ mod tests {
             arguments in prop::collection::vec("[^\0]{0,20}", 0..5),
             variables in prop::collection::vec(("[A-Z]{1,9}", "[^\0]{0,20}"), 0..5),
         ) {
-            let mut request = Request::new(ProfileId(3), Program::Below(Path::new("a/b")));
+            let mut request = ProgramRequest::new(ProfileId(3), Program::Below(Path::new("a/b")));
             for argument in &arguments {
                 request.argument(argument.as_bytes());
             }
@@ -313,7 +318,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(Message { content: Content::Start(order), .. }) = Message::read(&bytes) {
+            if let Ok(SpawnMessage { content: SpawnContent::Start(order), .. }) = SpawnMessage::read(&bytes) {
                 let _ = arguments(order.strings).count() + variables(order.strings).count();
             }
         }
@@ -321,23 +326,23 @@ mod tests {
 
     #[test]
     fn everything_else_arrives() {
-        let mut request = Request::new(ProfileId(7), Program::Listed(2));
+        let mut request = ProgramRequest::new(ProfileId(7), Program::Listed(2));
         request.directory(Directory::Below(Path::new("x/y"))).with_descriptor();
         request.time_limit(Duration::from_micros(1500));
         let mut bytes = request.into_bytes();
         address(&mut bytes, 5, 1 << 40);
-        let message = Message::read(&bytes).expect("our own");
+        let message = SpawnMessage::read(&bytes).expect("our own");
         assert_eq!((message.generation, message.job), (5, 1 << 40));
-        let Content::Start(order) = message.content else { panic!("not a request") };
+        let SpawnContent::Start(order) = message.content else { panic!("not a request") };
         assert_eq!((order.profile, order.program), (7, Program::Listed(2)));
         assert_eq!(order.directory, Directory::Below(Path::new("x/y")));
         assert_eq!(order.time_limit, Some(Duration::from_millis(2)));
-        assert_eq!(order.told, Told::StartWithDescriptor);
+        assert_eq!(order.told, RunNews::StartWithDescriptor);
     }
 
     #[test]
     fn what_the_kernel_cannot_be_told_is_known_before_it_is_sent() {
-        let request = || Request::new(ProfileId(0), Program::Below(Path::new("x")));
+        let request = || ProgramRequest::new(ProfileId(0), Program::Below(Path::new("x")));
         assert_eq!(request().argument(b"a\0b").invalid(), Some("an argument"));
         assert_eq!(request().variable(b"A=B", b"").invalid(), Some("a variable"));
         assert_eq!(request().variable(b"", b"x").invalid(), Some("a variable"));
@@ -346,12 +351,12 @@ mod tests {
 
     #[test]
     fn a_request_without_its_program_is_none() {
-        let mut bytes = Request::new(ProfileId(0), Program::Listed(0)).into_bytes();
+        let mut bytes = ProgramRequest::new(ProfileId(0), Program::Listed(0)).into_bytes();
         bytes[2] = 0;
-        assert!(Message::read(&bytes).is_err());
+        assert!(SpawnMessage::read(&bytes).is_err());
         bytes.extend_from_slice(b"Px");
-        assert!(Message::read(&bytes).is_err(), "not ended by a zero");
+        assert!(SpawnMessage::read(&bytes).is_err(), "not ended by a zero");
         bytes.push(0);
-        assert!(Message::read(&bytes).is_ok());
+        assert!(SpawnMessage::read(&bytes).is_ok());
     }
 }

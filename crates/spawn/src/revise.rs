@@ -10,12 +10,12 @@
 
 use crate::{
     error::DefineError,
-    keeper_messages::{FIND, REVISE, Verdict},
+    keeper_messages::{FIND, ProfileVerdict, REVISE},
     process::{self, Forked},
     profile::{Profile, ProfileId},
     request::REQUEST_BYTES_MAX,
     socket,
-    wire::{Reader, Writer},
+    wire::{WireReader, WireWriter},
 };
 use rustix::{
     event::PollFlags,
@@ -78,8 +78,8 @@ impl Revisions {
     /// changed then.
     pub fn read(&mut self) -> Result<(), DefineError> {
         match self.ask(&[REVISE], REVISE_PATIENCE)? {
-            Verdict::Defined(_) => Ok(()),
-            Verdict::Refused(error) => Err(error),
+            ProfileVerdict::Defined(_) => Ok(()),
+            ProfileVerdict::Refused(error) => Err(error),
         }
     }
 
@@ -90,8 +90,8 @@ impl Revisions {
     /// The keeper has read no equal profile.
     pub fn find(&mut self, profile: &Profile) -> Result<ProfileId, DefineError> {
         match self.ask(&message(FIND, profile)?, ANSWER_PATIENCE)? {
-            Verdict::Defined(number) => Ok(ProfileId(number)),
-            Verdict::Refused(error) => Err(error),
+            ProfileVerdict::Defined(number) => Ok(ProfileId(number)),
+            ProfileVerdict::Refused(error) => Err(error),
         }
     }
 
@@ -100,7 +100,7 @@ impl Revisions {
         Rereading { revisions: self, is_read: false }
     }
 
-    fn ask(&mut self, message: &[u8], patience: Duration) -> Result<Verdict, DefineError> {
+    fn ask(&mut self, message: &[u8], patience: Duration) -> Result<ProfileVerdict, DefineError> {
         if self.is_lost {
             return Err(DefineError::Keeper(Errno::TIMEDOUT.into()));
         }
@@ -108,7 +108,8 @@ impl Revisions {
         let control = self.control.as_fd();
         let heard = socket::say(control, message, &[], ANSWER_PATIENCE)
             .and_then(|()| socket::hear(control, &mut buffer, patience));
-        let verdict = heard.and_then(|bytes| Verdict::from_bytes(&buffer[..bytes]).map_err(|_| Errno::PROTO));
+        let verdict =
+            heard.and_then(|bytes| ProfileVerdict::from_bytes(&buffer[..bytes]).map_err(|_| Errno::PROTO));
         verdict.map_err(|errno| {
             self.is_lost = true;
             DefineError::Keeper(errno.into())
@@ -140,7 +141,7 @@ impl Rereading<'_> {
 
 /// A message about a profile.
 pub(crate) fn message(word: u8, profile: &Profile) -> Result<Vec<u8>, DefineError> {
-    let mut message = Writer::default();
+    let mut message = WireWriter::default();
     message.u8(word);
     profile.write(&mut message);
     let message = message.into_bytes();
@@ -172,7 +173,7 @@ impl Numbers {
 }
 
 fn bytes_of(profile: &Profile) -> Vec<u8> {
-    let mut to = Writer::default();
+    let mut to = WireWriter::default();
     profile.write(&mut to);
     to.into_bytes()
 }
@@ -237,7 +238,7 @@ fn collect(line: &OwnedFd, meanwhile: &mut impl FnMut()) -> Result<Vec<Profile>,
         };
         match buffer[..received.bytes].split_first() {
             Some((&PROFILE, profile)) => {
-                let profile = Profile::read(&mut Reader::new(profile));
+                let profile = Profile::read(&mut WireReader::new(profile));
                 profiles.push(profile.map_err(|_| system(Errno::PROTO))?);
             }
             Some((&TROUBLE, why)) => {

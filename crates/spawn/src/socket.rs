@@ -98,7 +98,7 @@ pub(crate) fn wait(socket: BorrowedFd<'_>, flags: PollFlags, patience: Duration)
 
 /// A received message; its descriptors are closed unless the caller takes them.
 #[derive(Debug, Default)]
-pub struct Received {
+pub struct SocketMessage {
     /// The length of the message.
     pub bytes: usize,
     /// The descriptors that came with the message.
@@ -110,7 +110,7 @@ pub struct Received {
 /// # Errors
 ///
 /// [`Errno::AGAIN`] when there is no message, [`Errno::MSGSIZE`] when the message does not fit.
-pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Received>> {
+pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<SocketMessage>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
@@ -128,5 +128,5 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Receive
     if message.bytes == 0 {
         return Ok(None);
     }
-    Ok(Some(Received { bytes: message.bytes, descriptors }))
+    Ok(Some(SocketMessage { bytes: message.bytes, descriptors }))
 }

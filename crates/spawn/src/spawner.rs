@@ -13,18 +13,18 @@
 use crate::{
     cgroup::Cgroups,
     cradle::Cradle,
-    error::Step,
-    jobs::{Asker, Job, Jobs},
+    error::StartStep,
+    jobs::{Asker, Jobs, SpawnedJob},
     look::Refused,
-    process::{self, Ended},
+    process::{self, EndedChild},
     profile::Profile,
-    ready::{Ready, Started},
-    reply::{End, Exit, Reply, at},
-    request::{Content, Message, Order, REQUEST_BYTES_MAX, Told},
+    ready::{PreparedProfile, StartedProgram},
+    reply::{ProgramEnd, ProgramExit, Reply, at},
+    request::{REQUEST_BYTES_MAX, ReceivedRequest, RunNews, SpawnContent, SpawnMessage},
     socket,
     stall::StallTimer,
     sweep::Sweep,
-    wire::Reader,
+    wire::WireReader,
 };
 use rustix::{
     event::{Timespec, epoll},
@@ -55,7 +55,7 @@ const OF_KEEPER: u64 = u64::MAX;
 const OF_CHILDREN: u64 = OF_KEEPER - 1;
 
 /// The spawner's end of a channel, and the answers that wait for room.
-struct Line {
+struct SpawnerChannel {
     socket: OwnedFd,
     unsent: VecDeque<(Reply, Option<OwnedFd>)>,
     /// Whether the epoll waits for room, not for requests.
@@ -64,11 +64,11 @@ struct Line {
 
 struct Spawner<'k> {
     generation: u32,
-    ready: Vec<Ready>,
+    ready: Vec<PreparedProfile>,
     cgroups: Cgroups,
     /// The socket on which the keeper sends profiles, until the keeper has gone.
     keeper: Option<OwnedFd>,
-    lines: Vec<Option<Line>>,
+    lines: Vec<Option<SpawnerChannel>>,
     jobs: Jobs,
     epoll: OwnedFd,
     /// Readable when children have ended.
@@ -134,9 +134,10 @@ impl<'k> Spawner<'k> {
         let signals =
             process::child_signals().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
         epoll::add(&epoll, &signals, epoll::EventData::new_u64(OF_CHILDREN), epoll::EventFlags::IN)?;
-        let lines =
-            channels.into_iter().map(|socket| Some(Line { socket, unsent: VecDeque::new(), is_full: false }));
-        let ready: Vec<Ready> = profiles.into_iter().map(Ready::new).collect();
+        let lines = channels
+            .into_iter()
+            .map(|socket| Some(SpawnerChannel { socket, unsent: VecDeque::new(), is_full: false }));
+        let ready: Vec<PreparedProfile> = profiles.into_iter().map(PreparedProfile::new).collect();
         let mut cgroups = Cgroups::default();
         ready.iter().for_each(|ready| ready.tell(&mut cgroups));
         Ok(Self {
@@ -163,8 +164,9 @@ impl<'k> Spawner<'k> {
                 Ok(Some(received)) => {
                     // The keeper has judged these profiles and has written the bytes itself.
                     let profile = buffer[..received.bytes].split_first();
-                    let profile = profile.and_then(|(_, bytes)| Profile::read(&mut Reader::new(bytes)).ok());
-                    let ready = Ready::new(profile.expect("the keeper's own words"));
+                    let profile =
+                        profile.and_then(|(_, bytes)| Profile::read(&mut WireReader::new(bytes)).ok());
+                    let ready = PreparedProfile::new(profile.expect("the keeper's own words"));
                     ready.tell(&mut self.cgroups);
                     self.ready.push(ready);
                 }
@@ -205,7 +207,7 @@ impl<'k> Spawner<'k> {
     }
 
     fn take(&mut self, channel: usize, bytes: &[u8], descriptors: Vec<OwnedFd>) {
-        let Ok(message) = Message::read(bytes) else { return };
+        let Ok(message) = SpawnMessage::read(bytes) else { return };
         // The request is for a spawner that has died. The server gives the request up when the
         // server hears of this spawner.
         if message.generation != self.generation {
@@ -213,13 +215,13 @@ impl<'k> Spawner<'k> {
         }
         let asker = Asker { channel, job: message.job };
         match message.content {
-            Content::Kill { signal } => {
+            SpawnContent::Kill { signal } => {
                 if let (Some(job), Some(signal)) = (self.jobs.of(asker), Signal::from_named_raw(signal)) {
                     job.signal(signal);
                 }
             }
-            Content::Start(order) => match self.start(asker, &order, &descriptors) {
-                Ok(_) if order.told == Told::Nothing => {}
+            SpawnContent::Start(order) => match self.start(asker, &order, &descriptors) {
+                Ok(_) if order.told == RunNews::Nothing => {}
                 Ok((pid, descriptor)) => {
                     let pid = pid.as_raw_nonzero().get().unsigned_abs();
                     self.reply(channel, Reply::Started { job: message.job, pid }, descriptor);
@@ -236,32 +238,34 @@ impl<'k> Spawner<'k> {
     fn start(
         &mut self,
         asker: Asker,
-        order: &Order<'_>,
+        order: &ReceivedRequest<'_>,
         descriptors: &[OwnedFd],
     ) -> Result<(Pid, Option<OwnedFd>), Refused> {
         let nowhere = |step, errno| (PathBuf::from("a program"), at(step)(errno));
         let [stdin, stdout, stderr] = descriptors else {
-            return Err(nowhere(Step::Request, Errno::INVAL));
+            return Err(nowhere(StartStep::Request, Errno::INVAL));
         };
         let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         if order.profile as usize >= self.ready.len() {
             // The keeper tells the spawner of a profile before the keeper tells the server.
             self.hear_keeper();
         }
-        let ready =
-            self.ready.get(order.profile as usize).ok_or_else(|| nowhere(Step::Profile, Errno::NOENT))?;
+        let ready = self
+            .ready
+            .get(order.profile as usize)
+            .ok_or_else(|| nowhere(StartStep::Profile, Errno::NOENT))?;
         let mut cradle = self.cradles.pop().unwrap_or_else(Cradle::new);
         let started = ready.start(order, stdio, &mut cradle, &mut self.cgroups, self.stall);
         let cradle = match (&started, order.told) {
-            (Ok(_), Told::Nothing) => Some(cradle),
+            (Ok(_), RunNews::Nothing) => Some(cradle),
             // The child no longer uses the cradle, or there was no child.
             _ => {
                 self.keep(cradle);
                 None
             }
         };
-        let Started { pid, descriptor } = started?;
-        let job = Job { asker, pid, cradle, late: false };
+        let StartedProgram { pid, descriptor } = started?;
+        let job = SpawnedJob { asker, pid, cradle, late: false };
         self.jobs.insert(job, order.time_limit.map(|limit| Instant::now() + limit));
         Ok((pid, descriptor))
     }
@@ -303,7 +307,7 @@ impl<'k> Spawner<'k> {
 
     /// Reports the end of a program. Only afterwards the spawner reaps the process, which takes a
     /// while. The requester continues meanwhile, and its next request is handled after the reaping.
-    fn end(&mut self, ended: &Ended) {
+    fn end(&mut self, ended: &EndedChild) {
         if let Some(job) = self.jobs.remove(ended.pid) {
             // The process is not reaped yet, so its number still names its own group.
             job.signal(Signal::KILL);
@@ -312,8 +316,8 @@ impl<'k> Spawner<'k> {
         let _none_is_left = retry_on_intr(|| waitpid(Some(ended.pid), WaitOptions::empty()));
     }
 
-    fn tell_end(&mut self, Job { asker, late, cradle, .. }: Job, ended: &Ended) {
-        let exit = Exit { end: if late { End::Late } else { ended.end }, usage: ended.usage };
+    fn tell_end(&mut self, SpawnedJob { asker, late, cradle, .. }: SpawnedJob, ended: &EndedChild) {
+        let exit = ProgramExit { end: if late { ProgramEnd::Late } else { ended.end }, usage: ended.usage };
         let mut reply = Reply::Exited { job: asker.job, exit };
         if let Some(mut cradle) = cradle {
             if let Some((path, (step, errno))) = cradle.failure() {

@@ -5,9 +5,9 @@
 
 use crate::{
     channel::Channel,
-    error::{DefineError, StartError},
+    error::{DefineError, ProcessStartError},
     keeper,
-    keeper_messages::{CHANNEL, DEFINE, SERVE, Verdict},
+    keeper_messages::{CHANNEL, DEFINE, ProfileVerdict, SERVE},
     process::{self, Forked},
     profile::{Profile, ProfileId},
     request::REQUEST_BYTES_MAX,
@@ -31,42 +31,42 @@ use std::{
 /// # Errors
 ///
 /// When this process has other threads, or the system refuses.
-pub fn start() -> Result<Preparation, StartError> {
+pub fn start() -> Result<Preparation, ProcessStartError> {
     start_with(None)
 }
 
 /// As [`start`], with a function that can later read the allowed programs again, in addition to
-/// those defined before ([`Keeper::revisions`]).
+/// those defined before ([`SpawnSupervisorHandle::revisions`]).
 ///
 /// # Errors
 ///
 /// As [`start`].
-pub fn start_revisable(reviser: Reviser) -> Result<Preparation, StartError> {
+pub fn start_revisable(reviser: Reviser) -> Result<Preparation, ProcessStartError> {
     start_with(Some(reviser))
 }
 
-fn start_with(reviser: Option<Reviser>) -> Result<Preparation, StartError> {
-    let threads = process::threads().map_err(StartError::at("counting threads"))?;
+fn start_with(reviser: Option<Reviser>) -> Result<Preparation, ProcessStartError> {
+    let threads = process::threads().map_err(ProcessStartError::at("counting threads"))?;
     if threads != 1 {
-        return Err(StartError::Threads { threads });
+        return Err(ProcessStartError::Threads { threads });
     }
-    let (control, keepers) = socket::pair().map_err(StartError::at("making a socket"))?;
-    match process::fork().map_err(StartError::at("forking"))? {
+    let (control, keepers) = socket::pair().map_err(ProcessStartError::at("making a socket"))?;
+    match process::fork().map_err(ProcessStartError::at("forking"))? {
         Forked::Child => keeper::run(keepers, reviser),
-        Forked::Parent(pid) => Ok(Preparation { keeper: Keeper { control, pid } }),
+        Forked::Parent(pid) => Ok(Preparation { keeper: SpawnSupervisorHandle { control, pid } }),
     }
 }
 
 /// A keeper that waits for the definitions of programs.
 #[derive(Debug)]
 pub struct Preparation {
-    keeper: Keeper,
+    keeper: SpawnSupervisorHandle,
 }
 
 /// The keeper of a spawner. Keeper and spawner end, and all programs with them, when this is
 /// dropped or the process ends.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct SpawnSupervisorHandle {
     control: OwnedFd,
     pid: Pid,
 }
@@ -84,9 +84,9 @@ impl Preparation {
         let mut answer = vec![0; REQUEST_BYTES_MAX];
         let control = self.keeper.control.as_fd();
         let bytes = socket::hear(control, &mut answer, ANSWER_PATIENCE).map_err(keeper)?;
-        match Verdict::from_bytes(&answer[..bytes]) {
-            Ok(Verdict::Defined(number)) => Ok(ProfileId(number)),
-            Ok(Verdict::Refused(error)) => Err(error),
+        match ProfileVerdict::from_bytes(&answer[..bytes]) {
+            Ok(ProfileVerdict::Defined(number)) => Ok(ProfileId(number)),
+            Ok(ProfileVerdict::Refused(error)) => Err(error),
             Err(_) => Err(keeper(Errno::PROTO)),
         }
     }
@@ -96,26 +96,28 @@ impl Preparation {
     /// # Errors
     ///
     /// When the system refuses, or keeper or spawner do not answer.
-    pub fn serve(self, count: usize) -> Result<(Keeper, Vec<Channel>), StartError> {
+    pub fn serve(self, count: usize) -> Result<(SpawnSupervisorHandle, Vec<Channel>), ProcessStartError> {
         let keeper = self.keeper;
         let mut channels = Vec::with_capacity(count);
         for _ in 0..count {
-            let (ours, spawners) = socket::pair().map_err(StartError::at("making a socket"))?;
-            keeper.say(&[CHANNEL], &[spawners.as_fd()]).map_err(StartError::at("telling the keeper"))?;
+            let (ours, spawners) = socket::pair().map_err(ProcessStartError::at("making a socket"))?;
+            keeper
+                .say(&[CHANNEL], &[spawners.as_fd()])
+                .map_err(ProcessStartError::at("telling the keeper"))?;
             channels.push(ours);
         }
-        keeper.say(&[SERVE], &[]).map_err(StartError::at("telling the keeper"))?;
+        keeper.say(&[SERVE], &[]).map_err(ProcessStartError::at("telling the keeper"))?;
         let channels = channels.into_iter().map(|socket| {
             socket::wait(socket.as_fd(), PollFlags::IN, ANSWER_PATIENCE)
-                .map_err(StartError::at("waiting for the spawner"))?;
-            Channel::open(socket).map_err(StartError::at("hearing the spawner"))
+                .map_err(ProcessStartError::at("waiting for the spawner"))?;
+            Channel::open(socket).map_err(ProcessStartError::at("hearing the spawner"))
         });
         let channels = channels.collect::<Result<_, _>>()?;
         Ok((keeper, channels))
     }
 }
 
-impl Keeper {
+impl SpawnSupervisorHandle {
     /// The number of the keeper's process.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
@@ -144,7 +146,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for SpawnSupervisorHandle {
     fn drop(&mut self) {
         // Revisions have a copy of the socket, so closing this socket would tell the keeper
         // nothing.

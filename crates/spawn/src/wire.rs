@@ -12,12 +12,12 @@ use std::{
 
 /// A message that violates the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedMessage;
 
 #[derive(Default)]
-pub(crate) struct Writer(Vec<u8>);
+pub(crate) struct WireWriter(Vec<u8>);
 
-impl Writer {
+impl WireWriter {
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -62,9 +62,9 @@ impl Writer {
     }
 }
 
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -74,54 +74,54 @@ impl<'a> Reader<'a> {
         self.0
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], MalformedMessage> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(MalformedMessage)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn u8(&mut self) -> Result<u8, MalformedMessage> {
         self.take().map(|[byte]| byte)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self) -> Result<u32, MalformedMessage> {
         self.take().map(u32::from_ne_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn u64(&mut self) -> Result<u64, MalformedMessage> {
         self.take().map(u64::from_ne_bytes)
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], MalformedMessage> {
         let length = self.u32()? as usize;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(MalformedMessage)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(crate) fn path(&mut self) -> Result<PathBuf, Malformed> {
+    pub(crate) fn path(&mut self) -> Result<PathBuf, MalformedMessage> {
         Ok(OsStr::from_bytes(self.bytes()?).into())
     }
 
-    pub(crate) fn paths(&mut self) -> Result<Vec<PathBuf>, Malformed> {
+    pub(crate) fn paths(&mut self) -> Result<Vec<PathBuf>, MalformedMessage> {
         self.list(Self::path)
     }
 
     pub(crate) fn list<T>(
         &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
+        mut read: impl FnMut(&mut Self) -> Result<T, MalformedMessage>,
+    ) -> Result<Vec<T>, MalformedMessage> {
         (0..self.u32()?).map(|_| read(self)).collect()
     }
 
     pub(crate) fn option<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Option<T>, Malformed> {
+        read: impl FnOnce(&mut Self) -> Result<T, MalformedMessage>,
+    ) -> Result<Option<T>, MalformedMessage> {
         match self.u8()? {
             0 => Ok(None),
             1 => read(self).map(Some),
-            _ => Err(Malformed),
+            _ => Err(MalformedMessage),
         }
     }
 }

@@ -43,7 +43,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use vermeil_spawn::{Beside, StartError, fork_beside};
+use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_steer::Group;
 
 /// How long the broker may take to carry out an order. Guess: more than reading the configuration
@@ -125,7 +125,7 @@ struct BrokerInner {
     /// the next order.
     line: Mutex<Option<Messages>>,
     /// Set until the process was waited for.
-    process: Option<Beside>,
+    process: Option<CompanionProcess>,
 }
 
 impl Broker {
@@ -134,7 +134,7 @@ impl Broker {
     ///
     /// # Errors
     /// When there are other threads, or the system refuses.
-    pub(crate) fn start(knowledge: &Knowledge<'_>) -> Result<Self, StartError> {
+    pub(crate) fn start(knowledge: &Knowledge<'_>) -> Result<Self, ProcessStartError> {
         let kept = knowledge.descriptors();
         let (process, socket) =
             fork_beside(c"vermeil-broker", &kept, |socket| process::run(Messages::new(socket), knowledge))?;
@@ -144,7 +144,7 @@ impl Broker {
 
     /// The process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.0.process.as_ref().map_or(0, Beside::pid)
+        self.0.process.as_ref().map_or(0, CompanionProcess::pid)
     }
 
     /// Opens the log at `path` for appending, as the configuration names it.

@@ -28,7 +28,7 @@ use vermeil_http::{
     Request,
     gateway::{BadHead, ClientLink, Invocation, ScriptPaths},
 };
-use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest};
+use vermeil_spawn::{Directory, ProgramEnd, ProgramExit, ProgramRequest as SpawnRequest};
 
 /// The default search path of programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -200,7 +200,7 @@ impl ProgramReader for ProgramOutput<'_> {
         }
         let limit = self.end.as_mut().expect("set above");
         match limit.limit(self.process.ended()).await {
-            Ok(Some(Exit { end: End::Code(_), .. })) | Err(_) => Ok(ProgramRead::End),
+            Ok(Some(ProgramExit { end: ProgramEnd::Code(_), .. })) | Err(_) => Ok(ProgramRead::End),
             Ok(_) => Err(Trouble::Ended),
         }
     }
@@ -244,9 +244,9 @@ async fn explained(
     limit.set(patience);
     match limit.limit(process.ended()).await {
         Ok(Some(exit)) => match exit.end {
-            End::Late => broken.failure = Failure::Late(time_limit),
-            End::Code(0) => {}
-            end @ (End::Code(_) | End::Signal(_)) => broken.failure = Failure::Exited(end),
+            ProgramEnd::Late => broken.failure = Failure::Late(time_limit),
+            ProgramEnd::Code(0) => {}
+            end @ (ProgramEnd::Code(_) | ProgramEnd::Signal(_)) => broken.failure = Failure::Exited(end),
         },
         Ok(None) => broken.failure = Failure::Start(process.failure()),
         // The program continues after the end of its output.

@@ -17,7 +17,7 @@ use std::{
     task::{Poll, Waker},
 };
 use vermeil::Source;
-use vermeil_spawn::{Channel, Event, Exit, JobId, Request, SpawnError, Stdio};
+use vermeil_spawn::{Channel, JobId, ProgramEvent, ProgramExit, ProgramRequest, SpawnError, Stdio};
 
 thread_local! {
     static SPAWNING: RefCell<Option<Spawning>> = const { RefCell::new(None) };
@@ -42,14 +42,14 @@ struct SpawnSlot {
 enum SpawningState {
     Asked,
     Running,
-    Ended(Exit),
+    Ended(ProgramExit),
     /// The error is `None` once a task has taken it.
     Failed(Option<SpawnError>),
 }
 
 impl Spawning {
     /// Requests a program.
-    fn ask(&mut self, request: Request, stdio: Stdio, turn: ProgramTurn) -> Result<JobId, SpawnError> {
+    fn ask(&mut self, request: ProgramRequest, stdio: Stdio, turn: ProgramTurn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
         let slot = SpawnSlot { state: SpawningState::Asked, waker: None, is_awaited: true, _turn: turn };
         self.slots.insert(job, slot);
@@ -75,11 +75,11 @@ impl Spawning {
         }
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: ProgramEvent) {
         let (job, state) = match event {
-            Event::Started { job, .. } => (job, SpawningState::Running),
-            Event::Exited { job, exit } => (job, SpawningState::Ended(exit)),
-            Event::Failed { job, error } => {
+            ProgramEvent::Started { job, .. } => (job, SpawningState::Running),
+            ProgramEvent::Exited { job, exit } => (job, SpawningState::Ended(exit)),
+            ProgramEvent::Failed { job, error } => {
                 if matches!(error, SpawnError::Lost | SpawnError::Gone) {
                     self.notices.say(NoticeKind::SpawnerTrouble, format_args!("{error}"));
                 }
@@ -159,7 +159,7 @@ pub(crate) struct SpawnedProgram {
 
 impl SpawnedProgram {
     /// Requests a program. The slot holds `turn` until the program has ended.
-    pub(crate) fn ask(request: Request, stdio: Stdio, turn: ProgramTurn) -> Result<Self, SpawnError> {
+    pub(crate) fn ask(request: ProgramRequest, stdio: Stdio, turn: ProgramTurn) -> Result<Self, SpawnError> {
         with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: ProgramFate::Kill })
     }
 
@@ -183,7 +183,7 @@ impl SpawnedProgram {
     }
 
     /// Waits until the program has ended. Returns `None` if the exit status will never be known.
-    pub(crate) async fn ended(&self) -> Option<Exit> {
+    pub(crate) async fn ended(&self) -> Option<ProgramExit> {
         self.when(|state| match state {
             SpawningState::Asked | SpawningState::Running => None,
             SpawningState::Ended(exit) => Some(Some(*exit)),

@@ -5,7 +5,7 @@ use crate::exchange::{Lost, Sent};
 use std::time::Duration;
 use thiserror::Error;
 use vermeil_http::{Rejection, Status, gateway::BadHead};
-use vermeil_spawn::{End, SpawnError};
+use vermeil_spawn::{ProgramEnd, SpawnError};
 
 /// The kind of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Start(SpawnError),
     /// The program ended before its answer, in this way.
-    #[error("it ended with {} before its answer did", ProgramEnding(*.0))]
+    #[error("it ended with {} before its answer did", Ending(*.0))]
     Exited(ProgramEnd),
     /// The exchange with the program failed.
     #[error("{0}")]
@@ -80,14 +80,14 @@ pub(crate) enum Failure {
 }
 
 /// How a program ended, in words.
-struct ProgramEnding(End);
+struct ProgramEnding(ProgramEnd);
 
 impl std::fmt::Display for ProgramEnding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            End::Code(code) => write!(f, "code {code}"),
-            End::Signal(signal) => write!(f, "signal {signal}"),
-            End::Late => f.write_str("its time"),
+            ProgramEnd::Code(code) => write!(f, "code {code}"),
+            ProgramEnd::Signal(signal) => write!(f, "signal {signal}"),
+            ProgramEnd::Late => f.write_str("its time"),
         }
     }
 }

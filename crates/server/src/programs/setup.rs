@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicU64},
 };
 use thiserror::Error;
-use vermeil_spawn::{Channel, Keeper, Preparation, ProfileId, Revisions};
+use vermeil_spawn::{Channel, Preparation, ProfileId, Revisions, SpawnSupervisorHandle};
 
 /// Programs could not be set up.
 #[derive(Debug, Error)]
@@ -50,7 +50,7 @@ pub enum SetupError {
     },
     /// The spawner.
     #[error(transparent)]
-    Spawner(#[from] vermeil_spawn::StartError),
+    Spawner(#[from] vermeil_spawn::ProcessStartError),
     /// The line for changing the list of allowed programs.
     #[error("cannot keep a line to the spawner's keeper: {0}; raise the limit of open files?")]
     Revisions(io::Error),
@@ -79,7 +79,7 @@ pub(crate) struct ProgramSetup {
     /// The channels of CGI, one per core.
     channels: Vec<Channel>,
     /// The keeper of the spawner, if there is one.
-    keeper: Option<Keeper>,
+    keeper: Option<SpawnSupervisorHandle>,
     workspace: PrivateWorkspace,
     grounds: Grounds,
     spool: PathBuf,
@@ -217,7 +217,7 @@ impl ProgramSetup {
 
     /// The process id of the keeper, if there is one.
     pub(crate) fn keeper(&self) -> Option<u32> {
-        self.keeper.as_ref().map(Keeper::pid)
+        self.keeper.as_ref().map(SpawnSupervisorHandle::pid)
     }
 
     /// Starts the programs, and waits until they are usable.
@@ -276,7 +276,7 @@ pub(crate) struct RunningPrograms {
     pub(crate) shared: Arc<ProgramsShared>,
     /// The channels of CGI, which the cores take.
     pub(crate) channels: Vec<Channel>,
-    keeper: Option<Keeper>,
+    keeper: Option<SpawnSupervisorHandle>,
     workspace: PrivateWorkspace,
 }
 

@@ -3,13 +3,13 @@
 use crate::{beside, ends, programs, revisions, rights};
 
 /// A case: receives the arguments after its name, and panics on failure.
-pub(crate) type Case = fn(&[String]);
+pub(crate) type ProcessCase = fn(&[String]);
 
 macro_rules! cases {
     ($($module:ident: $($name:ident),* $(,)?);* $(;)?) => {
         /// Every case with its name.
-        pub(crate) const ALL: &[(&str, Case)] =
-            &[$($((concat!(stringify!($module), "::", stringify!($name)), $module::$name as Case),)*)*];
+        pub(crate) const ALL: &[(&str, ProcessCase)] =
+            &[$($((concat!(stringify!($module), "::", stringify!($name)), $module::$name as ProcessCase),)*)*];
     };
 }
 

@@ -1,6 +1,6 @@
 //! The ends of programs: by themselves, killed, late, and with the processes they depend on.
 
-use crate::fixture::{Asked, Site, Spawner, line, name_of, pid, runs, until};
+use crate::fixture::{FixtureProgram, ProgramFolder, SpawnerFixture, line, name_of, pid, runs, until};
 use rustix::process::{Signal, kill_process};
 use std::{
     env, fs,
@@ -9,14 +9,14 @@ use std::{
     process::{Command, Stdio},
     time::Duration,
 };
-use vermeil_spawn::{End, Event, SpawnError};
+use vermeil_spawn::{ProgramEnd, ProgramEvent, SpawnError};
 
 /// Starts a child in the background, which starts a child of its own, prints the process numbers,
 /// and waits for ever.
 const FAMILY: &str = "sh -c 'sleep 1000 & echo $!; wait' & echo $!; echo $$; wait";
 
 /// The processes of a program made of [`FAMILY`].
-fn family(asked: &mut Asked) -> Vec<u32> {
+fn family(asked: &mut FixtureProgram) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..3).map(|_| line(&mut asked.stdout).parse().expect("a number")).collect();
     numbers.sort_unstable();
     assert!(numbers.iter().all(|number| runs(*number)), "{numbers:?}");
@@ -29,62 +29,62 @@ fn all_end(numbers: &[u32]) {
 }
 
 pub(crate) fn the_exit_status_and_its_usage_are_told(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("code", "exit 7");
     site.script("signal", "kill -SEGV $$");
     site.script("work", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done");
-    let mut spawner = Spawner::start(&site.profile());
-    assert_eq!(spawner.run(spawner.request("code")).exit.end, End::Code(7));
-    assert_eq!(spawner.run(spawner.request("signal")).exit.end, End::Signal(11));
+    let mut spawner = SpawnerFixture::start(&site.profile());
+    assert_eq!(spawner.run(spawner.request("code")).exit.end, ProgramEnd::Code(7));
+    assert_eq!(spawner.run(spawner.request("signal")).exit.end, ProgramEnd::Signal(11));
     let usage = spawner.run(spawner.request("work")).exit.usage;
     assert!(usage.user + usage.system > Duration::ZERO && usage.memory_bytes_max > 100_000, "{usage:?}");
 }
 
 pub(crate) fn a_killed_program_takes_its_children_along(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("family", FAMILY);
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut asked = spawner.ask(spawner.request("family")).expect("asked");
     spawner.started(&asked);
     let family = family(&mut asked);
     spawner.channel.kill(asked.job);
-    assert_eq!(spawner.exited(&asked).end, End::Signal(9));
+    assert_eq!(spawner.exited(&asked).end, ProgramEnd::Signal(9));
     all_end(&family);
     spawner.channel.kill(asked.job);
     assert!(spawner.channel.receive().expect("a sound socket").is_none(), "nobody is killed twice");
 }
 
 pub(crate) fn a_program_that_ends_takes_its_children_along(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("leave", "sleep 1000 >/dev/null 2>&1 & echo $!");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let output = spawner.run(spawner.request("leave"));
-    assert_eq!(output.exit.end, End::Code(0));
+    assert_eq!(output.exit.end, ProgramEnd::Code(0));
     all_end(&[output.stdout.trim().parse().expect("a number")]);
 }
 
 pub(crate) fn time_is_up_for_the_whole_group(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("family", FAMILY);
     site.script("quick", "exit 0");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut request = spawner.request("family");
     request.time_limit(Duration::from_millis(300));
     let mut asked = spawner.ask(request).expect("asked");
     spawner.started(&asked);
     let family = family(&mut asked);
-    assert_eq!(spawner.exited(&asked).end, End::Late);
+    assert_eq!(spawner.exited(&asked).end, ProgramEnd::Late);
     all_end(&family);
     let mut request = spawner.request("quick");
     request.time_limit(Duration::from_secs(1000));
-    assert_eq!(spawner.run(request).exit.end, End::Code(0));
+    assert_eq!(spawner.run(request).exit.end, ProgramEnd::Code(0));
 }
 
 /// With the spawner stopped, requests stay unsent once the socket is full.
 pub(crate) fn requests_not_sent_are_withdrawn(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("quick", "exit 0");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let process = pid(spawner.pid());
     kill_process(process, Signal::STOP).expect("our own");
     let mut asked = Vec::new();
@@ -98,22 +98,22 @@ pub(crate) fn requests_not_sent_are_withdrawn(_: &[String]) {
     let last = *asked.last().expect("some were taken");
     spawner.channel.kill(last);
     match spawner.event() {
-        Event::Failed { job, error: SpawnError::Withdrawn } => assert_eq!(job, last),
+        ProgramEvent::Failed { job, error: SpawnError::Withdrawn } => assert_eq!(job, last),
         other => panic!("{other:?}"),
     }
     kill_process(process, Signal::CONT).expect("our own");
     let mut ended = 0;
     while ended < asked.len() - 1 {
-        ended += usize::from(matches!(spawner.event(), Event::Exited { .. }));
+        ended += usize::from(matches!(spawner.event(), ProgramEvent::Exited { .. }));
     }
     assert_eq!(spawner.channel.unfinished(), 0);
 }
 
 pub(crate) fn a_killed_spawner_is_replaced(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("hello", "echo hello");
     site.script("family", FAMILY);
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     for round in 0..3 {
         let running = spawner.ask(spawner.request("family")).expect("asked");
         spawner.started(&running);
@@ -131,10 +131,10 @@ pub(crate) fn a_killed_spawner_is_replaced(_: &[String]) {
 }
 
 pub(crate) fn programs_die_with_their_spawner(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("family", FAMILY);
     site.script("stray", "setsid sh -c 'echo $$; exec sleep 1000' & wait");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut asked = spawner.ask(spawner.request("family")).expect("asked");
     spawner.started(&asked);
     let mut processes = family(&mut asked);
@@ -148,9 +148,9 @@ pub(crate) fn programs_die_with_their_spawner(_: &[String]) {
 }
 
 pub(crate) fn without_keeper_the_spawner_goes_on(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("hello", "echo hello");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let process = spawner.pid();
     kill_process(pid(spawner.keeper.pid()), Signal::KILL).expect("our own");
     until("the keeper has ended", || (!runs(spawner.keeper.pid())).then_some(()));
@@ -164,9 +164,9 @@ pub(crate) fn without_keeper_the_spawner_goes_on(_: &[String]) {
 }
 
 pub(crate) fn without_both_nothing_is_left_to_ask(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("family", FAMILY);
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let asked = spawner.ask(spawner.request("family")).expect("asked");
     spawner.started(&asked);
     let process = spawner.pid();
@@ -180,9 +180,9 @@ pub(crate) fn without_both_nothing_is_left_to_ask(_: &[String]) {
 /// processes, and waits to be killed.
 pub(crate) fn server(arguments: &[String]) {
     let site = Path::new(&arguments[0]);
-    let identity = crate::fixture::Site::new().profile().identity;
+    let identity = crate::fixture::ProgramFolder::new().profile().identity;
     let profile = vermeil_spawn::Profile { identity, ..vermeil_spawn::Profile::new(site) };
-    let mut spawner = Spawner::start(&profile);
+    let mut spawner = SpawnerFixture::start(&profile);
     let mut asked = spawner.ask(spawner.request("family")).expect("asked");
     spawner.started(&asked);
     for number in family(&mut asked).into_iter().chain([spawner.pid(), spawner.keeper.pid()]) {
@@ -193,7 +193,7 @@ pub(crate) fn server(arguments: &[String]) {
 }
 
 pub(crate) fn programs_die_with_the_server(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("family", FAMILY);
     let mut server = Command::new(env::current_exe().expect("this program"))
         .args(["--case", "ends::server"])
@@ -214,10 +214,10 @@ pub(crate) fn programs_die_with_the_server(_: &[String]) {
 }
 
 pub(crate) fn a_stopped_keeper_leaves_nothing(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("family", FAMILY);
     site.script("stray", "setsid sh -c 'echo $$; exec sleep 1000' & wait");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut asked = spawner.ask(spawner.request("family")).expect("asked");
     spawner.started(&asked);
     let mut processes = family(&mut asked);
@@ -239,7 +239,7 @@ pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
     const STARTS: usize = 50;
     // Debian assigns these numbers to no user by itself.
     const OWN_USERS: std::ops::Range<u32> = 61_000..64_000;
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("hostile", "echo ready; while :; do kill -STOP -1; done 2>/dev/null");
     site.script("quick", "exit 0");
     let mut profile = site.profile();
@@ -247,7 +247,7 @@ pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
     // those would be stopped as well.
     let own = OWN_USERS.start + std::process::id() % (OWN_USERS.end - OWN_USERS.start);
     profile.identity.as_mut().expect("root can choose").uid = own;
-    let mut spawner = Spawner::start(&profile);
+    let mut spawner = SpawnerFixture::start(&profile);
     let mut hostile = spawner.ask(spawner.request("hostile")).expect("asked");
     spawner.started(&hostile);
     assert_eq!(line(&mut hostile.stdout), "ready");
@@ -259,11 +259,11 @@ pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
         }
         let asked = spawner.ask(request).expect("asked");
         match spawner.event() {
-            Event::Started { .. } => drop(spawner.exited(&asked)),
-            Event::Failed { job, .. } | Event::Exited { job, .. } => assert_eq!(job, asked.job),
+            ProgramEvent::Started { .. } => drop(spawner.exited(&asked)),
+            ProgramEvent::Failed { job, .. } | ProgramEvent::Exited { job, .. } => assert_eq!(job, asked.job),
         }
     }
     spawner.channel.kill(hostile.job);
     spawner.exited(&hostile);
-    assert_eq!(spawner.run(spawner.request("quick")).exit.end, End::Code(0));
+    assert_eq!(spawner.run(spawner.request("quick")).exit.end, ProgramEnd::Code(0));
 }

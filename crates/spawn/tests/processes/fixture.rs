@@ -15,7 +15,8 @@ use std::{
 };
 use tempfile::TempDir;
 use vermeil_spawn::{
-    Channel, Event, Exit, Identity, JobId, Keeper, Profile, ProfileId, Program, Request, SpawnError, Stdio,
+    Channel, Identity, JobId, Profile, ProfileId, Program, ProgramEvent, ProgramExit, ProgramRequest,
+    SpawnError, SpawnSupervisorHandle, Stdio,
 };
 
 /// How long anything may take.
@@ -25,9 +26,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const NOBODY: u32 = 65_534;
 
 /// A folder of programs.
-pub(crate) struct Site(TempDir);
+pub(crate) struct ProgramFolder(TempDir);
 
-impl Site {
+impl ProgramFolder {
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its mode");
@@ -69,14 +70,14 @@ pub(crate) fn skip(why: &str) {
 }
 
 /// A spawner with one channel and one profile.
-pub(crate) struct Spawner {
-    pub(crate) keeper: Keeper,
+pub(crate) struct SpawnerFixture {
+    pub(crate) keeper: SpawnSupervisorHandle,
     pub(crate) channel: Channel,
     pub(crate) profile: ProfileId,
 }
 
 /// A requested program, and the other ends of its output.
-pub(crate) struct Asked {
+pub(crate) struct FixtureProgram {
     pub(crate) job: JobId,
     pub(crate) stdout: File,
     pub(crate) stderr: File,
@@ -84,13 +85,13 @@ pub(crate) struct Asked {
 
 /// The output of a program, and its end.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct FixtureOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) exit: Exit,
+    pub(crate) exit: ProgramExit,
 }
 
-impl Spawner {
+impl SpawnerFixture {
     pub(crate) fn start(profile: &Profile) -> Self {
         let mut preparation = vermeil_spawn::start().expect("a keeper");
         let profile = preparation.define(profile).expect("a sound profile");
@@ -98,26 +99,30 @@ impl Spawner {
         Self { keeper, channel: channels.remove(0), profile }
     }
 
-    pub(crate) fn request(&self, program: &str) -> Request {
-        Request::new(self.profile, Program::Below(Path::new(program)))
+    pub(crate) fn request(&self, program: &str) -> ProgramRequest {
+        ProgramRequest::new(self.profile, Program::Below(Path::new(program)))
     }
 
     /// Asks for a program that reads nothing.
-    pub(crate) fn ask(&mut self, request: Request) -> Result<Asked, SpawnError> {
+    pub(crate) fn ask(&mut self, request: ProgramRequest) -> Result<FixtureProgram, SpawnError> {
         self.ask_with(File::open("/dev/null").expect("it is there").into(), request)
     }
 
-    pub(crate) fn ask_with(&mut self, stdin: OwnedFd, request: Request) -> Result<Asked, SpawnError> {
+    pub(crate) fn ask_with(
+        &mut self,
+        stdin: OwnedFd,
+        request: ProgramRequest,
+    ) -> Result<FixtureProgram, SpawnError> {
         let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
         let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
         let stdio = Stdio { stdin, stdout: their_stdout, stderr: their_stderr };
         let job = self.channel.spawn(request, stdio)?;
-        Ok(Asked { job, stdout: stdout.into(), stderr: stderr.into() })
+        Ok(FixtureProgram { job, stdout: stdout.into(), stderr: stderr.into() })
     }
 
     /// The next event.
     #[track_caller]
-    pub(crate) fn event(&mut self) -> Event {
+    pub(crate) fn event(&mut self) -> ProgramEvent {
         let deadline = Instant::now() + PATIENCE;
         let readiness = self.channel.readiness().expect("a descriptor");
         loop {
@@ -133,44 +138,44 @@ impl Spawner {
 
     /// Waits until the program runs; returns its process.
     #[track_caller]
-    pub(crate) fn started(&mut self, asked: &Asked) -> u32 {
+    pub(crate) fn started(&mut self, asked: &FixtureProgram) -> u32 {
         match self.event() {
-            Event::Started { job, pid, .. } if job == asked.job => pid,
+            ProgramEvent::Started { job, pid, .. } if job == asked.job => pid,
             other => panic!("not started: {other:?}"),
         }
     }
 
     #[track_caller]
-    pub(crate) fn exited(&mut self, asked: &Asked) -> Exit {
+    pub(crate) fn exited(&mut self, asked: &FixtureProgram) -> ProgramExit {
         match self.event() {
-            Event::Exited { job, exit } if job == asked.job => exit,
+            ProgramEvent::Exited { job, exit } if job == asked.job => exit,
             other => panic!("not ended: {other:?}"),
         }
     }
 
     #[track_caller]
-    pub(crate) fn failed(&mut self, asked: &Asked) -> SpawnError {
+    pub(crate) fn failed(&mut self, asked: &FixtureProgram) -> SpawnError {
         match self.event() {
-            Event::Failed { job, error } if job == asked.job => error,
+            ProgramEvent::Failed { job, error } if job == asked.job => error,
             other => panic!("it did not fail: {other:?}"),
         }
     }
 
     /// Runs a program to its end.
     #[track_caller]
-    pub(crate) fn run(&mut self, request: Request) -> Output {
+    pub(crate) fn run(&mut self, request: ProgramRequest) -> FixtureOutput {
         let mut asked = self.ask(request).expect("asked");
         match self.event() {
-            Event::Started { .. } => {}
+            ProgramEvent::Started { .. } => {}
             other => panic!("not started: {other:?}"),
         }
         let (stdout, stderr) = (text(&mut asked.stdout), text(&mut asked.stderr));
-        Output { stdout, stderr, exit: self.exited(&asked) }
+        FixtureOutput { stdout, stderr, exit: self.exited(&asked) }
     }
 
     /// Runs a program that must not start.
     #[track_caller]
-    pub(crate) fn refused(&mut self, request: Request) -> SpawnError {
+    pub(crate) fn refused(&mut self, request: ProgramRequest) -> SpawnError {
         let asked = self.ask(request).expect("asked");
         self.failed(&asked)
     }

@@ -1,6 +1,6 @@
 //! Programs' inputs, descriptors that programs must not get, and refusals.
 
-use crate::fixture::{Site, Spawner, children, descriptors, line, name_of, status, until};
+use crate::fixture::{ProgramFolder, SpawnerFixture, children, descriptors, line, name_of, status, until};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::{
     fs::{self, File, Permissions},
@@ -12,12 +12,12 @@ use std::{
     path::Path,
     time::Duration,
 };
-use vermeil_spawn::{Directory, End, Event, Profile, Program, Request, SpawnError};
+use vermeil_spawn::{Directory, Profile, Program, ProgramEnd, ProgramEvent, ProgramRequest, SpawnError};
 
 pub(crate) fn arguments_environment_and_folder_arrive(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("a/b/show", "pwd; echo \"$0\"; printf '<%s>' \"$@\"; echo; env | sort");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut request = spawner.request("a/b/show");
     request.argument(b"one two").argument(b"").variable(b"NAME", b"a=b").variable(b"EMPTY", b"");
     let output = spawner.run(request);
@@ -42,10 +42,10 @@ pub(crate) fn arguments_environment_and_folder_arrive(_: &[String]) {
 }
 
 pub(crate) fn standard_descriptors_arrive_and_no_others(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "ls -l /proc/self/fd | sed 's/.* \\([0-9]* ->\\)/\\1/' >&2; cat");
     let kept: Vec<File> = (0..100).map(|_| File::open("/dev/zero").expect("it is there")).collect();
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let (stdin, mut input) =
         rustix::pipe::pipe().map(|(read, write)| (read, File::from(write))).expect("a pipe");
     input.write_all(b"input").expect("room");
@@ -64,9 +64,9 @@ pub(crate) fn standard_descriptors_arrive_and_no_others(_: &[String]) {
 }
 
 pub(crate) fn signals_are_as_a_program_expects_them(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "exec cat /proc/self/status");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let shown = spawner.run(spawner.request("show")).stdout;
     for field in ["SigBlk", "SigIgn", "SigCgt"] {
         let line = shown.lines().find(|line| line.starts_with(field)).expect("a field");
@@ -75,14 +75,14 @@ pub(crate) fn signals_are_as_a_program_expects_them(_: &[String]) {
 }
 
 pub(crate) fn a_listening_socket_can_be_descriptor_0(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     let profile = Profile { listed: vec!["/usr/bin/python3".into()], ..site.profile() };
     if !Path::new("/usr/bin/python3").exists() {
         return crate::fixture::skip("no python3");
     }
-    let mut spawner = Spawner::start(&profile);
+    let mut spawner = SpawnerFixture::start(&profile);
     let listener = UnixListener::bind(site.path("socket")).expect("bound");
-    let mut request = Request::new(spawner.profile, Program::Listed(0));
+    let mut request = ProgramRequest::new(spawner.profile, Program::Listed(0));
     request
         .directory(Directory::Root)
         .argument(b"-c")
@@ -94,13 +94,13 @@ pub(crate) fn a_listening_socket_can_be_descriptor_0(_: &[String]) {
         .and_then(|mut it| it.read_to_string(&mut said))
         .expect("an answer");
     assert_eq!(said, "hello from 0");
-    assert_eq!(spawner.exited(&asked).end, End::Code(0));
+    assert_eq!(spawner.exited(&asked).end, ProgramEnd::Code(0));
 }
 
 pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("wait", "cat");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let mut request = spawner.request("wait");
     request.untold();
@@ -109,7 +109,7 @@ pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
     assert_eq!(line(&mut asked.stdout), "runs");
     assert!(spawner.channel.receive().expect("a sound socket").is_none(), "nothing is said of it");
     drop(ours);
-    assert_eq!(spawner.exited(&asked).end, End::Code(0));
+    assert_eq!(spawner.exited(&asked).end, ProgramEnd::Code(0));
 
     let mut request = spawner.request("missing");
     request.untold();
@@ -121,17 +121,17 @@ pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
     request.untold();
     let asked = spawner.ask_with(stdin, request).expect("asked");
     spawner.channel.kill(asked.job);
-    assert_eq!(spawner.exited(&asked).end, End::Signal(9));
+    assert_eq!(spawner.exited(&asked).end, ProgramEnd::Signal(9));
     drop(ours);
 }
 
 pub(crate) fn every_failure_says_its_step_and_its_cure(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.file("plain", "no program", 0o644);
     site.file("nonsense", "no program", 0o755);
     site.file("orphan", "#!/no/such/interpreter\n", 0o755);
     site.script("good", "echo good");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut nowhere = spawner.request("good");
     nowhere.directory(Directory::Below(Path::new("no/such")));
     let cases = [
@@ -147,7 +147,7 @@ pub(crate) fn every_failure_says_its_step_and_its_cure(_: &[String]) {
             "executing it: No such file or directory (os error 2); does the interpreter",
         ),
         (nowhere, "opening the folder to run in: No such file"),
-        (Request::new(spawner.profile, Program::Listed(0)), "finding its profile"),
+        (ProgramRequest::new(spawner.profile, Program::Listed(0)), "finding its profile"),
     ];
     for (request, words) in cases {
         // The spawner does not wait for the start of an untold program.
@@ -174,7 +174,7 @@ pub(crate) fn every_failure_says_its_step_and_its_cure(_: &[String]) {
 }
 
 pub(crate) fn refused_programs_are_not_started(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     let script = "echo > ../ran";
     for name in ["open", "setid", "open-folder/program", "folder/program", "program"] {
         site.script(name, script);
@@ -187,7 +187,7 @@ pub(crate) fn refused_programs_are_not_started(_: &[String]) {
     symlink("program", site.path("link")).expect("a link");
     symlink("folder", site.path("folder-link")).expect("a link");
     symlink("/bin", site.path("out")).expect("a link");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     for (name, words) in [
         ("open", "chmod go-w"),
         ("setid", "chmod ug-s"),
@@ -212,17 +212,17 @@ pub(crate) fn refused_programs_are_not_started(_: &[String]) {
 pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
     const STARTS: usize = 10_000;
     const AT_ONCE: usize = 16;
-    let site = Site::new();
+    let site = ProgramFolder::new();
     let profile = Profile { listed: vec!["/bin/true".into()], ..site.profile() };
-    let mut spawner = Spawner::start(&profile);
+    let mut spawner = SpawnerFixture::start(&profile);
     let request = || {
-        let mut request = Request::new(spawner.profile, Program::Listed(0));
+        let mut request = ProgramRequest::new(spawner.profile, Program::Listed(0));
         request.directory(Directory::Root).with_descriptor().time_limit(Duration::from_secs(60));
         request
     };
-    let requests: Vec<Request> = (0..AT_ONCE).map(|_| request()).collect();
+    let requests: Vec<ProgramRequest> = (0..AT_ONCE).map(|_| request()).collect();
     let one = spawner.run(request());
-    assert_eq!(one.exit.end, End::Code(0));
+    assert_eq!(one.exit.end, ProgramEnd::Code(0));
     let spawners = spawner.pid();
     let before = (descriptors(spawners), descriptors(std::process::id()));
     let (mut asked, mut ended) = (0, 0);
@@ -232,12 +232,12 @@ pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
             asked += 1;
         }
         match spawner.event() {
-            Event::Started { descriptor, .. } => assert!(descriptor.is_some()),
-            Event::Exited { exit, .. } => {
-                assert_eq!(exit.end, End::Code(0));
+            ProgramEvent::Started { descriptor, .. } => assert!(descriptor.is_some()),
+            ProgramEvent::Exited { exit, .. } => {
+                assert_eq!(exit.end, ProgramEnd::Code(0));
                 ended += 1;
             }
-            Event::Failed { error, .. } => panic!("{error}"),
+            ProgramEvent::Failed { error, .. } => panic!("{error}"),
         }
     }
     assert_eq!(descriptors(std::process::id()), before.1);
@@ -258,9 +258,9 @@ pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
 
 /// More requests than the socket holds: the rest waits, and is sent as the spawner takes others.
 pub(crate) fn a_full_socket_makes_requests_wait(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("quick", "exit 3");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let padding = vec![b'x'; 60_000];
     let mut asked = Vec::new();
     let busy = loop {
@@ -275,8 +275,8 @@ pub(crate) fn a_full_socket_makes_requests_wait(_: &[String]) {
     assert!(busy.is_passing() && matches!(busy, SpawnError::Busy { .. }), "{busy}");
     let mut ended = Vec::new();
     while ended.len() < asked.len() {
-        if let Event::Exited { job, exit } = spawner.event() {
-            assert_eq!(exit.end, End::Code(3));
+        if let ProgramEvent::Exited { job, exit } = spawner.event() {
+            assert_eq!(exit.end, ProgramEnd::Code(3));
             ended.push(job);
         }
     }
@@ -287,8 +287,8 @@ pub(crate) fn a_full_socket_makes_requests_wait(_: &[String]) {
 /// Answers that find no room in the socket are kept, in order.
 pub(crate) fn answers_wait_for_who_does_not_read(_: &[String]) {
     const STARTS: usize = 1500;
-    let site = Site::new();
-    let mut spawner = Spawner::start(&site.profile());
+    let site = ProgramFolder::new();
+    let mut spawner = SpawnerFixture::start(&site.profile());
     let mut jobs = Vec::new();
     while jobs.len() < STARTS {
         match spawner.ask(spawner.request("missing")) {
@@ -301,7 +301,7 @@ pub(crate) fn answers_wait_for_who_does_not_read(_: &[String]) {
     }
     for expected in jobs {
         match spawner.event() {
-            Event::Failed { job, error } => assert!(job == expected && error.is_missing(), "{error}"),
+            ProgramEvent::Failed { job, error } => assert!(job == expected && error.is_missing(), "{error}"),
             other => panic!("{other:?}"),
         }
     }

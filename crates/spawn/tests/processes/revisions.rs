@@ -1,12 +1,12 @@
 //! The keeper alone reads the allowed programs again while the spawner serves.
 
-use crate::fixture::{Site, Spawner, pid};
+use crate::fixture::{ProgramFolder, SpawnerFixture, pid};
 use rustix::process::{Signal, kill_process};
 use std::{fs, path::PathBuf};
-use vermeil_spawn::{DefineError, End, Profile, Program, Request, SpawnError};
+use vermeil_spawn::{DefineError, Profile, Program, ProgramEnd, ProgramRequest, SpawnError};
 
 /// A spawner of one site, whose keeper reads further folders from a file.
-fn revisable(site: &Site, list: PathBuf) -> Spawner {
+fn revisable(site: &ProgramFolder, list: PathBuf) -> SpawnerFixture {
     let profile = site.profile();
     let reviser = {
         let profile = profile.clone();
@@ -18,19 +18,19 @@ fn revisable(site: &Site, list: PathBuf) -> Spawner {
     let mut preparation = vermeil_spawn::start_revisable(Box::new(reviser)).expect("a keeper");
     let profile = preparation.define(&profile).expect("a sound profile");
     let (keeper, mut channels) = preparation.serve(1).expect("a spawner");
-    Spawner { keeper, channel: channels.remove(0), profile }
+    SpawnerFixture { keeper, channel: channels.remove(0), profile }
 }
 
 pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
-    let (site, second, third) = (Site::new(), Site::new(), Site::new());
+    let (site, second, third) = (ProgramFolder::new(), ProgramFolder::new(), ProgramFolder::new());
     second.script("who", "echo second");
     third.script("who", "echo third");
     let list = site.path("list");
     let mut spawner = revisable(&site, list.clone());
     let mut revisions = spawner.keeper.revisions().expect("a line");
-    let ask = |spawner: &mut Spawner, profile| {
-        let output = spawner.run(Request::new(profile, Program::Below("who".as_ref())));
-        assert_eq!(output.exit.end, End::Code(0));
+    let ask = |spawner: &mut SpawnerFixture, profile| {
+        let output = spawner.run(ProgramRequest::new(profile, Program::Below("who".as_ref())));
+        assert_eq!(output.exit.end, ProgramEnd::Code(0));
         output.stdout
     };
 
@@ -46,7 +46,7 @@ pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
     // The next spawner has the profiles too, and is told of more.
     let died = pid(spawner.pid());
     kill_process(died, Signal::STOP).expect("our own");
-    let lost = spawner.ask(Request::new(number, Program::Below("who".as_ref()))).expect("asked");
+    let lost = spawner.ask(ProgramRequest::new(number, Program::Below("who".as_ref()))).expect("asked");
     kill_process(died, Signal::KILL).expect("our own");
     assert!(matches!(spawner.failed(&lost), SpawnError::Lost));
     fs::write(&list, format!("{}\n", third.path("").display())).expect("written");
@@ -60,7 +60,7 @@ pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
 }
 
 pub(crate) fn what_cannot_be_read_changes_nothing(_: &[String]) {
-    let (site, second) = (Site::new(), Site::new());
+    let (site, second) = (ProgramFolder::new(), ProgramFolder::new());
     second.script("who", "echo second");
     let list = site.path("list");
     let spawner = revisable(&site, list.clone());

@@ -1,6 +1,6 @@
 //! The users and the limits of programs.
 
-use crate::fixture::{NOBODY, Site, Spawner, is_root, skip};
+use crate::fixture::{NOBODY, ProgramFolder, SpawnerFixture, is_root, skip};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 use vermeil_spawn::{
-    Cgroup, Confinement, DefineError, End, Identity, NewPrivileges, Profile, ResourceLimits,
+    Cgroup, Confinement, DefineError, Identity, NewPrivileges, Profile, ProgramEnd, ResourceLimits,
 };
 
 /// Where version 2 of cgroups is, alone or beside version 1.
@@ -25,23 +25,23 @@ pub(crate) fn user_and_groups_are_taken_on(_: &[String]) {
     if !is_root() {
         return skip("only the superuser changes users");
     }
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "id -u; id -g; id -G; grep ^Cap /proc/self/status | grep -v Bnd");
     let identity = Identity { uid: 4242, gid: 4343, groups: vec![4444, 4545] };
-    let mut spawner = Spawner::start(&Profile { identity: Some(identity), ..site.profile() });
+    let mut spawner = SpawnerFixture::start(&Profile { identity: Some(identity), ..site.profile() });
     let shown = spawner.run(spawner.request("show")).stdout;
     assert!(shown.starts_with("4242\n4343\n4343 4444 4545\n"), "{shown}");
     assert_eq!(shown.lines().filter(|line| line.ends_with("\t0000000000000000")).count(), 4, "{shown}");
 
     chown(site.path("show"), Some(4242), Some(4343)).expect("superuser");
-    assert!(spawner.run(spawner.request("show")).exit.end == End::Code(0), "its own program");
+    assert!(spawner.run(spawner.request("show")).exit.end == ProgramEnd::Code(0), "its own program");
     chown(site.path("show"), Some(4243), Some(4343)).expect("superuser");
     let error = spawner.refused(spawner.request("show"));
     assert!(error.is_refused() && error.to_string().contains("belongs to user 4243"), "{error}");
 }
 
 pub(crate) fn limits_hold(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "ulimit -v; ulimit -t; ulimit -f; ulimit -n; ulimit -c; ulimit -Hn");
     site.script("fill", "head -c 2000000 /dev/zero > \"$1\"; echo $?");
     site.script("burn", "while :; do :; done");
@@ -53,7 +53,7 @@ pub(crate) fn limits_hold(_: &[String]) {
         processes: None,
         core_bytes: Some(0),
     };
-    let mut spawner = Spawner::start(&Profile { limits, ..site.profile() });
+    let mut spawner = SpawnerFixture::start(&Profile { limits, ..site.profile() });
     let shown = spawner.run(spawner.request("show")).stdout;
     assert_eq!(shown, "1048576\n1\n2048\n77\n0\n77\n");
     let out = open_folder();
@@ -64,15 +64,15 @@ pub(crate) fn limits_hold(_: &[String]) {
     assert_ne!(filled.stdout, "0\n", "{filled:?}");
     assert_eq!(fs::metadata(file).expect("a part of it").len(), 1 << 20);
     let burned = spawner.run(spawner.request("burn"));
-    assert!(matches!(burned.exit.end, End::Signal(9 | 24)), "{burned:?}");
+    assert!(matches!(burned.exit.end, ProgramEnd::Signal(9 | 24)), "{burned:?}");
     assert!(burned.exit.usage.user.as_millis() > 500, "{burned:?}");
 }
 
 pub(crate) fn new_privileges_are_refused_unless_allowed(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "grep NoNewPrivs /proc/self/status");
     for (choice, expected) in [(NewPrivileges::Refused, "1\n"), (NewPrivileges::Allowed, "0\n")] {
-        let mut spawner = Spawner::start(&Profile { new_privileges: choice, ..site.profile() });
+        let mut spawner = SpawnerFixture::start(&Profile { new_privileges: choice, ..site.profile() });
         let shown = spawner.run(spawner.request("show")).stdout;
         assert!(shown.ends_with(expected), "{shown}");
         spawner.keeper.stop();
@@ -80,25 +80,25 @@ pub(crate) fn new_privileges_are_refused_unless_allowed(_: &[String]) {
 }
 
 pub(crate) fn programs_reach_what_they_are_confined_to(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("try", "cat secret 2>&1; cat \"$1\" 2>&1; echo out > \"$2\"/file; echo $?");
     site.file("secret", "inside\n", 0o644);
-    let around = Site::new();
+    let around = ProgramFolder::new();
     around.file("outside", "outside\n", 0o644);
     let write = open_folder();
     let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/dev/null"].map(std::path::PathBuf::from);
     let read: Vec<_> = system.into_iter().filter(|path| path.exists()).chain([site.path("")]).collect();
     let confinement = Confinement { read, write: vec![write.path().into()] };
-    let mut spawner = Spawner::start(&Profile { confinement: Some(confinement), ..site.profile() });
+    let mut spawner = SpawnerFixture::start(&Profile { confinement: Some(confinement), ..site.profile() });
     let mut request = spawner.request("try");
     request.argument(around.path("outside").to_str().expect("text").as_bytes());
     request.argument(write.path().to_str().expect("text").as_bytes());
     let asked = spawner.ask(request).expect("asked");
     match spawner.event() {
-        vermeil_spawn::Event::Failed { error, .. } if error.to_string().contains("no Landlock") => {
+        vermeil_spawn::ProgramEvent::Failed { error, .. } if error.to_string().contains("no Landlock") => {
             return skip("this kernel has no Landlock");
         }
-        vermeil_spawn::Event::Started { .. } => {}
+        vermeil_spawn::ProgramEvent::Started { .. } => {}
         other => panic!("{other:?}"),
     }
     let shown = std::io::read_to_string(&asked.stdout).expect("text");
@@ -107,14 +107,14 @@ pub(crate) fn programs_reach_what_they_are_confined_to(_: &[String]) {
 }
 
 pub(crate) fn the_umask_is_set(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "umask");
-    let mut spawner = Spawner::start(&Profile { umask: 0o137, ..site.profile() });
+    let mut spawner = SpawnerFixture::start(&Profile { umask: 0o137, ..site.profile() });
     assert_eq!(spawner.run(spawner.request("show")).stdout, "0137\n");
 }
 
 pub(crate) fn the_superuser_is_not_taken_for_granted(_: &[String]) {
-    let site = Site::new();
+    let site = ProgramFolder::new();
     let mut preparation = vermeil_spawn::start().expect("a keeper");
     let nameless = Profile { identity: None, ..site.profile() };
     let foreign = Identity { uid: NOBODY - 1, gid: NOBODY - 1, groups: Vec::new() };
@@ -145,11 +145,11 @@ pub(crate) fn programs_are_born_in_their_cgroup(_: &[String]) {
     if !is_root() || fs::create_dir(&folder).and_then(|()| fs::remove_dir(&folder)).is_err() {
         return skip("no cgroup can be made here");
     }
-    let site = Site::new();
+    let site = ProgramFolder::new();
     site.script("show", "grep ^0: /proc/self/cgroup");
     let cgroup =
         Cgroup { folder: folder.clone(), memory_bytes: None, cpu_thousandths: None, processes: None };
-    let mut spawner = Spawner::start(&Profile { cgroup: Some(cgroup.clone()), ..site.profile() });
+    let mut spawner = SpawnerFixture::start(&Profile { cgroup: Some(cgroup.clone()), ..site.profile() });
     let shown = spawner.run(spawner.request("show"));
     assert!(
         shown.stdout.trim_end().ends_with(folder.file_name().expect("named").to_str().expect("text")),
@@ -161,15 +161,15 @@ pub(crate) fn programs_are_born_in_their_cgroup(_: &[String]) {
 
     let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).expect("it is there");
     let bounded = Cgroup { processes: Some(9), ..cgroup.clone() };
-    let mut spawner = Spawner::start(&Profile { cgroup: Some(bounded), ..site.profile() });
+    let mut spawner = SpawnerFixture::start(&Profile { cgroup: Some(bounded), ..site.profile() });
     if controllers.contains("pids") {
-        assert_eq!(spawner.run(spawner.request("show")).exit.end, End::Code(0));
+        assert_eq!(spawner.run(spawner.request("show")).exit.end, ProgramEnd::Code(0));
         assert_eq!(fs::read_to_string(folder.join("pids.max")).expect("bounded"), "9\n");
         spawner.keeper.stop();
         // The next spawner applies its own bounds to the cgroup that the last run left.
         let bounded = Cgroup { processes: Some(8), ..cgroup };
-        let mut spawner = Spawner::start(&Profile { cgroup: Some(bounded), ..site.profile() });
-        assert_eq!(spawner.run(spawner.request("show")).exit.end, End::Code(0));
+        let mut spawner = SpawnerFixture::start(&Profile { cgroup: Some(bounded), ..site.profile() });
+        assert_eq!(spawner.run(spawner.request("show")).exit.end, ProgramEnd::Code(0));
         assert_eq!(fs::read_to_string(folder.join("pids.max")).expect("bounded"), "8\n");
         spawner.keeper.stop();
         fs::remove_dir(&folder).expect("nothing is in it");

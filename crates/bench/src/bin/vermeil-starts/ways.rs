@@ -16,7 +16,10 @@ use std::{
 use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_bench::rusage;
-use vermeil_spawn::{Channel, Event, Identity, Keeper, Profile, ProfileId, Program, Request, Stdio};
+use vermeil_spawn::{
+    Channel, Identity, Profile, ProfileId, Program, ProgramEvent, ProgramRequest, SpawnSupervisorHandle,
+    Stdio,
+};
 
 use crate::{awake, bare::Bare, one_cpu::OneCpu, timed};
 
@@ -117,7 +120,7 @@ pub(crate) struct Ways {
     name: OsString,
     stack: Box<[u128]>,
     null: File,
-    _keeper: Keeper,
+    _keeper: SpawnSupervisorHandle,
     spawner_pid: u32,
     channel: Channel,
     readiness: OwnedFd,
@@ -243,7 +246,7 @@ impl Ways {
             while running.len() < at_once
                 && let Some(stdio) = stdio.next()
             {
-                let mut request = Request::new(profile, Program::Below(Path::new(&self.name)));
+                let mut request = ProgramRequest::new(profile, Program::Below(Path::new(&self.name)));
                 // As the server asks for CGI programs.
                 request.untold();
                 let begin = Instant::now();
@@ -252,13 +255,13 @@ impl Ways {
             }
             poll(&mut [PollFd::new(&self.readiness, PollFlags::IN)], None)?;
             match self.channel.receive()? {
-                Some(Event::Exited { job, exit }) => {
+                Some(ProgramEvent::Exited { job, exit }) => {
                     self.programs_cpu += exit.usage.user + exit.usage.system;
                     let (begin, blocked) = running.remove(&job).expect("asked for");
                     starts.push(Start { blocked, ended: begin.elapsed() });
                 }
-                Some(Event::Failed { error, .. }) => return Err(io::Error::other(error)),
-                Some(Event::Started { .. }) | None => {}
+                Some(ProgramEvent::Failed { error, .. }) => return Err(io::Error::other(error)),
+                Some(ProgramEvent::Started { .. }) | None => {}
             }
         }
         Ok(starts)

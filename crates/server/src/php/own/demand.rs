@@ -33,7 +33,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use vermeil_spawn::{Channel, Event, JobId, ProfileId};
+use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent};
 
 /// Time that a pool may run before it is drained because another pool needs its slot and no pool is
 /// idle. Guess: long beside the start, short beside the time that requests may wait.
@@ -266,13 +266,13 @@ impl DemandWatch {
         loop {
             match self.channel.receive() {
                 Ok(None) => return,
-                Ok(Some(Event::Started { job, .. })) => {
+                Ok(Some(ProgramEvent::Started { job, .. })) => {
                     if let Some(number) = self.number_of(job) {
                         self.pools[&number].php.pool.set_open();
                     }
                 }
-                Ok(Some(Event::Failed { job, error })) => self.ended(job, &error.to_string()),
-                Ok(Some(Event::Exited { job, exit })) => self.ended(job, &described(exit)),
+                Ok(Some(ProgramEvent::Failed { job, error })) => self.ended(job, &error.to_string()),
+                Ok(Some(ProgramEvent::Exited { job, exit })) => self.ended(job, &described(exit)),
                 Err(error) => {
                     let line = format_args!("php: hearing the spawner: {error}");
                     return self.notices.say(NoticeKind::SpawnerTrouble, line);

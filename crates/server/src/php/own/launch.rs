@@ -12,7 +12,9 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
 };
-use vermeil_spawn::{Channel, Directory, End, Exit, JobId, ProfileId, Program, Request, Stdio};
+use vermeil_spawn::{
+    Channel, Directory, JobId, ProfileId, Program, ProgramEnd, ProgramExit, ProgramRequest, Stdio,
+};
 
 /// A pool requested from the spawner.
 pub(super) struct PoolRequest {
@@ -32,7 +34,7 @@ pub(super) fn ask(
     listener: &OwnedFd,
 ) -> Result<PoolRequest, String> {
     let (stderr, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
-    let mut request = Request::new(profile, Program::Listed(0));
+    let mut request = ProgramRequest::new(profile, Program::Listed(0));
     request.directory(Directory::Root);
     for argument in plan.arguments() {
         request.argument(argument.as_bytes());
@@ -74,10 +76,10 @@ pub(super) fn hear(stderr: &OwnedFd, mut take: impl FnMut(&[u8])) -> Hearing {
 }
 
 /// An exit in words.
-pub(super) fn described(exit: Exit) -> String {
+pub(super) fn described(exit: ProgramExit) -> String {
     match exit.end {
-        End::Code(code) => format!("ended with code {code}"),
-        End::Signal(signal) => format!("was ended by signal {signal}"),
-        End::Late => "was ended: its time was up".to_owned(),
+        ProgramEnd::Code(code) => format!("ended with code {code}"),
+        ProgramEnd::Signal(signal) => format!("was ended by signal {signal}"),
+        ProgramEnd::Late => "was ended: its time was up".to_owned(),
     }
 }

@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_fastcgi::request;
-use vermeil_spawn::{Channel, Event};
+use vermeil_spawn::{Channel, ProgramEvent};
 
 /// The pause before the first restart, and the longest pause: each end doubles the pause.
 pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
@@ -252,9 +252,9 @@ impl PoolWatch {
             loop {
                 match self.channel.receive() {
                     Ok(None) => break,
-                    Ok(Some(Event::Started { .. })) => {}
-                    Ok(Some(Event::Failed { error, .. })) => return Some(error.to_string()),
-                    Ok(Some(Event::Exited { exit, .. })) => {
+                    Ok(Some(ProgramEvent::Started { .. })) => {}
+                    Ok(Some(ProgramEvent::Failed { error, .. })) => return Some(error.to_string()),
+                    Ok(Some(ProgramEvent::Exited { exit, .. })) => {
                         if let Some(stderr) = &stderr {
                             self.hear(stderr);
                         }
