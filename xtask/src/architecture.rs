@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{CargoPackage, Workspace};
 use crate::{invariants, leftovers, modules, named_paths, prose, protocols, unused};
 
 /// Checks the workspace.
@@ -47,13 +47,13 @@ pub(crate) fn run() -> Result<()> {
 struct Rule {
     package: String,
     folder: String,
-    imports: Imports,
+    imports: AllowedImports,
     may_be_unsafe: bool,
 }
 
 /// The allowed imports of a crate.
 #[derive(Debug, PartialEq, Eq)]
-enum Imports {
+enum AllowedImports {
     All,
     /// The last parts of the folders' names.
     Only(Vec<String>),
@@ -76,9 +76,9 @@ fn parse_table(page: &str) -> Result<Vec<Rule>> {
             return Err(malformed(line));
         };
         let imports = match imports {
-            "all" => Imports::All,
-            "–" => Imports::Only(Vec::new()),
-            names => Imports::Only(names.split(',').map(|name| name.trim().into()).collect()),
+            "all" => AllowedImports::All,
+            "–" => AllowedImports::Only(Vec::new()),
+            names => AllowedImports::Only(names.split(',').map(|name| name.trim().into()).collect()),
         };
         let may_be_unsafe = match unsafe_code {
             "yes" => true,
@@ -91,7 +91,7 @@ fn parse_table(page: &str) -> Result<Vec<Rule>> {
 }
 
 fn unlisted(workspace: &Workspace, rules: &[Rule]) -> Vec<String> {
-    let is_rule_of = |rule: &Rule, package: &Package| {
+    let is_rule_of = |rule: &Rule, package: &CargoPackage| {
         rule.package == package.name && rule.folder == workspace.folder_of(package)
     };
     let missing =
@@ -114,8 +114,8 @@ fn unlisted(workspace: &Workspace, rules: &[Rule]) -> Vec<String> {
     missing.chain(gone).collect()
 }
 
-fn forbidden_imports(workspace: &Workspace, package: &Package, rule: &Rule) -> Vec<String> {
-    let Imports::Only(allowed) = &rule.imports else { return Vec::new() };
+fn forbidden_imports(workspace: &Workspace, package: &CargoPackage, rule: &Rule) -> Vec<String> {
+    let AllowedImports::Only(allowed) = &rule.imports else { return Vec::new() };
     let folder_name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let ours =
         package.dependencies.iter().filter_map(|dependency| Some((dependency, dependency.path.as_deref()?)));
@@ -134,7 +134,7 @@ fn forbidden_imports(workspace: &Workspace, package: &Package, rule: &Rule) -> V
         .collect()
 }
 
-fn forbidden_unsafe(workspace: &Workspace, package: &Package) -> Result<Vec<String>> {
+fn forbidden_unsafe(workspace: &Workspace, package: &CargoPackage) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let shown = |path: &Path| path.strip_prefix(&workspace.root).unwrap_or(path).display().to_string();
     let manifest = read(&package.manifest_path)?;
@@ -175,26 +175,29 @@ mod tests {
         | `v-b` | `crates/b` | b | a | no | know |\n\
         | `v-c` | `crates/c` | c | all | no | know |\n\nmore | text\n";
 
-    fn package(name: &str, imports: &[&str]) -> Package {
+    fn package(name: &str, imports: &[&str]) -> CargoPackage {
         let root = PathBuf::from("/w/crates");
         let dependency =
             |import: &&str| Dependency { name: format!("v-{import}"), path: Some(root.join(import)) };
-        Package {
+        CargoPackage {
             name: format!("v-{name}"),
             manifest_path: root.join(name).join("Cargo.toml"),
             dependencies: imports.iter().map(dependency).collect(),
         }
     }
 
-    fn workspace(packages: Vec<Package>) -> Workspace {
+    fn workspace(packages: Vec<CargoPackage>) -> Workspace {
         Workspace { root: "/w".into(), target: "/w/target".into(), packages }
     }
 
     #[test]
     fn the_table_is_read() {
         let rules = parse_table(PAGE).expect("a table");
-        let imports: Vec<&Imports> = rules.iter().map(|rule| &rule.imports).collect();
-        assert_eq!(imports, [&Imports::Only(vec![]), &Imports::Only(vec!["a".into()]), &Imports::All]);
+        let imports: Vec<&AllowedImports> = rules.iter().map(|rule| &rule.imports).collect();
+        assert_eq!(
+            imports,
+            [&AllowedImports::Only(vec![]), &AllowedImports::Only(vec!["a".into()]), &AllowedImports::All]
+        );
         assert_eq!(rules.iter().map(|rule| rule.may_be_unsafe).collect::<Vec<_>>(), [true, false, false]);
         assert!(parse_table("no table").is_err());
         assert!(parse_table(&PAGE.replace("| no |", "| maybe |")).is_err());

@@ -27,9 +27,9 @@ const SMOKE_DURATION: Duration = Duration::from_millis(100);
 
 /// The arguments of `bench`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct BenchArgs {
     /// Which bench.
-    name: Name,
+    name: BenchName,
     /// The size of the tests: one short round of the installed peers, without stored results.
     #[arg(long)]
     smoke: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 /// The benches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
+pub(crate) enum BenchName {
     /// The cost of a request, beside nginx, Apache and a floor.
     Serve,
     /// Every program under every policy of the runtime, beside tokio, smol and rayon.
@@ -80,7 +80,7 @@ pub(crate) enum Name {
     FindMax,
 }
 
-impl Name {
+impl BenchName {
     /// Every bench.
     pub(crate) const ALL: [Self; 11] = [
         Self::Serve,
@@ -115,7 +115,7 @@ impl Name {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     if args.smoke {
         return smoke(args.name, &args.servers);
     }
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let duration = args.duration.map(Duration::from_secs_f64);
     match (args.name, Plain::of(args.name)) {
         (_, Some(plain)) => plain.full(args.rounds, duration, &workspace),
-        (Name::Runtime, None) => {
+        (BenchName::Runtime, None) => {
             let rounds = args.rounds.unwrap_or(vermeil_bench::runtime::ROUNDS);
             runtime::run(rounds, &args.programs, &args.variants, &workspace)
         }
@@ -136,11 +136,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Runs the smoke size of one bench.
-pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
+pub(crate) fn smoke(name: BenchName, servers: &[Server]) -> Result<()> {
     let workspace = Workspace::load()?;
     match (name, Plain::of(name)) {
         (_, Some(plain)) => plain.smoke(&workspace),
-        (Name::Runtime, None) => runtime::smoke(&workspace),
+        (BenchName::Runtime, None) => runtime::smoke(&workspace),
         (_, None) => serve::smoke(servers, &workspace),
     }
 }
@@ -153,12 +153,12 @@ fn kept(rows: &Path, page: &Path) {
 /// The profile of the binaries: numbers need the release profile, a smoke test uses the tests'
 /// build.
 #[derive(Clone, Copy)]
-enum Profile {
+enum BuildProfile {
     Dev,
     Release,
 }
 
-impl Profile {
+impl BuildProfile {
     fn flags(self) -> &'static [&'static str] {
         match self {
             Self::Dev => &[],
@@ -177,7 +177,7 @@ impl Profile {
 
 /// Builds all programs of the benches, by one command, so that nothing is built twice; returns the
 /// folder of the binaries.
-fn build(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
+fn build(workspace: &Workspace, profile: BuildProfile) -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"]);
     build.args(profile.flags()).current_dir(&workspace.root);

@@ -37,14 +37,14 @@ const SECTION: &str = "program";
 
 /// The arguments of `bpf`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct BpfArgs {
     /// Write nothing; fail when the committed instructions differ.
     #[arg(long)]
     check: bool,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &BpfArgs) -> Result<()> {
     if args.check { check() } else { write() }
 }
 

@@ -9,20 +9,20 @@ use std::path::Path;
 use vermeil_bench::peers::find_program;
 
 use crate::error::Result;
-use crate::steps::{self, Steps, Tally, run_command};
+use crate::steps::{self, Steps, TestTally, run_command};
 use crate::workspace::{Workspace, cargo};
 use crate::{architecture, docs};
 
 /// The arguments of `check`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CheckRunArgs {
     /// Only the step of this name, for example `architecture`
     #[arg(long, value_name = "STEP")]
     only: Option<String>,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: Args) -> Result<()> {
+pub(crate) fn run(args: CheckRunArgs) -> Result<()> {
     let mut steps = Steps::only(args.only);
     run_steps(&mut steps, &Workspace::load()?.root);
     println!("\n{}", steps.table());
@@ -56,7 +56,7 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
 
 /// Runs the workspace's tests of the kinds in `arguments`. A failed test fails the run: no test
 /// gets a second try, because an unsteady test hides faults.
-pub(crate) fn tests(root: &Path, arguments: &[&str], tally: &mut Tally) -> Result<()> {
+pub(crate) fn tests(root: &Path, arguments: &[&str], tally: &mut TestTally) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) * TESTS_PER_CPU;
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).current_dir(root);

@@ -21,22 +21,22 @@ const GENERATED: [(&str, Generate); 2] =
     [("man", vermeil_cli::man_pages), ("completions", vermeil_cli::completions)];
 
 /// A page and its generator.
-type Page = (&'static str, fn() -> String);
+type GeneratedPage = (&'static str, fn() -> String);
 
 /// The generated single pages of `docs`.
-const PAGES: [Page; 2] =
+const PAGES: [GeneratedPage; 2] =
     [("configuration.md", vermeil_cli::configuration_page), ("status.md", vermeil_cli::status_page)];
 
 /// The arguments of `docs`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DocsArgs {
     /// Write nothing; fail when a committed file differs.
     #[arg(long)]
     check: bool,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &DocsArgs) -> Result<()> {
     if args.check { check() } else { write() }
 }
 

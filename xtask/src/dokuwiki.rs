@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<()> {
         }
     };
     run_command(cargo().args(["build", "--package", "vermeil-cli"]).current_dir(&workspace.root))?;
-    let server = Server::start(&workspace.target.join("debug/vermeil"), &wiki)?;
+    let server = WikiServer::start(&workspace.target.join("debug/vermeil"), &wiki)?;
     let browser = find_program("chromium").ok_or_else(|| Error::form("chromium", "is not here"))?;
     let picture = workspace.target.join("dokuwiki.png");
     use_it(&server, &browser, &wiki, &picture)?;
@@ -62,7 +62,7 @@ fn prepare() -> Result<Wiki> {
 }
 
 /// Logs in, writes a page, saves it and reads it again.
-fn use_it(server: &Server, program: &Path, wiki: &Wiki, picture: &Path) -> Result<()> {
+fn use_it(server: &WikiServer, program: &Path, wiki: &Wiki, picture: &Path) -> Result<()> {
     let mut browser = Browser::start(program, &wiki.folder().join("browser"))?;
     let page = |rest: &str| format!("http://{}/doku.php?id=pearls{rest}", server.address);
     browser.go(&page("&do=login"))?;
@@ -94,14 +94,14 @@ fn use_it(server: &Server, program: &Path, wiki: &Wiki, picture: &Path) -> Resul
 }
 
 /// Vermeil with the wiki.
-struct Server {
+struct WikiServer {
     process: Child,
     program: PathBuf,
     control: PathBuf,
     address: SocketAddr,
 }
 
-impl Server {
+impl WikiServer {
     fn start(program: &Path, wiki: &Wiki) -> Result<Self> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let address = free.map_err(Error::path("find a port on", Path::new("127.0.0.1")))?;
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for WikiServer {
     fn drop(&mut self) {
         // The server removes its files; it ends within its time for draining.
         let _ = Command::new("kill").arg(self.process.id().to_string()).status();

@@ -26,7 +26,7 @@ const MEMORY_MB_MAX: u32 = 1024;
 
 /// The arguments of `fuzz`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct FuzzArgs {
     /// Only this target: the name of a file in fuzz/targets, with - for _.
     target: Option<String>,
     /// Seconds of the search in each target.
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     let workspace = Workspace::load()?;
     let folder = workspace.root.join("fuzz");
     let all = targets(&folder.join("targets"))?;

@@ -37,39 +37,39 @@ use crate::error::{Error, Result};
 /// The project's own scripts.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Args {
+struct XtaskArgs {
     #[command(subcommand)]
-    command: Command,
+    command: XtaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum XtaskCommand {
     /// Format, lints, architecture, documentation and tests; runs all of them, then lists the
     /// failures.
-    Check(check::Args),
+    Check(check::CheckRunArgs),
     /// Everything that continuous integration runs, after installing its requirements.
-    Test(test::Args),
+    Test(test::TestArgs),
     /// The runtime's tests under the thread sanitizer.
     Tsan,
     /// Coverage-guided fuzzing of the parsers.
-    Fuzz(fuzz::Args),
+    Fuzz(fuzz::FuzzArgs),
     /// Measure against real servers and floors.
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
     /// Write the kernel programs' instructions from their C sources.
-    Bpf(bpf::Args),
+    Bpf(bpf::BpfArgs),
     /// Write the man pages and shell completions into docs/.
-    Docs(docs::Args),
+    Docs(docs::DocsArgs),
 }
 
 fn main() -> ExitCode {
-    let result: Result<()> = match Args::parse().command {
-        Command::Check(args) => check::run(args),
-        Command::Test(args) => test::run(args),
-        Command::Tsan => tsan::run(),
-        Command::Fuzz(args) => fuzz::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Bpf(args) => bpf::run(&args),
-        Command::Docs(args) => docs::run(&args),
+    let result: Result<()> = match XtaskArgs::parse().command {
+        XtaskCommand::Check(args) => check::run(args),
+        XtaskCommand::Test(args) => test::run(args),
+        XtaskCommand::Tsan => tsan::run(),
+        XtaskCommand::Fuzz(args) => fuzz::run(&args),
+        XtaskCommand::Bench(args) => bench::run(&args),
+        XtaskCommand::Bpf(args) => bpf::run(&args),
+        XtaskCommand::Docs(args) => docs::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

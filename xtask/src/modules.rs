@@ -16,7 +16,7 @@ use crate::source::{code_only, files_below, has_extension, read};
 const TABLE: &str = "| crate | modules in the largest cycle |";
 
 /// Which modules each module imports.
-type Imports = BTreeMap<String, BTreeSet<String>>;
+type ModuleImports = BTreeMap<String, BTreeSet<String>>;
 
 /// Compares the crates below `root` with the table in `page`.
 ///
@@ -69,7 +69,7 @@ fn parse_table(page: &str) -> Result<BTreeMap<String, usize>> {
 }
 
 /// The imports between the top-level modules of the crate whose sources are in `source`.
-fn imports_of(source: &Path) -> Result<Imports> {
+fn imports_of(source: &Path) -> Result<ModuleImports> {
     let mut files = Vec::new();
     for path in files_below(source, |path| has_extension(path, &["rs"]))? {
         let inside = path.strip_prefix(source).unwrap_or(&path).to_owned();
@@ -95,13 +95,13 @@ fn production(rust: &str) -> String {
 }
 
 /// `files` are paths from the crate's source folder and their production code.
-fn imports_between(files: &[(PathBuf, String)]) -> Imports {
+fn imports_between(files: &[(PathBuf, String)]) -> ModuleImports {
     let module_of = |path: &Path| {
         let first = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
         first.strip_suffix(".rs").unwrap_or(&first).to_owned()
     };
     let is_root = |name: &str| matches!(name, "lib" | "main");
-    let mut imports: Imports = files
+    let mut imports: ModuleImports = files
         .iter()
         .map(|(path, _)| module_of(path))
         .filter(|name| !is_root(name))
@@ -174,7 +174,7 @@ fn head(text: &str) -> Option<String> {
 }
 
 /// The items that a crate's root re-exports, with the module that each comes from.
-fn exports(root: &str, modules: &Imports) -> Vec<(String, String)> {
+fn exports(root: &str, modules: &ModuleImports) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for item in root.split(';') {
         let Some(at) = item.find("use ") else { continue };
@@ -190,7 +190,7 @@ fn exports(root: &str, modules: &Imports) -> Vec<(String, String)> {
 }
 
 /// The largest set of modules of which each reaches each other; empty if there is no cycle.
-fn largest_cycle(imports: &Imports) -> Vec<String> {
+fn largest_cycle(imports: &ModuleImports) -> Vec<String> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|module| (module, reachable(imports, module))).collect();
     let cycles = imports.keys().map(|module| {
@@ -200,7 +200,7 @@ fn largest_cycle(imports: &Imports) -> Vec<String> {
     cycles.max_by_key(Vec::len).unwrap_or_default()
 }
 
-fn reachable<'a>(imports: &'a Imports, from: &'a String) -> BTreeSet<&'a String> {
+fn reachable<'a>(imports: &'a ModuleImports, from: &'a String) -> BTreeSet<&'a String> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];
     while let Some(module) = open.pop() {

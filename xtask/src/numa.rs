@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::packages;
 use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
-use pack::{Kernel, pack};
+use pack::{GuestKernel, pack};
 
 const HOST: &str = include_str!("numa/host.sh");
 
@@ -50,12 +50,12 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Installs the emulator, the kernel and the shell.
-fn prepare(folder: &Path) -> Result<Kernel> {
+fn prepare(folder: &Path) -> Result<GuestKernel> {
     packages::install_emulator()?;
     for program in ["qemu-system-x86_64", "curl", "unshare", "dpkg-deb"] {
         find_program(program).ok_or_else(|| Error::form(program, "is not here"))?;
     }
-    Kernel::fetch(folder)
+    GuestKernel::fetch(folder)
 }
 
 /// Builds the static binary, in a separate folder because the flag changes everything.
@@ -69,7 +69,7 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Runs the machine to its end; returns the marked lines of the console.
-fn boot(folder: &Path, kernel: &Kernel, initramfs: &Path) -> Result<Vec<String>> {
+fn boot(folder: &Path, kernel: &GuestKernel, initramfs: &Path) -> Result<Vec<String>> {
     let (script, console) = (folder.join("host.sh"), folder.join("console"));
     fs::write(&script, HOST).map_err(Error::path("write", &script))?;
     let _ = fs::remove_file(&console);

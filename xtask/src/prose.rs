@@ -22,7 +22,7 @@ const COMMENT_COLUMNS_MAX: usize = 100;
 /// The counts of a text, per 10,000 words except the last one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-struct Counts {
+struct ProseCounts {
     /// The words `who`, `whoever`, `whom`.
     who: u64,
     /// The words `what`, `whatever`.
@@ -45,7 +45,7 @@ struct Counts {
 pub(crate) fn find(root: &Path) -> Result<Vec<String>> {
     let ceilings =
         toml::from_str(&read(&root.join(CEILINGS))?).map_err(|error| Error::form(CEILINGS, error))?;
-    let mut text = Text::default();
+    let mut text = CountedText::default();
     for path in files_below(root, |path| has_extension(path, &["rs", "md"]))? {
         let is_page = has_extension(&path, &["md"]);
         for line in read(&path)?.lines() {
@@ -56,7 +56,7 @@ pub(crate) fn find(root: &Path) -> Result<Vec<String>> {
 }
 
 /// Each count with its name, its value now and its bound.
-fn compare(now: Counts, bound: Counts) -> Vec<String> {
+fn compare(now: ProseCounts, bound: ProseCounts) -> Vec<String> {
     let ceilings = [
         ("who", now.who, bound.who),
         ("what", now.what, bound.what),
@@ -83,13 +83,13 @@ fn compare(now: Counts, bound: Counts) -> Vec<String> {
 
 /// A text whose words are counted.
 #[derive(Debug, Default)]
-struct Text {
+struct CountedText {
     words: u64,
-    counts: Counts,
+    counts: ProseCounts,
     last_word_was_for: bool,
 }
 
-impl Text {
+impl CountedText {
     /// Adds a line of Rust, of which only a comment at the line's start counts.
     fn add_code_line(&mut self, line: &str) {
         let trimmed = line.trim_start();
@@ -138,9 +138,9 @@ impl Text {
     }
 
     /// The counts per 10,000 words.
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> ProseCounts {
         let rate = |count: u64| (count * 10_000 + self.words / 2) / self.words.max(1);
-        Counts {
+        ProseCounts {
             who: rate(self.counts.who),
             what: rate(self.counts.what),
             pronouns: rate(self.counts.pronouns),
@@ -155,16 +155,16 @@ impl Text {
 mod tests {
     use super::*;
 
-    fn counts_of(code: &str) -> Counts {
-        let mut text = Text::default();
+    fn counts_of(code: &str) -> ProseCounts {
+        let mut text = CountedText::default();
         code.lines().for_each(|line| text.add_code_line(line));
-        Counts { wide_lines: text.counts.wide_lines, ..text.counts }
+        ProseCounts { wide_lines: text.counts.wide_lines, ..text.counts }
     }
 
     #[test]
     fn counting_sees_comments_and_skips_code() {
         let counts = counts_of("/// Who has it, for example `what`?\nlet who = what; // them\n");
-        assert_eq!(counts, Counts { who: 1, pronouns: 1, because: 1, ..Counts::default() });
+        assert_eq!(counts, ProseCounts { who: 1, pronouns: 1, because: 1, ..ProseCounts::default() });
     }
 
     #[test]
@@ -175,14 +175,14 @@ mod tests {
 
     #[test]
     fn check_refuses_a_count_above_its_ceiling() {
-        let bound = Counts { who: 10, because: 5, ..Counts::default() };
-        let findings = compare(Counts { who: 11, because: 5, ..bound }, bound);
+        let bound = ProseCounts { who: 10, because: 5, ..ProseCounts::default() };
+        let findings = compare(ProseCounts { who: 11, because: 5, ..bound }, bound);
         assert!(findings[0].contains("who is 11, above its ceiling of 10"), "{findings:?}");
     }
 
     #[test]
     fn check_refuses_fewer_reasons() {
-        let bound = Counts { because: 5, ..Counts::default() };
-        assert_eq!(compare(Counts { because: 4, ..bound }, bound).len(), 1);
+        let bound = ProseCounts { because: 5, ..ProseCounts::default() };
+        assert_eq!(compare(ProseCounts { because: 4, ..bound }, bound).len(), 1);
     }
 }

@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 
 /// The number of passed and failed tests, from the reports of cargo's harness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct TestTally {
     /// Tests that passed.
     pub(crate) passed: usize,
     /// Tests that failed.
     pub(crate) failed: usize,
 }
 
-impl Tally {
+impl TestTally {
     /// Adds the numbers of `line` when it is a result line such as `test result: ok. 3 passed; 0
     /// failed; 1 ignored; …`.
     pub(crate) fn add_line(&mut self, line: &str) {
@@ -36,14 +36,14 @@ impl Tally {
 /// The steps of a command so far.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    done: Vec<Step>,
-    tally: Tally,
+    done: Vec<CheckStep>,
+    tally: TestTally,
     /// The name of the single step to run, if not all.
     only: Option<String>,
 }
 
 #[derive(Debug)]
-struct Step {
+struct CheckStep {
     name: &'static str,
     time: Duration,
     passed: bool,
@@ -62,13 +62,13 @@ impl Steps {
 
     /// Runs a step of tests, and counts the tests. A failed step without a failed test counts as
     /// one.
-    pub(crate) fn run_tests(&mut self, name: &'static str, work: impl FnOnce(&mut Tally) -> Result<()>) {
+    pub(crate) fn run_tests(&mut self, name: &'static str, work: impl FnOnce(&mut TestTally) -> Result<()>) {
         if self.only.as_deref().is_some_and(|only| only != name) {
             return;
         }
         println!("\n── {name}");
         let start = Instant::now();
-        let mut tally = Tally::default();
+        let mut tally = TestTally::default();
         let result = work(&mut tally);
         let time = start.elapsed();
         if let Err(error) = &result {
@@ -77,11 +77,11 @@ impl Steps {
         }
         self.tally.passed += tally.passed;
         self.tally.failed += tally.failed;
-        self.done.push(Step { name, time, passed: result.is_ok() });
+        self.done.push(CheckStep { name, time, passed: result.is_ok() });
     }
 
     /// The tests of all steps.
-    pub(crate) fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> TestTally {
         self.tally
     }
 
@@ -118,7 +118,11 @@ pub(crate) fn run_command(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command of tests: shows the output on `terminal` and counts the result lines.
-pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally, terminal: &mut impl Write) -> Result<()> {
+pub(crate) fn run_tests(
+    command: &mut Command,
+    tally: &mut TestTally,
+    terminal: &mut impl Write,
+) -> Result<()> {
     command.stdout(Stdio::piped());
     let mut child = command.spawn().map_err(Error::path("run", Path::new(command.get_program())))?;
     if let Some(output) = child.stdout.take() {
@@ -146,12 +150,12 @@ mod tests {
 
     #[test]
     fn result_lines_are_summed_and_others_ignored() {
-        let mut tally = Tally::default();
+        let mut tally = TestTally::default();
         tally.add_line("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out");
         tally.add_line("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
         tally.add_line("test passes ... ok");
         tally.add_line("running 4 tests");
-        assert_eq!(tally, Tally { passed: 15, failed: 2 });
+        assert_eq!(tally, TestTally { passed: 15, failed: 2 });
     }
 
     #[test]
@@ -162,7 +166,7 @@ mod tests {
             tally.passed = 3;
             Ok(())
         });
-        assert_eq!(steps.tally(), Tally { passed: 3, failed: 1 });
+        assert_eq!(steps.tally(), TestTally { passed: 3, failed: 1 });
         assert_eq!(steps.result().expect_err("one failed").to_string(), "failed: one");
         let table = steps.table();
         assert!(table.contains("FAILED") && table.contains("ok") && table.contains("total"), "{table}");
@@ -170,12 +174,12 @@ mod tests {
 
     #[test]
     fn tests_are_counted_from_the_output_of_a_command() {
-        let mut tally = Tally::default();
+        let mut tally = TestTally::default();
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"]);
         let mut shown = Vec::new();
         assert!(run_tests(&mut command, &mut tally, &mut shown).is_err());
-        assert_eq!(tally, Tally { passed: 1, failed: 1 });
+        assert_eq!(tally, TestTally { passed: 1, failed: 1 });
         assert!(shown.starts_with(b"test result: FAILED"));
     }
 }

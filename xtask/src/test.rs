@@ -17,9 +17,9 @@ use std::thread;
 use vermeil_bench::peers::vermeil::Io;
 use vermeil_bench::serve::plan::Server;
 
-use crate::bench::{self, Name};
+use crate::bench::{self, BenchName};
 use crate::error::{Error, Result};
-use crate::steps::{self, Steps, Tally};
+use crate::steps::{self, Steps, TestTally};
 use crate::workspace::{Workspace, cargo};
 use crate::{bpf, check, dokuwiki, numa, packages};
 
@@ -28,16 +28,17 @@ use crate::{bpf, check, dokuwiki, numa, packages};
 const LOOM_MAX_PREEMPTIONS: &str = "3";
 
 /// The benches of the short run: those of the parts that change most. The others take minutes.
-const SHORT_BENCHES: [Name; 5] = [Name::Serve, Name::Runtime, Name::Hosts, Name::Sim, Name::Load];
+const SHORT_BENCHES: [BenchName; 5] =
+    [BenchName::Serve, BenchName::Runtime, BenchName::Hosts, BenchName::Sim, BenchName::Load];
 
 /// The servers of `bench serve` in the short run: ours, a peer and the least possible work.
 const SHORT_SERVERS: [Server; 3] = [Server::Vermeil(Io::Uring), Server::Nginx, Server::Floor(Io::Uring)];
 
 /// The arguments of `test`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TestArgs {
     /// Instead of everything: a single test from this list
-    what: Option<What>,
+    what: Option<TestKind>,
     /// Of `kill`: the duration.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     minutes: u64,
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 
 /// The separate tests.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum What {
+enum TestKind {
     /// On an emulated machine with four memory nodes.
     Numa,
     /// Kills every process of programs at random, under load, for minutes.
@@ -61,11 +62,11 @@ enum What {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: Args) -> Result<()> {
+pub(crate) fn run(args: TestArgs) -> Result<()> {
     match args.what {
-        Some(What::Numa) => numa::run(),
-        Some(What::Kill) => kill(args.minutes),
-        Some(What::Dokuwiki) => dokuwiki::run(),
+        Some(TestKind::Numa) => numa::run(),
+        Some(TestKind::Kill) => kill(args.minutes),
+        Some(TestKind::Dokuwiki) => dokuwiki::run(),
         None => everything(args.only, args.all),
     }
 }
@@ -83,11 +84,11 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     steps.run_tests("examples of the documentation", |tally| check::tests(root, &["--doc"], tally));
     steps.run("kernel programs", bpf::check);
     steps.run_tests("manifests", |tally| manifests(&workspace, tally));
-    steps.run_tests("models (loom)", |tally| models(&workspace, Checker::Loom, tally));
-    steps.run_tests("models (shuttle)", |tally| models(&workspace, Checker::Shuttle, tally));
+    steps.run_tests("models (loom)", |tally| models(&workspace, ModelChecker::Loom, tally));
+    steps.run_tests("models (shuttle)", |tally| models(&workspace, ModelChecker::Shuttle, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
-    let (benches, servers): (&[Name], &[Server]) =
-        if all { (&Name::ALL, &[]) } else { (&SHORT_BENCHES, &SHORT_SERVERS) };
+    let (benches, servers): (&[BenchName], &[Server]) =
+        if all { (&BenchName::ALL, &[]) } else { (&SHORT_BENCHES, &SHORT_SERVERS) };
     for &name in benches {
         steps.run_tests(name.smoke_step(), |tally| {
             bench::smoke(name, servers)?;
@@ -100,7 +101,7 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     if let Err(error) = &result {
         println!("{error}\n");
     }
-    let Tally { passed, failed } = steps.tally();
+    let TestTally { passed, failed } = steps.tally();
     println!("{passed} passed, {failed} failed");
     result.map_err(|_said_above| Error::Reported)
 }
@@ -117,7 +118,7 @@ fn kill(minutes: u64) -> Result<()> {
 }
 
 /// The manifests of `deploy`, compared with the schemas of Kubernetes.
-fn manifests(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
+fn manifests(workspace: &Workspace, tally: &mut TestTally) -> Result<()> {
     let folder = workspace.root.join("deploy/check");
     let mut command = cargo();
     command.args(["test", "--locked"]).current_dir(&folder);
@@ -128,14 +129,14 @@ fn manifests(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
 
 /// The atomics with which the production files of `queue` are built.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Checker {
+enum ModelChecker {
     /// Every interleaving and memory order of small scenarios.
     Loom,
     /// Random schedules of larger scenarios.
     Shuttle,
 }
 
-impl Checker {
+impl ModelChecker {
     fn name(self) -> &'static str {
         match self {
             Self::Loom => "loom",
@@ -145,12 +146,12 @@ impl Checker {
 }
 
 /// The model checks, in a separate build because the flag changes all crates.
-fn models(workspace: &Workspace, checker: Checker, tally: &mut Tally) -> Result<()> {
+fn models(workspace: &Workspace, checker: ModelChecker, tally: &mut TestTally) -> Result<()> {
     steps::run_tests(&mut models_command(workspace, checker), tally, &mut io::stdout())?;
     if tally.passed == 0 { Err(Error::form("vermeil-queue", "no model ran")) } else { Ok(()) }
 }
 
-fn models_command(workspace: &Workspace, checker: Checker) -> Command {
+fn models_command(workspace: &Workspace, checker: ModelChecker) -> Command {
     let mut command = cargo();
     command.args(["test", "--package", "vermeil-queue", "--release", "--lib"]);
     command.current_dir(&workspace.root);
@@ -165,55 +166,83 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 
 /// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
 /// the bug, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 31] = [
-    ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
-    ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
-    ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
-    ("take-in-two-steps", Checker::Loom, "model::color::two_producers_run_what_they_are_given"),
-    ("own-post-overtakes", Checker::Loom, "model::color::nothing_that_was_seen_is_passed"),
-    ("newest-first", Checker::Loom, "model::color::two_producers_run_what_they_are_given"),
-    ("relaxed-count", Checker::Loom, "model::color::two_producers_run_what_they_are_given"),
-    ("clear-after-run", Checker::Loom, "model::task_cell::a_post_during_the_run_is_not_lost"),
-    ("take-lifo-slot-in-two-steps", Checker::Loom, "model::lifo_slot::a_kept_token_is_taken_once"),
-    ("relaxed-result", Checker::Loom, "model::result_cell::who_asks_gets_it_or_is_woken"),
-    ("count-entered-first", Checker::Loom, "model::in_flight::who_waits_for_the_end_is_not_told_too_early"),
-    ("leave-unseen", Checker::Loom, "model::in_flight::who_waits_for_fewer_is_not_missed"),
-    ("begin-search-without-fence", Checker::Loom, "model::idle::who_finds_a_search_begun_is_found_by_it"),
+const CANARIES: [(&str, ModelChecker, &str); 31] = [
+    ("announce-without-fence", ModelChecker::Loom, "model::parking::no_wake_up_is_lost"),
+    ("wake-without-fence", ModelChecker::Loom, "model::parking::no_wake_up_is_lost"),
+    ("second-token", ModelChecker::Loom, "model::color::three_producers_one_event_each"),
+    ("take-in-two-steps", ModelChecker::Loom, "model::color::two_producers_run_what_they_are_given"),
+    ("own-post-overtakes", ModelChecker::Loom, "model::color::nothing_that_was_seen_is_passed"),
+    ("newest-first", ModelChecker::Loom, "model::color::two_producers_run_what_they_are_given"),
+    ("relaxed-count", ModelChecker::Loom, "model::color::two_producers_run_what_they_are_given"),
+    ("clear-after-run", ModelChecker::Loom, "model::task_cell::a_post_during_the_run_is_not_lost"),
+    ("take-lifo-slot-in-two-steps", ModelChecker::Loom, "model::lifo_slot::a_kept_token_is_taken_once"),
+    ("relaxed-result", ModelChecker::Loom, "model::result_cell::who_asks_gets_it_or_is_woken"),
+    (
+        "count-entered-first",
+        ModelChecker::Loom,
+        "model::in_flight::who_waits_for_the_end_is_not_told_too_early",
+    ),
+    ("leave-unseen", ModelChecker::Loom, "model::in_flight::who_waits_for_fewer_is_not_missed"),
+    (
+        "begin-search-without-fence",
+        ModelChecker::Loom,
+        "model::idle::who_finds_a_search_begun_is_found_by_it",
+    ),
     (
         "end-search-without-fence",
-        Checker::Loom,
+        ModelChecker::Loom,
         "model::idle::what_is_queued_during_a_search_is_found_or_wakes_another",
     ),
-    ("overwrite-without-fence", Checker::Loom, "model::trace_ring::ring_reader_sees_whole_records"),
-    ("move-after-lock", Checker::Loom, "model::migration::entries_go_with_the_color_that_is_stolen"),
-    ("queue-entry-without-look", Checker::Loom, "model::migration::entries_go_with_the_color_that_is_stolen"),
+    ("overwrite-without-fence", ModelChecker::Loom, "model::trace_ring::ring_reader_sees_whole_records"),
+    ("move-after-lock", ModelChecker::Loom, "model::migration::entries_go_with_the_color_that_is_stolen"),
+    (
+        "queue-entry-without-look",
+        ModelChecker::Loom,
+        "model::migration::entries_go_with_the_color_that_is_stolen",
+    ),
     (
         "steal-without-move",
-        Checker::Loom,
+        ModelChecker::Loom,
         "model::migration::a_color_that_is_stolen_runs_everything_once_and_in_order",
     ),
-    ("end-duty-without-fence", Checker::Loom, "model::idle::watcher_that_runs_misses_no_token"),
-    ("read-migration-before-lock", Checker::Loom, "model::migration::a_color_that_waits_is_placed_at_once"),
-    ("take-migration-in-two-steps", Checker::Loom, "model::migration::the_last_migration_request_counts"),
-    ("ask-for-end-before-lock", Checker::Loom, "model::migration::nothing_is_left_in_a_queue_after_the_end"),
-    ("acquire-without-order", Checker::Loom, "model::multi_acquire::acquisitions_have_one_order"),
-    ("count-before-acquired", Checker::Loom, "model::multi_acquire::last_acquired_color_runs_all_colors"),
+    ("end-duty-without-fence", ModelChecker::Loom, "model::idle::watcher_that_runs_misses_no_token"),
+    (
+        "read-migration-before-lock",
+        ModelChecker::Loom,
+        "model::migration::a_color_that_waits_is_placed_at_once",
+    ),
+    (
+        "take-migration-in-two-steps",
+        ModelChecker::Loom,
+        "model::migration::the_last_migration_request_counts",
+    ),
+    (
+        "ask-for-end-before-lock",
+        ModelChecker::Loom,
+        "model::migration::nothing_is_left_in_a_queue_after_the_end",
+    ),
+    ("acquire-without-order", ModelChecker::Loom, "model::multi_acquire::acquisitions_have_one_order"),
+    (
+        "count-before-acquired",
+        ModelChecker::Loom,
+        "model::multi_acquire::last_acquired_color_runs_all_colors",
+    ),
     // Bugs that show without weak memory, in the larger scenarios.
-    ("second-token", Checker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
-    ("take-in-two-steps", Checker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
-    ("newest-first", Checker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
-    ("steal-without-move", Checker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
-    ("move-after-lock", Checker::Shuttle, "shuttle_tests::entries_among_steals_and_sleep"),
-    ("queue-entry-without-look", Checker::Shuttle, "shuttle_tests::entries_among_steals_and_sleep"),
-    ("acquire-without-order", Checker::Shuttle, "shuttle_tests::acquisitions_among_events"),
+    ("second-token", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
+    ("take-in-two-steps", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
+    ("newest-first", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
+    ("steal-without-move", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
+    ("move-after-lock", ModelChecker::Shuttle, "shuttle_tests::entries_among_steals_and_sleep"),
+    ("queue-entry-without-look", ModelChecker::Shuttle, "shuttle_tests::entries_among_steals_and_sleep"),
+    ("acquire-without-order", ModelChecker::Shuttle, "shuttle_tests::acquisitions_among_events"),
 ];
 
 /// Runs each model with its planted bug: the model must fail.
 ///
 /// The test programs are built already, so each canary starts a test program directly, as many in
 /// parallel as there are cpus.
-fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
-    let programs = [Checker::Loom, Checker::Shuttle]
+fn canaries(workspace: &Workspace, tally: &mut TestTally) -> Result<()> {
+    let programs = [ModelChecker::Loom, ModelChecker::Shuttle]
         .map(|checker| test_program(workspace, checker).map(|program| (checker, program)));
     let [loom, shuttle] = programs;
     let programs = [loom?, shuttle?];
@@ -239,7 +268,7 @@ fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
 }
 
 /// Runs `model` in `program` with `bug` planted.
-fn canary(program: &Path, bug: &str, checker: Checker, model: &str) -> Result<()> {
+fn canary(program: &Path, bug: &str, checker: ModelChecker, model: &str) -> Result<()> {
     let mut command = Command::new(program);
     command.env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
     command.env("VERMEIL_CANARY", bug).args(["--exact", model]);
@@ -262,7 +291,7 @@ fn canary(program: &Path, bug: &str, checker: Checker, model: &str) -> Result<()
 }
 
 /// The program with the models for `checker`; cargo builds the program if necessary.
-fn test_program(workspace: &Workspace, checker: Checker) -> Result<PathBuf> {
+fn test_program(workspace: &Workspace, checker: ModelChecker) -> Result<PathBuf> {
     let mut command = models_command(workspace, checker);
     command.args(["--no-run", "--message-format", "json"]).stderr(Stdio::inherit());
     let output = command.output().map_err(Error::path("start", Path::new("cargo")))?;

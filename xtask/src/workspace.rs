@@ -18,12 +18,12 @@ pub(crate) struct Workspace {
     #[serde(rename = "target_directory")]
     pub(crate) target: PathBuf,
     /// The members of the workspace.
-    pub(crate) packages: Vec<Package>,
+    pub(crate) packages: Vec<CargoPackage>,
 }
 
 /// A member of the workspace.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Package {
+pub(crate) struct CargoPackage {
     /// The package's name.
     pub(crate) name: String,
     /// The package's Cargo.toml.
@@ -61,7 +61,7 @@ impl Workspace {
     }
 
     /// The folder of `package` as written in the architecture page: from the root, with slashes.
-    pub(crate) fn folder_of(&self, package: &Package) -> String {
+    pub(crate) fn folder_of(&self, package: &CargoPackage) -> String {
         let folder = package.manifest_path.parent().unwrap_or(&self.root);
         folder.strip_prefix(&self.root).unwrap_or(folder).display().to_string()
     }

@@ -8,7 +8,7 @@ use vermeil_bench::size::Size;
 use vermeil_bench::stop::Stop;
 use vermeil_bench::{Result as Measured, balancers, cgi, findmax, hosts, knet, load, overload, php, sim};
 
-use super::{Name, Profile, SMOKE_DURATION, build, kept};
+use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -26,20 +26,22 @@ pub(super) struct Plain {
 
 impl Plain {
     /// The bench called `name`, if the bench is in this list.
-    pub(super) fn of(name: Name) -> Option<Self> {
+    pub(super) fn of(name: BenchName) -> Option<Self> {
         let (rounds, duration, run, smoke): (_, _, fn(&_, &_) -> _, fn(&_, &_) -> _) = match name {
-            Name::Serve | Name::Runtime => return None,
-            Name::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
-            Name::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
-            Name::Hosts => (hosts::ROUNDS, hosts::DURATION, hosts::run, |o, s| hosts::smoke(o, s).map(Some)),
-            Name::Overload => {
+            BenchName::Serve | BenchName::Runtime => return None,
+            BenchName::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
+            BenchName::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
+            BenchName::Hosts => {
+                (hosts::ROUNDS, hosts::DURATION, hosts::run, |o, s| hosts::smoke(o, s).map(Some))
+            }
+            BenchName::Overload => {
                 (overload::ROUNDS, ITS_OWN, overload::run, |o, s| overload::smoke(o, s).map(Some))
             }
-            Name::Knet => (knet::ROUNDS, ITS_OWN, knet::run, knet::smoke),
-            Name::Balancers => (balancers::ROUNDS, ITS_OWN, balancers::run, balancers::smoke),
-            Name::Sim => (sim::ROUNDS, ITS_OWN, sim::run, |o, s| sim::smoke(o, s).map(Some)),
-            Name::Load => (load::ROUNDS, load::DURATION, load::run, |o, s| load::smoke(o, s).map(Some)),
-            Name::FindMax => (1, findmax::DURATION, findmax::run, |o, s| findmax::smoke(o, s).map(Some)),
+            BenchName::Knet => (knet::ROUNDS, ITS_OWN, knet::run, knet::smoke),
+            BenchName::Balancers => (balancers::ROUNDS, ITS_OWN, balancers::run, balancers::smoke),
+            BenchName::Sim => (sim::ROUNDS, ITS_OWN, sim::run, |o, s| sim::smoke(o, s).map(Some)),
+            BenchName::Load => (load::ROUNDS, load::DURATION, load::run, |o, s| load::smoke(o, s).map(Some)),
+            BenchName::FindMax => (1, findmax::DURATION, findmax::run, |o, s| findmax::smoke(o, s).map(Some)),
         };
         Some(Self { rounds, duration, run, smoke })
     }
@@ -55,7 +57,7 @@ impl Plain {
             size: Size::Full,
             rounds: rounds.unwrap_or(self.rounds),
             duration: duration.unwrap_or(self.duration),
-            ..smoke_options(workspace, Profile::Release)?
+            ..smoke_options(workspace, BuildProfile::Release)?
         };
         let report = (self.run)(&options, &Stop::on_signals()?)?;
         println!("\n{}", report.to_text());
@@ -66,7 +68,7 @@ impl Plain {
 
     /// The smoke size.
     pub(super) fn smoke(&self, workspace: &Workspace) -> Result<()> {
-        let options = smoke_options(workspace, Profile::Dev)?;
+        let options = smoke_options(workspace, BuildProfile::Dev)?;
         if let Some(report) = (self.smoke)(&options, &Stop::on_signals()?)? {
             println!("\n{}", report.to_text());
         }
@@ -75,7 +77,7 @@ impl Plain {
 }
 
 /// The options of the smoke size, with binaries of `profile`.
-fn smoke_options(workspace: &Workspace, profile: Profile) -> Result<Options> {
+fn smoke_options(workspace: &Workspace, profile: BuildProfile) -> Result<Options> {
     Ok(Options {
         size: Size::Smoke,
         rounds: 1,

@@ -6,7 +6,7 @@ use vermeil_bench::runtime::{self, Options, Outputs};
 use vermeil_bench::size::Size;
 use vermeil_bench::stop::Stop;
 
-use super::{Profile, build, kept};
+use super::{BuildProfile, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -23,7 +23,7 @@ pub(super) fn run(
         rounds,
         programs: if programs.is_empty() { Program::ALL.to_vec() } else { programs.to_vec() },
         variants: if variants.is_empty() { Variant::ALL.to_vec() } else { variants.to_vec() },
-        runs: build(workspace, Profile::Release)?.join("vermeil-runs"),
+        runs: build(workspace, BuildProfile::Release)?.join("vermeil-runs"),
         repository: workspace.root.clone(),
     };
     let report = runtime::run(&options, &Stop::on_signals()?)?;
@@ -45,7 +45,7 @@ pub(super) fn smoke(workspace: &Workspace) -> Result<()> {
         rounds: 1,
         programs: Program::ALL.to_vec(),
         variants: runtime::smoke_variants(),
-        runs: build(workspace, Profile::Dev)?.join("vermeil-runs"),
+        runs: build(workspace, BuildProfile::Dev)?.join("vermeil-runs"),
         repository: workspace.root.clone(),
     };
     print(&runtime::smoke(&options, &Stop::on_signals()?)?);

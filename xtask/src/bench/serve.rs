@@ -8,7 +8,7 @@ use vermeil_bench::serve::{self, Options, Outputs};
 use vermeil_bench::size::Size;
 use vermeil_bench::stop::Stop;
 
-use super::{Profile, SMOKE_DURATION, build, kept};
+use super::{BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -19,7 +19,7 @@ pub(super) fn run(
     servers: &[Server],
     workspace: &Workspace,
 ) -> Result<()> {
-    let options = options(workspace, Profile::Release, servers)?;
+    let options = options(workspace, BuildProfile::Release, servers)?;
     let options = Options { size: Size::Full, rounds, duration, ..options };
     let report = serve::run(&options, &Stop::on_signals()?)?;
     show(&report);
@@ -35,7 +35,7 @@ pub(super) fn run(
 
 /// The smoke size.
 pub(super) fn smoke(servers: &[Server], workspace: &Workspace) -> Result<()> {
-    let options = options(workspace, Profile::Dev, servers)?;
+    let options = options(workspace, BuildProfile::Dev, servers)?;
     show(&serve::smoke(&options, &Stop::on_signals()?)?);
     Ok(())
 }
@@ -45,7 +45,7 @@ fn show(report: &Report) {
 }
 
 /// The options of the smoke size, with binaries of `profile`.
-fn options(workspace: &Workspace, profile: Profile, servers: &[Server]) -> Result<Options> {
+fn options(workspace: &Workspace, profile: BuildProfile, servers: &[Server]) -> Result<Options> {
     let binaries = build(workspace, profile)?;
     Ok(Options {
         size: Size::Smoke,

@@ -43,12 +43,12 @@ const PASSWD: &str = "root:x:0:0::/:/bin/sh\nwww-data:x:33:33::/:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nwww-data:x:33:\n";
 
 /// A kernel and the folder of its modules.
-pub(super) struct Kernel {
+pub(super) struct GuestKernel {
     pub(super) image: PathBuf,
     modules: PathBuf,
 }
 
-impl Kernel {
+impl GuestKernel {
     /// Fetches the kernel and the shell, once.
     pub(super) fn fetch(folder: &Path) -> Result<Self> {
         let unpacked = folder.join("debian");
@@ -77,8 +77,8 @@ fn only(folder: &Path, start: &str) -> Result<PathBuf> {
 }
 
 /// Makes the file system.
-pub(super) fn pack(folder: &Path, kernel: &Kernel, server: &Path) -> Result<PathBuf> {
-    let root = Root(folder.join("root"));
+pub(super) fn pack(folder: &Path, kernel: &GuestKernel, server: &Path) -> Result<PathBuf> {
+    let root = GuestRoot(folder.join("root"));
     let _ = fs::remove_dir_all(&root.0);
     for name in ["proc", "sys", "dev", "run", "tmp"] {
         let path = root.0.join(name);
@@ -108,9 +108,9 @@ pub(super) fn pack(folder: &Path, kernel: &Kernel, server: &Path) -> Result<Path
 }
 
 /// The file system as a folder.
-struct Root(PathBuf);
+struct GuestRoot(PathBuf);
 
-impl Root {
+impl GuestRoot {
     fn place(&self, name: &str) -> Result<PathBuf> {
         let place = self.0.join(name);
         if let Some(folder) = place.parent() {

@@ -34,7 +34,7 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<String> {
         .args(["--listen", "127.0.0.1:0", "--log", "off", "--control"])
         .arg(&control);
     command.args(["--instances", &INSTANCES.to_string()]).stdin(Stdio::null()).stderr(file);
-    let server = Server(command.spawn().map_err(Error::path("run", binary))?);
+    let server = RestartServer(command.spawn().map_err(Error::path("run", binary))?);
     wait_for(&said, &format!("in {INSTANCES} instances"))?;
     let mut times = Vec::new();
     for number in 0..INSTANCES {
@@ -54,9 +54,9 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<String> {
 }
 
 /// Ended when dropped.
-struct Server(Child);
+struct RestartServer(Child);
 
-impl Drop for Server {
+impl Drop for RestartServer {
     fn drop(&mut self) {
         let stopped = run_kill("-TERM", self.0.id()).is_ok();
         if !stopped {
