@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use vermeil_bench::runtime::plan::{Program, Variant};
-use vermeil_bench::serve::plan::Server;
+use vermeil_bench::runtime::plan::{BenchProgram, RuntimeVariant};
+use vermeil_bench::serve::plan::ServedBy;
 
 use plain::Plain;
 
@@ -42,13 +42,13 @@ pub(crate) struct BenchArgs {
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = server)]
-    servers: Vec<Server>,
+    servers: Vec<ServedBy>,
     /// Of bench runtime: only these programs; prints, but keeps nothing.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = runtime::program)]
-    programs: Vec<Program>,
+    programs: Vec<BenchProgram>,
     /// Of bench runtime: only these policies and peers; prints, but keeps nothing.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = runtime::variant)]
-    variants: Vec<Variant>,
+    variants: Vec<RuntimeVariant>,
 }
 
 /// The benches.
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 }
 
 /// Runs the smoke size of one bench.
-pub(crate) fn smoke(name: BenchName, servers: &[Server]) -> Result<()> {
+pub(crate) fn smoke(name: BenchName, servers: &[ServedBy]) -> Result<()> {
     let workspace = Workspace::load()?;
     match (name, Plain::of(name)) {
         (_, Some(plain)) => plain.smoke(&workspace),
@@ -199,7 +199,7 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-fn server(text: &str) -> std::result::Result<Server, String> {
-    let names = || Server::ALL.map(Server::name).join(", ");
-    Server::from_name(text).ok_or_else(|| format!("the servers are {}", names()))
+fn server(text: &str) -> std::result::Result<ServedBy, String> {
+    let names = || ServedBy::ALL.map(ServedBy::name).join(", ");
+    ServedBy::from_name(text).ok_or_else(|| format!("the servers are {}", names()))
 }

@@ -29,7 +29,7 @@ pub(crate) enum Error {
     Reported,
     /// A bench failed.
     #[error(transparent)]
-    Bench(#[from] vermeil_bench::Error),
+    Bench(#[from] vermeil_bench::BenchError),
 }
 
 impl Error {

@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use vermeil_bench::peers::vermeil::Io;
-use vermeil_bench::serve::plan::Server;
+use vermeil_bench::peers::vermeil::VermeilIo;
+use vermeil_bench::serve::plan::ServedBy;
 
 use crate::bench::{self, BenchName};
 use crate::error::{Error, Result};
@@ -32,7 +32,8 @@ const SHORT_BENCHES: [BenchName; 5] =
     [BenchName::Serve, BenchName::Runtime, BenchName::Hosts, BenchName::Sim, BenchName::Load];
 
 /// The servers of `bench serve` in the short run: ours, a peer and the least possible work.
-const SHORT_SERVERS: [Server; 3] = [Server::Vermeil(Io::Uring), Server::Nginx, Server::Floor(Io::Uring)];
+const SHORT_SERVERS: [ServedBy; 3] =
+    [ServedBy::Vermeil(VermeilIo::Uring), ServedBy::Nginx, ServedBy::Floor(VermeilIo::Uring)];
 
 /// The arguments of `test`.
 #[derive(Debug, clap::Args)]
@@ -87,7 +88,7 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     steps.run_tests("models (loom)", |tally| models(&workspace, ModelChecker::Loom, tally));
     steps.run_tests("models (shuttle)", |tally| models(&workspace, ModelChecker::Shuttle, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
-    let (benches, servers): (&[BenchName], &[Server]) =
+    let (benches, servers): (&[BenchName], &[ServedBy]) =
         if all { (&BenchName::ALL, &[]) } else { (&SHORT_BENCHES, &SHORT_SERVERS) };
     for &name in benches {
         steps.run_tests(name.smoke_step(), |tally| {

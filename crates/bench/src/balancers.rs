@@ -12,19 +12,19 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::machine::Cpus;
-use crate::network::{Network, Veth};
-use crate::options::Options;
+use crate::machine::BenchCpus;
+use crate::network::{BenchNetwork, Veth};
+use crate::options::BenchOptions;
 use crate::overload::quota::Quota;
-use crate::peers::process::Process;
-use crate::peers::{Setting, find_program, vermeil};
-use crate::points::{Key, Points};
-use crate::report::Report;
-use crate::site::Site;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::table::Table;
-use crate::{Error, Result};
+use crate::peers::process::PeerProcess;
+use crate::peers::{PeerSetting, find_program, vermeil};
+use crate::points::{PointKey, Points};
+use crate::report::BenchReport;
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::table::CellTable;
+use crate::{BenchError, BenchResult};
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 3;
@@ -102,12 +102,12 @@ impl By {
 /// The time for weights to settle, and the time measured after that. Without weights nothing has to
 /// settle. With weights a minute is five times the time in which a server's weight covers most of
 /// its way.
-fn phases(size: Size, by: By) -> (Duration, Duration) {
+fn phases(size: BenchSize, by: By) -> (Duration, Duration) {
     match size {
-        Size::Full if by == By::Agents => (Duration::from_secs(60), Duration::from_secs(10)),
-        Size::Full => (Duration::from_secs(5), Duration::from_secs(10)),
+        BenchSize::Full if by == By::Agents => (Duration::from_secs(60), Duration::from_secs(10)),
+        BenchSize::Full => (Duration::from_secs(5), Duration::from_secs(10)),
         // A connection that found the slow server's queue full is tried again after a second.
-        Size::Smoke => (Duration::from_millis(1500), Duration::from_millis(300)),
+        BenchSize::Smoke => (Duration::from_millis(1500), Duration::from_millis(300)),
     }
 }
 
@@ -116,7 +116,7 @@ fn phases(size: Size, by: By) -> (Duration, Duration) {
 /// # Errors
 /// HAProxy is missing, the rights for cpu quotas or network namespaces are missing, a program does
 /// not start, or the run is interrupted. In every case all started processes are stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let mut points = Points::default();
     for round in 0..options.rounds {
         let mut order = By::ALL;
@@ -143,7 +143,7 @@ fn keep(rates: &[(By, f64)], points: &mut Points) {
     let predicted = together(fast * (1.0 - idle(2.0 * fast / turns)), turns);
     for &(by, rate) in rates {
         let mut push = |metric, unit, value| {
-            points.push(Key { program: PROGRAM.into(), variant: by.name().into(), metric, unit }, value);
+            points.push(PointKey { program: PROGRAM.into(), variant: by.name().into(), metric, unit }, value);
         };
         push("per_s", "req/s", rate);
         push("of_turns", "", rate / turns);
@@ -160,7 +160,7 @@ fn keep(rates: &[(By, f64)], points: &mut Points) {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<Option<BenchReport>> {
     if find_program("haproxy").is_none() {
         eprintln!("SKIPPED: haproxy is not installed");
         return Ok(None);
@@ -169,7 +169,7 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
         eprintln!("SKIPPED: servers cannot be held to a part of a cpu here: {why}");
         return Ok(None);
     }
-    if let Err(why) = Veth::new(Cpus::allowed()?) {
+    if let Err(why) = Veth::new(BenchCpus::allowed()?) {
         eprintln!("SKIPPED: no network namespaces here: {why}");
         return Ok(None);
     }
@@ -181,27 +181,28 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
 }
 
 /// Requests per second through HAProxy.
-fn one(options: &Options, by: By) -> Result<f64> {
-    let haproxy = find_program("haproxy").ok_or(Error::Missing { program: "haproxy", package: "haproxy" })?;
-    let (cpus, site) = (Cpus::allowed()?, folder()?);
-    let network = Network::Veth(Veth::new(cpus)?);
+fn one(options: &BenchOptions, by: By) -> BenchResult<f64> {
+    let haproxy =
+        find_program("haproxy").ok_or(BenchError::Missing { program: "haproxy", package: "haproxy" })?;
+    let (cpus, site) = (BenchCpus::allowed()?, folder()?);
+    let network = BenchNetwork::Veth(Veth::new(cpus)?);
     // The order matters: a group can be removed only after all processes in the group have ended,
     // and Rust drops later variables first.
     let quotas = [Quota::of("fast", PARTS[0])?, Quota::of("slow", PARTS[1])?];
     let mut behind = Vec::new();
     for (quota, name) in quotas.iter().zip(["fast", "slow"]) {
-        behind.push(Behind::start(options, &network, cpus, &site, (quota, name))?);
+        behind.push(BehindHaproxy::start(options, &network, cpus, &site, (quota, name))?);
     }
     let address = network.free_client_address()?;
     let state = site.state_folder("haproxy")?;
     let file = state.join("haproxy.cfg");
     fs::write(&file, configuration(address, &behind[by.servers()], by))
-        .map_err(Error::path("write", &file))?;
+        .map_err(BenchError::path("write", &file))?;
     // HAProxy shares the servers' cpu, because the servers need little of that cpu and the load
     // needs all of the other cpu.
     let mut command = network.client_command(haproxy, cpus.server);
     command.arg("-db").arg("-f").arg(&file);
-    let process = Process::start("haproxy", command, &state)?;
+    let process = PeerProcess::start("haproxy", command, &state)?;
     process.wait_until_listening(&network, address)?;
     let rate = load(options, (&network, cpus), &site, address, by)?;
     process.stop()?;
@@ -210,38 +211,38 @@ fn one(options: &Options, by: By) -> Result<f64> {
 }
 
 /// The folder that is listed.
-fn folder() -> Result<Site> {
+fn folder() -> BenchResult<BenchSite> {
     let names: Vec<String> = (0..FILES).map(|number| format!("page-{number}.html")).collect();
-    Site::new(&names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>())
+    BenchSite::new(&names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>())
 }
 
 /// A server behind HAProxy.
-struct Behind {
-    process: Process,
+struct BehindHaproxy {
+    process: PeerProcess,
     address: SocketAddr,
     agent: SocketAddr,
 }
 
-impl Behind {
+impl BehindHaproxy {
     fn start(
-        options: &Options,
-        network: &Network,
-        cpus: Cpus,
-        site: &Site,
+        options: &BenchOptions,
+        network: &BenchNetwork,
+        cpus: BenchCpus,
+        site: &BenchSite,
         (quota, name): (&Quota, &str),
-    ) -> Result<Self> {
+    ) -> BenchResult<Self> {
         let (address, agent) = (network.free_address()?, network.free_address()?);
         let (root, state) = (site.root(), site.state_folder(name)?);
-        let setting = Setting { network, address, cpu: cpus.server, root: &root, state: &state };
-        let mut command = vermeil::command(setting, &options.vermeil, vermeil::Io::Epoll);
+        let setting = PeerSetting { network, address, cpu: cpus.server, root: &root, state: &state };
+        let mut command = vermeil::command(setting, &options.vermeil, vermeil::VermeilIo::Epoll);
         command.args(["--agent", &agent.to_string(), "--control"]).arg(state.join("control"));
-        let process = Process::start(name, quota.within(&command), &state)?;
+        let process = PeerProcess::start(name, quota.within(&command), &state)?;
         process.wait_until_listening(network, address)?;
         Ok(Self { process, address, agent })
     }
 }
 
-fn configuration(address: SocketAddr, behind: &[Behind], by: By) -> String {
+fn configuration(address: SocketAddr, behind: &[BehindHaproxy], by: By) -> String {
     let mut text = format!(
         "defaults\n mode http\n timeout connect 30s\n timeout client 30s\n timeout server 30s\n\
          frontend f\n bind {address}\n default_backend b\n\
@@ -259,12 +260,12 @@ fn configuration(address: SocketAddr, behind: &[Behind], by: By) -> String {
 }
 
 fn load(
-    options: &Options,
-    (network, cpus): (&Network, Cpus),
-    site: &Site,
+    options: &BenchOptions,
+    (network, cpus): (&BenchNetwork, BenchCpus),
+    site: &BenchSite,
     address: SocketAddr,
     by: By,
-) -> Result<f64> {
+) -> BenchResult<f64> {
     let (settles, lasts) = phases(options.size, by);
     let file = site.state_folder("load")?.join("record.json");
     let mut command = network.client_command(&options.vermeil, cpus.client);
@@ -288,7 +289,7 @@ fn idle(ratio: f64) -> f64 {
     -SPARE * ratio.ln() / LEAST.ln()
 }
 
-fn report(options: &Options, points: &Points) -> Report {
+fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     let [fast, slow] = PARTS;
     let parameters = vec![
         ("servers", format!("{:.1} % and {:.1} % of a cpu", f64::from(fast) / 10.0, f64::from(slow) / 10.0)),
@@ -312,7 +313,7 @@ fn report(options: &Options, points: &Points) -> Report {
         "spread",
         "possible",
     ];
-    let mut table = Table::new(1, &heads);
+    let mut table = CellTable::new(1, &heads);
     for by in By::ALL {
         let median = |metric| points.median(PROGRAM, by.name(), metric);
         let spread = |metric| points.spread(PROGRAM, by.name(), metric);
@@ -328,10 +329,15 @@ fn report(options: &Options, points: &Points) -> Report {
             median("possible"),
         ]);
     }
-    Report::new("balancers", "two servers of unequal speed behind HAProxy", &options.repository, parameters)
-        .with_points(points)
-        .with_table(table)
-        .with_how_to_read(HOW_TO_READ)
+    BenchReport::new(
+        "balancers",
+        "two servers of unequal speed behind HAProxy",
+        &options.repository,
+        parameters,
+    )
+    .with_points(points)
+    .with_table(table)
+    .with_how_to_read(HOW_TO_READ)
 }
 
 #[cfg(test)]

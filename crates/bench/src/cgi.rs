@@ -19,12 +19,12 @@ pub mod symbols;
 
 use std::time::Duration;
 
-use crate::Result;
-use crate::options::Options;
+use crate::BenchResult;
+use crate::options::BenchOptions;
 use crate::points::Points;
-use crate::report::Report;
-use crate::stop::Stop;
-use programs::Programs;
+use crate::report::BenchReport;
+use crate::stop::StopFlag;
+use programs::CompiledPrograms;
 
 /// Rounds of a full run by default: the smallest number with a median and a spread. Filling
 /// gigabytes anew for each round takes longer than measuring.
@@ -45,8 +45,8 @@ const SMOKE_MIN: Duration = Duration::from_millis(500);
 /// # Errors
 /// A program cannot be compiled, a server does not start or answers wrongly, or the run is
 /// interrupted. In every case all started processes are stopped, and reserved pages are given back.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
-    let programs = Programs::compile()?;
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let programs = CompiledPrograms::compile()?;
     let mut points = Points::default();
     starts::run(options, &programs, stop, &mut points)?;
     abort::run(options, &programs, stop, &mut points)?;
@@ -59,14 +59,14 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let duration = options.duration.max(SMOKE_MIN);
-    let report = run(&Options { duration, ..options.clone() }, stop)?;
+    let report = run(&BenchOptions { duration, ..options.clone() }, stop)?;
     let ways = ["fork", "posix_spawn", "vfork", "spawner", "spawner_several"].map(|way| (way, "blocked_us"));
     report.check(
         &[
             &ways[..],
-            &[(servers::Server::Vermeil.name(), "per_cpu_s"), (floor::NAME, "per_cpu_s")],
+            &[(servers::CgiServer::Vermeil.name(), "per_cpu_s"), (floor::NAME, "per_cpu_s")],
             &[("vermeil-uring", "gone_us"), ("vermeil-epoll", "gone_us"), (floor::NAME, "gone_us")],
         ]
         .concat(),

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::network::run;
 use crate::peers::find_program;
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// The user with write access, and the password.
 pub const USER: (&str, &str) = ("painter", "pearl");
@@ -72,15 +72,15 @@ impl Wiki {
     /// # Errors
     /// The tools are missing, the packages cannot be fetched, or the packages have unexpected
     /// contents.
-    pub fn prepare() -> Result<Self> {
+    pub fn prepare() -> BenchResult<Self> {
         for (program, package) in TOOLS {
-            find_program(program).ok_or(Error::Missing { program, package })?;
+            find_program(program).ok_or(BenchError::Missing { program, package })?;
         }
         let wiki = tempfile::Builder::new().prefix("vermeil-dokuwiki-").tempdir();
-        let wiki = Self(wiki.map_err(Error::path("make a folder in", &std::env::temp_dir()))?);
+        let wiki = Self(wiki.map_err(BenchError::path("make a folder in", &std::env::temp_dir()))?);
         let folder = wiki.folder();
         fs::set_permissions(folder, Permissions::from_mode(0o755))
-            .map_err(Error::path("open to all", folder))?;
+            .map_err(BenchError::path("open to all", folder))?;
         let fetch =
             || run(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder));
         if fetch().is_err() {
@@ -110,11 +110,11 @@ impl Wiki {
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub fn forget_visitors(&self) -> Result<()> {
+    pub fn forget_visitors(&self) -> BenchResult<()> {
         let sessions = self.folder().join("wiki/sessions");
-        let left = fs::read_dir(&sessions).map_err(Error::path("list", &sessions))?;
+        let left = fs::read_dir(&sessions).map_err(BenchError::path("list", &sessions))?;
         for file in left.flatten() {
-            fs::remove_file(file.path()).map_err(Error::path("remove", &file.path()))?;
+            fs::remove_file(file.path()).map_err(BenchError::path("remove", &file.path()))?;
         }
         Ok(())
     }
@@ -125,8 +125,8 @@ impl Wiki {
     }
 }
 
-fn packages_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(Error::path("list", folder))?;
+fn packages_in(folder: &Path) -> BenchResult<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(BenchError::path("list", folder))?;
     let files = entries.flatten().map(|entry| entry.path());
     let mut files: Vec<_> =
         files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();

@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 
 /// Shorthand for this crate's results.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type BenchResult<T> = std::result::Result<T, BenchError>;
 
 /// Why a bench stopped.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum BenchError {
     /// The operating system refused something.
     #[error("cannot {operation} {thing}: {source}")]
     Io {
@@ -59,25 +59,25 @@ pub enum Error {
     Interrupted,
 }
 
-impl Error {
-    /// For `map_err`: an [`Error::Io`] about a path.
+impl BenchError {
+    /// For `map_err`: an [`BenchError::Io`] about a path.
     pub fn path(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let thing = path.display().to_string();
         move |source| Self::Io { operation, thing, source }
     }
 
-    /// For `map_err`: an [`Error::Io`] about a named thing.
+    /// For `map_err`: an [`BenchError::Io`] about a named thing.
     pub fn thing(operation: &'static str, thing: impl ToString) -> impl FnOnce(io::Error) -> Self {
         let thing = thing.to_string();
         move |source| Self::Io { operation, thing, source }
     }
 
-    /// An [`Error::Peer`].
+    /// An [`BenchError::Peer`].
     pub fn peer(server: impl ToString, problem: impl ToString) -> Self {
         Self::Peer { server: server.to_string(), problem: problem.to_string() }
     }
 
-    /// An [`Error::Form`].
+    /// An [`BenchError::Form`].
     pub fn form(thing: impl ToString, problem: impl ToString) -> Self {
         Self::Form { thing: thing.to_string(), problem: problem.to_string() }
     }

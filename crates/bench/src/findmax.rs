@@ -15,17 +15,17 @@ use vermeil_load::report::Record;
 
 use crate::load::injectors::said_by;
 use crate::load::{only, vermeil_load};
-use crate::machine::Cpus;
-use crate::network::Network;
-use crate::options::Options;
+use crate::machine::BenchCpus;
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
 use crate::peers::is_here;
-use crate::peers::process::Process;
-use crate::report::Report;
-use crate::site::Site;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::{Error, Result};
-use servers::Server;
+use crate::peers::process::PeerProcess;
+use crate::report::BenchReport;
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
+use servers::FindmaxServer;
 
 /// Children of either pool. Children wait for the back end, so there are rather more children than
 /// cpus, because the cpu must be the limit.
@@ -44,7 +44,7 @@ const USERS_FROM: &str = "256";
 /// The minimum, because shorter trials are not trusted.
 const WINDOW_MIN: Duration = Duration::from_secs(1);
 
-fn window(options: &Options) -> Duration {
+fn window(options: &BenchOptions) -> Duration {
     options.duration.max(WINDOW_MIN)
 }
 
@@ -53,12 +53,12 @@ fn window(options: &Options) -> Duration {
 /// # Errors
 /// A server does not start, the injector fails, or the run is interrupted. In every case all
 /// started processes are stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
-    let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let (site, cpus) = (BenchSite::new(&[])?, BenchCpus::allowed()?);
     let (backend, address) = start_backend(options, &site, cpus)?;
     let mut files = std::process::Command::new(&options.vermeil);
     // Four directories, which fit into any machine's page cache; the minimum is one.
-    let scale = if options.size == Size::Full { "16" } else { "1" };
+    let scale = if options.size == BenchSize::Full { "16" } else { "1" };
     files.args(["load", "files", "support", "--scale", scale, "--backend", &address]).arg(site.root());
     said_by(&mut files, &[0])?;
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
     let here = servers_here(options.size)?;
     report.check(&here.iter().map(|server| (server.name(), "users")).collect::<Vec<_>>())?;
@@ -86,11 +86,11 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
 }
 
 /// The installed servers; in a full run all must be installed.
-fn servers_here(size: Size) -> Result<Vec<Server>> {
+fn servers_here(size: BenchSize) -> BenchResult<Vec<FindmaxServer>> {
     let mut here = Vec::new();
-    for server in Server::ALL {
+    for server in FindmaxServer::ALL {
         let mut needs = server.needs().iter();
-        if needs.try_fold(true, |all, &needed| Ok::<_, Error>(all && is_here(size, needed)?))? {
+        if needs.try_fold(true, |all, &needed| Ok::<_, BenchError>(all && is_here(size, needed)?))? {
             here.push(server);
         }
     }
@@ -98,27 +98,32 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
 }
 
 /// PHP's back end, on the injector's cpu.
-fn start_backend(options: &Options, site: &Site, cpus: Cpus) -> Result<(Process, String)> {
-    let (address, state) = (Network::Loopback.free_address()?, site.state_folder("backend")?);
-    let mut command = Network::Loopback.client_command(&options.vermeil, cpus.client);
+fn start_backend(
+    options: &BenchOptions,
+    site: &BenchSite,
+    cpus: BenchCpus,
+) -> BenchResult<(PeerProcess, String)> {
+    let (address, state) = (BenchNetwork::Loopback.free_address()?, site.state_folder("backend")?);
+    let mut command = BenchNetwork::Loopback.client_command(&options.vermeil, cpus.client);
     command.args(["load", "backend", "--listen", &address.to_string(), "--cores", &only(cpus.client)]);
-    let backend = Process::start("vermeil load backend", command, &state)?;
-    backend.wait_until_listening(&Network::Loopback, address)?;
+    let backend = PeerProcess::start("vermeil load backend", command, &state)?;
+    backend.wait_until_listening(&BenchNetwork::Loopback, address)?;
     Ok((backend, address.to_string()))
 }
 
-fn search(options: &Options, cpus: Cpus, url: &str) -> Result<Record> {
+fn search(options: &BenchOptions, cpus: BenchCpus, url: &str) -> BenchResult<Record> {
     let mut command = vermeil_load(&options.vermeil, cpus.client);
     command.args(["support", url, "--find-max", "--compress", COMPRESS]);
     command.args(["-d", &format!("{}ms", window(options).as_millis())]);
     match options.size {
-        Size::Full => command.args(["--users-from", USERS_FROM, "--precision", "10", "--confirm", "1"]),
-        Size::Smoke => command.args(["--users-from", "1", "--users-max", "2", "--confirm", "0"]),
+        BenchSize::Full => command.args(["--users-from", USERS_FROM, "--precision", "10", "--confirm", "1"]),
+        BenchSize::Smoke => command.args(["--users-from", "1", "--users-max", "2", "--confirm", "0"]),
     };
     let (ramp_up, warm_up) = (window(options) / 6, window(options) / 3);
     command.args(["--ramp-up", &format!("{}ms", ramp_up.as_millis())]);
     command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
     // 5: a trial could not be trusted; the table shows this.
     let said = said_by(&mut command, &[0, 5])?;
-    serde_json::from_str(&said).map_err(|error| Error::form("vermeil load", format!("{error} in: {said}")))
+    serde_json::from_str(&said)
+        .map_err(|error| BenchError::form("vermeil load", format!("{error} in: {said}")))
 }

@@ -10,20 +10,20 @@ pub mod servers;
 
 use std::time::{Duration, Instant};
 
-use crate::Result;
-use crate::machine::Cpus;
+use crate::BenchResult;
+use crate::machine::BenchCpus;
 use crate::measure::{CpuTime, memory_of_group};
-use crate::network::Network;
-use crate::options::Options;
-use crate::peers::Server;
-use crate::peers::process::Process;
-use crate::points::{Key, Points};
-use crate::probe::{self, Target};
-use crate::report::Report;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::{Load, Wrk};
-use servers::Sites;
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
+use crate::peers::PeerServer;
+use crate::peers::process::PeerProcess;
+use crate::points::{PointKey, Points};
+use crate::probe::{self, ProbeTarget};
+use crate::report::BenchReport;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad};
+use servers::HostSites;
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 3;
@@ -40,12 +40,12 @@ const COUNTS: [usize; 3] = [1, 10_000, 100_000];
 /// # Errors
 /// A server does not start or answers wrongly, or the run is interrupted. In every case all started
 /// processes are stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
-    let counts = if options.size == Size::Full { &COUNTS[..] } else { &[1, 200] };
-    let servers = Server::here(options.size)?;
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let counts = if options.size == BenchSize::Full { &COUNTS[..] } else { &[1, 200] };
+    let servers = PeerServer::here(options.size)?;
     let mut points = Points::default();
     for &count in counts {
-        let sites = Sites::new(count)?;
+        let sites = HostSites::new(count)?;
         for round in 0..options.rounds {
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
@@ -63,22 +63,28 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
     let metrics = ["load_ms", "memory_mb", "first_us", "last_us"];
-    report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
+    report.check(&metrics.map(|metric| (PeerServer::Vermeil.name(), metric)))?;
     Ok(report)
 }
 
 /// One start of one server, and the requests to the server.
-fn sample(options: &Options, server: Server, sites: &Sites, stop: &Stop, points: &mut Points) -> Result<()> {
-    let cpus = Cpus::allowed()?;
-    let (network, address) = (Network::Loopback, Network::Loopback.free_address()?);
+fn sample(
+    options: &BenchOptions,
+    server: PeerServer,
+    sites: &HostSites,
+    stop: &StopFlag,
+    points: &mut Points,
+) -> BenchResult<()> {
+    let cpus = BenchCpus::allowed()?;
+    let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
     let command = servers::command(server, options, sites, address, cpus.server)?;
     let start = Instant::now();
-    let process = Process::start(server.name(), command, sites.state())?;
+    let process = PeerProcess::start(server.name(), command, sites.state())?;
     process.wait_until_listening(&network, address)?;
-    let target = |host: usize| Target { host: Some(sites.name(host)), ..Target::to("/index.html") };
+    let target = |host: usize| ProbeTarget { host: Some(sites.name(host)), ..ProbeTarget::to("/index.html") };
     let last = sites.count() - 1;
     let fetch = |host| {
         let answer = probe::fetch(address, &target(host));
@@ -88,13 +94,13 @@ fn sample(options: &Options, server: Server, sites: &Sites, stop: &Stop, points:
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let program = format!("{} hosts", sites.count());
     let mut push = |metric, unit, value| {
-        let key = Key { program: program.clone(), variant: server.name().to_owned(), metric, unit };
+        let key = PointKey { program: program.clone(), variant: server.name().to_owned(), metric, unit };
         points.push(key, value);
     };
     push("load_ms", "ms", load_ms);
     push("memory_mb", "MB", memory_of_group(process.group())? as f64 / 1e6);
     let wrk = Wrk::new(sites.state(), cpus.client)?;
-    let load = Load { connections: CONNECTIONS, duration: options.duration };
+    let load = WrkLoad { connections: CONNECTIONS, duration: options.duration };
     for (metric, host) in [("first_us", 0), ("last_us", last)] {
         fetch(host)?;
         let before = CpuTime::of_group(process.group())?;

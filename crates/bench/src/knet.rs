@@ -17,23 +17,23 @@ mod report;
 
 use std::time::Duration;
 
-use crate::Result;
-use crate::machine::Cpus;
-use crate::options::Options;
+use crate::BenchResult;
+use crate::machine::BenchCpus;
+use crate::options::BenchOptions;
 use crate::points::Points;
-use crate::report::Report;
-use crate::size::Size;
-use crate::stop::Stop;
-use bed::{Receiving, Urgency};
+use crate::report::BenchReport;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use bed::{KnetReceiving, Urgency};
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 3;
 
 /// The duration of one load.
-fn lasts(size: Size) -> Duration {
+fn lasts(size: BenchSize) -> Duration {
     match size {
-        Size::Full => Duration::from_secs(3),
-        Size::Smoke => Duration::from_millis(300),
+        BenchSize::Full => Duration::from_secs(3),
+        BenchSize::Smoke => Duration::from_millis(300),
     }
 }
 
@@ -42,8 +42,8 @@ fn lasts(size: Size) -> Duration {
 /// # Errors
 /// The right to make namespaces is missing, a server does not start, or the run is interrupted. In
 /// every case all started processes are stopped and all namespaces and cards are removed.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
-    let cpus = Cpus::allowed()?;
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let cpus = BenchCpus::allowed()?;
     let mut points = Points::default();
     for round in 0..options.rounds {
         paths::round(options, cpus, round, &mut points, stop)?;
@@ -57,13 +57,13 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
-    if let Err(why) = bed::can_be_made(Cpus::allowed()?) {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<Option<BenchReport>> {
+    if let Err(why) = bed::can_be_made(BenchCpus::allowed()?) {
         eprintln!("SKIPPED: hosts in network namespaces cannot be made here: {why}");
         return Ok(None);
     }
     let report = run(options, stop)?;
-    let paths = Receiving::ALL.map(|receiving| (receiving.name(), "requests_per_cpu_s"));
+    let paths = KnetReceiving::ALL.map(|receiving| (receiving.name(), "requests_per_cpu_s"));
     let floods = Urgency::ALL.map(|urgency| (urgency.name(), "goodput_share"));
     report.check(&[paths, floods].concat())?;
     Ok(Some(report))

@@ -52,4 +52,4 @@ pub mod table;
 
 mod error;
 
-pub use error::{Error, Result};
+pub use error::{BenchError, BenchResult};

@@ -20,21 +20,21 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use crate::machine::Cpus;
-use crate::network::Network;
-use crate::options::Options;
-use crate::peers::nginx::{self, Sending};
-use crate::peers::process::Process;
-use crate::peers::{Setting, is_here};
-use crate::points::{Key, Points};
-use crate::probe::Target;
-use crate::report::Report;
-use crate::site::Site;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::{Load, Wrk};
-use crate::{Error, Result};
-use injectors::{Injector, Place, Speech};
+use crate::machine::BenchCpus;
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
+use crate::peers::nginx::{self, NginxSending};
+use crate::peers::process::PeerProcess;
+use crate::peers::{PeerSetting, is_here};
+use crate::points::{PointKey, Points};
+use crate::probe::ProbeTarget;
+use crate::report::BenchReport;
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad};
+use crate::{BenchError, BenchResult};
+use injectors::{BenchInjector, InjectorPlace, Speech};
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
@@ -62,10 +62,10 @@ const DELAY: Duration = Duration::from_millis(10);
 /// # Errors
 /// A server or an injector cannot be run or reports errors, or the run is interrupted. In every
 /// case all started processes are stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
-    let site = Site::new(&[FILE])?;
-    let cpus = Cpus::allowed()?;
-    let bench = Bench { options, cpus, site: &site, stop };
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let site = BenchSite::new(&[FILE])?;
+    let cpus = BenchCpus::allowed()?;
+    let bench = LoadBench { options, cpus, site: &site, stop };
     let mut points = Points::default();
     bench.cost(&mut points)?;
     bench.agreement(&mut points)?;
@@ -78,7 +78,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
     let here = injectors::here(options.size)?;
     let expected: Vec<_> = here.iter().map(|injector| (injector.name(), "per_cpu_s")).collect();
@@ -87,33 +87,33 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
 }
 
 /// The state shared by all parts.
-pub(crate) struct Bench<'a> {
-    pub(crate) options: &'a Options,
-    pub(crate) cpus: Cpus,
-    pub(crate) site: &'a Site,
-    pub(crate) stop: &'a Stop,
+pub(crate) struct LoadBench<'a> {
+    pub(crate) options: &'a BenchOptions,
+    pub(crate) cpus: BenchCpus,
+    pub(crate) site: &'a BenchSite,
+    pub(crate) stop: &'a StopFlag,
 }
 
-impl Bench<'_> {
+impl LoadBench<'_> {
     /// At full speed against nginx.
-    fn cost(&self, points: &mut Points) -> Result<()> {
+    fn cost(&self, points: &mut Points) -> BenchResult<()> {
         if !is_here(self.options.size, ("nginx", "nginx"))? {
             return Ok(());
         }
-        let (address, state) = (Network::Loopback.free_address()?, self.site.state_folder("nginx")?);
-        let setting = Setting {
-            network: &Network::Loopback,
+        let (address, state) = (BenchNetwork::Loopback.free_address()?, self.site.state_folder("nginx")?);
+        let setting = PeerSetting {
+            network: &BenchNetwork::Loopback,
             address,
             cpu: self.cpus.server,
             root: &self.site.root(),
             state: &state,
         };
-        let http2 = Network::Loopback.free_address()?;
-        let command = nginx::both_versions_command(setting, http2, Sending::Copy)?;
-        let server = Process::start("nginx", command, &state)?;
-        server.wait_until_listening(&Network::Loopback, address)?;
+        let http2 = BenchNetwork::Loopback.free_address()?;
+        let command = nginx::both_versions_command(setting, http2, NginxSending::Copy)?;
+        let server = PeerProcess::start("nginx", command, &state)?;
+        server.wait_until_listening(&BenchNetwork::Loopback, address)?;
         let (path, mut injectors) = (format!("/{}", FILE.0), injectors::here(self.options.size)?);
-        let load = Load { connections: CONNECTIONS, duration: self.options.duration };
+        let load = WrkLoad { connections: CONNECTIONS, duration: self.options.duration };
         self.rounds("nginx 1k", (address, &path, Speech::Http1), load, &injectors, points)?;
         injectors.retain(|injector| injector.speaks_http2());
         let speech = Speech::Http2 { streams: STREAMS };
@@ -122,22 +122,22 @@ impl Bench<'_> {
     }
 
     /// Against a back end that waits. If the results differ, an injector is wrong.
-    fn agreement(&self, points: &mut Points) -> Result<()> {
-        let (address, state) = (Network::Loopback.free_address()?, self.site.state_folder("backend")?);
-        let mut command = Network::Loopback.server_command(&self.options.vermeil, self.cpus.server);
+    fn agreement(&self, points: &mut Points) -> BenchResult<()> {
+        let (address, state) = (BenchNetwork::Loopback.free_address()?, self.site.state_folder("backend")?);
+        let mut command = BenchNetwork::Loopback.server_command(&self.options.vermeil, self.cpus.server);
         command.args(["load", "backend", "--listen", &address.to_string()]);
         command.args(["--delay", &format!("{}ms", DELAY.as_millis()), "--cores", &only(self.cpus.server)]);
-        let server = Process::start("vermeil load backend", command, &state)?;
-        server.wait_until_listening(&Network::Loopback, address)?;
+        let server = PeerProcess::start("vermeil load backend", command, &state)?;
+        server.wait_until_listening(&BenchNetwork::Loopback, address)?;
         let mut injectors = injectors::here(self.options.size)?;
         // Without ab, because ab uses HTTP/1.0 and the back end answers HTTP/1.0 by closing the
         // connection.
-        injectors.retain(|injector| *injector != Injector::Ab);
+        injectors.retain(|injector| *injector != BenchInjector::Ab);
         let duration = match self.options.size {
-            Size::Full => self.options.duration.max(WAITING),
-            Size::Smoke => self.options.duration,
+            BenchSize::Full => self.options.duration.max(WAITING),
+            BenchSize::Smoke => self.options.duration,
         };
-        let load = Load { connections: CONNECTIONS, duration };
+        let load = WrkLoad { connections: CONNECTIONS, duration };
         self.rounds(AGREEMENT, (address, "/product?id=1", Speech::Http1), load, &injectors, points)?;
         server.stop()
     }
@@ -146,14 +146,14 @@ impl Bench<'_> {
         &self,
         program: &str,
         (address, path, speech): (SocketAddr, &str, Speech),
-        load: Load,
-        injectors: &[Injector],
+        load: WrkLoad,
+        injectors: &[BenchInjector],
         points: &mut Points,
-    ) -> Result<()> {
+    ) -> BenchResult<()> {
         let state = self.site.state_folder("load")?;
-        let place = Place {
+        let place = InjectorPlace {
             address,
-            target: Target::to(path),
+            target: ProbeTarget::to(path),
             load,
             speech,
             cpu: self.cpus.client,
@@ -177,7 +177,8 @@ impl Bench<'_> {
                     sample.per_second
                 );
                 for (metric, unit, value) in sample.numbers() {
-                    let key = Key { program: program.into(), variant: injector.name().into(), metric, unit };
+                    let key =
+                        PointKey { program: program.into(), variant: injector.name().into(), metric, unit };
                     points.push(key, value);
                 }
             }
@@ -193,19 +194,19 @@ pub(crate) fn only(cpu: usize) -> String {
 
 /// `vermeil load` on `cpu`, with the record on standard output.
 pub(crate) fn vermeil_load(vermeil: &Path, cpu: usize) -> Command {
-    let mut command = Network::Loopback.client_command(vermeil, cpu);
+    let mut command = BenchNetwork::Loopback.client_command(vermeil, cpu);
     command.args(["load", "--quiet", "--json", "-", "--cores", &only(cpu)]);
     command
 }
 
 /// Runs an injector that writes its record to `file`, and reads the record. The exit status is
 /// ignored, because the status only rates the run.
-pub(crate) fn recorded(command: &mut Command, file: &Path) -> Result<Record> {
-    let output = command.output().map_err(Error::thing("start", "vermeil load"))?;
-    let text = fs::read_to_string(file).map_err(|_missing| Error::Command {
+pub(crate) fn recorded(command: &mut Command, file: &Path) -> BenchResult<Record> {
+    let output = command.output().map_err(BenchError::thing("start", "vermeil load"))?;
+    let text = fs::read_to_string(file).map_err(|_missing| BenchError::Command {
         command: format!("{command:?}"),
         output: String::from_utf8_lossy(&output.stderr).into_owned(),
     })?;
-    fs::remove_file(file).map_err(Error::path("remove", file))?;
-    Record::from_json(&text).map_err(|problem| Error::form(file.display(), problem))
+    fs::remove_file(file).map_err(BenchError::path("remove", file))?;
+    Record::from_json(&text).map_err(|problem| BenchError::form(file.display(), problem))
 }

@@ -9,24 +9,24 @@ use std::process::Command;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// The cpus of a run: one for the server, the other for the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpus {
+pub struct BenchCpus {
     /// Where every server is pinned.
     pub server: usize,
     /// The cpu of the load; the server's cpu if there is only one cpu, which a bench must report.
     pub client: usize,
 }
 
-impl Cpus {
+impl BenchCpus {
     /// The first two cpus this process may run on.
-    pub fn allowed() -> Result<Self> {
+    pub fn allowed() -> BenchResult<Self> {
         let set = sched_getaffinity(None)
-            .map_err(|error| Error::thing("read", "the allowed cpus")(error.into()))?;
+            .map_err(|error| BenchError::thing("read", "the allowed cpus")(error.into()))?;
         let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
-        let server = cpus.next().ok_or_else(|| Error::form("the set of allowed cpus", "it is empty"))?;
+        let server = cpus.next().ok_or_else(|| BenchError::form("the set of allowed cpus", "it is empty"))?;
         Ok(Self { server, client: cpus.next().unwrap_or(server) })
     }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_cpu_and_a_description() {
-        assert!(Cpus::allowed().is_ok());
+        assert!(BenchCpus::allowed().is_ok());
         assert!(describe().contains("Linux"));
     }
 }

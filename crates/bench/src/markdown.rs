@@ -7,22 +7,22 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// Puts `section` between the markers of `bench` in the page at `path`.
 ///
 /// # Errors
 /// The page has only one of the two markers, or cannot be read or written.
-pub fn replace_section(path: &Path, bench: &str, section: &str) -> Result<()> {
+pub fn replace_section(path: &Path, bench: &str, section: &str) -> BenchResult<()> {
     let page = match fs::read_to_string(path) {
         Ok(page) => page,
         Err(error) if error.kind() == ErrorKind::NotFound => "# Benchmarks\n".into(),
-        Err(error) => return Err(Error::path("read", path)(error)),
+        Err(error) => return Err(BenchError::path("read", path)(error)),
     };
     let page = with_section(&page, bench, section).ok_or_else(|| {
-        Error::form(path.display(), format!("only one of the two markers of `bench {bench}`"))
+        BenchError::form(path.display(), format!("only one of the two markers of `bench {bench}`"))
     })?;
-    vermeil_io::output::write(path, page).map_err(Error::path("write", path))
+    vermeil_io::output::write(path, page).map_err(BenchError::path("write", path))
 }
 
 fn with_section(page: &str, bench: &str, section: &str) -> Option<String> {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// The unit of `/proc/stat` and `/proc/PID/stat`: USER_HZ is 100 on every architecture Linux
 /// supports today (proc(5)).
@@ -58,10 +58,10 @@ impl CpuTime {
     ///
     /// # Errors
     /// When the group has no process left.
-    pub fn of_group(group: Pid) -> Result<Self> {
+    pub fn of_group(group: Pid) -> BenchResult<Self> {
         let mut sum = Self::default();
         let mut processes = 0;
-        for entry in fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?.flatten() {
+        for entry in fs::read_dir("/proc").map_err(BenchError::thing("read", "/proc"))?.flatten() {
             let folder = entry.path();
             let Some(stat) = stat_of(&folder).filter(|stat| stat.group == group.as_raw_pid()) else {
                 continue;
@@ -72,16 +72,16 @@ impl CpuTime {
             sum.run += run_time(&folder)?;
         }
         if processes == 0 {
-            return Err(Error::form(format!("process group {group}"), "no process left in it"));
+            return Err(BenchError::form(format!("process group {group}"), "no process left in it"));
         }
         Ok(sum)
     }
 
     /// Reads the cpu time of this process.
-    pub fn of_self() -> Result<Self> {
+    pub fn of_self() -> BenchResult<Self> {
         let folder = Path::new("/proc/self");
         let stat =
-            stat_of(folder).ok_or_else(|| Error::form("/proc/self/stat", "not the form of proc(5)"))?;
+            stat_of(folder).ok_or_else(|| BenchError::form("/proc/self/stat", "not the form of proc(5)"))?;
         Ok(Self { run: run_time(folder)?, user: stat.user, system: stat.system })
     }
 }
@@ -91,20 +91,21 @@ impl CpuTime {
 ///
 /// # Errors
 /// A process's accounting cannot be read.
-pub fn memory_of_group(group: Pid) -> Result<u64> {
+pub fn memory_of_group(group: Pid) -> BenchResult<u64> {
     let mut sum = 0;
-    for entry in fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?.flatten() {
+    for entry in fs::read_dir("/proc").map_err(BenchError::thing("read", "/proc"))?.flatten() {
         let folder = entry.path();
         if stat_of(&folder).is_none_or(|stat| stat.group != group.as_raw_pid()) {
             continue;
         }
         let path = folder.join("smaps_rollup");
-        let Some(text) = unless_ended(fs::read_to_string(&path)).map_err(Error::path("read", &path))? else {
+        let Some(text) = unless_ended(fs::read_to_string(&path)).map_err(BenchError::path("read", &path))?
+        else {
             continue;
         };
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
         let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        sum += 1024 * kb.ok_or_else(|| Error::form(path.display(), "no line `Pss: N kB`"))?;
+        sum += 1024 * kb.ok_or_else(|| BenchError::form(path.display(), "no line `Pss: N kB`"))?;
     }
     Ok(sum)
 }
@@ -130,16 +131,18 @@ fn parse_stat(stat: &str) -> Option<Stat> {
 }
 
 /// The run time of all threads of one process; zero for a process that has just ended.
-fn run_time(folder: &Path) -> Result<Duration> {
+fn run_time(folder: &Path) -> BenchResult<Duration> {
     let mut sum = Duration::ZERO;
     let tasks = folder.join("task");
-    let Some(entries) = unless_ended(fs::read_dir(&tasks)).map_err(Error::path("read", &tasks))? else {
+    let Some(entries) = unless_ended(fs::read_dir(&tasks)).map_err(BenchError::path("read", &tasks))? else {
         return Ok(sum);
     };
     for task in entries.flatten() {
         let path = task.path().join("schedstat");
-        if let Some(text) = unless_ended(fs::read_to_string(&path)).map_err(Error::path("read", &path))? {
-            sum += parse_schedstat(&text).ok_or_else(|| Error::form(path.display(), "no number"))?;
+        if let Some(text) =
+            unless_ended(fs::read_to_string(&path)).map_err(BenchError::path("read", &path))?
+        {
+            sum += parse_schedstat(&text).ok_or_else(|| BenchError::form(path.display(), "no number"))?;
         }
     }
     Ok(sum)
@@ -171,10 +174,10 @@ pub struct MachineTime {
 impl MachineTime {
     /// Reads the machine's idle time, and the time of children of this process that have ended and
     /// been waited for.
-    pub fn now() -> Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
+    pub fn now() -> BenchResult<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(BenchError::thing("read", "/proc/stat"))?;
         let (idle, _) =
-            parse_core(&stat, "cpu").ok_or_else(|| Error::form("/proc/stat", "no line for all cpus"))?;
+            parse_core(&stat, "cpu").ok_or_else(|| BenchError::form("/proc/stat", "no line for all cpus"))?;
         let is_cpu = |line: &&str| {
             line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
@@ -212,10 +215,10 @@ pub struct CoreTime {
 
 impl CoreTime {
     /// Reads the times of `cpu`.
-    pub fn of(cpu: usize) -> Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
+    pub fn of(cpu: usize) -> BenchResult<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(BenchError::thing("read", "/proc/stat"))?;
         let (idle, system) = parse_core(&stat, &format!("cpu{cpu}"))
-            .ok_or_else(|| Error::form("/proc/stat", format!("no line for cpu{cpu}")))?;
+            .ok_or_else(|| BenchError::form("/proc/stat", format!("no line for cpu{cpu}")))?;
         Ok(Self { at: Instant::now(), idle, system })
     }
 

@@ -18,8 +18,8 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::machine::Cpus;
-use crate::{Error, Result};
+use crate::machine::BenchCpus;
+use crate::{BenchError, BenchResult};
 
 /// The server's and the load's address on the pair, from the block reserved for tests of network
 /// devices (RFC 2544).
@@ -40,14 +40,14 @@ pub enum Spread {
 
 /// The network of servers and load.
 #[derive(Debug)]
-pub enum Network {
+pub enum BenchNetwork {
     /// The loopback device of the current namespace.
     Loopback,
     /// A pair of virtual cards between two private namespaces.
     Veth(Veth),
 }
 
-impl Network {
+impl BenchNetwork {
     /// The address servers listen on.
     pub fn server_ip(&self) -> IpAddr {
         match self {
@@ -65,12 +65,12 @@ impl Network {
     }
 
     /// An address with a port that is free at this moment.
-    pub fn free_address(&self) -> Result<SocketAddr> {
+    pub fn free_address(&self) -> BenchResult<SocketAddr> {
         Ok(SocketAddr::new(self.server_ip(), free_port()?))
     }
 
     /// As [`free_address`](Self::free_address), on the load's side.
-    pub fn free_client_address(&self) -> Result<SocketAddr> {
+    pub fn free_client_address(&self) -> BenchResult<SocketAddr> {
         Ok(SocketAddr::new(self.client_ip(), free_port()?))
     }
 
@@ -94,7 +94,7 @@ impl Network {
     }
 
     /// taskset and nsenter exec the program, so in the end the process is the program's.
-    fn command(&self, program: impl AsRef<OsStr>, cpu: usize, side: fn(&Veth) -> &Namespace) -> Command {
+    fn command(&self, program: impl AsRef<OsStr>, cpu: usize, side: fn(&Veth) -> &BenchNamespace) -> Command {
         let mut command = match self {
             Self::Loopback => Command::new("taskset"),
             Self::Veth(veth) => side(veth).command("taskset"),
@@ -107,7 +107,7 @@ impl Network {
     ///
     /// # Errors
     /// When the namespace cannot be entered.
-    pub fn from_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+    pub fn from_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> BenchResult<T> {
         match self {
             Self::Loopback => Ok(work()),
             Self::Veth(veth) => veth.client.enter(work),
@@ -115,16 +115,16 @@ impl Network {
     }
 }
 
-fn free_port() -> Result<u16> {
+fn free_port() -> BenchResult<u16> {
     let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    Ok(found.map_err(Error::thing("find", "a free port"))?.port())
+    Ok(found.map_err(BenchError::thing("find", "a free port"))?.port())
 }
 
 /// Two private namespaces with a pair of virtual cards between the two; removed when dropped.
 #[derive(Debug)]
 pub struct Veth {
-    server: Namespace,
-    client: Namespace,
+    server: BenchNamespace,
+    client: BenchNamespace,
 }
 
 impl Veth {
@@ -133,8 +133,8 @@ impl Veth {
     /// # Errors
     /// A step is refused; everything made until then is removed. Needs the rights of root
     /// (CAP_NET_ADMIN and CAP_SYS_ADMIN) and the `ip` program.
-    pub fn new(cpus: Cpus) -> Result<Self> {
-        let veth = Self { server: Namespace::new("server")?, client: Namespace::new("client")? };
+    pub fn new(cpus: BenchCpus) -> BenchResult<Self> {
+        let veth = Self { server: BenchNamespace::new("server")?, client: BenchNamespace::new("client")? };
         let (server, client) = (&veth.server.name, &veth.client.name);
         let pair = ["link", "add", SERVER_DEVICE, "netns", server, "type", "veth"];
         ip(pair.into_iter().chain(["peer", "name", CLIENT_DEVICE, "netns", client]))?;
@@ -162,13 +162,13 @@ fn cpu_mask(cpu: usize) -> String {
 
 /// A private network namespace; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub(crate) struct BenchNamespace {
     name: String,
 }
 
-impl Namespace {
+impl BenchNamespace {
     /// Makes a namespace.
-    pub(crate) fn new(side: &str) -> Result<Self> {
+    pub(crate) fn new(side: &str) -> BenchResult<Self> {
         let name = format!("vermeil-bench-{}-{side}", std::process::id());
         ip(["netns", "add", &name])?;
         Ok(Self { name })
@@ -194,7 +194,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The namespace cannot be entered.
-    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> BenchResult<T> {
         let path = self.path();
         let enter = || -> io::Result<T> {
             let namespace = File::open(&path)?;
@@ -205,13 +205,13 @@ impl Namespace {
         // unchanged.
         let result = thread::scope(|scope| scope.spawn(enter).join());
         match result {
-            Ok(value) => value.map_err(Error::path("enter", &path)),
+            Ok(value) => value.map_err(BenchError::path("enter", &path)),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-impl Drop for Namespace {
+impl Drop for BenchNamespace {
     fn drop(&mut self) {
         if let Err(error) = ip(["netns", "delete", &self.name]) {
             eprintln!("warning: a network namespace is left behind: {error}");
@@ -220,19 +220,19 @@ impl Drop for Namespace {
 }
 
 /// Runs `ip`.
-pub(crate) fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+pub(crate) fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> BenchResult<()> {
     run(Command::new("ip").args(arguments))
 }
 
 /// Runs a command to its end; a failure is an error with the command's output.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> BenchResult<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(Error::thing("run", program))?;
+    let output = command.output().map_err(BenchError::thing("run", program))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Command { command: format!("{command:?}"), output: format!("{}: {said}", output.status) })
+    Err(BenchError::Command { command: format!("{command:?}"), output: format!("{}: {said}", output.status) })
 }
 
 #[cfg(test)]
@@ -249,12 +249,12 @@ mod tests {
     #[test]
     fn the_loopback_needs_no_thread_to_be_on() {
         let here = thread::current().id();
-        assert_eq!(Network::Loopback.from_client(|| thread::current().id()).expect("runs"), here);
+        assert_eq!(BenchNetwork::Loopback.from_client(|| thread::current().id()).expect("runs"), here);
     }
 
     #[test]
     fn commands_are_pinned() {
-        let command = Network::Loopback.server_command("true", 3);
+        let command = BenchNetwork::Loopback.server_command("true", 3);
         assert_eq!(format!("{command:?}"), r#""taskset" "-c" "3" "true""#);
     }
 }

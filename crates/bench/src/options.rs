@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::size::Size;
+use crate::size::BenchSize;
 
 /// The options of a run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// How much of the bench.
-    pub size: Size,
+    pub size: BenchSize,
     /// Interleaved rounds; the search for the most users has trials instead.
     pub rounds: usize,
     /// Time under load of each run, or the counted part of each trial. Ignored by benches with a
@@ -21,7 +21,7 @@ pub struct Options {
     pub repository: PathBuf,
 }
 
-impl Options {
+impl BenchOptions {
     /// The binary `name`.
     pub fn binary(&self, name: &str) -> PathBuf {
         self.vermeil.with_file_name(name)

@@ -19,15 +19,15 @@ mod turns;
 
 use std::time::Duration;
 
-use crate::Result;
-use crate::options::Options;
-use crate::peers::Server;
+use crate::BenchResult;
+use crate::options::BenchOptions;
+use crate::peers::PeerServer;
 use crate::points::Points;
-use crate::report::Report;
-use crate::size::Size;
-use crate::stop::Stop;
+use crate::report::BenchReport;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
 use peak::{Round, pace, parts_of_peak};
-use run::{Bench, key};
+use run::{OverloadBench, key};
 
 /// Rounds of a full run by default: two rounds may meet a busy machine, and the median remains
 /// good.
@@ -37,10 +37,10 @@ pub const ROUNDS: usize = 5;
 const OFFERED: [u32; 6] = [50, 90, 150, 200, 300, 400];
 
 /// The levels of overload of a size.
-fn offered(size: Size) -> &'static [u32] {
+fn offered(size: BenchSize) -> &'static [u32] {
     match size {
-        Size::Full => &OFFERED,
-        Size::Smoke => &OFFERED[3..4],
+        BenchSize::Full => &OFFERED,
+        BenchSize::Smoke => &OFFERED[3..4],
     }
 }
 
@@ -50,12 +50,12 @@ fn is_overload(offered: &u32) -> bool {
 
 /// The overloaded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
-    Server(Server),
+enum OverloadSubject {
+    Server(PeerServer),
     Floor,
 }
 
-impl Subject {
+impl OverloadSubject {
     fn name(self) -> &'static str {
         match self {
             Self::Server(server) => server.name(),
@@ -64,16 +64,16 @@ impl Subject {
     }
 
     /// The subjects that can be started.
-    fn here(size: Size) -> Result<Vec<Self>> {
-        Ok(Server::here(size)?.into_iter().map(Self::Server).chain([Self::Floor]).collect())
+    fn here(size: BenchSize) -> BenchResult<Vec<Self>> {
+        Ok(PeerServer::here(size)?.into_iter().map(Self::Server).chain([Self::Floor]).collect())
     }
 }
 
 /// The duration of an overload, and of the half load after the overload.
-fn phases(size: Size) -> (Duration, Duration) {
+fn phases(size: BenchSize) -> (Duration, Duration) {
     match size {
-        Size::Full => (Duration::from_secs(4), Duration::from_secs(2)),
-        Size::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
+        BenchSize::Full => (Duration::from_secs(4), Duration::from_secs(2)),
+        BenchSize::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
     }
 }
 
@@ -82,10 +82,10 @@ fn phases(size: Size) -> (Duration, Duration) {
 /// # Errors
 /// A server does not start, or the run is interrupted. In every case all started processes are
 /// stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let mut points = Points::default();
-    let subjects = Subject::here(options.size)?;
-    let bench = Bench::new(options, stop)?;
+    let subjects = OverloadSubject::here(options.size)?;
+    let bench = OverloadBench::new(options, stop)?;
     let mut rounds = Vec::new();
     for round in 0..options.rounds {
         let mut order = subjects.clone();
@@ -98,11 +98,11 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 
 /// Adds each server's fraction of its peak at each level, and that fraction relative to the
 /// floor's.
-fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &mut Points) {
-    let of = |subject: Subject| -> Vec<&Round> {
+fn keep_parts(subjects: &[OverloadSubject], rounds: &[Vec<(OverloadSubject, Round)>], points: &mut Points) {
+    let of = |subject: OverloadSubject| -> Vec<&Round> {
         rounds.iter().flatten().filter(|(whose, _)| *whose == subject).map(|(_, round)| round).collect()
     };
-    let floor = of(Subject::Floor);
+    let floor = of(OverloadSubject::Floor);
     let paces: Vec<f64> = floor.iter().copied().map(pace).collect();
     let floor = parts_of_peak(&floor, &paces);
     for &subject in subjects {
@@ -120,10 +120,10 @@ fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &m
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
     let metrics = ["capacity_per_s", "good_per_s", "kept", "kept_of_floor", "cpu_us", "p99_ms", "recovery_s"];
-    report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
-    report.check(&metrics.map(|metric| (Subject::Floor.name(), metric)))?;
+    report.check(&metrics.map(|metric| (PeerServer::Vermeil.name(), metric)))?;
+    report.check(&metrics.map(|metric| (OverloadSubject::Floor.name(), metric)))?;
     Ok(report)
 }

@@ -15,15 +15,15 @@ pub mod vermeil;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::network::{Network, Spread};
-use crate::size::Size;
-use crate::{Error, Result};
+use crate::network::{BenchNetwork, Spread};
+use crate::size::BenchSize;
+use crate::{BenchError, BenchResult};
 
 /// The place and purpose of a peer.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting<'a> {
+pub struct PeerSetting<'a> {
     /// The network to serve.
-    pub network: &'a Network,
+    pub network: &'a BenchNetwork,
     /// The address to listen on.
     pub address: SocketAddr,
     /// The cpu to use.
@@ -36,7 +36,7 @@ pub struct Setting<'a> {
 
 /// A pool of FastCGI processes, described for the server in front.
 #[derive(Clone, Copy, Debug)]
-pub struct Pool<'a> {
+pub struct FastcgiPool<'a> {
     /// The pool's socket.
     pub socket: &'a Path,
     /// The number of children; each serves one connection at a time.
@@ -61,11 +61,11 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 /// In a full run, if the program is not installed.
-pub fn is_here(size: Size, (program, package): (&'static str, &'static str)) -> Result<bool> {
+pub fn is_here(size: BenchSize, (program, package): (&'static str, &'static str)) -> BenchResult<bool> {
     match size {
         _ if find_program(program).is_some() => Ok(true),
-        Size::Full => Err(Error::Missing { program, package }),
-        Size::Smoke => {
+        BenchSize::Full => Err(BenchError::Missing { program, package }),
+        BenchSize::Smoke => {
             eprintln!("SKIPPED: {program} is not installed");
             Ok(false)
         }
@@ -74,14 +74,14 @@ pub fn is_here(size: Size, (program, package): (&'static str, &'static str)) -> 
 
 /// The servers of a bench of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum PeerServer {
     /// Vermeil with a new user's configuration.
     Vermeil,
     /// nginx, tuned as its documentation says.
     Nginx,
 }
 
-impl Server {
+impl PeerServer {
     /// Every server, in the order of the tables.
     pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
 
@@ -97,7 +97,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`is_here`].
-    pub fn here(size: Size) -> Result<Vec<Self>> {
+    pub fn here(size: BenchSize) -> BenchResult<Vec<Self>> {
         let nginx = is_here(size, ("nginx", "nginx"))?;
         Ok(Self::ALL.into_iter().filter(|server| nginx || *server == Self::Vermeil).collect())
     }

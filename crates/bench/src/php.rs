@@ -19,21 +19,21 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::dokuwiki::{self, Wiki};
-use crate::machine::Cpus;
+use crate::machine::BenchCpus;
 use crate::measure::CpuTime;
-use crate::network::{Network, Spread};
-use crate::options::Options;
-use crate::peers::process::Process;
-use crate::peers::vermeil::{self, Io};
-use crate::peers::{Pool, Setting, apache, echo, floor, fpm, is_here, nginx};
-use crate::points::{Key, Points};
-use crate::probe::{self, Target};
-use crate::report::Report;
-use crate::site::Site;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::{Load, Wrk};
-use crate::{Error, Result};
+use crate::network::{BenchNetwork, Spread};
+use crate::options::BenchOptions;
+use crate::peers::process::PeerProcess;
+use crate::peers::vermeil::{self, VermeilIo};
+use crate::peers::{FastcgiPool, PeerSetting, apache, echo, floor, fpm, is_here, nginx};
+use crate::points::{PointKey, Points};
+use crate::probe::{self, ProbeTarget};
+use crate::report::BenchReport;
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad};
+use crate::{BenchError, BenchResult};
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
@@ -48,17 +48,22 @@ const CHILDREN: usize = 4;
 /// nginx's two workers can keep as many connections as the load may need.
 const ECHO_CHILDREN: usize = 2 * CONNECTIONS;
 /// The requests, and the number of connections.
-const CASES: [Case; 5] = [
-    Case { name: "hello", behind: Behind::Php(HELLO), says: "hello", connections: CONNECTIONS },
-    Case { name: "hello-4", behind: Behind::Php(HELLO), says: "hello", connections: CHILDREN },
-    Case {
+const CASES: [PhpCase; 5] = [
+    PhpCase { name: "hello", behind: AnsweringProgram::Php(HELLO), says: "hello", connections: CONNECTIONS },
+    PhpCase { name: "hello-4", behind: AnsweringProgram::Php(HELLO), says: "hello", connections: CHILDREN },
+    PhpCase {
         name: "phpinfo",
-        behind: Behind::Php("<?php phpinfo();"),
+        behind: AnsweringProgram::Php("<?php phpinfo();"),
         says: "PHP Version",
         connections: CONNECTIONS,
     },
-    Case { name: "dokuwiki", behind: Behind::Wiki, says: dokuwiki::START.1, connections: CHILDREN },
-    Case { name: "echo", behind: Behind::Echo, says: "/echo.php", connections: CONNECTIONS },
+    PhpCase {
+        name: "dokuwiki",
+        behind: AnsweringProgram::Wiki,
+        says: dokuwiki::START.1,
+        connections: CHILDREN,
+    },
+    PhpCase { name: "echo", behind: AnsweringProgram::Echo, says: "/echo.php", connections: CONNECTIONS },
 ];
 /// The characters of a wrong answer that an error quotes.
 const QUOTE_CHARS: usize = 300;
@@ -68,10 +73,10 @@ const HELLO: &str = "<?php echo 'hello';";
 const SMOKE_MIN: Duration = Duration::from_millis(500);
 
 /// A program under a load.
-struct Case {
+struct PhpCase {
     /// The name in rows, and of the file.
     name: &'static str,
-    behind: Behind,
+    behind: AnsweringProgram,
     /// A text of the answer.
     says: &'static str,
     connections: usize,
@@ -79,7 +84,7 @@ struct Case {
 
 /// The program that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Behind {
+enum AnsweringProgram {
     /// PHP, on the server's cpu, with this script.
     Php(&'static str),
     /// PHP, on the server's cpu, with the start page of a wiki.
@@ -89,27 +94,27 @@ enum Behind {
     Echo,
 }
 
-impl Case {
+impl PhpCase {
     /// The path that is asked for.
     fn path(&self) -> String {
         match self.behind {
-            Behind::Php(_) | Behind::Echo => format!("/{}.php", self.name),
-            Behind::Wiki => dokuwiki::START.0.into(),
+            AnsweringProgram::Php(_) | AnsweringProgram::Echo => format!("/{}.php", self.name),
+            AnsweringProgram::Wiki => dokuwiki::START.0.into(),
         }
     }
 
     /// Returns whether the case is useful with `server`: without PHP only the distance to the floor
     /// and to the second-best server is of interest.
-    fn is_for(&self, server: Server) -> bool {
-        self.behind != Behind::Echo || server != Server::Apache
+    fn is_for(&self, server: PhpServer) -> bool {
+        self.behind != AnsweringProgram::Echo || server != PhpServer::Apache
     }
 }
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum PhpServer {
     /// Vermeil with this driver.
-    Vermeil(Io),
+    Vermeil(VermeilIo),
     /// nginx as Debian ships nginx, but without a log, because the other servers do not write a log
     /// either.
     NginxDebian,
@@ -121,11 +126,11 @@ pub enum Server {
     Floor,
 }
 
-impl Server {
+impl PhpServer {
     /// Every server, in the order of the tables.
     pub const ALL: [Self; 6] = [
-        Self::Vermeil(Io::Uring),
-        Self::Vermeil(Io::Epoll),
+        Self::Vermeil(VermeilIo::Uring),
+        Self::Vermeil(VermeilIo::Epoll),
         Self::NginxDebian,
         Self::NginxTuned,
         Self::Apache,
@@ -135,8 +140,8 @@ impl Server {
     /// The name in rows.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Vermeil(Io::Uring) => "vermeil-uring",
-            Self::Vermeil(Io::Epoll) => "vermeil-epoll",
+            Self::Vermeil(VermeilIo::Uring) => "vermeil-uring",
+            Self::Vermeil(VermeilIo::Epoll) => "vermeil-epoll",
             Self::NginxDebian => "nginx-debian",
             Self::NginxTuned => "nginx-tuned",
             Self::Apache => "apache",
@@ -155,11 +160,11 @@ impl Server {
 
     fn command(
         self,
-        options: &Options,
-        setting: Setting<'_>,
-        pool: Pool<'_>,
-        case: &Case,
-    ) -> Result<Command> {
+        options: &BenchOptions,
+        setting: PeerSetting<'_>,
+        pool: FastcgiPool<'_>,
+        case: &PhpCase,
+    ) -> BenchResult<Command> {
         match self {
             Self::Vermeil(io) => vermeil::php_command(setting, &options.vermeil, io, pool),
             Self::NginxDebian => nginx::debian_php_command(setting, pool),
@@ -178,26 +183,26 @@ impl Server {
 /// # Errors
 /// A server does not start or answers wrongly, or the run is interrupted. In every case all started
 /// processes are stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let mut points = Points::default();
     let servers = servers_here(options.size)?;
     if !servers.is_empty() {
-        let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
+        let (site, cpus) = (BenchSite::new(&[])?, BenchCpus::allowed()?);
         for case in CASES {
             let code = match case.behind {
-                Behind::Php(code) => code,
-                Behind::Echo => "",
-                Behind::Wiki => continue,
+                AnsweringProgram::Php(code) => code,
+                AnsweringProgram::Echo => "",
+                AnsweringProgram::Wiki => continue,
             };
             let path = site.root().join(case.path().trim_start_matches('/'));
-            fs::write(&path, code).map_err(Error::path("write", &path))?;
+            fs::write(&path, code).map_err(BenchError::path("write", &path))?;
         }
         let (php, echo) = (site.state_folder("php-fpm")?, site.state_folder("echo")?);
-        let bench = Bench {
+        let bench = PhpBench {
             options,
             stop,
             cpus,
-            php: fpm::start(&Network::Loopback, cpus.server, &php, CHILDREN)?,
+            php: fpm::start(&BenchNetwork::Loopback, cpus.server, &php, CHILDREN)?,
             php_socket: fpm::socket(&php),
             echo: echo::start(&options.binary("vermeil-echo"), &echo, ECHO_CHILDREN)?,
             echo_socket: fpm::socket(&echo),
@@ -225,19 +230,19 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let duration = options.duration.max(SMOKE_MIN);
-    let report = run(&Options { duration, ..options.clone() }, stop)?;
+    let report = run(&BenchOptions { duration, ..options.clone() }, stop)?;
     let here = servers_here(options.size)?;
     report.check(&here.iter().map(|server| (server.name(), "server_us")).collect::<Vec<_>>())?;
     Ok(report)
 }
 
 /// The installed servers, none without PHP; in a full run all must be installed.
-fn servers_here(size: Size) -> Result<Vec<Server>> {
+fn servers_here(size: BenchSize) -> BenchResult<Vec<PhpServer>> {
     let mut here = Vec::new();
     if is_here(size, fpm::FPM)? {
-        for server in Server::ALL {
+        for server in PhpServer::ALL {
             if server.needs().map_or(Ok(true), |needed| is_here(size, needed))? {
                 here.push(server);
             }
@@ -248,9 +253,9 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
 
 /// The wiki. Without the wiki a full run is impossible, and a run of the smoke size leaves the wiki
 /// out with a message.
-fn wiki_here(size: Size) -> Result<Option<Wiki>> {
+fn wiki_here(size: BenchSize) -> BenchResult<Option<Wiki>> {
     match (Wiki::prepare(), size) {
-        (Err(why), Size::Smoke) => {
+        (Err(why), BenchSize::Smoke) => {
             eprintln!("SKIPPED: dokuwiki: {why}");
             Ok(None)
         }
@@ -259,54 +264,57 @@ fn wiki_here(size: Size) -> Result<Option<Wiki>> {
 }
 
 /// The state shared by all runs.
-struct Bench<'a> {
-    options: &'a Options,
-    stop: &'a Stop,
-    cpus: Cpus,
-    site: Site,
-    php: Process,
+struct PhpBench<'a> {
+    options: &'a BenchOptions,
+    stop: &'a StopFlag,
+    cpus: BenchCpus,
+    site: BenchSite,
+    php: PeerProcess,
     php_socket: PathBuf,
-    echo: Process,
+    echo: PeerProcess,
     echo_socket: PathBuf,
     wrk: Wrk,
     wiki: Option<Wiki>,
 }
 
-impl Bench<'_> {
+impl PhpBench<'_> {
     /// Returns whether the answering program of this case is available.
-    fn has(&self, case: &Case) -> bool {
-        case.behind != Behind::Wiki || self.wiki.is_some()
+    fn has(&self, case: &PhpCase) -> bool {
+        case.behind != AnsweringProgram::Wiki || self.wiki.is_some()
     }
 
     /// The folder that is served.
-    fn root(&self, case: &Case) -> PathBuf {
+    fn root(&self, case: &PhpCase) -> PathBuf {
         match &self.wiki {
-            Some(wiki) if case.behind == Behind::Wiki => wiki.site(),
+            Some(wiki) if case.behind == AnsweringProgram::Wiki => wiki.site(),
             _ => self.site.root(),
         }
     }
 
     /// One start of one server, and a run of one script.
-    fn sample(&self, server: Server, case: &Case, points: &mut Points) -> Result<()> {
+    fn sample(&self, server: PhpServer, case: &PhpCase, points: &mut Points) -> BenchResult<()> {
         self.stop.check()?;
-        let Case { name, connections, .. } = *case;
-        let (network, address) = (&Network::Loopback, Network::Loopback.free_address()?);
+        let PhpCase { name, connections, .. } = *case;
+        let (network, address) = (&BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
         let (root, state) = (self.root(case), self.site.state_folder(server.name())?);
-        let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
+        let setting = PeerSetting { network, address, cpu: self.cpus.server, root: &root, state: &state };
         let (answers, socket, children, spread) = match case.behind {
-            Behind::Php(_) | Behind::Wiki => (&self.php, &self.php_socket, CHILDREN, Spread::OneCpu),
-            Behind::Echo => (&self.echo, &self.echo_socket, ECHO_CHILDREN, Spread::AllCpus),
+            AnsweringProgram::Php(_) | AnsweringProgram::Wiki => {
+                (&self.php, &self.php_socket, CHILDREN, Spread::OneCpu)
+            }
+            AnsweringProgram::Echo => (&self.echo, &self.echo_socket, ECHO_CHILDREN, Spread::AllCpus),
         };
-        if let Some(wiki) = self.wiki.as_ref().filter(|_| case.behind == Behind::Wiki) {
+        if let Some(wiki) = self.wiki.as_ref().filter(|_| case.behind == AnsweringProgram::Wiki) {
             wiki.forget_visitors()?;
         }
-        let command = server.command(self.options, setting, Pool { socket, children, spread }, case)?;
-        let process = Process::start(server.name(), command, &state)?;
+        let command =
+            server.command(self.options, setting, FastcgiPool { socket, children, spread }, case)?;
+        let process = PeerProcess::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;
-        if server != Server::Floor {
+        if server != PhpServer::Floor {
             check(&process, address, case)?;
         }
-        let (target, load) = (Target::to(&case.path()), |duration| Load { connections, duration });
+        let (target, load) = (ProbeTarget::to(&case.path()), |duration| WrkLoad { connections, duration });
         // Fills caches, including PHP's.
         self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
         let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(answers.group())?];
@@ -317,7 +325,7 @@ impl Bench<'_> {
         }
         let us = |at: usize| (after[at] - before[at]).run.as_secs_f64() * 1e6 / outcome.requests as f64;
         let mut push = |metric, unit, value| {
-            let key = Key { program: name.to_owned(), variant: server.name().to_owned(), metric, unit };
+            let key = PointKey { program: name.to_owned(), variant: server.name().to_owned(), metric, unit };
             points.push(key, value);
         };
         push("server_us", "us", us(0));
@@ -332,8 +340,8 @@ impl Bench<'_> {
 
 /// Gets one answer from a server before the measurement, and checks that the answer is the expected
 /// page.
-fn check(process: &Process, address: SocketAddr, case: &Case) -> Result<()> {
-    let said = probe::page(address, &case.path()).map_err(Error::thing("ask", address))?;
+fn check(process: &PeerProcess, address: SocketAddr, case: &PhpCase) -> BenchResult<()> {
+    let said = probe::page(address, &case.path()).map_err(BenchError::thing("ask", address))?;
     let status = said.split_ascii_whitespace().nth(1);
     if status == Some("200") && said.contains(case.says) {
         return Ok(());

@@ -1,12 +1,12 @@
 //! Measured numbers, round after round, and their summaries in order of first appearance.
 
-use crate::rows::{Origin, Row};
+use crate::rows::{BenchRow, RunOrigin};
 use crate::stats::Summary;
 use crate::svg::number;
 
 /// The subject of a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct PointKey {
     /// The program.
     pub program: String,
     /// The server or runtime that ran the program.
@@ -19,11 +19,11 @@ pub struct Key {
 
 /// Numbers of some rounds.
 #[derive(Clone, Debug, Default)]
-pub struct Points(Vec<(Key, Vec<f64>)>);
+pub struct Points(Vec<(PointKey, Vec<f64>)>);
 
 impl Points {
     /// Adds a number of one round.
-    pub fn push(&mut self, key: Key, value: f64) {
+    pub fn push(&mut self, key: PointKey, value: f64) {
         match self.0.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value),
             None => self.0.push((key, vec![value])),
@@ -32,7 +32,7 @@ impl Points {
 
     /// The summary of a metric.
     pub fn summary(&self, program: &str, variant: &str, metric: &str) -> Option<Summary> {
-        let is_it = |key: &Key| key.program == program && key.variant == variant && key.metric == metric;
+        let is_it = |key: &PointKey| key.program == program && key.variant == variant && key.metric == metric;
         self.0.iter().find(|(key, _)| is_it(key)).and_then(|(_, values)| Summary::of(values))
     }
 
@@ -60,8 +60,8 @@ impl Points {
     }
 
     /// All numbers as rows.
-    pub fn rows(&self, origin: &Origin) -> Vec<Row> {
-        let row = |(key, values): &(Key, Vec<f64>)| {
+    pub fn rows(&self, origin: &RunOrigin) -> Vec<BenchRow> {
+        let row = |(key, values): &(PointKey, Vec<f64>)| {
             let summary = Summary::of(values)?;
             Some(origin.row(&key.program, &key.variant, key.metric, key.unit, summary))
         };
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn rounds_of_one_number_are_summarized() {
-        let key = |metric| Key { program: "p".into(), variant: "v".into(), metric, unit: "us" };
+        let key = |metric| PointKey { program: "p".into(), variant: "v".into(), metric, unit: "us" };
         let mut points = Points::default();
         for value in [3.0, 1.0, 2.0] {
             points.push(key("a"), value);

@@ -15,7 +15,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// A path and the header lines of its request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct ProbeTarget {
     /// The path, from `/`.
     pub path: String,
     /// `If-None-Match`, when the request is conditional.
@@ -24,7 +24,7 @@ pub struct Target {
     pub host: Option<String>,
 }
 
-impl Target {
+impl ProbeTarget {
     /// A plain request for `path`.
     pub fn to(path: &str) -> Self {
         Self { path: path.into(), ..Self::default() }
@@ -33,7 +33,7 @@ impl Target {
 
 /// The response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProbeAnswer {
     /// The status code.
     pub status: u16,
     /// Bytes of the head, blank line included.
@@ -49,7 +49,7 @@ pub struct Answer {
 /// # Errors
 /// The server cannot be reached, closes early, or sends an answer that this client does not
 /// understand.
-pub fn fetch(address: SocketAddr, target: &Target) -> io::Result<Answer> {
+pub fn fetch(address: SocketAddr, target: &ProbeTarget) -> io::Result<ProbeAnswer> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let condition =
@@ -74,7 +74,7 @@ pub fn page(address: SocketAddr, path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
-fn receive(stream: &mut impl Read) -> io::Result<Answer> {
+fn receive(stream: &mut impl Read) -> io::Result<ProbeAnswer> {
     let mut bytes = Vec::new();
     let head_bytes = loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -104,7 +104,7 @@ fn receive(stream: &mut impl Read) -> io::Result<Answer> {
     Ok(answer)
 }
 
-fn parse_head(head: &str) -> io::Result<Answer> {
+fn parse_head(head: &str) -> io::Result<ProbeAnswer> {
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
     let status: u16 = status.ok_or_else(|| io::Error::other("no HTTP/1.1 status line"))?;
@@ -119,7 +119,7 @@ fn parse_head(head: &str) -> io::Result<Answer> {
     // RFC 9112, section 6.3: a 304 never has a body, even with a Content-Length.
     let length = if status == 304 { Some(0) } else { length };
     let body_bytes = length.ok_or_else(|| io::Error::other("no Content-Length"))?;
-    Ok(Answer { status, head_bytes: 0, body_bytes, etag })
+    Ok(ProbeAnswer { status, head_bytes: 0, body_bytes, etag })
 }
 
 #[cfg(test)]
@@ -130,7 +130,10 @@ mod tests {
     fn counts_head_and_body() {
         let answer = receive(&mut &b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"a\"\r\n\r\nabc"[..])
             .expect("whole");
-        assert_eq!(answer, Answer { status: 200, head_bytes: 49, body_bytes: 3, etag: Some("\"a\"".into()) });
+        assert_eq!(
+            answer,
+            ProbeAnswer { status: 200, head_bytes: 49, body_bytes: 3, etag: Some("\"a\"".into()) }
+        );
     }
 
     #[test]

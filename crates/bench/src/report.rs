@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::points::Points;
-use crate::rows::{self, Origin, Row};
-use crate::table::Table;
-use crate::{Error, Result, machine, markdown};
+use crate::rows::{self, BenchRow, RunOrigin};
+use crate::table::CellTable;
+use crate::{BenchError, BenchResult, machine, markdown};
 
 /// Where results are left.
 #[derive(Clone, Debug)]
-pub struct Outputs {
+pub struct ReportOutputs {
     /// The rows, appended.
     pub rows: PathBuf,
     /// The page with the generated section.
@@ -21,8 +21,8 @@ pub struct Outputs {
 
 /// A part of a report.
 #[derive(Clone, Debug)]
-enum Part {
-    Table(Table),
+enum ReportPart {
+    Table(CellTable),
     Line(String),
     /// For the page alone.
     HowToRead(&'static str),
@@ -30,15 +30,15 @@ enum Part {
 
 /// The finished bench.
 #[derive(Clone, Debug)]
-pub struct Report {
-    origin: Origin,
+pub struct BenchReport {
+    origin: RunOrigin,
     title: &'static str,
     parameters: Vec<(&'static str, String)>,
-    parts: Vec<Part>,
-    rows: Vec<Row>,
+    parts: Vec<ReportPart>,
+    rows: Vec<BenchRow>,
 }
 
-impl Report {
+impl BenchReport {
     /// The report of `bench`, run on the commit of `repository`, without numbers yet. The `title`
     /// names the measurement.
     pub fn new(
@@ -47,28 +47,31 @@ impl Report {
         repository: &Path,
         parameters: Vec<(&'static str, String)>,
     ) -> Self {
-        let origin =
-            Origin { bench: bench.into(), commit: machine::commit(repository), machine: machine::describe() };
+        let origin = RunOrigin {
+            bench: bench.into(),
+            commit: machine::commit(repository),
+            machine: machine::describe(),
+        };
         let mut all = vec![("commit", origin.commit.clone()), ("machine", origin.machine.clone())];
         all.extend(parameters);
         Self { origin, title, parameters: all, parts: Vec::new(), rows: Vec::new() }
     }
 
     /// Adds a table at the end.
-    pub fn with_table(mut self, table: Table) -> Self {
-        self.parts.push(Part::Table(table));
+    pub fn with_table(mut self, table: CellTable) -> Self {
+        self.parts.push(ReportPart::Table(table));
         self
     }
 
     /// Adds a line of text at the end.
     pub fn with_line(mut self, line: String) -> Self {
-        self.parts.push(Part::Line(line));
+        self.parts.push(ReportPart::Line(line));
         self
     }
 
     /// Adds text for the page alone: how to read the numbers, and the limits of the numbers.
     pub fn with_how_to_read(mut self, words: &'static str) -> Self {
-        self.parts.push(Part::HowToRead(words));
+        self.parts.push(ReportPart::HowToRead(words));
         self
     }
 
@@ -79,7 +82,7 @@ impl Report {
     }
 
     /// With the rows that `rows` makes.
-    pub fn with_rows(mut self, rows: impl FnOnce(&Origin) -> Vec<Row>) -> Self {
+    pub fn with_rows(mut self, rows: impl FnOnce(&RunOrigin) -> Vec<BenchRow>) -> Self {
         self.rows.extend(rows(&self.origin));
         self
     }
@@ -92,9 +95,9 @@ impl Report {
         }
         for part in &self.parts {
             match part {
-                Part::Table(table) => text += &format!("\n{}", table.to_text()),
-                Part::Line(line) => text += &format!("\n{line}"),
-                Part::HowToRead(_) => {}
+                ReportPart::Table(table) => text += &format!("\n{}", table.to_text()),
+                ReportPart::Line(line) => text += &format!("\n{line}"),
+                ReportPart::HowToRead(_) => {}
             }
         }
         text
@@ -104,15 +107,15 @@ impl Report {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn write(&self, repository: &Path) -> Result<Outputs> {
+    pub fn write(&self, repository: &Path) -> BenchResult<ReportOutputs> {
         let bench = &self.origin.bench;
-        let outputs = Outputs {
+        let outputs = ReportOutputs {
             rows: repository.join(format!("results/{bench}.ndjson")),
             page: repository.join("docs/benchmarks.md"),
         };
         rows::append(&outputs.rows, &self.rows)?;
         if let Some(folder) = outputs.page.parent() {
-            fs::create_dir_all(folder).map_err(Error::path("create", folder))?;
+            fs::create_dir_all(folder).map_err(BenchError::path("create", folder))?;
         }
         markdown::replace_section(&outputs.page, bench, &self.section())?;
         Ok(outputs)
@@ -120,7 +123,7 @@ impl Report {
 
     fn section(&self) -> String {
         let (bench, title) = (&self.origin.bench, self.title);
-        let mut parameters = Table::new(2, &["", ""]);
+        let mut parameters = CellTable::new(2, &["", ""]);
         for (name, value) in &self.parameters {
             parameters.push([(*name).into(), value.clone()]);
         }
@@ -128,9 +131,9 @@ impl Report {
         let mut text = format!("## {bench}: {title}\n\n`cargo xtask bench {bench}`\n\n{parameters}");
         for part in &self.parts {
             match part {
-                Part::Table(table) => text += &format!("\n{}", table.to_markdown()),
-                Part::Line(line) => text += &format!("\n{line}\n"),
-                Part::HowToRead(words) => text += &format!("\n{words}\n"),
+                ReportPart::Table(table) => text += &format!("\n{}", table.to_markdown()),
+                ReportPart::Line(line) => text += &format!("\n{line}\n"),
+                ReportPart::HowToRead(words) => text += &format!("\n{words}\n"),
             }
         }
         text
@@ -141,17 +144,19 @@ impl Report {
     /// # Errors
     /// The files cannot be written or read, a row holds an impossible number, or a pair of variant
     /// and metric in `expected` has no row.
-    pub fn check(&self, expected: &[(&str, &str)]) -> Result<()> {
-        let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+    pub fn check(&self, expected: &[(&str, &str)]) -> BenchResult<()> {
+        let folder = tempfile::tempdir().map_err(BenchError::thing("make", "a temporary folder"))?;
         let place = self.write(folder.path())?.rows;
         let rows = rows::read(&place)?;
-        let is_sane = |row: &Row| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
+        let is_sane = |row: &BenchRow| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
         if let Some(row) = rows.iter().find(|row| !is_sane(row)) {
-            return Err(Error::form(place.display(), format!("an impossible number: {row:?}")));
+            return Err(BenchError::form(place.display(), format!("an impossible number: {row:?}")));
         }
         let has = |variant, metric| rows.iter().any(|row| row.variant == variant && row.metric == metric);
         match expected.iter().find(|(variant, metric)| !has(*variant, *metric)) {
-            Some((variant, metric)) => Err(Error::form(place.display(), format!("no {metric} of {variant}"))),
+            Some((variant, metric)) => {
+                Err(BenchError::form(place.display(), format!("no {metric} of {variant}")))
+            }
             None => Ok(()),
         }
     }
@@ -160,14 +165,15 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points::Key;
+    use crate::points::PointKey;
 
-    fn report(value: f64) -> Report {
+    fn report(value: f64) -> BenchReport {
         let mut points = Points::default();
-        points.push(Key { program: "p".into(), variant: "v".into(), metric: "per_s", unit: "1/s" }, value);
-        let mut table = Table::new(1, &["program", "per second"]);
+        points
+            .push(PointKey { program: "p".into(), variant: "v".into(), metric: "per_s", unit: "1/s" }, value);
+        let mut table = CellTable::new(1, &["program", "per second"]);
         table.push(["p".into(), points.median("p", "v", "per_s")]);
-        Report::new("some", "what it costs", Path::new("/"), vec![("rounds", "1".into())])
+        BenchReport::new("some", "what it costs", Path::new("/"), vec![("rounds", "1".into())])
             .with_points(&points)
             .with_table(table)
             .with_how_to_read("**How to read it.** As it stands.")

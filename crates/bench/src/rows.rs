@@ -11,12 +11,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::Summary;
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// One measured number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct BenchRow {
     /// The bench, as given to `cargo xtask bench`.
     pub bench: String,
     /// The program; for `serve`, the request.
@@ -43,7 +43,7 @@ pub struct Row {
 
 /// The fields that all rows of one run share.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct RunOrigin {
     /// The bench.
     pub bench: String,
     /// The commit measured.
@@ -52,11 +52,11 @@ pub struct Origin {
     pub machine: String,
 }
 
-impl Origin {
+impl RunOrigin {
     /// A row of this run, rounded to four significant decimals.
-    pub fn row(&self, program: &str, variant: &str, metric: &str, unit: &str, summary: Summary) -> Row {
+    pub fn row(&self, program: &str, variant: &str, metric: &str, unit: &str, summary: Summary) -> BenchRow {
         let round = |value: f64| (value * 1e4).round() / 1e4;
-        Row {
+        BenchRow {
             bench: self.bench.clone(),
             program: program.into(),
             variant: variant.into(),
@@ -73,25 +73,27 @@ impl Origin {
 }
 
 /// Appends `rows` to the file at `path`; creates the file and its folders if missing.
-pub fn append(path: &Path, rows: &[Row]) -> Result<()> {
+pub fn append(path: &Path, rows: &[BenchRow]) -> BenchResult<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Error::path("create", folder))?;
+        fs::create_dir_all(folder).map_err(BenchError::path("create", folder))?;
     }
     let mut lines = String::new();
     for row in rows {
-        let line = serde_json::to_string(row).map_err(|error| Error::form("a row", error))?;
+        let line = serde_json::to_string(row).map_err(|error| BenchError::form("a row", error))?;
         lines.push_str(&line);
         lines.push('\n');
     }
-    let mut file =
-        vermeil_io::output::Output::append().mode(0o644).open(path).map_err(Error::path("open", path))?;
-    file.write_all(lines.as_bytes()).map_err(Error::path("write", path))
+    let mut file = vermeil_io::output::Output::append()
+        .mode(0o644)
+        .open(path)
+        .map_err(BenchError::path("open", path))?;
+    file.write_all(lines.as_bytes()).map_err(BenchError::path("write", path))
 }
 
 /// Reads every row of the file at `path`.
-pub fn read(path: &Path) -> Result<Vec<Row>> {
-    let text = fs::read_to_string(path).map_err(Error::path("read", path))?;
-    let parse = |line| serde_json::from_str(line).map_err(|error| Error::form(path.display(), error));
+pub fn read(path: &Path) -> BenchResult<Vec<BenchRow>> {
+    let text = fs::read_to_string(path).map_err(BenchError::path("read", path))?;
+    let parse = |line| serde_json::from_str(line).map_err(|error| BenchError::form(path.display(), error));
     text.lines().map(parse).collect()
 }
 
@@ -103,7 +105,7 @@ mod tests {
     fn rows_come_back_as_written_and_are_appended() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("results/serve.ndjson");
-        let origin = Origin { bench: "serve".into(), commit: "abc".into(), machine: "m".into() };
+        let origin = RunOrigin { bench: "serve".into(), commit: "abc".into(), machine: "m".into() };
         let summary = Summary { median: 1.23456, low: 1.0, high: 2.0, rounds: 5 };
         let row = origin.row("1k", "nginx", "cpu_us", "us", summary);
         assert_eq!(row.median, 1.2346);
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_line_has_exactly_the_eleven_fields_in_order() {
-        let origin = Origin { bench: "serve".into(), commit: "abc".into(), machine: "m".into() };
+        let origin = RunOrigin { bench: "serve".into(), commit: "abc".into(), machine: "m".into() };
         let row = origin.row(
             "1k",
             "nginx",

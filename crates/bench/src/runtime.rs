@@ -20,26 +20,26 @@ mod tasks;
 
 use std::path::{Path, PathBuf};
 
-use crate::Result;
-use crate::size::Size;
-use crate::stop::Stop;
-use plan::{Program, Variant};
-use report::Report;
+use crate::BenchResult;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use plan::{BenchProgram, RuntimeVariant};
+use report::RuntimeBenchReport;
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
 
 /// The options of a run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RuntimeBenchOptions {
     /// How much of each program.
-    pub size: Size,
+    pub size: BenchSize,
     /// Interleaved rounds.
     pub rounds: usize,
     /// The programs, in the order of the tables.
-    pub programs: Vec<Program>,
+    pub programs: Vec<BenchProgram>,
     /// The variants, in the order of the tables.
-    pub variants: Vec<Variant>,
+    pub variants: Vec<RuntimeVariant>,
     /// The binary `vermeil-runs`.
     pub runs: PathBuf,
     /// The repository, for the commit's name.
@@ -48,7 +48,7 @@ pub struct Options {
 
 /// The places of a full run's results.
 #[derive(Clone, Debug)]
-pub struct Outputs {
+pub struct RuntimeOutputs {
     /// The rows, appended.
     pub rows: PathBuf,
     /// The page with the generated section.
@@ -57,7 +57,7 @@ pub struct Outputs {
     pub images: PathBuf,
 }
 
-impl Outputs {
+impl RuntimeOutputs {
     /// The places in a repository.
     pub fn of(repository: &Path) -> Self {
         let docs = repository.join("docs");
@@ -74,16 +74,16 @@ impl Outputs {
 /// # Errors
 /// A run fails, does not end, or computes a different result than the other runs, or the bench is
 /// interrupted.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn run(options: &RuntimeBenchOptions, stop: &StopFlag) -> BenchResult<RuntimeBenchReport> {
     let cells = run::rounds(options, stop)?;
-    Ok(Report::new(options, cells))
+    Ok(RuntimeBenchReport::new(options, cells))
 }
 
 /// The variants of the smoke size: each way of stealing and of placing once, and every peer.
-pub fn smoke_variants() -> Vec<Variant> {
+pub fn smoke_variants() -> Vec<RuntimeVariant> {
     let dropped = ["placed:cache-aware", "placed:intermediate-1", "placed:intermediate-2", "per-node"];
-    let is_kept = |variant: &Variant| !dropped.contains(&variant.name());
-    Variant::ALL.into_iter().filter(is_kept).collect()
+    let is_kept = |variant: &RuntimeVariant| !dropped.contains(&variant.name());
+    RuntimeVariant::ALL.into_iter().filter(is_kept).collect()
 }
 
 /// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
@@ -91,9 +91,9 @@ pub fn smoke_variants() -> Vec<Variant> {
 ///
 /// # Errors
 /// As for [`run()`], and when a row is missing or holds an impossible number.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(crate::Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
+pub fn smoke(options: &RuntimeBenchOptions, stop: &StopFlag) -> BenchResult<RuntimeBenchReport> {
+    let folder = tempfile::tempdir().map_err(crate::BenchError::thing("make", "a temporary folder"))?;
+    let outputs = RuntimeOutputs::of(folder.path());
     let report = run(options, stop)?;
     report.write(&outputs)?;
     report.check(&outputs)?;

@@ -14,13 +14,13 @@ pub mod tune;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::Load;
-use crate::{Error, Result};
-use plan::{Metric, Program, Server};
-use report::Report;
-use run::Bench;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::WrkLoad;
+use crate::{BenchError, BenchResult};
+use plan::{ServeMetric, ServeProgram, ServedBy};
+use report::ServeBenchReport;
+use run::ServeBench;
 
 /// Rounds of a full run by default: the smallest number with a median and a spread.
 pub const ROUNDS: usize = 5;
@@ -32,15 +32,15 @@ pub const CONNECTIONS: usize = 64;
 
 /// The options of a run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServeBenchOptions {
     /// How much of the bench.
-    pub size: Size,
+    pub size: BenchSize,
     /// Interleaved rounds.
     pub rounds: usize,
     /// Seconds under load of each run.
     pub duration: Duration,
     /// The servers, in the order of the tables.
-    pub servers: Vec<Server>,
+    pub servers: Vec<ServedBy>,
     /// The binary `vermeil`.
     pub vermeil: PathBuf,
     /// The binary `vermeil-floor`.
@@ -49,16 +49,16 @@ pub struct Options {
     pub repository: PathBuf,
 }
 
-impl Options {
+impl ServeBenchOptions {
     /// The load of one run.
-    pub fn load(&self) -> Load {
-        Load { connections: CONNECTIONS, duration: self.duration }
+    pub fn load(&self) -> WrkLoad {
+        WrkLoad { connections: CONNECTIONS, duration: self.duration }
     }
 }
 
 /// The places of a full run's results.
 #[derive(Clone, Debug)]
-pub struct Outputs {
+pub struct ServeOutputs {
     /// The rows, appended.
     pub rows: PathBuf,
     /// The page with the generated section.
@@ -67,7 +67,7 @@ pub struct Outputs {
     pub images: PathBuf,
 }
 
-impl Outputs {
+impl ServeOutputs {
     /// The places in a repository.
     pub fn of(repository: &Path) -> Self {
         let docs = repository.join("docs");
@@ -84,11 +84,11 @@ impl Outputs {
 /// # Errors
 /// A server does not start or answers wrongly, the load sees an error, or the run is interrupted.
 /// In every case all started processes are stopped.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
-    let mut bench = Bench::new(options, stop)?;
+pub fn run(options: &ServeBenchOptions, stop: &StopFlag) -> BenchResult<ServeBenchReport> {
+    let mut bench = ServeBench::new(options, stop)?;
     bench.tune()?;
     let cells = bench.rounds()?;
-    Ok(Report::new(bench, cells))
+    Ok(ServeBenchReport::new(bench, cells))
 }
 
 /// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
@@ -96,31 +96,38 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 ///
 /// # Errors
 /// As for [`run()`], and when a row is missing or holds an impossible number.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
+pub fn smoke(options: &ServeBenchOptions, stop: &StopFlag) -> BenchResult<ServeBenchReport> {
+    let folder = tempfile::tempdir().map_err(BenchError::thing("make", "a temporary folder"))?;
+    let outputs = ServeOutputs::of(folder.path());
     let report = run(options, stop)?;
     report.write(&outputs)?;
     let rows = crate::rows::read(&outputs.rows)?;
     for (program, server) in report.expected() {
-        for metric in Metric::ALL {
-            let applies = metric != Metric::RatioNginx || report.has(Server::Nginx);
-            let applies = applies && (metric != Metric::RatioFloor || report.has_floor());
+        for metric in ServeMetric::ALL {
+            let applies = metric != ServeMetric::RatioNginx || report.has(ServedBy::Nginx);
+            let applies = applies && (metric != ServeMetric::RatioFloor || report.has_floor());
             if applies && !rows.iter().any(|row| is_sane(row, program, server, metric)) {
                 let row = format!("{} {} {}", program.name(), server.name(), metric.name());
-                return Err(Error::form("results/serve.ndjson", format!("no sane row for {row}")));
+                return Err(BenchError::form("results/serve.ndjson", format!("no sane row for {row}")));
             }
         }
     }
-    let page = std::fs::read_to_string(&outputs.page).map_err(Error::path("read", &outputs.page))?;
+    let page = std::fs::read_to_string(&outputs.page).map_err(BenchError::path("read", &outputs.page))?;
     let missing = report.expected().find(|(_, server)| !page.contains(server.name()));
     match missing {
-        Some((_, server)) => Err(Error::form("docs/benchmarks.md", format!("no word of {}", server.name()))),
+        Some((_, server)) => {
+            Err(BenchError::form("docs/benchmarks.md", format!("no word of {}", server.name())))
+        }
         None => Ok(report),
     }
 }
 
-fn is_sane(row: &crate::rows::Row, program: Program, server: Server, metric: Metric) -> bool {
+fn is_sane(
+    row: &crate::rows::BenchRow,
+    program: ServeProgram,
+    server: ServedBy,
+    metric: ServeMetric,
+) -> bool {
     let named = row.program == program.name() && row.variant == server.name() && row.metric == metric.name();
     named && row.low > 0.0 && row.low <= row.median && row.median <= row.high && row.high.is_finite()
 }

@@ -11,20 +11,20 @@ mod report;
 
 use std::process::Command;
 
-use crate::options::Options;
-use crate::points::{Key, Points};
-use crate::report::Report;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::{Error, Result};
-use child::Sample;
+use crate::options::BenchOptions;
+use crate::points::{PointKey, Points};
+use crate::report::BenchReport;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
+use child::SimSample;
 
 /// Rounds of a full run by default.
 pub const ROUNDS: usize = 5;
 
 /// A workload on a machine under a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct SimCase {
     /// A workload that ships.
     pub workload: &'static str,
     /// A machine that ships.
@@ -36,20 +36,20 @@ pub struct Case {
 }
 
 /// The cases: few and many cores, events with little and with much data, without and with stealing.
-pub const CASES: [Case; 5] = [
-    Case { workload: "mixed", machine: "xeon-2x4-l2pairs", policy: "none", full_ms: 10_000 },
-    Case { workload: "mixed", machine: "xeon-2x4-l2pairs", policy: "adaptive", full_ms: 10_000 },
-    Case { workload: "web", machine: "xeon-2x4-l2pairs", policy: "mely", full_ms: 600 },
-    Case { workload: "keyed", machine: "numa-4x32", policy: "adaptive", full_ms: 3_000 },
-    Case { workload: "sqrt-pipeline", machine: "epyc-2x64", policy: "adaptive", full_ms: 0 },
+pub const CASES: [SimCase; 5] = [
+    SimCase { workload: "mixed", machine: "xeon-2x4-l2pairs", policy: "none", full_ms: 10_000 },
+    SimCase { workload: "mixed", machine: "xeon-2x4-l2pairs", policy: "adaptive", full_ms: 10_000 },
+    SimCase { workload: "web", machine: "xeon-2x4-l2pairs", policy: "mely", full_ms: 600 },
+    SimCase { workload: "keyed", machine: "numa-4x32", policy: "adaptive", full_ms: 3_000 },
+    SimCase { workload: "sqrt-pipeline", machine: "epyc-2x64", policy: "adaptive", full_ms: 0 },
 ];
 
-impl Case {
+impl SimCase {
     /// Virtual time in milliseconds; 0 if the workload ends without a limit.
-    fn virtual_ms(self, size: Size) -> u64 {
+    fn virtual_ms(self, size: BenchSize) -> u64 {
         match size {
-            Size::Full => self.full_ms,
-            Size::Smoke => (self.full_ms / 100).max(1),
+            BenchSize::Full => self.full_ms,
+            BenchSize::Smoke => (self.full_ms / 100).max(1),
         }
     }
 
@@ -63,7 +63,7 @@ impl Case {
 ///
 /// # Errors
 /// A simulation fails, two rounds of a case differ, or the run is interrupted.
-pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let mut points = Points::default();
     let mut hashes = [None; CASES.len()];
     for _ in 0..options.rounds {
@@ -71,7 +71,10 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
             stop.check()?;
             let sample = simulate(options, case)?;
             if hash.is_some_and(|known| known != sample.hash) {
-                return Err(Error::form("the trace hash", format!("{case:?} differs from round to round")));
+                return Err(BenchError::form(
+                    "the trace hash",
+                    format!("{case:?} differs from round to round"),
+                ));
             }
             *hash = Some(sample.hash);
             keep(&mut points, case, &sample);
@@ -80,21 +83,23 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report::report(options, &points))
 }
 
-fn simulate(options: &Options, case: Case) -> Result<Sample> {
+fn simulate(options: &BenchOptions, case: SimCase) -> BenchResult<SimSample> {
     let program = options.binary("vermeil-sims");
     let mut command = Command::new(&program);
     command.args([case.workload, case.machine, case.policy]);
     command.arg(case.virtual_ms(options.size).to_string());
-    let output = command.output().map_err(Error::path("run", &program))?;
+    let output = command.output().map_err(BenchError::path("run", &program))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Error::Command { command: format!("{command:?}"), output: said });
+        return Err(BenchError::Command { command: format!("{command:?}"), output: said });
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| Error::form("the output of vermeil-sims", error))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| BenchError::form("the output of vermeil-sims", error))
 }
 
-fn keep(points: &mut Points, case: Case, sample: &Sample) {
-    let key = |metric, unit| Key { program: case.workload.to_owned(), variant: case.variant(), metric, unit };
+fn keep(points: &mut Points, case: SimCase, sample: &SimSample) {
+    let key =
+        |metric, unit| PointKey { program: case.workload.to_owned(), variant: case.variant(), metric, unit };
     let seconds = sample.cpu_ns as f64 / 1e9;
     points.push(key("events_per_s", "1/s"), sample.events as f64 / seconds);
     points.push(key("runs_per_s", "1/s"), sample.runs as f64 / seconds);
@@ -106,9 +111,9 @@ fn keep(points: &mut Points, case: Case, sample: &Sample) {
 ///
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
-pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
-    let variants = CASES.map(Case::variant);
+    let variants = CASES.map(SimCase::variant);
     let metrics = ["events_per_s", "runs_per_s", "memory_mb"];
     let expected = variants.iter().flat_map(|variant| metrics.map(|metric| (&**variant, metric)));
     report.check(&expected.collect::<Vec<_>>())?;

@@ -9,30 +9,30 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// A temporary folder with the served files; removed when dropped.
 #[derive(Debug)]
-pub struct Site {
+pub struct BenchSite {
     folder: TempDir,
 }
 
-impl Site {
+impl BenchSite {
     /// Makes the folder and fills it with `files`: name and size in bytes.
-    pub fn new(files: &[(&str, usize)]) -> Result<Self> {
+    pub fn new(files: &[(&str, usize)]) -> BenchResult<Self> {
         let folder = tempfile::Builder::new()
             .prefix("vermeil-bench-")
             .tempdir()
-            .map_err(Error::path("make a folder in", &std::env::temp_dir()))?;
+            .map_err(BenchError::path("make a folder in", &std::env::temp_dir()))?;
         open_to_all(folder.path())?;
         let site = Self { folder };
         let root = site.root();
-        fs::create_dir(&root).map_err(Error::path("create", &root))?;
+        fs::create_dir(&root).map_err(BenchError::path("create", &root))?;
         open_to_all(&root)?;
         for (name, bytes) in files {
             let path = root.join(name);
             let letters: Vec<u8> = (b'a'..=b'z').cycle().take(*bytes).collect();
-            fs::write(&path, letters).map_err(Error::path("write", &path))?;
+            fs::write(&path, letters).map_err(BenchError::path("write", &path))?;
         }
         Ok(site)
     }
@@ -43,9 +43,9 @@ impl Site {
     }
 
     /// A new folder for a server's configuration, log and state.
-    pub fn state_folder(&self, name: &str) -> Result<PathBuf> {
+    pub fn state_folder(&self, name: &str) -> BenchResult<PathBuf> {
         let path = self.folder.path().join(name);
-        fs::create_dir_all(&path).map_err(Error::path("create", &path))?;
+        fs::create_dir_all(&path).map_err(BenchError::path("create", &path))?;
         open_to_all(&path)?;
         Ok(path)
     }
@@ -53,6 +53,7 @@ impl Site {
 
 /// Peers started by root switch to another user, and this user must be able to read along the whole
 /// path.
-fn open_to_all(folder: &Path) -> Result<()> {
-    fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(Error::path("open to all", folder))
+fn open_to_all(folder: &Path) -> BenchResult<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))
+        .map_err(BenchError::path("open to all", folder))
 }

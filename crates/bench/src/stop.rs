@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// The maximum interval between checks of the flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Whether the run was asked to stop.
 #[derive(Clone, Debug)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
+impl StopFlag {
     /// A flag set by SIGINT and SIGTERM from now on.
-    pub fn on_signals() -> Result<Self> {
+    pub fn on_signals() -> BenchResult<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, flag.clone())
-                .map_err(Error::thing("catch signal", signal))?;
+                .map_err(BenchError::thing("catch signal", signal))?;
         }
         Ok(Self(flag))
     }
@@ -36,17 +36,17 @@ impl Stop {
     }
 
     /// # Errors
-    /// [`Error::Interrupted`] once the run was asked to stop.
-    pub fn check(&self) -> Result<()> {
+    /// [`BenchError::Interrupted`] once the run was asked to stop.
+    pub fn check(&self) -> BenchResult<()> {
         // Relaxed: nothing is published with the flag.
-        if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+        if self.0.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(()) }
     }
 
     /// Waits for `time`.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] as soon as the run was asked to stop.
-    pub fn pass(&self, time: Duration) -> Result<()> {
+    /// [`BenchError::Interrupted`] as soon as the run was asked to stop.
+    pub fn pass(&self, time: Duration) -> BenchResult<()> {
         let end = Instant::now() + time;
         loop {
             self.check()?;

@@ -4,13 +4,13 @@
 
 /// Rows of cells under a head.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct CellTable {
     head: Vec<String>,
     names: usize,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl CellTable {
     /// An empty table whose first `names` columns are names.
     pub fn new(names: usize, head: &[&str]) -> Self {
         Self { head: head.iter().map(|&cell| cell.into()).collect(), names, rows: Vec::new() }
@@ -59,8 +59,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::new(1, &["server", "µs"]);
+    fn table() -> CellTable {
+        let mut table = CellTable::new(1, &["server", "µs"]);
         table.push(["nginx".into(), "10.5".into()]);
         table.push(["a".into()]);
         table

@@ -17,10 +17,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use crate::network::Network;
-use crate::probe::Target;
-use crate::stop::Stop;
-use crate::{Error, Result};
+use crate::network::BenchNetwork;
+use crate::probe::ProbeTarget;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// The start of the script's line.
 const MARK: &str = "vermeil-bench ";
@@ -40,7 +40,7 @@ end
 
 /// How much load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct WrkLoad {
     /// Connections kept open, one request in flight on each.
     pub connections: usize,
     /// How long; tenths of a second count.
@@ -49,7 +49,7 @@ pub struct Load {
 
 /// wrk's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Outcome {
+pub struct WrkOutcome {
     /// Responses received whole.
     pub requests: u64,
     /// From the first connection to the end, in microseconds.
@@ -68,7 +68,7 @@ pub struct Outcome {
     status: u64,
 }
 
-impl Outcome {
+impl WrkOutcome {
     /// Responses per second.
     pub fn per_second(&self) -> f64 {
         self.requests as f64 / (self.duration_us as f64 / 1e6)
@@ -111,9 +111,9 @@ pub struct Wrk {
 
 impl Wrk {
     /// Puts the script into `folder`; wrk will run on `cpu`.
-    pub fn new(folder: &Path, cpu: usize) -> Result<Self> {
+    pub fn new(folder: &Path, cpu: usize) -> BenchResult<Self> {
         let script = folder.join("wrk.lua");
-        fs::write(&script, SCRIPT).map_err(Error::path("write", &script))?;
+        fs::write(&script, SCRIPT).map_err(BenchError::path("write", &script))?;
         Ok(Self { script, cpu })
     }
 
@@ -124,12 +124,12 @@ impl Wrk {
     /// ended.
     pub fn run(
         &self,
-        network: &Network,
+        network: &BenchNetwork,
         address: SocketAddr,
-        target: &Target,
-        load: Load,
-        stop: &Stop,
-    ) -> Result<Outcome> {
+        target: &ProbeTarget,
+        load: WrkLoad,
+        stop: &StopFlag,
+    ) -> BenchResult<WrkOutcome> {
         let seconds_max = load.duration.as_secs() + 60;
         let mut command = network.client_command("wrk", self.cpu);
         command.args(["--threads", "1", "--latency"]);
@@ -148,13 +148,13 @@ impl Wrk {
         }
         command.arg(format!("http://{address}{}", target.path));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(Error::thing("run", "wrk"))?;
+        let mut child = command.spawn().map_err(BenchError::thing("run", "wrk"))?;
         let before = wait_until_begun(&mut child);
         let passed = stop.pass(load.duration);
         let output = interrupt(child)?;
         passed?;
         let said = String::from_utf8_lossy(&output.stdout);
-        parse(&said).ok_or_else(|| Error::Command {
+        parse(&said).ok_or_else(|| BenchError::Command {
             command: format!("{command:?}"),
             output: format!("{}: {said}{before}{}", output.status, String::from_utf8_lossy(&output.stderr)),
         })
@@ -173,13 +173,13 @@ fn wait_until_begun(child: &mut Child) -> String {
     said
 }
 
-fn interrupt(child: Child) -> Result<std::process::Output> {
+fn interrupt(child: Child) -> BenchResult<std::process::Output> {
     // The child is not yet waited for, so the id is still this child's even if the child has ended.
     let _ended_already = kill_process(Pid::from_child(&child), Signal::INT);
-    child.wait_with_output().map_err(Error::thing("wait for", "wrk"))
+    child.wait_with_output().map_err(BenchError::thing("wait for", "wrk"))
 }
 
-fn parse(said: &str) -> Option<Outcome> {
+fn parse(said: &str) -> Option<WrkOutcome> {
     let line = said.lines().find_map(|line| line.strip_prefix(MARK))?;
     serde_json::from_str(line).ok()
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use vermeil_bench::options::Options;
-use vermeil_bench::report::Report;
-use vermeil_bench::size::Size;
-use vermeil_bench::stop::Stop;
-use vermeil_bench::{Result as Measured, balancers, cgi, findmax, hosts, knet, load, overload, php, sim};
+use vermeil_bench::options::BenchOptions;
+use vermeil_bench::report::BenchReport;
+use vermeil_bench::size::BenchSize;
+use vermeil_bench::stop::StopFlag;
+use vermeil_bench::{
+    BenchResult as Measured, balancers, cgi, findmax, hosts, knet, load, overload, php, sim,
+};
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
@@ -19,9 +21,9 @@ const ITS_OWN: Duration = Duration::ZERO;
 pub(super) struct Plain {
     rounds: usize,
     duration: Duration,
-    run: fn(&Options, &Stop) -> Measured<Report>,
+    run: fn(&BenchOptions, &StopFlag) -> Measured<BenchReport>,
     /// `None` if this machine cannot run the bench; the bench has printed the reason.
-    smoke: fn(&Options, &Stop) -> Measured<Option<Report>>,
+    smoke: fn(&BenchOptions, &StopFlag) -> Measured<Option<BenchReport>>,
 }
 
 impl Plain {
@@ -53,13 +55,13 @@ impl Plain {
         duration: Option<Duration>,
         workspace: &Workspace,
     ) -> Result<()> {
-        let options = Options {
-            size: Size::Full,
+        let options = BenchOptions {
+            size: BenchSize::Full,
             rounds: rounds.unwrap_or(self.rounds),
             duration: duration.unwrap_or(self.duration),
             ..smoke_options(workspace, BuildProfile::Release)?
         };
-        let report = (self.run)(&options, &Stop::on_signals()?)?;
+        let report = (self.run)(&options, &StopFlag::on_signals()?)?;
         println!("\n{}", report.to_text());
         let outputs = report.write(&workspace.root)?;
         kept(&outputs.rows, &outputs.page);
@@ -69,7 +71,7 @@ impl Plain {
     /// The smoke size.
     pub(super) fn smoke(&self, workspace: &Workspace) -> Result<()> {
         let options = smoke_options(workspace, BuildProfile::Dev)?;
-        if let Some(report) = (self.smoke)(&options, &Stop::on_signals()?)? {
+        if let Some(report) = (self.smoke)(&options, &StopFlag::on_signals()?)? {
             println!("\n{}", report.to_text());
         }
         Ok(())
@@ -77,9 +79,9 @@ impl Plain {
 }
 
 /// The options of the smoke size, with binaries of `profile`.
-fn smoke_options(workspace: &Workspace, profile: BuildProfile) -> Result<Options> {
-    Ok(Options {
-        size: Size::Smoke,
+fn smoke_options(workspace: &Workspace, profile: BuildProfile) -> Result<BenchOptions> {
+    Ok(BenchOptions {
+        size: BenchSize::Smoke,
         rounds: 1,
         duration: SMOKE_DURATION,
         vermeil: build(workspace, profile)?.join("vermeil"),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use vermeil_bench::serve::plan::Server;
-use vermeil_bench::serve::report::Report;
-use vermeil_bench::serve::{self, Options, Outputs};
-use vermeil_bench::size::Size;
-use vermeil_bench::stop::Stop;
+use vermeil_bench::serve::plan::ServedBy;
+use vermeil_bench::serve::report::ServeBenchReport;
+use vermeil_bench::serve::{self, ServeBenchOptions, ServeOutputs};
+use vermeil_bench::size::BenchSize;
+use vermeil_bench::stop::StopFlag;
 
 use super::{BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
@@ -16,42 +16,42 @@ use crate::workspace::Workspace;
 pub(super) fn run(
     rounds: usize,
     duration: Duration,
-    servers: &[Server],
+    servers: &[ServedBy],
     workspace: &Workspace,
 ) -> Result<()> {
     let options = options(workspace, BuildProfile::Release, servers)?;
-    let options = Options { size: Size::Full, rounds, duration, ..options };
-    let report = serve::run(&options, &Stop::on_signals()?)?;
+    let options = ServeBenchOptions { size: BenchSize::Full, rounds, duration, ..options };
+    let report = serve::run(&options, &StopFlag::on_signals()?)?;
     show(&report);
     if !servers.is_empty() {
         println!("\nnot kept: only some servers ran");
         return Ok(());
     }
-    let outputs = Outputs::of(&workspace.root);
+    let outputs = ServeOutputs::of(&workspace.root);
     report.write(&outputs)?;
     kept(&outputs.rows, &outputs.page);
     Ok(())
 }
 
 /// The smoke size.
-pub(super) fn smoke(servers: &[Server], workspace: &Workspace) -> Result<()> {
+pub(super) fn smoke(servers: &[ServedBy], workspace: &Workspace) -> Result<()> {
     let options = options(workspace, BuildProfile::Dev, servers)?;
-    show(&serve::smoke(&options, &Stop::on_signals()?)?);
+    show(&serve::smoke(&options, &StopFlag::on_signals()?)?);
     Ok(())
 }
 
-fn show(report: &Report) {
+fn show(report: &ServeBenchReport) {
     println!("\n{}", report.to_text());
 }
 
 /// The options of the smoke size, with binaries of `profile`.
-fn options(workspace: &Workspace, profile: BuildProfile, servers: &[Server]) -> Result<Options> {
+fn options(workspace: &Workspace, profile: BuildProfile, servers: &[ServedBy]) -> Result<ServeBenchOptions> {
     let binaries = build(workspace, profile)?;
-    Ok(Options {
-        size: Size::Smoke,
+    Ok(ServeBenchOptions {
+        size: BenchSize::Smoke,
         rounds: 1,
         duration: SMOKE_DURATION,
-        servers: if servers.is_empty() { Server::ALL.to_vec() } else { servers.to_vec() },
+        servers: if servers.is_empty() { ServedBy::ALL.to_vec() } else { servers.to_vec() },
         vermeil: binaries.join("vermeil"),
         floor: binaries.join("vermeil-floor"),
         repository: workspace.root.clone(),

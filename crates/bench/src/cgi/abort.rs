@@ -19,16 +19,16 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::configured::is_root;
 use super::floor;
-use super::programs::{Programs, SAYS};
-use crate::machine::Cpus;
-use crate::network::Network;
-use crate::options::Options;
-use crate::peers::process::Process;
-use crate::peers::vermeil::Io;
-use crate::points::{Key, Points};
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::{Error, Result};
+use super::programs::{CompiledPrograms, SAYS};
+use crate::machine::BenchCpus;
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
+use crate::peers::process::PeerProcess;
+use crate::peers::vermeil::VermeilIo;
+use crate::points::{PointKey, Points};
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// The program's name in rows.
 pub(super) const PROGRAM: &str = "abort";
@@ -37,15 +37,21 @@ pub(super) const PROGRAM: &str = "abort";
 const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The names of drivers in rows.
-const DRIVERS: [(&str, Io); 2] = [("vermeil-uring", Io::Uring), ("vermeil-epoll", Io::Epoll)];
+const DRIVERS: [(&str, VermeilIo); 2] =
+    [("vermeil-uring", VermeilIo::Uring), ("vermeil-epoll", VermeilIo::Epoll)];
 
 /// Measures both drivers and the floor, round after round.
-pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &mut Points) -> Result<()> {
+pub(super) fn run(
+    options: &BenchOptions,
+    programs: &CompiledPrograms,
+    stop: &StopFlag,
+    points: &mut Points,
+) -> BenchResult<()> {
     let count = match options.size {
-        Size::Full => 100,
-        Size::Smoke => 3,
+        BenchSize::Full => 100,
+        BenchSize::Smoke => 3,
     };
-    let cpus = Cpus::allowed()?;
+    let cpus = BenchCpus::allowed()?;
     for _ in 0..options.rounds {
         for (name, io) in DRIVERS {
             stop.check()?;
@@ -62,16 +68,16 @@ fn keep(variant: &str, mut times: Vec<Duration>, points: &mut Points) {
     let (median, longest) = (us(times.get(times.len() / 2)), us(times.last()));
     eprintln!("           {PROGRAM:<13} {variant:<15} {median:>8.0} µs until dead, {longest:.0} µs at most");
     for (metric, value) in [("gone_us", median), ("gone_longest_us", longest)] {
-        points.push(Key { program: PROGRAM.into(), variant: variant.into(), metric, unit: "us" }, value);
+        points.push(PointKey { program: PROGRAM.into(), variant: variant.into(), metric, unit: "us" }, value);
     }
 }
 
 /// Runs `measure` on a separate thread, on `cpu`.
-fn pinned<T: Send>(cpu: usize, measure: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+fn pinned<T: Send>(cpu: usize, measure: impl FnOnce() -> BenchResult<T> + Send) -> BenchResult<T> {
     let on_cpu = || {
         let mut cpus = CpuSet::new();
         cpus.set(cpu);
-        sched_setaffinity(None, &cpus).map_err(|errno| Error::thing("pin", "a client")(errno.into()))?;
+        sched_setaffinity(None, &cpus).map_err(|errno| BenchError::thing("pin", "a client")(errno.into()))?;
         measure()
     };
     thread::scope(|scope| scope.spawn(on_cpu).join()).expect("it does not panic")
@@ -79,20 +85,20 @@ fn pinned<T: Send>(cpu: usize, measure: impl FnOnce() -> Result<T> + Send) -> Re
 
 /// The times of `count` programs of a server.
 fn server(
-    options: &Options,
-    programs: &Programs,
-    cpus: Cpus,
-    (name, io): (&str, Io),
+    options: &BenchOptions,
+    programs: &CompiledPrograms,
+    cpus: BenchCpus,
+    (name, io): (&str, VermeilIo),
     count: usize,
-) -> Result<Vec<Duration>> {
-    let (network, address) = (Network::Loopback, Network::Loopback.free_address()?);
+) -> BenchResult<Vec<Duration>> {
+    let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
     let mut command = network.server_command(&options.vermeil, cpus.server);
     command.arg("serve").arg(programs.root()).args(["--listen", &address.to_string(), "--log", "off"]);
     command.args(["--io", io.name(), "--cgi", "/cgi-bin/", "--cores", &format!("{0}-{0}", cpus.server)]);
     if is_root() {
         command.args(["--cgi-user", "nobody"]);
     }
-    let process = Process::start(name, command, &programs.state_folder(name)?)?;
+    let process = PeerProcess::start(name, command, &programs.state_folder(name)?)?;
     process.wait_until_listening(&network, address)?;
     let abort = || {
         let mut stream = TcpStream::connect(address)?;
@@ -112,7 +118,7 @@ fn server(
 }
 
 /// The times of `count` programs that are started on `cpu` and killed here.
-fn by_hand(programs: &Programs, cpu: usize, count: usize) -> Result<Vec<Duration>> {
+fn by_hand(programs: &CompiledPrograms, cpu: usize, count: usize) -> BenchResult<Vec<Duration>> {
     let path = programs.root().join("cgi-bin/sleeps");
     let kill = || {
         let mut command = Command::new("taskset");
@@ -126,7 +132,7 @@ fn by_hand(programs: &Programs, cpu: usize, count: usize) -> Result<Vec<Duration
         time
     };
     let times: std::io::Result<_> = (0..count).map(|_| kill()).collect();
-    times.map_err(Error::path("start and kill", &path))
+    times.map_err(BenchError::path("start and kill", &path))
 }
 
 /// The processes that the program reports.

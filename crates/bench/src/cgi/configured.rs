@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::servers::{Server, WORKERS};
+use super::servers::{CgiServer, WORKERS};
 use crate::peers::nginx::temporary;
 
 /// Where Debian keeps Apache's modules.
@@ -15,19 +15,19 @@ pub(super) fn is_root() -> bool {
 
 /// Where a server finds and leaves things.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ServerPlaces<'a> {
     pub(super) root: &'a Path,
     pub(super) state: &'a Path,
     pub(super) address: SocketAddr,
 }
 
-pub(super) fn apache(server: Server, Place { root, state, address }: Place<'_>) -> String {
+pub(super) fn apache(server: CgiServer, ServerPlaces { root, state, address }: ServerPlaces<'_>) -> String {
     let (root, state) = (root.display(), state.display());
     let load = |name: &str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
-    let module = if server == Server::ApacheCgid { "cgid" } else { "cgi" };
+    let module = if server == CgiServer::ApacheCgid { "cgid" } else { "cgi" };
     let loads: String = ["mpm_prefork", "authz_core", module].map(load).concat();
     let socket = match server {
-        Server::ApacheCgid => format!("ScriptSock {state}/cgid.sock\n"),
+        CgiServer::ApacheCgid => format!("ScriptSock {state}/cgid.sock\n"),
         _ => String::new(),
     };
     // Only root may change the user, and Apache refuses to serve as root.
@@ -63,7 +63,7 @@ DocumentRoot {root}
 /// Errors go to standard error, because lighttpd opens a log only after giving up root. The table
 /// of descriptors has the configured size, which must be enough for the descriptors of a fat server
 /// too.
-pub(super) fn lighttpd(Place { root, state: _, address }: Place<'_>) -> String {
+pub(super) fn lighttpd(ServerPlaces { root, state: _, address }: ServerPlaces<'_>) -> String {
     let user = if is_root() { "server.username = \"nobody\"\nserver.groupname = \"nogroup\"\n" } else { "" };
     format!(
         "{user}server.document-root = \"{}\"
@@ -82,7 +82,7 @@ $HTTP[\"url\"] =~ \"^/cgi-bin/\" {{
     )
 }
 
-pub(super) fn nginx(Place { root, state, address }: Place<'_>) -> String {
+pub(super) fn nginx(ServerPlaces { root, state, address }: ServerPlaces<'_>) -> String {
     let (root, state, temporary) = (root.display(), state.display(), temporary(state));
     format!(
         "daemon off;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::measure::CoreTime;
-use crate::points::{Key, Points};
-use crate::stop::Stop;
-use crate::{Error, Result};
+use crate::points::{PointKey, Points};
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// The name in rows.
 pub(super) const NAME: &str = "floor";
@@ -30,13 +30,13 @@ pub(super) fn run(
     cpu: usize,
     (program, path): (&str, &Path),
     time: Duration,
-    stop: &Stop,
+    stop: &StopFlag,
     points: &mut Points,
-) -> Result<()> {
+) -> BenchResult<()> {
     let time = time.min(TIME_MAX);
     // A separate thread, because only this work is to be pinned.
     let measured = thread::scope(|scope| scope.spawn(|| measure(cpu, path, time)).join());
-    let Floor { starts, time, busy, system } = measured.expect("it does not panic")?;
+    let CgiFloor { starts, time, busy, system } = measured.expect("it does not panic")?;
     stop.check()?;
     let per_cpu_s = f64::from(starts) / busy.as_secs_f64();
     for (metric, unit, value) in [
@@ -44,14 +44,14 @@ pub(super) fn run(
         ("system_percent", "%", 100.0 * system.as_secs_f64() / busy.as_secs_f64()),
         ("per_s", "req/s", f64::from(starts) / time.as_secs_f64()),
     ] {
-        points.push(Key { program: program.into(), variant: NAME.into(), metric, unit }, value);
+        points.push(PointKey { program: program.into(), variant: NAME.into(), metric, unit }, value);
     }
     eprintln!("           {program:<13} {NAME:<15} {per_cpu_s:>8.0} requests per cpu second");
     Ok(())
 }
 
 /// The result of the loop.
-struct Floor {
+struct CgiFloor {
     starts: u32,
     time: Duration,
     /// The busy time of the cpu, and the part in the kernel.
@@ -59,19 +59,20 @@ struct Floor {
     system: Duration,
 }
 
-fn measure(cpu: usize, path: &Path, time: Duration) -> Result<Floor> {
+fn measure(cpu: usize, path: &Path, time: Duration) -> BenchResult<CgiFloor> {
     let mut cpus = CpuSet::new();
     cpus.set(cpu);
-    sched_setaffinity(None, &cpus).map_err(|errno| Error::thing("pin", "the floor")(errno.into()))?;
+    sched_setaffinity(None, &cpus).map_err(|errno| BenchError::thing("pin", "the floor")(errno.into()))?;
     let (begin, before) = (Instant::now(), CoreTime::of(cpu)?);
     let mut starts = 0;
     while begin.elapsed() < time {
-        let output = Command::new(path).stdin(Stdio::null()).output().map_err(Error::path("start", path))?;
+        let output =
+            Command::new(path).stdin(Stdio::null()).output().map_err(BenchError::path("start", path))?;
         if !output.status.success() || output.stdout.is_empty() {
-            return Err(Error::peer(NAME, format!("{}: {}", path.display(), output.status)));
+            return Err(BenchError::peer(NAME, format!("{}: {}", path.display(), output.status)));
         }
         starts += 1;
     }
     let (time, after) = (begin.elapsed(), CoreTime::of(cpu)?);
-    Ok(Floor { starts, time, busy: after.busy_since(&before), system: after.system_since(&before) })
+    Ok(CgiFloor { starts, time, busy: after.busy_since(&before), system: after.system_since(&before) })
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::peers::find_program;
-use crate::site::Site;
-use crate::{Error, Result};
+use crate::site::BenchSite;
+use crate::{BenchError, BenchResult};
 
 /// Ends at once and has no C library to start, so only the cost of the start remains.
 const NOTHING: &str = r#"
@@ -90,28 +90,28 @@ const PHPINFO: &str = "#!/usr/bin/env -S REDIRECT_STATUS=200 php-cgi\n<?php phpi
 
 /// Compiled programs, in a folder that is removed with this.
 #[derive(Debug)]
-pub struct Programs {
-    site: Site,
+pub struct CompiledPrograms {
+    site: BenchSite,
 }
 
-impl Programs {
+impl CompiledPrograms {
     /// Compiles the programs.
     ///
     /// # Errors
     /// When there is no C compiler, or the compiler fails.
-    pub fn compile() -> Result<Self> {
+    pub fn compile() -> BenchResult<Self> {
         if find_program("cc").is_none() {
-            return Err(Error::Missing { program: "cc", package: "gcc" });
+            return Err(BenchError::Missing { program: "cc", package: "gcc" });
         }
-        let programs = Self { site: Site::new(&[])? };
+        let programs = Self { site: BenchSite::new(&[])? };
         let bin = programs.root().join("cgi-bin");
-        fs::create_dir(&bin).map_err(Error::path("create", &bin))?;
+        fs::create_dir(&bin).map_err(BenchError::path("create", &bin))?;
         compile(NOTHING, &bin.join("nothing"), &["-static", "-nostdlib"])?;
         compile(HELLO, &bin.join("hello"), &["-static"])?;
         compile(SLEEPS, &bin.join("sleeps"), &["-static"])?;
         compile(FAT, &programs.fat(), &["-shared", "-fPIC"])?;
         let phpinfo = bin.join("info.php");
-        fs::write(&phpinfo, PHPINFO).map_err(Error::path("write", &phpinfo))?;
+        fs::write(&phpinfo, PHPINFO).map_err(BenchError::path("write", &phpinfo))?;
         executable(&phpinfo)?;
         Ok(programs)
     }
@@ -135,27 +135,27 @@ impl Programs {
     ///
     /// # Errors
     /// The folder cannot be created.
-    pub fn state_folder(&self, name: &str) -> Result<PathBuf> {
+    pub fn state_folder(&self, name: &str) -> BenchResult<PathBuf> {
         self.site.state_folder(name)
     }
 }
 
-fn compile(source: &str, to: &Path, options: &[&str]) -> Result<()> {
+fn compile(source: &str, to: &Path, options: &[&str]) -> BenchResult<()> {
     let text = to.with_extension("c");
-    fs::write(&text, source).map_err(Error::path("write", &text))?;
+    fs::write(&text, source).map_err(BenchError::path("write", &text))?;
     let mut command = Command::new("cc");
     command.arg("-O2").args(options).arg("-o").arg(to).arg(&text);
-    let output = command.output().map_err(Error::thing("run", "cc"))?;
-    fs::remove_file(&text).map_err(Error::path("remove", &text))?;
+    let output = command.output().map_err(BenchError::thing("run", "cc"))?;
+    fs::remove_file(&text).map_err(BenchError::path("remove", &text))?;
     if output.status.success() {
         return executable(to);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Command { command: format!("{command:?}"), output: format!("{}: {said}", output.status) })
+    Err(BenchError::Command { command: format!("{command:?}"), output: format!("{}: {said}", output.status) })
 }
 
-fn executable(path: &Path) -> Result<()> {
+fn executable(path: &Path) -> BenchResult<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(path, mode).map_err(Error::path("make executable", path))
+    fs::set_permissions(path, mode).map_err(BenchError::path("make executable", path))
 }

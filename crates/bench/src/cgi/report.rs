@@ -1,16 +1,16 @@
 //! The tables of the bench and their explanation.
 
 use super::servers::UNANSWERED;
-use super::symbols::Profile;
+use super::symbols::CpuProfile;
 use super::{CONNECTIONS, abort};
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::peers::find_program;
 use crate::points::Points;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::stats::Summary;
 use crate::svg::number;
-use crate::table::Table;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Blocked* is the duration of the call that starts a program; the calling thread does nothing else \
@@ -53,8 +53,8 @@ features (`handle_amd`, `get_common_indices` and similar symbols). Each question
 answers. Every server pays this cost alike, and so does the floor.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -> Report {
-    Report::new("cgi", "what starting a program costs", &options.repository, parameters(options))
+pub(super) fn report(options: &BenchOptions, points: &Points, profiles: &[CpuProfile]) -> BenchReport {
+    BenchReport::new("cgi", "what starting a program costs", &options.repository, parameters(options))
         .with_points(points)
         .with_table(starts(points))
         .with_table(aborts(points))
@@ -63,7 +63,7 @@ pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn starts(points: &Points) -> Table {
+fn starts(points: &Points) -> CellTable {
     let head = [
         "holding",
         "way",
@@ -77,7 +77,7 @@ fn starts(points: &Points) -> Table {
         "longest",
         "host's longest",
     ];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let Some(holding) = program.strip_prefix("start ") else { continue };
         let median = |metric| points.median(program, variant, metric);
@@ -102,8 +102,8 @@ fn starts(points: &Points) -> Table {
     table
 }
 
-fn aborts(points: &Points) -> Table {
-    let mut table = Table::new(2, &["program", "server", "dead after µs", "low – high", "longest"]);
+fn aborts(points: &Points) -> CellTable {
+    let mut table = CellTable::new(2, &["program", "server", "dead after µs", "low – high", "longest"]);
     for (program, variant) in points.cells() {
         let Some(longest) = points.summary(program, variant, "gone_longest_us") else { continue };
         table.push([
@@ -117,7 +117,7 @@ fn aborts(points: &Points) -> Table {
     table
 }
 
-fn servers(points: &Points) -> Table {
+fn servers(points: &Points) -> CellTable {
     let head = [
         "program",
         "server",
@@ -129,7 +129,7 @@ fn servers(points: &Points) -> Table {
         "p99 µs",
         "failed",
     ];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         if program.starts_with("start ") || program == abort::PROGRAM {
             continue;
@@ -162,16 +162,16 @@ fn silence(waited: Summary, failures: Option<Summary>) -> String {
     }
 }
 
-fn symbols(profiles: &[Profile]) -> Table {
-    let mut table = Table::new(3, &["program", "server", "where that cpu's time goes, in percent"]);
-    for Profile { program, server, symbols } in profiles {
+fn symbols(profiles: &[CpuProfile]) -> CellTable {
+    let mut table = CellTable::new(3, &["program", "server", "where that cpu's time goes, in percent"]);
+    for CpuProfile { program, server, symbols } in profiles {
         let symbols = symbols.iter().map(|(name, share)| format!("`{name}` {share:.1}"));
         table.push([program.clone(), (*server).into(), symbols.collect::<Vec<_>>().join(", ")]);
     }
     table
 }
 
-fn parameters(options: &Options) -> Vec<(&'static str, String)> {
+fn parameters(options: &BenchOptions) -> Vec<(&'static str, String)> {
     let version = |program: &str, argument: &str| machine::version(&find_program(program)?, argument);
     let versions = [
         version("apache2", "-v").map(|said| said.replace("Server version: ", "")),

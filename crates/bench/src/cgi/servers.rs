@@ -19,22 +19,22 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use super::configured::{Place, apache, is_root, lighttpd, nginx};
-use super::programs::Programs;
-use super::symbols::{self, Profile, Recording};
+use super::configured::{ServerPlaces, apache, is_root, lighttpd, nginx};
+use super::programs::CompiledPrograms;
+use super::symbols::{self, CpuProfile, PerfRecording};
 use super::{CONNECTIONS, floor};
-use crate::machine::Cpus;
+use crate::machine::BenchCpus;
 use crate::measure::CoreTime;
-use crate::network::{Network, Spread};
-use crate::options::Options;
+use crate::network::{BenchNetwork, Spread};
+use crate::options::BenchOptions;
 use crate::peers::find_program;
-use crate::peers::process::Process;
-use crate::points::{Key, Points};
-use crate::probe::Target;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::{Load, Outcome, Wrk};
-use crate::{Error, Result};
+use crate::peers::process::PeerProcess;
+use crate::points::{PointKey, Points};
+use crate::probe::ProbeTarget;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad, WrkOutcome};
+use crate::{BenchError, BenchResult};
 
 /// Starts of a peer that fails to listen, because Apache's `mod_cgid` failed once in some sixty
 /// starts without an error message.
@@ -55,7 +55,7 @@ pub(super) const WORKERS: usize = 8;
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum CgiServer {
     /// Vermeil, through its spawner.
     Vermeil,
     /// Apache with prefork and mod_cgi: a worker forks.
@@ -69,7 +69,7 @@ pub enum Server {
     Fcgiwrap,
 }
 
-impl Server {
+impl CgiServer {
     /// Every server, in the order of the tables.
     pub const ALL: [Self; 5] =
         [Self::Vermeil, Self::ApacheCgi, Self::ApacheCgid, Self::Lighttpd, Self::Fcgiwrap];
@@ -98,66 +98,77 @@ impl Server {
 
 /// How much a server holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weight {
+enum ServerWeight {
     Thin,
     Fat,
 }
 
 /// The subject of a row.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct CgiSubject {
     /// The program's name.
     program: &'static str,
     path: &'static str,
-    weight: Weight,
+    weight: ServerWeight,
     spread: Spread,
 }
 
-const RUNS: [Run; 6] = {
-    const fn run(program: &'static str, path: &'static str, weight: Weight, spread: Spread) -> Run {
-        Run { program, path, weight, spread }
+const RUNS: [CgiSubject; 6] = {
+    const fn run(
+        program: &'static str,
+        path: &'static str,
+        weight: ServerWeight,
+        spread: Spread,
+    ) -> CgiSubject {
+        CgiSubject { program, path, weight, spread }
     }
     const HELLO: &str = "/cgi-bin/hello";
     const PHPINFO: &str = "/cgi-bin/info.php";
     [
-        run("hello thin", HELLO, Weight::Thin, Spread::OneCpu),
-        run("hello fat", HELLO, Weight::Fat, Spread::OneCpu),
-        run("phpinfo thin", PHPINFO, Weight::Thin, Spread::OneCpu),
-        run("phpinfo fat", PHPINFO, Weight::Fat, Spread::OneCpu),
-        run("hello thin, all cpus", HELLO, Weight::Thin, Spread::AllCpus),
-        run("hello fat, all cpus", HELLO, Weight::Fat, Spread::AllCpus),
+        run("hello thin", HELLO, ServerWeight::Thin, Spread::OneCpu),
+        run("hello fat", HELLO, ServerWeight::Fat, Spread::OneCpu),
+        run("phpinfo thin", PHPINFO, ServerWeight::Thin, Spread::OneCpu),
+        run("phpinfo fat", PHPINFO, ServerWeight::Fat, Spread::OneCpu),
+        run("hello thin, all cpus", HELLO, ServerWeight::Thin, Spread::AllCpus),
+        run("hello fat, all cpus", HELLO, ServerWeight::Fat, Spread::AllCpus),
     ]
 };
 
 /// Servers that are tried on all cpus: Vermeil, and the fastest peer.
-const ON_ALL_CPUS: [Server; 2] = [Server::Vermeil, Server::Lighttpd];
+const ON_ALL_CPUS: [CgiServer; 2] = [CgiServer::Vermeil, CgiServer::Lighttpd];
 
 /// Runs every program on every server, round after round. The first round also records the cpu's
 /// symbols.
 pub(super) fn run(
-    options: &Options,
-    programs: &Programs,
-    stop: &Stop,
+    options: &BenchOptions,
+    programs: &CompiledPrograms,
+    stop: &StopFlag,
     points: &mut Points,
-) -> Result<Vec<Profile>> {
+) -> BenchResult<Vec<CpuProfile>> {
     if find_program("wrk").is_none() {
-        return Err(Error::Missing { program: "wrk", package: "wrk" });
+        return Err(BenchError::Missing { program: "wrk", package: "wrk" });
     }
-    let cpus = Cpus::allowed()?;
-    let bench =
-        Bench { options, programs, cpus, wrk: Wrk::new(&programs.state_folder("load")?, cpus.client)?, stop };
+    let cpus = BenchCpus::allowed()?;
+    let bench = CgiBench {
+        options,
+        programs,
+        cpus,
+        wrk: Wrk::new(&programs.state_folder("load")?, cpus.client)?,
+        stop,
+    };
     let servers = servers_here(options.size)?;
     let runs = RUNS.into_iter().filter(|run| match options.size {
-        Size::Full => true,
-        Size::Smoke => {
-            run.weight == Weight::Thin && (!run.path.ends_with(".php") || find_program("php-cgi").is_some())
+        BenchSize::Full => true,
+        BenchSize::Smoke => {
+            run.weight == ServerWeight::Thin
+                && (!run.path.ends_with(".php") || find_program("php-cgi").is_some())
         }
     });
     let mut profiles = Vec::new();
     let records = symbols::are_here();
     for round in 0..options.rounds {
-        for run @ Run { program, path, weight, spread } in runs.clone() {
-            if weight == Weight::Thin && spread == Spread::OneCpu {
+        for run @ CgiSubject { program, path, weight, spread } in runs.clone() {
+            if weight == ServerWeight::Thin && spread == Spread::OneCpu {
                 let file = programs.root().join(&path[1..]);
                 floor::run(cpus.server, (program, &file), options.duration, stop, points)?;
             }
@@ -176,7 +187,7 @@ pub(super) fn run(
                 );
                 sample.keep(run, server, points);
                 if let Some(symbols) = sample.symbols {
-                    profiles.push(Profile { program: program.to_owned(), server: server.name(), symbols });
+                    profiles.push(CpuProfile { program: program.to_owned(), server: server.name(), symbols });
                 }
             }
         }
@@ -185,13 +196,13 @@ pub(super) fn run(
 }
 
 /// The installed servers; in a full run all must be installed.
-fn servers_here(size: Size) -> Result<Vec<Server>> {
+fn servers_here(size: BenchSize) -> BenchResult<Vec<CgiServer>> {
     let mut here = Vec::new();
-    for server in Server::ALL {
+    for server in CgiServer::ALL {
         match server.needs().iter().find(|(program, _)| find_program(program).is_none()) {
             None => here.push(server),
-            Some(&(program, package)) if size == Size::Full => {
-                return Err(Error::Missing { program, package });
+            Some(&(program, package)) if size == BenchSize::Full => {
+                return Err(BenchError::Missing { program, package });
             }
             Some(_) => eprintln!("SKIPPED: {} is not installed", server.name()),
         }
@@ -207,8 +218,8 @@ enum Looks {
 }
 
 /// The measurement of one run.
-struct Sample {
-    outcome: Outcome,
+struct CgiSample {
+    outcome: WrkOutcome,
     /// How long answers were waited for.
     duration: Duration,
     /// The busy time of the cpu, and the part in the kernel.
@@ -217,10 +228,10 @@ struct Sample {
     symbols: Option<Vec<(String, f64)>>,
 }
 
-impl Sample {
-    fn keep(&self, run: Run, server: Server, points: &mut Points) {
+impl CgiSample {
+    fn keep(&self, run: CgiSubject, server: CgiServer, points: &mut Points) {
         let mut push = |metric, unit, value| {
-            let key = Key { program: run.program.into(), variant: server.name().into(), metric, unit };
+            let key = PointKey { program: run.program.into(), variant: server.name().into(), metric, unit };
             points.push(key, value);
         };
         if run.spread == Spread::OneCpu {
@@ -253,7 +264,7 @@ impl Sample {
     }
 }
 
-impl fmt::Display for Sample {
+impl fmt::Display for CgiSample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_silent() {
             let (waited, failed) = (self.duration, self.outcome.failures());
@@ -270,62 +281,63 @@ impl fmt::Display for Sample {
     }
 }
 
-struct Bench<'a> {
-    options: &'a Options,
-    programs: &'a Programs,
-    cpus: Cpus,
+struct CgiBench<'a> {
+    options: &'a BenchOptions,
+    programs: &'a CompiledPrograms,
+    cpus: BenchCpus,
     wrk: Wrk,
-    stop: &'a Stop,
+    stop: &'a StopFlag,
 }
 
-impl Bench<'_> {
+impl CgiBench<'_> {
     /// One run: start the server, make the server large, check, warm up, measure, stop.
-    fn sample(&self, server: Server, run: Run, looks: Looks) -> Result<Sample> {
-        let Run { path, weight, .. } = run;
-        let network = Network::Loopback;
+    fn sample(&self, server: CgiServer, run: CgiSubject, looks: Looks) -> BenchResult<CgiSample> {
+        let CgiSubject { path, weight, .. } = run;
+        let network = BenchNetwork::Loopback;
         let state = self.programs.state_folder(server.name())?;
         let behind = self.start_behind(server, &state)?;
         let (process, address) = self.start(server, run, &network, &state)?;
-        if weight == Weight::Fat {
+        if weight == ServerWeight::Fat {
             self.fatten(server, &process)?;
         }
-        let target = Target::to(path);
+        let target = ProbeTarget::to(path);
         let drive = |duration| {
-            let load = Load { connections: CONNECTIONS, duration };
+            let load = WrkLoad { connections: CONNECTIONS, duration };
             self.wrk.run(&network, address, &target, load, self.stop)
         };
         let warm = drive(WARM_UP.min(self.options.duration))?;
         let recording = (looks == Looks::AtSymbols)
-            .then(|| Recording::start(self.cpus.server, self.options.duration, &state))
+            .then(|| PerfRecording::start(self.cpus.server, self.options.duration, &state))
             .transpose()?;
         let before = CoreTime::of(self.cpus.server)?;
         let outcome = drive(self.options.duration)?;
         let after = CoreTime::of(self.cpus.server)?;
         let (busy, system) = (after.busy_since(&before), after.system_since(&before));
-        let symbols = recording.map(Recording::symbols).transpose()?;
+        let symbols = recording.map(PerfRecording::symbols).transpose()?;
         let problem = warm.problem(200).filter(|_| warm.requests > 0).or_else(|| outcome.problem(200));
-        if let Some(problem) = problem.filter(|_| server == Server::Vermeil) {
+        if let Some(problem) = problem.filter(|_| server == CgiServer::Vermeil) {
             return Err(process.failure(&format!("under load of {path}: {problem}")));
         }
         process.stop()?;
         if let Some(behind) = behind {
             behind.stop()?;
         }
-        Ok(Sample { outcome, duration: self.options.duration, busy, system, symbols })
+        Ok(CgiSample { outcome, duration: self.options.duration, busy, system, symbols })
     }
 
     /// Starts the server; repeats the start a few times if a peer does not listen.
     fn start(
         &self,
-        server: Server,
-        run: Run,
-        network: &Network,
+        server: CgiServer,
+        run: CgiSubject,
+        network: &BenchNetwork,
         state: &Path,
-    ) -> Result<(Process, SocketAddr)> {
-        let mut left = if server == Server::Vermeil { 1 } else { STARTS };
+    ) -> BenchResult<(PeerProcess, SocketAddr)> {
+        let mut left = if server == CgiServer::Vermeil { 1 } else { STARTS };
         loop {
             let address = network.free_address()?;
-            let process = Process::start(server.name(), self.command(server, run, address, state)?, state)?;
+            let process =
+                PeerProcess::start(server.name(), self.command(server, run, address, state)?, state)?;
             left -= 1;
             match process.wait_until_listening(network, address) {
                 Ok(()) => return Ok((process, address)),
@@ -337,10 +349,10 @@ impl Bench<'_> {
     }
 
     /// Waits until the server holds the memory and descriptors of a fat server.
-    fn fatten(&self, server: Server, process: &Process) -> Result<()> {
-        if server == Server::Vermeil {
+    fn fatten(&self, server: CgiServer, process: &PeerProcess) -> BenchResult<()> {
+        if server == CgiServer::Vermeil {
             kill_process(process.group(), Signal::USR2)
-                .map_err(|errno| Error::thing("signal", server.name())(errno.into()))?;
+                .map_err(|errno| BenchError::thing("signal", server.name())(errno.into()))?;
         }
         let deadline = Instant::now() + FAT_MAX;
         let status = format!("/proc/{}/status", process.group().as_raw_nonzero());
@@ -361,17 +373,17 @@ impl Bench<'_> {
     }
 
     /// Starts the process behind a server that cannot start programs.
-    fn start_behind(&self, server: Server, state: &Path) -> Result<Option<Process>> {
-        if server != Server::Fcgiwrap {
+    fn start_behind(&self, server: CgiServer, state: &Path) -> BenchResult<Option<PeerProcess>> {
+        if server != CgiServer::Fcgiwrap {
             return Ok(None);
         }
         let socket = state.join("fcgiwrap.sock");
         let _gone_already = fs::remove_file(&socket);
         let folder = self.programs.state_folder("fcgiwrap")?;
-        let mut command = Network::Loopback.server_command("sh", self.cpus.server);
+        let mut command = BenchNetwork::Loopback.server_command("sh", self.cpus.server);
         // nginx under any user must be able to connect.
         command.arg("-c").arg(format!("umask 0; exec fcgiwrap -c {WORKERS} -s unix:{}", socket.display()));
-        let process = Process::start("fcgiwrap", command, &folder)?;
+        let process = PeerProcess::start("fcgiwrap", command, &folder)?;
         let deadline = Instant::now() + FAT_MAX;
         while !socket.exists() {
             if Instant::now() > deadline {
@@ -382,24 +394,30 @@ impl Bench<'_> {
         Ok(Some(process))
     }
 
-    fn command(&self, server: Server, run: Run, address: SocketAddr, state: &Path) -> Result<Command> {
-        let mut command = Network::Loopback.spread_command("env", self.cpus.server, run.spread);
-        if run.weight == Weight::Fat {
-            let when = if server == Server::Vermeil { "signal" } else { "start" };
+    fn command(
+        &self,
+        server: CgiServer,
+        run: CgiSubject,
+        address: SocketAddr,
+        state: &Path,
+    ) -> BenchResult<Command> {
+        let mut command = BenchNetwork::Loopback.spread_command("env", self.cpus.server, run.spread);
+        if run.weight == ServerWeight::Fat {
+            let when = if server == CgiServer::Vermeil { "signal" } else { "start" };
             command.arg(format!("LD_PRELOAD={}", self.programs.fat().display()));
             command.args([format!("FAT_MB={FAT_MB}"), format!("FAT_SOCKETS={FAT_SOCKETS}")]);
             command.arg(format!("FAT_WHEN={when}"));
         }
         let root = self.programs.root();
-        let place = Place { root: &root, state, address };
+        let place = ServerPlaces { root: &root, state, address };
         let written = |name: &str, text: String| {
             let path = state.join(name);
-            fs::write(&path, text).map_err(Error::path("write", &path))?;
-            Ok::<_, Error>(path)
+            fs::write(&path, text).map_err(BenchError::path("write", &path))?;
+            Ok::<_, BenchError>(path)
         };
         let program = |name| find_program(name).unwrap_or_else(|| name.into());
         match server {
-            Server::Vermeil => {
+            CgiServer::Vermeil => {
                 command.arg(&self.options.vermeil).arg("serve").arg(&root);
                 command.args(["--listen", &address.to_string(), "--log", "off", "--cgi", "/cgi-bin/"]);
                 if run.spread == Spread::OneCpu {
@@ -410,15 +428,15 @@ impl Bench<'_> {
                     command.args(["--cgi-user", "nobody"]);
                 }
             }
-            Server::ApacheCgi | Server::ApacheCgid => {
+            CgiServer::ApacheCgi | CgiServer::ApacheCgid => {
                 let conf = written("apache.conf", apache(server, place))?;
                 command.arg(program("apache2")).arg("-f").arg(conf).args(["-D", "FOREGROUND"]);
             }
-            Server::Lighttpd => {
+            CgiServer::Lighttpd => {
                 let conf = written("lighttpd.conf", lighttpd(place))?;
                 command.arg(program("lighttpd")).arg("-D").arg("-f").arg(conf);
             }
-            Server::Fcgiwrap => {
+            CgiServer::Fcgiwrap => {
                 let conf = written("nginx.conf", nginx(place))?;
                 command.arg(program("nginx")).arg("-p").arg(state).arg("-c").arg(conf);
                 command.arg("-e").arg(state.join("error.log"));

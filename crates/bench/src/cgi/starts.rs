@@ -10,12 +10,12 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::programs::Programs;
-use crate::options::Options;
-use crate::points::{Key, Points};
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::{Error, Result};
+use super::programs::CompiledPrograms;
+use crate::options::BenchOptions;
+use crate::points::{PointKey, Points};
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// Huge pages that are reserved, of 2 MB each.
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
@@ -24,7 +24,7 @@ const LEFT_MB: usize = 4096;
 
 /// A kind of pages, with the names of `vermeil-starts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
+pub enum StartPages {
     /// Of 4 KB.
     Small,
     /// Of 2 MB, merged by the kernel.
@@ -33,7 +33,7 @@ pub enum Pages {
     Reserved,
 }
 
-impl Pages {
+impl StartPages {
     fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -49,7 +49,7 @@ pub struct Holding {
     /// Megabytes.
     pub mb: usize,
     /// On these pages.
-    pub pages: Pages,
+    pub pages: StartPages,
     /// Open descriptors.
     pub descriptors: usize,
 }
@@ -70,16 +70,16 @@ impl Holding {
 /// Descriptors of a busy server; a little less than the usual limit of 20,000.
 const MANY: usize = 19_000;
 
-fn holdings(size: Size) -> Vec<Holding> {
+fn holdings(size: BenchSize) -> Vec<Holding> {
     let holding = |mb, pages, descriptors| Holding { mb, pages, descriptors };
-    if size == Size::Smoke {
-        return vec![holding(16, Pages::Small, 100)];
+    if size == BenchSize::Smoke {
+        return vec![holding(16, StartPages::Small, 100)];
     }
     let sizes = [51, 1024, 4096, 8192];
-    let pages = [Pages::Small, Pages::Transparent, Pages::Reserved];
+    let pages = [StartPages::Small, StartPages::Transparent, StartPages::Reserved];
     let mut all: Vec<Holding> =
         pages.into_iter().flat_map(|pages| sizes.map(|mb| holding(mb, pages, 0))).collect();
-    all.extend([holding(51, Pages::Small, MANY), holding(4096, Pages::Small, MANY)]);
+    all.extend([holding(51, StartPages::Small, MANY), holding(4096, StartPages::Small, MANY)]);
     all
 }
 
@@ -103,11 +103,13 @@ const WAYS: [&str; 15] = [
     "sandboxed_one_cpu",
 ];
 
-fn starts(size: Size, holding: Holding) -> [usize; WAYS.len()] {
+fn starts(size: BenchSize, holding: Holding) -> [usize; WAYS.len()] {
     let fork = match size {
-        Size::Smoke => return [3; WAYS.len()],
-        Size::Full if holding.pages == Pages::Small && holding.mb >= 1024 => 20_000 / holding.mb.max(1000),
-        Size::Full => 200,
+        BenchSize::Smoke => return [3; WAYS.len()],
+        BenchSize::Full if holding.pages == StartPages::Small && holding.mb >= 1024 => {
+            20_000 / holding.mb.max(1000)
+        }
+        BenchSize::Full => 200,
     };
     let mut starts = [300; WAYS.len()];
     starts[1] = fork;
@@ -115,7 +117,7 @@ fn starts(size: Size, holding: Holding) -> [usize; WAYS.len()] {
 }
 
 #[derive(Debug, Deserialize)]
-struct Said {
+struct StartsSaid {
     way: String,
     blocked_us_p50: f64,
     blocked_us_p99: f64,
@@ -129,7 +131,12 @@ struct Said {
 }
 
 /// Runs every holding that fits, round after round.
-pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &mut Points) -> Result<()> {
+pub(super) fn run(
+    options: &BenchOptions,
+    programs: &CompiledPrograms,
+    stop: &StopFlag,
+    points: &mut Points,
+) -> BenchResult<()> {
     for round in 0..options.rounds {
         for holding in holdings(options.size) {
             stop.check()?;
@@ -138,14 +145,14 @@ pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &
                 continue;
             }
             let reservation = match holding.pages {
-                Pages::Reserved => match Reservation::take(holding.mb / 2 + 1) {
+                StartPages::Reserved => match Reservation::take(holding.mb / 2 + 1) {
                     Ok(reservation) => Some(reservation),
                     Err(why) => {
                         eprintln!("SKIPPED: {}: {why}", holding.name());
                         continue;
                     }
                 },
-                Pages::Small | Pages::Transparent => None,
+                StartPages::Small | StartPages::Transparent => None,
             };
             let said = measure(options, programs, holding)?;
             drop(reservation);
@@ -167,26 +174,31 @@ pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &
     Ok(())
 }
 
-fn measure(options: &Options, programs: &Programs, holding: Holding) -> Result<Vec<Said>> {
+fn measure(
+    options: &BenchOptions,
+    programs: &CompiledPrograms,
+    holding: Holding,
+) -> BenchResult<Vec<StartsSaid>> {
     let numbers = starts(options.size, holding).map(|number| number.to_string());
     let program = options.binary("vermeil-starts");
     let mut command = Command::new(&program);
     command.args(["--hold-mb", &holding.mb.to_string(), "--pages", holding.pages.name()]);
     command.args(["--descriptors", &holding.descriptors.to_string()]);
     command.args(["--ways", &WAYS.join(","), "--starts", &numbers.join(",")]).arg(programs.nothing());
-    let output = command.output().map_err(Error::path("run", &program))?;
+    let output = command.output().map_err(BenchError::path("run", &program))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Error::Command {
+        return Err(BenchError::Command {
             command: format!("{command:?}"),
             output: format!("{}: {said}", output.status),
         });
     }
-    let parse = |line: &str| serde_json::from_str(line).map_err(|error| Error::form("vermeil-starts", error));
+    let parse =
+        |line: &str| serde_json::from_str(line).map_err(|error| BenchError::form("vermeil-starts", error));
     String::from_utf8_lossy(&output.stdout).lines().map(parse).collect()
 }
 
-fn keep(holding: Holding, said: &Said, points: &mut Points) {
+fn keep(holding: Holding, said: &StartsSaid, points: &mut Points) {
     for (metric, unit, value) in [
         ("blocked_us", "us", said.blocked_us_p50),
         ("blocked_p99_us", "us", said.blocked_us_p99),
@@ -198,18 +210,18 @@ fn keep(holding: Holding, said: &Said, points: &mut Points) {
         ("stall_us", "us", said.stall_us_max),
         ("host_us", "us", said.host_us_max),
     ] {
-        let key = Key { program: holding.name(), variant: said.way.clone(), metric, unit };
+        let key = PointKey { program: holding.name(), variant: said.way.clone(), metric, unit };
         points.push(key, value);
     }
 }
 
 /// The reason why a holding does not fit the machine now; `None` if the holding fits.
-fn does_not_fit(holding: Holding) -> Result<Option<String>> {
+fn does_not_fit(holding: Holding) -> BenchResult<Option<String>> {
     let path = Path::new("/proc/meminfo");
-    let meminfo = fs::read_to_string(path).map_err(Error::path("read", path))?;
+    let meminfo = fs::read_to_string(path).map_err(BenchError::path("read", path))?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    let free_mb = kb.ok_or_else(|| Error::form("/proc/meminfo", "no MemAvailable"))? / 1024;
+    let free_mb = kb.ok_or_else(|| BenchError::form("/proc/meminfo", "no MemAvailable"))? / 1024;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let descriptors = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(if free_mb < holding.mb + LEFT_MB.min(holding.mb * 4) {

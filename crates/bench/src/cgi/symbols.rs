@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::peers::find_program;
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// Samples per second. A prime, and a hundredth of the rate that would be costly.
 const SAMPLES_PER_S: u32 = 499;
@@ -20,7 +20,7 @@ const SHOWN: usize = 5;
 /// The symbols of a cpu in one run, the most frequent first, with their shares of the samples in
 /// percent.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct CpuProfile {
     /// The program, as in the rows.
     pub program: String,
     /// The server.
@@ -39,30 +39,30 @@ pub(super) fn are_here() -> bool {
 }
 
 /// A perf recording that runs beside a load.
-pub(super) struct Recording {
+pub(super) struct PerfRecording {
     perf: Child,
     file: std::path::PathBuf,
 }
 
-impl Recording {
+impl PerfRecording {
     /// Starts recording the activity of `cpu`, with the file in `folder`.
-    pub(super) fn start(cpu: usize, time: Duration, folder: &Path) -> Result<Self> {
+    pub(super) fn start(cpu: usize, time: Duration, folder: &Path) -> BenchResult<Self> {
         let file = folder.join("perf.data");
         let mut command = Command::new("perf");
         command.args(["record", "-q", "-e", "cpu-clock", "-F", &SAMPLES_PER_S.to_string()]);
         command.args(["-C", &cpu.to_string(), "-o"]).arg(&file);
         command.args(["--", "sleep", &time.as_secs_f64().to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let perf = command.spawn().map_err(Error::path("start", Path::new("perf")))?;
+        let perf = command.spawn().map_err(BenchError::path("start", Path::new("perf")))?;
         Ok(Self { perf, file })
     }
 
     /// Waits for perf's end; returns the most frequent symbols.
-    pub(super) fn symbols(mut self) -> Result<Vec<(String, f64)>> {
-        self.perf.wait().map_err(Error::path("wait for", Path::new("perf")))?;
+    pub(super) fn symbols(mut self) -> BenchResult<Vec<(String, f64)>> {
+        self.perf.wait().map_err(BenchError::path("wait for", Path::new("perf")))?;
         let mut command = Command::new("perf");
         command.args(["report", "--stdio", "--no-children", "--sort", "symbol", "-F", "overhead,sym", "-i"]);
-        let output = command.arg(&self.file).output().map_err(Error::path("run", Path::new("perf")))?;
+        let output = command.arg(&self.file).output().map_err(BenchError::path("run", Path::new("perf")))?;
         Ok(parse(&String::from_utf8_lossy(&output.stdout)))
     }
 }

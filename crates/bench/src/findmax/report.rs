@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::servers::Server;
+use super::servers::FindmaxServer;
 use super::{CHILDREN, COMPRESS, window};
-use crate::options::Options;
-use crate::report::Report;
-use crate::rows::{Origin, Row};
+use crate::options::BenchOptions;
+use crate::report::BenchReport;
+use crate::rows::{BenchRow, RunOrigin};
 use crate::stats::Summary;
 use crate::svg::number;
-use crate::table::Table;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Each line is a trial of `vermeil load support --find-max`: a number of users of the support site \
@@ -25,7 +25,7 @@ that the load or the machine limited is marked and does not count.
 fits into memory.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, found: &[(Server, Record)]) -> Report {
+pub(super) fn report(options: &BenchOptions, found: &[(FindmaxServer, Record)]) -> BenchReport {
     let size = options.size.note();
     let parameters = vec![
         ("workload", format!("support, {COMPRESS} times as fast, {:?} a trial{size}", window(options))),
@@ -33,7 +33,7 @@ pub(super) fn report(options: &Options, found: &[(Server, Record)]) -> Report {
         ("cpus", "server and PHP on one, injector and back end on the other".into()),
     ];
     let title = "the most users that are served well";
-    let mut report = Report::new("find-max", title, &options.repository, parameters);
+    let mut report = BenchReport::new("find-max", title, &options.repository, parameters);
     for (server, record) in found {
         report = report
             .with_rows(|origin| rows(origin, *server, record))
@@ -43,7 +43,7 @@ pub(super) fn report(options: &Options, found: &[(Server, Record)]) -> Report {
     report.with_how_to_read(HOW_TO_READ)
 }
 
-fn rows(origin: &Origin, server: Server, record: &Record) -> Vec<Row> {
+fn rows(origin: &RunOrigin, server: FindmaxServer, record: &Record) -> Vec<BenchRow> {
     let Some(search) = &record.search else { return Vec::new() };
     let (low, high) = search.bracket;
     let [median, low, high] = [search.users, low, high].map(|users| users as f64);
@@ -54,14 +54,14 @@ fn rows(origin: &Origin, server: Server, record: &Record) -> Vec<Row> {
 }
 
 /// The result of a search in one line.
-fn result(server: Server, record: &Record) -> String {
+fn result(server: FindmaxServer, record: &Record) -> String {
     let Some(search) = &record.search else { return format!("{}: nothing found", server.name()) };
     format!("{}: {} users; {}", server.name(), search.users, search.confidence)
 }
 
-fn trials(record: &Record) -> Table {
+fn trials(record: &Record) -> CellTable {
     let mut table =
-        Table::new(0, &["users", "held", "pages/s", "good %", "tolerable %", "failed %", "p99 ms"]);
+        CellTable::new(0, &["users", "held", "pages/s", "good %", "tolerable %", "failed %", "p99 ms"]);
     for trial in record.search.iter().flat_map(|search| &search.trials) {
         let held = match (trial.valid, trial.held) {
             (false, _) => "not to be trusted",

@@ -1,18 +1,18 @@
 //! The servers of the search, on one cpu with their PHP.
 
 use super::CHILDREN;
-use crate::Result;
-use crate::machine::Cpus;
-use crate::network::{Network, Spread};
-use crate::options::Options;
+use crate::BenchResult;
+use crate::machine::BenchCpus;
+use crate::network::{BenchNetwork, Spread};
+use crate::options::BenchOptions;
 use crate::peers::fpm::{self, FPM};
-use crate::peers::process::Process;
-use crate::peers::{Pool, Setting, nginx, vermeil};
-use crate::site::Site;
+use crate::peers::process::PeerProcess;
+use crate::peers::{FastcgiPool, PeerSetting, nginx, vermeil};
+use crate::site::BenchSite;
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum FindmaxServer {
     /// Vermeil with its PHP pool.
     Vermeil,
     /// nginx with php-fpm.
@@ -20,19 +20,19 @@ pub enum Server {
 }
 
 /// A running server with all its processes.
-pub(super) struct Running {
+pub(super) struct FindmaxRunning {
     pub(super) url: String,
     /// In the order of stopping.
-    processes: Vec<Process>,
+    processes: Vec<PeerProcess>,
 }
 
-impl Running {
-    pub(super) fn stop(self) -> Result<()> {
-        self.processes.into_iter().try_for_each(Process::stop)
+impl FindmaxRunning {
+    pub(super) fn stop(self) -> BenchResult<()> {
+        self.processes.into_iter().try_for_each(PeerProcess::stop)
     }
 }
 
-impl Server {
+impl FindmaxServer {
     /// Every server, in the order of the tables.
     pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
 
@@ -52,28 +52,33 @@ impl Server {
         }
     }
 
-    pub(super) fn start(self, options: &Options, site: &Site, cpus: Cpus) -> Result<Running> {
-        let (network, address) = (&Network::Loopback, Network::Loopback.free_address()?);
+    pub(super) fn start(
+        self,
+        options: &BenchOptions,
+        site: &BenchSite,
+        cpus: BenchCpus,
+    ) -> BenchResult<FindmaxRunning> {
+        let (network, address) = (&BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
         let (root, state) = (site.root(), site.state_folder(self.name())?);
-        let setting = Setting { network, address, cpu: cpus.server, root: &root, state: &state };
+        let setting = PeerSetting { network, address, cpu: cpus.server, root: &root, state: &state };
         let processes = match self {
             Self::Vermeil => {
-                let mut command = vermeil::command(setting, &options.vermeil, vermeil::Io::Epoll);
+                let mut command = vermeil::command(setting, &options.vermeil, vermeil::VermeilIo::Epoll);
                 command.args(["--php", "--php-children", &CHILDREN.to_string()]);
                 // The same queue length as the other server's pool.
                 command.args(["--php-queue", &fpm::QUEUE.to_string()]);
-                vec![Process::start(self.name(), command, &state)?]
+                vec![PeerProcess::start(self.name(), command, &state)?]
             }
             Self::Nginx => {
                 let pool = site.state_folder("php-fpm")?;
                 let fpm = fpm::start(network, cpus.server, &pool, CHILDREN)?;
                 let socket = fpm::socket(&pool);
-                let pool = Pool { socket: &socket, children: CHILDREN, spread: Spread::OneCpu };
+                let pool = FastcgiPool { socket: &socket, children: CHILDREN, spread: Spread::OneCpu };
                 let nginx = nginx::php_command(setting, pool, 0)?;
-                vec![Process::start(self.name(), nginx, &state)?, fpm]
+                vec![PeerProcess::start(self.name(), nginx, &state)?, fpm]
             }
         };
         processes[0].wait_until_listening(network, address)?;
-        Ok(Running { url: format!("http://{address}/"), processes })
+        Ok(FindmaxRunning { url: format!("http://{address}/"), processes })
     }
 }

@@ -2,11 +2,11 @@
 
 use super::CONNECTIONS;
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::peers::find_program;
 use crate::points::Points;
-use crate::report::Report;
-use crate::table::Table;
+use crate::report::BenchReport;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Loaded* is the time from the start of the process until the answer to a request for the last host \
@@ -17,7 +17,7 @@ once. *First* and *last* are the cpu time of a request for a small file of the f
 the configuration, because both servers read the whole configuration again.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points) -> Report {
+pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     let nginx = find_program("nginx").and_then(|path| machine::version(&path, "-v"));
     let size = options.size.note();
     let parameters = vec![
@@ -26,15 +26,15 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
         ("rounds", options.rounds.to_string()),
         ("cpus", "the server on one, the load on the other".into()),
     ];
-    Report::new("hosts", "what virtual hosts cost", &options.repository, parameters)
+    BenchReport::new("hosts", "what virtual hosts cost", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn table(points: &Points) -> Table {
+fn table(points: &Points) -> CellTable {
     let head = ["hosts", "server", "loaded ms", "low – high", "memory MB", "first µs", "last µs"];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.median(program, variant, metric);
         table.push([

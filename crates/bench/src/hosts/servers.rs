@@ -8,11 +8,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::network::Network;
-use crate::options::Options;
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
 use crate::peers::nginx::temporary;
-use crate::peers::{Server, find_program};
-use crate::{Error, Result};
+use crate::peers::{PeerServer, find_program};
+use crate::{BenchError, BenchResult};
 
 /// Folders of sites, each with one page. Hosts share the folders in turn, because a folder for each
 /// host would take minutes to make and would not change the cost of a host.
@@ -22,28 +22,28 @@ const PAGE_BYTES: usize = 1024;
 
 /// Hosts with their folders.
 #[derive(Debug)]
-pub struct Sites {
+pub struct HostSites {
     folder: TempDir,
     count: usize,
 }
 
-impl Sites {
+impl HostSites {
     /// The folders of `count` hosts.
     ///
     /// # Errors
     /// The folders cannot be created.
-    pub fn new(count: usize) -> Result<Self> {
-        let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+    pub fn new(count: usize) -> BenchResult<Self> {
+        let folder = tempfile::tempdir().map_err(BenchError::thing("make", "a temporary folder"))?;
         let sites = Self { folder, count };
         for number in 0..count.min(FOLDERS) {
             let root = sites.root(number);
-            fs::create_dir(&root).map_err(Error::path("make", &root))?;
+            fs::create_dir(&root).map_err(BenchError::path("make", &root))?;
             let page = root.join("index.html");
-            fs::write(&page, vec![b'x'; PAGE_BYTES]).map_err(Error::path("write", &page))?;
+            fs::write(&page, vec![b'x'; PAGE_BYTES]).map_err(BenchError::path("write", &page))?;
         }
         // nginx gives up root and must be able to look inside.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(sites.state(), open).map_err(Error::path("open", sites.state()))?;
+        fs::set_permissions(sites.state(), open).map_err(BenchError::path("open", sites.state()))?;
         Ok(sites)
     }
 
@@ -69,35 +69,35 @@ impl Sites {
 
 /// The command that serves `sites` at `address` on `cpu`.
 pub(super) fn command(
-    server: Server,
-    options: &Options,
-    sites: &Sites,
+    server: PeerServer,
+    options: &BenchOptions,
+    sites: &HostSites,
     address: SocketAddr,
     cpu: usize,
-) -> Result<Command> {
+) -> BenchResult<Command> {
     let (file, text) = match server {
-        Server::Vermeil => ("vermeil.toml", vermeil(sites, address, cpu)),
-        Server::Nginx => ("nginx.conf", nginx(sites, address)),
+        PeerServer::Vermeil => ("vermeil.toml", vermeil(sites, address, cpu)),
+        PeerServer::Nginx => ("nginx.conf", nginx(sites, address)),
     };
     let path = sites.state().join(file);
-    fs::write(&path, text).map_err(Error::path("write", &path))?;
+    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
     Ok(match server {
-        Server::Vermeil => {
-            let mut command = Network::Loopback.server_command(&options.vermeil, cpu);
+        PeerServer::Vermeil => {
+            let mut command = BenchNetwork::Loopback.server_command(&options.vermeil, cpu);
             command.args(["serve", "--config"]).arg(path);
             command
         }
-        Server::Nginx => {
+        PeerServer::Nginx => {
             let program =
-                find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
-            let mut command = Network::Loopback.server_command(program, cpu);
+                find_program("nginx").ok_or(BenchError::Missing { program: "nginx", package: "nginx" })?;
+            let mut command = BenchNetwork::Loopback.server_command(program, cpu);
             command.arg("-p").arg(sites.state()).arg("-c").arg(path);
             command.arg("-e").arg(sites.state().join("error.log"));
             command
         }
     })
 }
-fn vermeil(sites: &Sites, address: SocketAddr, cpu: usize) -> String {
+fn vermeil(sites: &HostSites, address: SocketAddr, cpu: usize) -> String {
     let mut text =
         format!("cores = \"{cpu}-{cpu}\"\nlog = \"off\"\n\n[[listener]]\naddress = \"{address}\"\n");
     for number in 0..sites.count {
@@ -107,7 +107,7 @@ fn vermeil(sites: &Sites, address: SocketAddr, cpu: usize) -> String {
     text
 }
 
-fn nginx(sites: &Sites, address: SocketAddr) -> String {
+fn nginx(sites: &HostSites, address: SocketAddr) -> String {
     let (state, temporary) = (sites.state().display(), temporary(sites.state()));
     // Twice as many places as names, as nginx's documentation asks.
     let places = (2 * sites.count).next_power_of_two().max(1024);

@@ -12,9 +12,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::machine::Cpus;
-use crate::network::{Namespace, ip, run};
-use crate::{Error, Result};
+use crate::machine::BenchCpus;
+use crate::network::{BenchNamespace, ip, run};
+use crate::{BenchError, BenchResult};
 
 /// The addresses of the server and of the load, from the block for tests of network devices (RFC
 /// 2544).
@@ -30,7 +30,7 @@ const THREADS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A way of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receiving {
+pub enum KnetReceiving {
     /// One queue, polled on the first cpu.
     Napi,
     /// As `Napi`, and the kernel distributes the packets to all cpus by a hash of their addresses
@@ -41,7 +41,7 @@ pub enum Receiving {
     Knet,
 }
 
-impl Receiving {
+impl KnetReceiving {
     /// All ways, in the order of the tables.
     pub const ALL: [Self; 3] = [Self::Napi, Self::Clas, Self::Knet];
 
@@ -97,9 +97,9 @@ impl Urgency {
 #[derive(Debug)]
 pub struct Bed {
     /// The server's.
-    pub(super) server: Namespace,
+    pub(super) server: BenchNamespace,
     /// The load's.
-    pub(super) client: Namespace,
+    pub(super) client: BenchNamespace,
     card: String,
     /// The threads that poll the server's card.
     threads: Vec<u32>,
@@ -109,8 +109,8 @@ pub struct Bed {
 ///
 /// # Errors
 /// The reason why not.
-pub fn can_be_made(cpus: Cpus) -> Result<()> {
-    Bed::new(Receiving::Knet, cpus).map(|_bed| ())
+pub fn can_be_made(cpus: BenchCpus) -> BenchResult<()> {
+    Bed::new(KnetReceiving::Knet, cpus).map(|_bed| ())
 }
 
 impl Bed {
@@ -118,8 +118,8 @@ impl Bed {
     ///
     /// # Errors
     /// A step is refused; everything made until then is removed.
-    pub fn new(receiving: Receiving, cpus: Cpus) -> Result<Self> {
-        let (server, client) = (Namespace::new("server")?, Namespace::new("client")?);
+    pub fn new(receiving: KnetReceiving, cpus: BenchCpus) -> BenchResult<Self> {
+        let (server, client) = (BenchNamespace::new("server")?, BenchNamespace::new("client")?);
         let card = format!("kn{}", std::process::id());
         let mut bed = Self { server, client, card, threads: Vec::new() };
         bed.connect(receiving)?;
@@ -128,14 +128,14 @@ impl Bed {
         for (&thread, cpu) in bed.threads.iter().zip(all) {
             run(Command::new("taskset").args(["-p", "-c", &cpu.to_string(), &thread.to_string()]))?;
         }
-        if receiving == Receiving::Clas {
+        if receiving == KnetReceiving::Clas {
             let queue = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", bed.card);
             bed.on_server(&format!("echo {} > {queue}", mask_of(all)))?;
         }
         Ok(bed)
     }
 
-    fn connect(&self, receiving: Receiving) -> Result<()> {
+    fn connect(&self, receiving: KnetReceiving) -> BenchResult<()> {
         let (server, client, queues) =
             (self.server.name(), self.client.name(), receiving.queues().to_string());
         let many = ["numtxqueues", &queues, "numrxqueues", &queues];
@@ -151,7 +151,7 @@ impl Bed {
     }
 
     /// Makes the kernel poll the server's card in threads, and finds the threads.
-    fn have_polled(&mut self) -> Result<()> {
+    fn have_polled(&mut self) -> BenchResult<()> {
         ip(["netns", "exec", self.client.name(), "ethtool", "-K", CLIENT_CARD, "tso", "off"])?;
         ip(["netns", "exec", self.server.name(), "ethtool", "-K", &self.card, "gro", "on"])?;
         self.on_server(&format!("echo 1 > /sys/class/net/{}/threaded", self.card))?;
@@ -160,13 +160,13 @@ impl Bed {
         while self.threads.is_empty() {
             self.threads = named(&name)?;
             if Instant::now() > deadline {
-                return Err(Error::form("the kernel", format!("polls {} in no thread", self.card)));
+                return Err(BenchError::form("the kernel", format!("polls {} in no thread", self.card)));
             }
         }
         Ok(())
     }
 
-    fn on_server(&self, script: &str) -> Result<()> {
+    fn on_server(&self, script: &str) -> BenchResult<()> {
         ip(["netns", "exec", self.server.name(), "sh", "-c", script])
     }
 
@@ -174,7 +174,7 @@ impl Bed {
     ///
     /// # Errors
     /// Without the right to.
-    pub fn make_receiving(&self, urgency: Urgency) -> Result<()> {
+    pub fn make_receiving(&self, urgency: Urgency) -> BenchResult<()> {
         for thread in self.threads.iter().map(u32::to_string) {
             match urgency {
                 Urgency::RealTime => run(Command::new("chrt").args(["-f", "-p", "50", &thread]))?,
@@ -204,12 +204,12 @@ impl Bed {
     ///
     /// # Errors
     /// When the card has gone.
-    pub fn packets(&self) -> Result<u64> {
+    pub fn packets(&self) -> BenchResult<u64> {
         // The kernel shows the file of the reader's namespace.
         let text = self.server.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
-        let text = text.map_err(Error::thing("read", "the cards' counters"))?;
+        let text = text.map_err(BenchError::thing("read", "the cards' counters"))?;
         packets_of(&text, &self.card)
-            .ok_or_else(|| Error::form("/proc/net/dev", format!("has no {}", self.card)))
+            .ok_or_else(|| BenchError::form("/proc/net/dev", format!("has no {}", self.card)))
     }
 }
 
@@ -222,8 +222,8 @@ fn packets_of(text: &str, card: &str) -> Option<u64> {
 }
 
 /// The kernel threads whose names begin with `start`.
-fn named(start: &str) -> Result<Vec<u32>> {
-    let entries = fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?;
+fn named(start: &str) -> BenchResult<Vec<u32>> {
+    let entries = fs::read_dir("/proc").map_err(BenchError::thing("read", "/proc"))?;
     let mut found: Vec<u32> = entries
         .flatten()
         .filter_map(|entry| {

@@ -8,7 +8,7 @@
 
 use std::fs;
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// Ticks in a second, as the kernel shows times (proc(5), `USER_HZ`): 100 on every architecture in
 /// use.
@@ -16,7 +16,7 @@ const TICKS: f64 = 100.0;
 
 /// Totals since the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Count {
+pub struct CpuTotals {
     /// Busy time of the cpus, in seconds.
     pub busy_s: f64,
     /// Time in the kernel's interrupts and in the polling threads, in seconds.
@@ -25,14 +25,14 @@ pub struct Count {
     pub switches: f64,
 }
 
-impl Count {
+impl CpuTotals {
     /// The current counts; `pollers` are the polling threads.
     ///
     /// # Errors
     /// The kernel's format differs from proc(5).
-    pub fn now(pollers: &[u32]) -> Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
-        let mut count = parse(&stat).ok_or_else(|| Error::form("/proc/stat", "it lacks cpu or ctxt"))?;
+    pub fn now(pollers: &[u32]) -> BenchResult<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(BenchError::thing("read", "/proc/stat"))?;
+        let mut count = parse(&stat).ok_or_else(|| BenchError::form("/proc/stat", "it lacks cpu or ctxt"))?;
         for thread in pollers {
             // An ended thread polls no more.
             let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
@@ -51,7 +51,7 @@ impl Count {
     }
 }
 
-fn parse(stat: &str) -> Option<Count> {
+fn parse(stat: &str) -> Option<CpuTotals> {
     let numbers = |name: &str| -> Option<Vec<f64>> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         line.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
@@ -59,7 +59,7 @@ fn parse(stat: &str) -> Option<Count> {
     // user nice system idle iowait irq softirq
     let cpu = numbers("cpu")?;
     let busy: f64 = [0, 1, 2, 5, 6].iter().map(|&at| cpu.get(at).copied().unwrap_or(0.0)).sum();
-    Some(Count {
+    Some(CpuTotals {
         busy_s: busy / TICKS,
         receiving_s: cpu.get(6)? / TICKS,
         switches: *numbers("ctxt")?.first()?,
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn idle_time_is_not_busy() {
         let count = parse("cpu  100 0 50 9000 10 0 50 0 0 0\ncpu0 1 2 3\nctxt 12345\n").unwrap();
-        assert_eq!(count, Count { busy_s: 2.0, receiving_s: 0.5, switches: 12345.0 });
+        assert_eq!(count, CpuTotals { busy_s: 2.0, receiving_s: 0.5, switches: 12345.0 });
     }
 
     #[test]
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn this_machine_is_counted() {
-        let before = Count::now(&[]).unwrap();
-        let after = Count::now(&[std::process::id()]).unwrap();
+        let before = CpuTotals::now(&[]).unwrap();
+        let after = CpuTotals::now(&[std::process::id()]).unwrap();
         assert!(after.since(before).busy_s >= 0.0);
     }
 }

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::bed::{Bed, Receiving, Urgency};
+use super::bed::{Bed, KnetReceiving, Urgency};
 use super::paths;
-use crate::machine::Cpus;
-use crate::options::Options;
-use crate::peers::process::Process;
-use crate::points::{Key, Points};
-use crate::site::Site;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::{Error, Result};
+use crate::machine::BenchCpus;
+use crate::options::BenchOptions;
+use crate::peers::process::PeerProcess;
+use crate::points::{PointKey, Points};
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// Requests per second, each on a new connection. Guess: a tenth of a core's capacity.
 const REQUESTS_PER_S: u32 = 1000;
@@ -39,17 +39,17 @@ const PATIENCE: &str = "1s";
 
 /// Every urgency with every flood.
 pub(super) fn round(
-    options: &Options,
-    cpus: Cpus,
+    options: &BenchOptions,
+    cpus: BenchCpus,
     round: usize,
     points: &mut Points,
-    stop: &Stop,
-) -> Result<()> {
-    let site = Site::new(&[("1k.txt", 1024)])?;
+    stop: &StopFlag,
+) -> BenchResult<()> {
+    let site = BenchSite::new(&[("1k.txt", 1024)])?;
     let mut order = Urgency::ALL;
     order.rotate_left(round % Urgency::ALL.len());
     for urgency in order {
-        let bed = Bed::new(Receiving::Napi, cpus)?;
+        let bed = Bed::new(KnetReceiving::Napi, cpus)?;
         bed.make_receiving(urgency)?;
         for &rate in floods(options.size) {
             stop.check()?;
@@ -59,32 +59,32 @@ pub(super) fn round(
     Ok(())
 }
 
-fn floods(size: Size) -> &'static [u32] {
+fn floods(size: BenchSize) -> &'static [u32] {
     match size {
-        Size::Full => &FLOODS,
-        Size::Smoke => &FLOODS[1..2],
+        BenchSize::Full => &FLOODS,
+        BenchSize::Smoke => &FLOODS[1..2],
     }
 }
 
 fn beside(
-    options: &Options,
-    cpus: Cpus,
+    options: &BenchOptions,
+    cpus: BenchCpus,
     bed: &Bed,
-    site: &Site,
+    site: &BenchSite,
     (urgency, rate): (Urgency, u32),
     points: &mut Points,
-) -> Result<()> {
+) -> BenchResult<()> {
     let state = site.state_folder("vermeil")?;
     let mut command = bed.server.command(&options.vermeil);
     command.arg("serve").arg(site.root()).arg("--listen").arg(bed.address().to_string());
     command.args(["--log", "off", "--cores"]).arg(format!("{0}-{0}", cpus.server));
     command.arg("--control").arg(state.join("control"));
-    let process = Process::start("vermeil", command, &state)?;
+    let process = PeerProcess::start("vermeil", command, &state)?;
     process.wait_until_listening_for(&bed.client, bed.address())?;
     let flood = Flood { sink: bed.sink(), rate, cpu: cpus.client };
     // The socket has no reader: the kernel drops the datagrams that do not fit.
     let _sink =
-        bed.server.enter(|| UdpSocket::bind(bed.sink()))?.map_err(Error::thing("open", "the sink"))?;
+        bed.server.enter(|| UdpSocket::bind(bed.sink()))?.map_err(BenchError::thing("open", "the sink"))?;
     let arguments = [
         "-c",
         "4000",
@@ -119,7 +119,7 @@ fn beside(
         goodput * 100.0
     );
     for (metric, unit, value) in [("goodput_share", "", goodput), ("flood_per_s", "packets/s", sent_per_s)] {
-        let key = Key { program: flooded.clone(), variant: urgency.name().into(), metric, unit };
+        let key = PointKey { program: flooded.clone(), variant: urgency.name().into(), metric, unit };
         points.push(key, value);
     }
     Ok(())
@@ -143,15 +143,16 @@ struct Flood {
 
 impl Flood {
     /// Sends from its cpu until the flag is set; returns the rate per second.
-    fn run(&self, ends: &AtomicBool) -> Result<f64> {
+    fn run(&self, ends: &AtomicBool) -> BenchResult<f64> {
         let mut cpus = CpuSet::new();
         cpus.set(self.cpu);
-        sched_setaffinity(None, &cpus).map_err(|error| Error::thing("pin", "the flood")(error.into()))?;
+        sched_setaffinity(None, &cpus)
+            .map_err(|error| BenchError::thing("pin", "the flood")(error.into()))?;
         let socket = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect(self.sink)?;
             Ok(socket)
         });
-        let socket = socket.map_err(Error::thing("open", "the flood's socket"))?;
+        let socket = socket.map_err(BenchError::thing("open", "the flood's socket"))?;
         let begun = Instant::now();
         let mut sent = 0.0;
         while !ends.load(Ordering::Relaxed) {

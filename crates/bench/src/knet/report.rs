@@ -1,10 +1,10 @@
 //! The tables of the bench and their explanation.
 
-use super::bed::{Receiving, Urgency};
-use crate::options::Options;
+use super::bed::{KnetReceiving, Urgency};
+use crate::options::BenchOptions;
 use crate::points::Points;
-use crate::report::Report;
-use crate::table::Table;
+use crate::report::BenchReport;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *NAPI* polls one queue on one cpu. *CLAS* passes its packets to all cpus by a hash of their \
@@ -26,19 +26,19 @@ and their behaviour beyond that rate is not visible. Classification by a program
 with a cpumap), which was not run.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points) -> Report {
+pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     let parameters = vec![
         ("load", format!("vermeil load between two namespaces{}", options.size.note())),
         ("rounds", options.rounds.to_string()),
     ];
-    Report::new("knet", "where packets are handled, and how urgently", &options.repository, parameters)
+    BenchReport::new("knet", "where packets are handled, and how urgently", &options.repository, parameters)
         .with_points(points)
         .with_table(paths(points))
         .with_table(floods(points))
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn paths(points: &Points) -> Table {
+fn paths(points: &Points) -> CellTable {
     let head = [
         "asked for",
         "receiving",
@@ -48,9 +48,9 @@ fn paths(points: &Points) -> Table {
         "receiving time",
         "switches per packet",
     ];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (asked, receiving) in points.cells() {
-        if !Receiving::ALL.iter().any(|known| known.name() == receiving) {
+        if !KnetReceiving::ALL.iter().any(|known| known.name() == receiving) {
             continue;
         }
         table.push([
@@ -67,10 +67,10 @@ fn paths(points: &Points) -> Table {
 }
 
 /// A curve in each column, a flood in each row.
-fn floods(points: &Points) -> Table {
+fn floods(points: &Points) -> CellTable {
     let mut head = vec!["flood", "packets sent per second"];
     head.extend(Urgency::ALL.map(Urgency::name));
-    let mut table = Table::new(1, &head);
+    let mut table = CellTable::new(1, &head);
     for (flood, urgency) in points.cells() {
         // Each flood once, whichever urgency came first.
         let is_first = points.cells().iter().find(|(other, _)| *other == flood) == Some(&(flood, urgency));

@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use crate::network::Network;
+use crate::network::BenchNetwork;
 use crate::peers::is_here;
-use crate::probe::Target;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::{Load, Wrk};
-use crate::{Error, Result, rusage};
+use crate::probe::ProbeTarget;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad};
+use crate::{BenchError, BenchResult, rusage};
 
 /// More requests a second than ab can make.
 const AB_RATE_MAX: f64 = 1e6;
 
 /// An injector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Injector {
+pub enum BenchInjector {
     /// `vermeil load` with io_uring.
     Uring,
     /// `vermeil load` with epoll.
@@ -52,9 +52,9 @@ pub(super) enum Speech {
 }
 
 /// The installed injectors; in a full run all must be installed.
-pub(super) fn here(size: Size) -> Result<Vec<Injector>> {
+pub(super) fn here(size: BenchSize) -> BenchResult<Vec<BenchInjector>> {
     let mut here = Vec::new();
-    for injector in Injector::ALL {
+    for injector in BenchInjector::ALL {
         if injector.needs().map_or(Ok(true), |needs| is_here(size, needs))? {
             here.push(injector);
         }
@@ -63,21 +63,21 @@ pub(super) fn here(size: Size) -> Result<Vec<Injector>> {
 }
 
 /// Where and how an injector is run.
-pub(super) struct Place<'a> {
+pub(super) struct InjectorPlace<'a> {
     pub(super) address: SocketAddr,
-    pub(super) target: Target,
-    pub(super) load: Load,
+    pub(super) target: ProbeTarget,
+    pub(super) load: WrkLoad,
     pub(super) speech: Speech,
     pub(super) cpu: usize,
     pub(super) vermeil: &'a Path,
     pub(super) state: &'a Path,
     pub(super) wrk: Wrk,
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a StopFlag,
 }
 
 /// The measurement of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct InjectorSample {
     requests: u64,
     pub(super) per_second: f64,
     cpu: Duration,
@@ -86,7 +86,7 @@ pub(super) struct Sample {
     mean_us: Option<f64>,
 }
 
-impl Sample {
+impl InjectorSample {
     pub(super) fn per_cpu_second(&self) -> f64 {
         self.requests as f64 / self.cpu.as_secs_f64().max(1e-9)
     }
@@ -104,7 +104,7 @@ impl Sample {
     }
 }
 
-impl Injector {
+impl BenchInjector {
     /// Every injector, in the order of the tables.
     pub const ALL: [Self; 6] = [Self::Uring, Self::Epoll, Self::Wrk, Self::Ab, Self::Hey, Self::H2load];
 
@@ -137,7 +137,7 @@ impl Injector {
     }
 
     /// Runs the injector, alone on its cpu.
-    pub(super) fn run(self, place: &Place<'_>) -> Result<Sample> {
+    pub(super) fn run(self, place: &InjectorPlace<'_>) -> BenchResult<InjectorSample> {
         let before = rusage::children();
         let sample = match self {
             Self::Uring => vermeil(place, "uring"),
@@ -147,39 +147,43 @@ impl Injector {
             Self::Hey => hey(place),
             Self::H2load => h2load(place),
         }?;
-        Ok(Sample { cpu: rusage::children().saturating_sub(before), ..sample })
+        Ok(InjectorSample { cpu: rusage::children().saturating_sub(before), ..sample })
     }
 }
 
-fn url(place: &Place<'_>) -> String {
+fn url(place: &InjectorPlace<'_>) -> String {
     format!("http://{}{}", place.address, place.target.path)
 }
 
 /// ab, hey and h2load count whole seconds.
-fn whole_seconds(place: &Place<'_>) -> String {
+fn whole_seconds(place: &InjectorPlace<'_>) -> String {
     place.load.duration.as_secs_f64().ceil().to_string()
 }
 
 /// The standard output of a program; `codes` are the accepted exit statuses.
-pub(crate) fn said_by(command: &mut Command, codes: &[i32]) -> Result<String> {
+pub(crate) fn said_by(command: &mut Command, codes: &[i32]) -> BenchResult<String> {
     let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(Error::path("run", Path::new(command.get_program())))?;
+    let output = output.map_err(BenchError::path("run", Path::new(command.get_program())))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.status.code() {
         Some(code) if codes.contains(&code) => Ok(said),
-        _ => Err(Error::Command {
+        _ => Err(BenchError::Command {
             command: format!("{command:?}"),
             output: format!("{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr)),
         }),
     }
 }
 
-fn sample_of(name: &str, said: &str, read: impl FnOnce(&str) -> Option<Sample>) -> Result<Sample> {
-    let wrong = || Error::form(name, format!("no numbers, or failed requests, in: {said}"));
+fn sample_of(
+    name: &str,
+    said: &str,
+    read: impl FnOnce(&str) -> Option<InjectorSample>,
+) -> BenchResult<InjectorSample> {
+    let wrong = || BenchError::form(name, format!("no numbers, or failed requests, in: {said}"));
     read(said).filter(|sample| sample.requests > 0).ok_or_else(wrong)
 }
 
-fn vermeil(place: &Place<'_>, io: &str) -> Result<Sample> {
+fn vermeil(place: &InjectorPlace<'_>, io: &str) -> BenchResult<InjectorSample> {
     let mut command = super::vermeil_load(place.vermeil, place.cpu);
     command.args(["--io", io, "-c", &place.load.connections.to_string()]);
     if let Speech::Http2 { streams } = place.speech {
@@ -191,10 +195,10 @@ fn vermeil(place: &Place<'_>, io: &str) -> Result<Sample> {
 }
 
 /// From a record of `vermeil load`.
-fn of_record(said: &str) -> Option<Sample> {
+fn of_record(said: &str) -> Option<InjectorSample> {
     let record: Record = serde_json::from_str(said).ok().filter(|record: &Record| record.failed == 0)?;
     let us = |percent| record.response.percentile(percent).map(|time| time.as_secs_f64() * 1e6);
-    Some(Sample {
+    Some(InjectorSample {
         requests: record.good,
         per_second: record.rate,
         cpu: Duration::ZERO,
@@ -204,12 +208,13 @@ fn of_record(said: &str) -> Option<Sample> {
     })
 }
 
-fn wrk(place: &Place<'_>) -> Result<Sample> {
-    let outcome = place.wrk.run(&Network::Loopback, place.address, &place.target, place.load, place.stop)?;
+fn wrk(place: &InjectorPlace<'_>) -> BenchResult<InjectorSample> {
+    let outcome =
+        place.wrk.run(&BenchNetwork::Loopback, place.address, &place.target, place.load, place.stop)?;
     if let Some(problem) = outcome.problem(200) {
-        return Err(Error::form("wrk", problem));
+        return Err(BenchError::form("wrk", problem));
     }
-    Ok(Sample {
+    Ok(InjectorSample {
         requests: outcome.requests,
         per_second: outcome.per_second(),
         cpu: Duration::ZERO,
@@ -219,21 +224,21 @@ fn wrk(place: &Place<'_>) -> Result<Sample> {
     })
 }
 
-fn ab(place: &Place<'_>) -> Result<Sample> {
+fn ab(place: &InjectorPlace<'_>) -> BenchResult<InjectorSample> {
     let percentiles = place.state.join("ab.csv");
-    let mut command = Network::Loopback.client_command("ab", place.cpu);
+    let mut command = BenchNetwork::Loopback.client_command("ab", place.cpu);
     command.args(["-k", "-q", "-c", &place.load.connections.to_string(), "-t", &whole_seconds(place)]);
     // -t sets a bound on the requests, so -n must follow to lift the bound; ab allocates memory for
     // all requests.
     let requests_max = AB_RATE_MAX * place.load.duration.as_secs_f64().ceil();
     command.args(["-n", &requests_max.to_string(), "-e"]).arg(&percentiles).arg(url(place));
     let said = said_by(&mut command, &[0])?;
-    let table = fs::read_to_string(&percentiles).map_err(Error::path("read", &percentiles))?;
+    let table = fs::read_to_string(&percentiles).map_err(BenchError::path("read", &percentiles))?;
     sample_of("ab", &said, |said| of_ab(said, &table))
 }
 
 /// Reads ab's output and its table of percentiles in milliseconds.
-fn of_ab(said: &str, table: &str) -> Option<Sample> {
+fn of_ab(said: &str, table: &str) -> Option<InjectorSample> {
     let after = |name: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<f64>().ok()
@@ -246,7 +251,7 @@ fn of_ab(said: &str, table: &str) -> Option<Sample> {
     if after("Failed requests:")? > 0.0 || after("Non-2xx responses:").is_some() {
         return None;
     }
-    Some(Sample {
+    Some(InjectorSample {
         requests: after("Complete requests:")? as u64,
         per_second: after("Requests per second:")?,
         cpu: Duration::ZERO,
@@ -256,8 +261,8 @@ fn of_ab(said: &str, table: &str) -> Option<Sample> {
     })
 }
 
-fn hey(place: &Place<'_>) -> Result<Sample> {
-    let mut command = Network::Loopback.client_command("hey", place.cpu);
+fn hey(place: &InjectorPlace<'_>) -> BenchResult<InjectorSample> {
+    let mut command = BenchNetwork::Loopback.client_command("hey", place.cpu);
     let duration = format!("{}s", whole_seconds(place));
     command.args(["-cpus", "1", "-c", &place.load.connections.to_string(), "-z", &duration]);
     command.arg(url(place));
@@ -265,7 +270,7 @@ fn hey(place: &Place<'_>) -> Result<Sample> {
 }
 
 /// Reads hey's output: times in seconds, to a tenth of a millisecond.
-fn of_hey(said: &str) -> Option<Sample> {
+fn of_hey(said: &str) -> Option<InjectorSample> {
     let after = |name: &str| {
         let line = said.lines().find_map(|line| line.trim().strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<f64>().ok()
@@ -275,7 +280,7 @@ fn of_hey(said: &str) -> Option<Sample> {
     let answers = said.lines().filter_map(|line| line.trim().strip_suffix(" responses"));
     let answers: Vec<_> = answers.filter_map(|line| line.split_once("]\t")).collect();
     let [("[200", requests)] = answers[..] else { return None };
-    Some(Sample {
+    Some(InjectorSample {
         requests: requests.parse().ok()?,
         per_second: after("Requests/sec:")?,
         cpu: Duration::ZERO,
@@ -285,8 +290,8 @@ fn of_hey(said: &str) -> Option<Sample> {
     })
 }
 
-fn h2load(place: &Place<'_>) -> Result<Sample> {
-    let mut command = Network::Loopback.client_command("h2load", place.cpu);
+fn h2load(place: &InjectorPlace<'_>) -> BenchResult<InjectorSample> {
+    let mut command = BenchNetwork::Loopback.client_command("h2load", place.cpu);
     command.args(["-t", "1", "-c", &place.load.connections.to_string(), "-D", &whole_seconds(place)]);
     match place.speech {
         Speech::Http1 => command.arg("--h1"),
@@ -296,7 +301,7 @@ fn h2load(place: &Place<'_>) -> Result<Sample> {
     sample_of("h2load", &said_by(&mut command, &[0])?, of_h2load)
 }
 
-fn of_h2load(said: &str) -> Option<Sample> {
+fn of_h2load(said: &str) -> Option<InjectorSample> {
     let line = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
     let counts = line("requests: ")?;
     let count = |name: &str| {
@@ -309,7 +314,7 @@ fn of_h2load(said: &str) -> Option<Sample> {
     }
     // min, max, mean, deviation, share within the deviation
     let mean = line("time for request:").and_then(|times| time_us(times.split_whitespace().nth(2)?));
-    Some(Sample {
+    Some(InjectorSample {
         requests: count(" succeeded")?,
         per_second: rate.trim().parse().ok()?,
         cpu: Duration::ZERO,

@@ -1,13 +1,13 @@
 //! The tables of the bench and their explanation.
 
-use super::injectors::Injector;
+use super::injectors::BenchInjector;
 use super::{AGREEMENT, CONNECTIONS, WAITING};
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::peers::find_program;
 use crate::points::Points;
-use crate::report::Report;
-use crate::table::Table;
+use crate::report::BenchReport;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Requests per CPU second* is the number of answers of an injector per second of its processor \
@@ -25,8 +25,8 @@ delay of a user's next request after its planned time, by the injector's own tim
 **What it does not show.** Two virtual cores of one machine, shared with other guests: compare within a table.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points) -> Report {
-    Report::new("load", "what a request costs the injector", &options.repository, parameters(options))
+pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
+    BenchReport::new("load", "what a request costs the injector", &options.repository, parameters(options))
         .with_points(points)
         .with_table(injectors(points))
         .with_line(agreement(points))
@@ -34,11 +34,11 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn injectors(points: &Points) -> Table {
+fn injectors(points: &Points) -> CellTable {
     let head =
         ["target", "injector", "requests per CPU s", "low – high", "req/s", "p50 µs", "p99 µs", "mean µs"];
-    let mut table = Table::new(2, &head);
-    let is_injector = |name: &str| Injector::ALL.iter().any(|injector| injector.name() == name);
+    let mut table = CellTable::new(2, &head);
+    let is_injector = |name: &str| BenchInjector::ALL.iter().any(|injector| injector.name() == name);
     for (program, variant) in points.cells().into_iter().filter(|(_, variant)| is_injector(variant)) {
         let median = |metric| points.median(program, variant, metric);
         table.push([
@@ -65,10 +65,10 @@ fn agreement(points: &Points) -> String {
     format!("Against {AGREEMENT}, the rates of all are within {:.1} % of each other.", apart * 100.0)
 }
 
-fn users(points: &Points) -> Table {
+fn users(points: &Points) -> CellTable {
     let head =
         ["users", "users per GB", "users per core", "low – high", "late p50 µs", "late p99 µs", "latest µs"];
-    let mut table = Table::new(1, &head);
+    let mut table = CellTable::new(1, &head);
     for (program, variant) in points.cells().into_iter().filter(|(_, variant)| *variant == "vermeil") {
         let median = |metric| points.median(program, variant, metric);
         table.push([
@@ -84,7 +84,7 @@ fn users(points: &Points) -> Table {
     table
 }
 
-fn parameters(options: &Options) -> Vec<(&'static str, String)> {
+fn parameters(options: &BenchOptions) -> Vec<(&'static str, String)> {
     let version = |program: &str, argument: &str| machine::version(&find_program(program)?, argument);
     let versions = [
         version("wrk", "-v").map(|said| said.split(" [").next().unwrap_or_default().to_owned()),

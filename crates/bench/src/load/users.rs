@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::{Bench, FILE, vermeil_load};
-use crate::network::Network;
-use crate::peers::Setting;
-use crate::peers::process::Process;
-use crate::peers::vermeil::{self, Io};
-use crate::points::{Key, Points};
-use crate::size::Size;
-use crate::{Error, Result};
+use super::{FILE, LoadBench, vermeil_load};
+use crate::network::BenchNetwork;
+use crate::peers::PeerSetting;
+use crate::peers::process::PeerProcess;
+use crate::peers::vermeil::{self, VermeilIo};
+use crate::points::{PointKey, Points};
+use crate::size::BenchSize;
+use crate::{BenchError, BenchResult};
 
 /// The numbers of users in a full run; the usual limit of descriptors is 20,000.
 const USERS: [usize; 3] = [1_000, 5_000, 16_000];
@@ -29,16 +29,21 @@ const USERS_SMOKE: [usize; 1] = [100];
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs every number of users once a round.
-pub(super) fn run(bench: &Bench<'_>, points: &mut Points) -> Result<()> {
-    let users: &[usize] = if bench.options.size == Size::Full { &USERS } else { &USERS_SMOKE };
-    let (address, state) = (Network::Loopback.free_address()?, bench.site.state_folder("vermeil")?);
+pub(super) fn run(bench: &LoadBench<'_>, points: &mut Points) -> BenchResult<()> {
+    let users: &[usize] = if bench.options.size == BenchSize::Full { &USERS } else { &USERS_SMOKE };
+    let (address, state) = (BenchNetwork::Loopback.free_address()?, bench.site.state_folder("vermeil")?);
     let root = bench.site.root();
-    let setting =
-        Setting { network: &Network::Loopback, address, cpu: bench.cpus.server, root: &root, state: &state };
-    let mut command = vermeil::command(setting, &bench.options.vermeil, Io::Epoll);
+    let setting = PeerSetting {
+        network: &BenchNetwork::Loopback,
+        address,
+        cpu: bench.cpus.server,
+        root: &root,
+        state: &state,
+    };
+    let mut command = vermeil::command(setting, &bench.options.vermeil, VermeilIo::Epoll);
     command.args(["--connections-max", "100000"]);
-    let server = Process::start("vermeil", command, &state)?;
-    server.wait_until_listening(&Network::Loopback, address)?;
+    let server = PeerProcess::start("vermeil", command, &state)?;
+    server.wait_until_listening(&BenchNetwork::Loopback, address)?;
     for round in 0..bench.options.rounds {
         for &users in users {
             bench.stop.check()?;
@@ -60,7 +65,7 @@ pub(super) fn run(bench: &Bench<'_>, points: &mut Points) -> Result<()> {
                 ("late_p99_us", "us", sample.late_us[1]),
                 ("late_max_us", "us", sample.late_us[2]),
             ] {
-                let key = Key { program: program.clone(), variant: "vermeil".into(), metric, unit };
+                let key = PointKey { program: program.clone(), variant: "vermeil".into(), metric, unit };
                 points.push(key, value);
             }
         }
@@ -68,7 +73,7 @@ pub(super) fn run(bench: &Bench<'_>, points: &mut Points) -> Result<()> {
     server.stop()
 }
 
-struct Sample {
+struct UsersSample {
     /// The most memory that the injector had.
     bytes: f64,
     /// The injector's share of its core.
@@ -77,17 +82,17 @@ struct Sample {
     late_us: [f64; 3],
 }
 
-fn hold(bench: &Bench<'_>, users: usize, url: &str) -> Result<Sample> {
+fn hold(bench: &LoadBench<'_>, users: usize, url: &str) -> BenchResult<UsersSample> {
     let cpu = bench.cpus.client;
     let mut command = vermeil_load(&bench.options.vermeil, cpu);
     let (think, seconds) = match bench.options.size {
-        Size::Full => ("exp:5s:75s", 5),
-        Size::Smoke => ("exp:100ms", 1),
+        BenchSize::Full => ("exp:5s:75s", 5),
+        BenchSize::Smoke => ("exp:100ms", 1),
     };
     command.args(["-c", &users.to_string(), "--think", think, "--timeout", "60s"]);
     command.args(["--ramp-up", &format!("{seconds}s"), "-d", &format!("{seconds}s"), url]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(Error::thing("run", "vermeil load"))?;
+    let mut child = command.spawn().map_err(BenchError::thing("run", "vermeil load"))?;
     let mut said = child.stdout.take().expect("piped");
     let reader = thread::spawn(move || {
         let mut text = String::new();
@@ -95,8 +100,8 @@ fn hold(bench: &Bench<'_>, users: usize, url: &str) -> Result<Sample> {
     });
     let bytes = most_memory(&mut child)?;
     let text =
-        reader.join().expect("reading does not panic").map_err(Error::thing("read", "vermeil load"))?;
-    let wrong = || Error::form("vermeil load", format!("no numbers, or failed requests, in: {text}"));
+        reader.join().expect("reading does not panic").map_err(BenchError::thing("read", "vermeil load"))?;
+    let wrong = || BenchError::form("vermeil load", format!("no numbers, or failed requests, in: {text}"));
     let record: Record = serde_json::from_str(&text).map_err(|_| wrong())?;
     let busy = record.injector.cores_busy.first().copied();
     let busy = busy.filter(|_| record.failed == 0 && record.users == users).ok_or_else(wrong)?;
@@ -104,11 +109,11 @@ fn hold(bench: &Bench<'_>, users: usize, url: &str) -> Result<Sample> {
     let most = Duration::from_nanos(late.max_ns);
     // With too few samples for a percentile, the maximum is used instead.
     let late = [late.percentile(50.0).unwrap_or(most), late.percentile(99.0).unwrap_or(most), most];
-    Ok(Sample { bytes, busy, late_us: late.map(|late| late.as_secs_f64() * 1e6) })
+    Ok(UsersSample { bytes, busy, late_us: late.map(|late| late.as_secs_f64() * 1e6) })
 }
 
 /// Waits for the end; returns the peak resident memory.
-fn most_memory(child: &mut Child) -> Result<f64> {
+fn most_memory(child: &mut Child) -> BenchResult<f64> {
     let status = format!("/proc/{}/status", child.id());
     let mut most = 0.0;
     loop {
@@ -117,7 +122,7 @@ fn most_memory(child: &mut Child) -> Result<f64> {
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<f64>().ok());
         most = f64::max(most, kilobytes.unwrap_or(0.0) * 1024.0);
-        if child.try_wait().map_err(Error::thing("wait for", "vermeil load"))?.is_some() {
+        if child.try_wait().map_err(BenchError::thing("wait for", "vermeil load"))?.is_some() {
             return Ok(most);
         }
         thread::sleep(LOOK_EVERY);

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// Time of one cpu in each period, in microseconds: a twentieth, because the load's requests cost
 /// as much as the server's, and the load must be able to offer four times as much on its cpu with
@@ -46,7 +46,7 @@ impl Quota {
     ///
     /// # Errors
     /// As for [`of`](Self::of).
-    pub fn of_a_part() -> Result<Self> {
+    pub fn of_a_part() -> BenchResult<Self> {
         Self::of("server", QUOTA_US * 1000 / PERIOD_US)
     }
 
@@ -54,7 +54,7 @@ impl Quota {
     ///
     /// # Errors
     /// The right is missing, or the kernel has no such groups.
-    pub fn of(name: &str, thousandths: u32) -> Result<Self> {
+    pub fn of(name: &str, thousandths: u32) -> BenchResult<Self> {
         // Longer periods for smaller parts.
         let period_us = PERIOD_US.max((QUOTA_US_MIN * 1000).div_ceil(thousandths.max(1)));
         let (quota, quota_us) = (Self::weighty(name)?, thousandths * period_us / 1000);
@@ -71,7 +71,7 @@ impl Quota {
     ///
     /// # Errors
     /// As above.
-    pub fn weighty(name: &str) -> Result<Self> {
+    pub fn weighty(name: &str) -> BenchResult<Self> {
         let name = format!("vermeil-bench-{}-{name}", std::process::id());
         let version_1 = Path::new("/sys/fs/cgroup/cpu");
         let (parent, entrance, weight) = match version_1.join("cpu.cfs_quota_us").exists() {
@@ -79,15 +79,15 @@ impl Quota {
             false => (Path::new("/sys/fs/cgroup"), "cgroup.procs", ("cpu.weight", 10_000)),
         };
         let folder = parent.join(name);
-        fs::create_dir(&folder).map_err(Error::path("make the control group", &folder))?;
+        fs::create_dir(&folder).map_err(BenchError::path("make the control group", &folder))?;
         let quota = Self { entrance: folder.join(entrance), folder };
         quota.set(weight.0, weight.1)?;
         Ok(quota)
     }
 
-    fn set(&self, key: &str, value: impl ToString) -> Result<()> {
+    fn set(&self, key: &str, value: impl ToString) -> BenchResult<()> {
         let path = self.folder.join(key);
-        fs::write(&path, value.to_string()).map_err(Error::path("write", &path))
+        fs::write(&path, value.to_string()).map_err(BenchError::path("write", &path))
     }
 
     /// `command`, to be started in the group.

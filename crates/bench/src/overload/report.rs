@@ -1,12 +1,12 @@
 //! The table of the bench and its explanation.
 
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::peers::find_program;
 use crate::points::Points;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::svg::number;
-use crate::table::Table;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Offered* is the rate of arrivals, relative to the rate that the server reached in a closed loop \
@@ -31,7 +31,7 @@ handles half of its capacity again, which is the load then. Every number is the 
 load can offer four times as much. The limit does not cover the kernel's work on packets.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, quota: String, points: &Points) -> Report {
+pub(super) fn report(options: &BenchOptions, quota: String, points: &Points) -> BenchReport {
     let nginx = find_program("nginx").and_then(|path| machine::version(&path, "-v"));
     let size = options.size.note();
     let parameters = vec![
@@ -40,13 +40,13 @@ pub(super) fn report(options: &Options, quota: String, points: &Points) -> Repor
         ("server", quota),
         ("rounds", options.rounds.to_string()),
     ];
-    Report::new("overload", "what is left of the good answers", &options.repository, parameters)
+    BenchReport::new("overload", "what is left of the good answers", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn table(points: &Points) -> Table {
+fn table(points: &Points) -> CellTable {
     let head = [
         "offered",
         "server",
@@ -59,7 +59,7 @@ fn table(points: &Points) -> Table {
         "p99 ms",
         "recovered s",
     ];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.summary(program, variant, metric).map(|summary| summary.median);
         let text = |metric| median(metric).map(number).unwrap_or_default();

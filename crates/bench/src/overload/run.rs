@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::Subject;
+use super::OverloadSubject;
 use super::peak::Round;
 use super::quota::Quota;
-use super::turns::Turns;
+use super::turns::OverloadTurns;
 use crate::load::recorded;
-use crate::machine::Cpus;
+use crate::machine::BenchCpus;
 use crate::measure::CpuTime;
-use crate::network::Network;
-use crate::options::Options;
-use crate::peers::process::Process;
-use crate::peers::{Server, Setting, floor, nginx, vermeil};
-use crate::points::{Key, Points};
-use crate::probe::{Target, fetch};
-use crate::site::Site;
-use crate::size::Size;
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
+use crate::peers::process::PeerProcess;
+use crate::peers::{PeerServer, PeerSetting, floor, nginx, vermeil};
+use crate::points::{PointKey, Points};
+use crate::probe::{ProbeTarget, fetch};
+use crate::site::BenchSite;
+use crate::size::BenchSize;
 use crate::stats::Summary;
-use crate::stop::Stop;
-use crate::{Error, Result};
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// The requested file.
 const FILE: (&str, usize) = ("1k.txt", 1024);
@@ -69,27 +69,27 @@ const AGAIN_MAX: u32 = 2;
 const SMOKE_RATE_MAX: f64 = 1000.0;
 
 /// The state shared by all runs.
-pub(super) struct Bench<'a> {
-    options: &'a Options,
-    cpus: Cpus,
-    site: Site,
+pub(super) struct OverloadBench<'a> {
+    options: &'a BenchOptions,
+    cpus: BenchCpus,
+    site: BenchSite,
     /// `None` where the machine has no such groups.
     quota: Option<(Quota, Quota)>,
-    stop: &'a Stop,
+    stop: &'a StopFlag,
 }
 
-impl<'a> Bench<'a> {
-    pub(super) fn new(options: &'a Options, stop: &'a Stop) -> Result<Self> {
+impl<'a> OverloadBench<'a> {
+    pub(super) fn new(options: &'a BenchOptions, stop: &'a StopFlag) -> BenchResult<Self> {
         let quota = Quota::of_a_part().and_then(|server| Ok((server, Quota::weighty("load")?)));
         let quota = match quota {
             Ok(quota) => Some(quota),
-            Err(error) if options.size == Size::Full => return Err(error),
+            Err(error) if options.size == BenchSize::Full => return Err(error),
             Err(error) => {
                 eprintln!("SKIPPED: holding servers to a part of a cpu: {error}");
                 None
             }
         };
-        Ok(Self { options, cpus: Cpus::allowed()?, site: Site::new(&[FILE])?, quota, stop })
+        Ok(Self { options, cpus: BenchCpus::allowed()?, site: BenchSite::new(&[FILE])?, quota, stop })
     }
 
     /// A description of the quota for people.
@@ -101,8 +101,13 @@ impl<'a> Bench<'a> {
     /// overloads in turns; returns each server's good answers. A server lives for a whole round,
     /// because the placement of its memory in the caches changes its pace by a tenth, and must be
     /// the same at all levels.
-    pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<Vec<(Subject, Round)>> {
-        let servers: Vec<_> = subjects.iter().map(|&subject| self.start(subject)).collect::<Result<_>>()?;
+    pub(super) fn round(
+        &self,
+        subjects: &[OverloadSubject],
+        points: &mut Points,
+    ) -> BenchResult<Vec<(OverloadSubject, Round)>> {
+        let servers: Vec<_> =
+            subjects.iter().map(|&subject| self.start(subject)).collect::<BenchResult<_>>()?;
         let capacities = self.capacities(&servers)?;
         let mut good: Vec<_> = subjects.iter().map(|&subject| (subject, Round::new())).collect();
         for &offered in super::offered(self.options.size) {
@@ -127,9 +132,9 @@ impl<'a> Bench<'a> {
     }
 
     /// The capacity of each server: the median of some probes, interleaved.
-    fn capacities(&self, servers: &[Serving]) -> Result<Vec<f64>> {
+    fn capacities(&self, servers: &[ServingSubject]) -> BenchResult<Vec<f64>> {
         let mut probes = vec![Vec::new(); servers.len()];
-        for _ in 0..if self.options.size == Size::Full { PROBES } else { 1 } {
+        for _ in 0..if self.options.size == BenchSize::Full { PROBES } else { 1 } {
             for (probes, server) in probes.iter_mut().zip(servers) {
                 self.stop.check()?;
                 probes.push(self.capacity(server.address)?);
@@ -138,11 +143,11 @@ impl<'a> Bench<'a> {
         Ok(probes.iter().filter_map(|probes| Summary::of(probes)).map(|summary| summary.median).collect())
     }
 
-    fn level(&self, server: &Serving, capacity: f64, offered: u32) -> Result<Sample> {
+    fn level(&self, server: &ServingSubject, capacity: f64, offered: u32) -> BenchResult<OverloadSample> {
         let name = server.subject.name();
         let run = || server.while_it_ran(|| self.overload(server.address, capacity, offered));
         let (record, ran) = self.until_valid(&format!("{offered:>4} %  {name:<8}"), run)?;
-        let sample = Sample::of(&record, super::phases(self.options.size).0, capacity / 2.0, ran);
+        let sample = OverloadSample::of(&record, super::phases(self.options.size).0, capacity / 2.0, ran);
         eprintln!(
             "{offered:>4} %  {name:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  {:>5.1} µs each  p99 {:>6.0} ms  recovered after {:.1} s",
             sample.good_per_s, sample.cpu_us, sample.p99_ms, sample.recovery_s
@@ -151,8 +156,8 @@ impl<'a> Bench<'a> {
     }
 
     /// All overloads in turns on one server.
-    fn in_turns(&self, server: &Serving, capacity: f64) -> Result<Round> {
-        let turns = Turns::of(self.options.size);
+    fn in_turns(&self, server: &ServingSubject, capacity: f64) -> BenchResult<Round> {
+        let turns = OverloadTurns::of(self.options.size);
         let levels = super::offered(self.options.size).iter().copied();
         let levels: Vec<u32> = levels.filter(super::is_overload).collect();
         let (steps, lasts) = turns.schedule(&levels, capacity);
@@ -166,7 +171,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Repeats `run` a few times while the load or the machine was disturbed.
-    fn until_valid<T>(&self, what: &str, run: impl Fn() -> Result<(Record, T)>) -> Result<(Record, T)> {
+    fn until_valid<T>(
+        &self,
+        what: &str,
+        run: impl Fn() -> BenchResult<(Record, T)>,
+    ) -> BenchResult<(Record, T)> {
         let mut found = run()?;
         for _ in 0..AGAIN_MAX {
             let Some(why) = not_valid(&found.0) else { break };
@@ -178,19 +187,21 @@ impl<'a> Bench<'a> {
     }
 
     /// Starts a subject and waits for an answer to a first request.
-    fn start(&self, subject: Subject) -> Result<Serving> {
-        let network = Network::Loopback;
+    fn start(&self, subject: OverloadSubject) -> BenchResult<ServingSubject> {
+        let network = BenchNetwork::Loopback;
         let address = network.free_address()?;
         let state = self.site.state_folder(subject.name())?;
         let root = self.site.root();
         let setting =
-            Setting { network: &network, address, cpu: self.cpus.server, root: &root, state: &state };
+            PeerSetting { network: &network, address, cpu: self.cpus.server, root: &root, state: &state };
         let command = match subject {
-            Subject::Server(Server::Vermeil) => {
-                vermeil::command(setting, &self.options.vermeil, vermeil::Io::Uring)
+            OverloadSubject::Server(PeerServer::Vermeil) => {
+                vermeil::command(setting, &self.options.vermeil, vermeil::VermeilIo::Uring)
             }
-            Subject::Server(Server::Nginx) => nginx::command(setting, nginx::Sending::default())?,
-            Subject::Floor => {
+            OverloadSubject::Server(PeerServer::Nginx) => {
+                nginx::command(setting, nginx::NginxSending::default())?
+            }
+            OverloadSubject::Floor => {
                 floor::once_command(setting, &self.options.binary("vermeil-floor"), FILE.1, FLOOR_QUEUE)
             }
         };
@@ -198,27 +209,27 @@ impl<'a> Bench<'a> {
             Some((group, _)) => group.within(&command),
             None => command,
         };
-        let process = Process::start(subject.name(), command, &state)?;
+        let process = PeerProcess::start(subject.name(), command, &state)?;
         process.wait_until_listening(&network, address)?;
         // Warms up the file cache, because the bench measures overload and not the first access to
         // a file.
-        let answer = fetch(address, &Target::to(&format!("/{}", FILE.0)));
+        let answer = fetch(address, &ProbeTarget::to(&format!("/{}", FILE.0)));
         answer.map_err(|error| process.failure(&format!("does not answer: {error}")))?;
-        Ok(Serving { subject, address, process })
+        Ok(ServingSubject { subject, address, process })
     }
 
     /// Good answers per second in a closed loop.
-    fn capacity(&self, address: SocketAddr) -> Result<f64> {
-        let seconds = if self.options.size == Size::Full { "2s" } else { "1s" };
+    fn capacity(&self, address: SocketAddr) -> BenchResult<f64> {
+        let seconds = if self.options.size == BenchSize::Full { "2s" } else { "1s" };
         let record = self.load(address, &["-c", CAPACITY_CONNECTIONS, "-d", seconds])?;
         match self.quota {
-            _ if record.rate < 1.0 => Err(Error::form("the measured capacity", "no requests")),
+            _ if record.rate < 1.0 => Err(BenchError::form("the measured capacity", "no requests")),
             Some(_) => Ok(record.rate),
             None => Ok(record.rate.min(SMOKE_RATE_MAX)),
         }
     }
 
-    fn overload(&self, address: SocketAddr, capacity: f64, offered: u32) -> Result<Record> {
+    fn overload(&self, address: SocketAddr, capacity: f64, offered: u32) -> BenchResult<Record> {
         let (over, after) = super::phases(self.options.size);
         let rate = capacity * f64::from(offered) / 100.0;
         let half = capacity / 2.0;
@@ -227,14 +238,14 @@ impl<'a> Bench<'a> {
     }
 
     /// An open loop with the rates `steps`.
-    fn offer(&self, address: SocketAddr, steps: &str, lasts: Duration) -> Result<Record> {
+    fn offer(&self, address: SocketAddr, steps: &str, lasts: Duration) -> BenchResult<Record> {
         let lasts = format!("{}ms", lasts.as_millis());
         self.load(address, &["-c", UNDER_WAY_MAX, "-d", &lasts, "--rate", steps, "--timeout", PATIENCE])
     }
 
-    fn load(&self, address: SocketAddr, arguments: &[&str]) -> Result<Record> {
+    fn load(&self, address: SocketAddr, arguments: &[&str]) -> BenchResult<Record> {
         let file = self.site.state_folder("load")?.join("record.json");
-        let mut command = Network::Loopback.client_command(&self.options.vermeil, self.cpus.client);
+        let mut command = BenchNetwork::Loopback.client_command(&self.options.vermeil, self.cpus.client);
         command.args(["load", "--no-keepalive", "--cores"]).arg(format!("{0}-{0}", self.cpus.client));
         command.args(arguments).arg("--json").arg(&file).arg(format!("http://{address}/{}", FILE.0));
         let mut command = match &self.quota {
@@ -246,15 +257,15 @@ impl<'a> Bench<'a> {
 }
 
 /// A subject that runs.
-struct Serving {
-    subject: Subject,
+struct ServingSubject {
+    subject: OverloadSubject,
     address: SocketAddr,
-    process: Process,
+    process: PeerProcess,
 }
 
-impl Serving {
+impl ServingSubject {
     /// The result of `load`, and the subject's run time during `load`.
-    fn while_it_ran<T>(&self, load: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    fn while_it_ran<T>(&self, load: impl FnOnce() -> BenchResult<T>) -> BenchResult<(T, Duration)> {
         let before = CpuTime::of_group(self.process.group())?;
         let found = load()?;
         Ok((found, (CpuTime::of_group(self.process.group())? - before).run))
@@ -276,7 +287,7 @@ fn not_valid(record: &Record) -> Option<String> {
 }
 
 /// The result of one overload.
-struct Sample {
+struct OverloadSample {
     good_per_s: f64,
     /// The subject's cpu time for each good answer, in microseconds, recovery included.
     cpu_us: f64,
@@ -284,12 +295,17 @@ struct Sample {
     recovery_s: f64,
 }
 
-pub(super) fn key(subject: Subject, offered: u32, metric: &'static str, unit: &'static str) -> Key {
-    Key { program: format!("{offered} %"), variant: subject.name().into(), metric, unit }
+pub(super) fn key(
+    subject: OverloadSubject,
+    offered: u32,
+    metric: &'static str,
+    unit: &'static str,
+) -> PointKey {
+    PointKey { program: format!("{offered} %"), variant: subject.name().into(), metric, unit }
 }
 
-impl Sample {
-    fn keep(&self, subject: Subject, capacity: f64, offered: u32, points: &mut Points) {
+impl OverloadSample {
+    fn keep(&self, subject: OverloadSubject, capacity: f64, offered: u32, points: &mut Points) {
         for (metric, unit, value) in [
             ("capacity_per_s", "req/s", capacity),
             ("offered_per_s", "req/s", capacity * f64::from(offered) / 100.0),

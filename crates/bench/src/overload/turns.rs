@@ -12,22 +12,22 @@ use std::time::Duration;
 use vermeil_load::report::CourseInterval;
 
 use super::peak::Round;
-use crate::size::Size;
+use crate::size::BenchSize;
 
 /// The number of turns of each level, their length, and the uncounted part at the beginning of
 /// each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turns {
+pub(super) struct OverloadTurns {
     cycles: usize,
     step: Duration,
     settles: Duration,
 }
 
-impl Turns {
-    pub(super) fn of(size: Size) -> Self {
+impl OverloadTurns {
+    pub(super) fn of(size: BenchSize) -> Self {
         let (cycles, step_ms) = match size {
-            Size::Full => (6, 3000),
-            Size::Smoke => (1, 500),
+            BenchSize::Full => (6, 3000),
+            BenchSize::Smoke => (1, 500),
         };
         let step = Duration::from_millis(step_ms);
         Self { cycles, step, settles: step / 3 }
@@ -81,7 +81,8 @@ impl Turns {
 mod tests {
     use super::*;
 
-    const TURNS: Turns = Turns { cycles: 4, step: Duration::from_secs(2), settles: Duration::from_secs(1) };
+    const TURNS: OverloadTurns =
+        OverloadTurns { cycles: 4, step: Duration::from_secs(2), settles: Duration::from_secs(1) };
 
     #[test]
     fn every_level_comes_as_often_and_behind_others() {
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_the_level_before_has_left_does_not_count() {
-        let turns = Turns { cycles: 1, ..TURNS };
+        let turns = OverloadTurns { cycles: 1, ..TURNS };
         let slot = |begins_s, rate| CourseInterval {
             begins_s,
             lasts_s: 1.0,

@@ -2,15 +2,15 @@
 //! no `.htaccess`, no log.
 //!
 //! Loads only the modules that a static site needs. The best way to send a body depends on the
-//! size, so a bench tries all of [`Sending`] and takes the best for each request.
+//! size, so a bench tries all of [`ApacheSending`] and takes the best for each request.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::{Pool, Setting, find_program};
-use crate::{Error, Result};
+use crate::peers::{FastcgiPool, PeerSetting, find_program};
+use crate::{BenchError, BenchResult};
 
 /// Where Debian and Fedora keep the modules.
 const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
@@ -22,7 +22,7 @@ const THREADS: usize = 128;
 
 /// How Apache sends the body of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sending {
+pub enum ApacheSending {
     /// `EnableMMAP On`: mapped and written, Apache's default.
     #[default]
     Mmap,
@@ -32,12 +32,12 @@ pub enum Sending {
     Copy,
 }
 
-impl Sending {
+impl ApacheSending {
     /// Every value.
     pub const ALL: [Self; 3] = [Self::Mmap, Self::Sendfile, Self::Copy];
 }
 
-impl fmt::Display for Sending {
+impl fmt::Display for ApacheSending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mmap => "EnableMMAP On, EnableSendfile Off",
@@ -51,7 +51,7 @@ impl fmt::Display for Sending {
 ///
 /// # Errors
 /// When Apache is not installed or the configuration cannot be written.
-pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
+pub fn command(setting: PeerSetting<'_>, sending: ApacheSending) -> BenchResult<Command> {
     start(setting, &["mpm_event", "authz_core"], &configuration(setting, sending))
 }
 
@@ -60,7 +60,7 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
 ///
 /// # Errors
 /// When Apache is not installed or the configuration cannot be written.
-pub fn php_command(setting: Setting<'_>, pool: Pool<'_>) -> Result<Command> {
+pub fn php_command(setting: PeerSetting<'_>, pool: FastcgiPool<'_>) -> BenchResult<Command> {
     let (socket, children) = (pool.socket.display(), pool.children);
     let modules = ["mpm_event", "authz_core", "proxy", "proxy_fcgi"];
     let php = format!(
@@ -72,12 +72,12 @@ pub fn php_command(setting: Setting<'_>, pool: Pool<'_>) -> Result<Command> {
 </FilesMatch>
 "
     );
-    start(setting, &modules, &(configuration(setting, Sending::Copy) + &php))
+    start(setting, &modules, &(configuration(setting, ApacheSending::Copy) + &php))
 }
 
 /// The command that starts Apache with these modules and this configuration.
-fn start(setting: Setting<'_>, modules: &[&str], configuration: &str) -> Result<Command> {
-    let missing = || Error::Missing { program: "apache2", package: "apache2-bin" };
+fn start(setting: PeerSetting<'_>, modules: &[&str], configuration: &str) -> BenchResult<Command> {
+    let missing = || BenchError::Missing { program: "apache2", package: "apache2-bin" };
     let program = find_program("apache2").or_else(|| find_program("httpd")).ok_or_else(missing)?;
     let folder = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(missing)?;
     let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display());
@@ -87,17 +87,17 @@ fn start(setting: Setting<'_>, modules: &[&str], configuration: &str) -> Result<
         loads += &format!("{}TypesConfig {TYPES}\n", load("mime"));
     }
     let path = setting.state.join("apache.conf");
-    fs::write(&path, loads + configuration).map_err(Error::path("write", &path))?;
+    fs::write(&path, loads + configuration).map_err(BenchError::path("write", &path))?;
     let mut command = setting.network.server_command(program, setting.cpu);
     command.arg("-f").arg(path).arg("-D").arg("FOREGROUND");
     Ok(command)
 }
 
-fn configuration(setting: Setting<'_>, sending: Sending) -> String {
+fn configuration(setting: PeerSetting<'_>, sending: ApacheSending) -> String {
     let (mmap, sendfile) = match sending {
-        Sending::Mmap => ("On", "Off"),
-        Sending::Sendfile => ("Off", "On"),
-        Sending::Copy => ("Off", "Off"),
+        ApacheSending::Mmap => ("On", "Off"),
+        ApacheSending::Sendfile => ("Off", "On"),
+        ApacheSending::Copy => ("Off", "Off"),
     };
     let state = setting.state.display();
     let root = setting.root.display();

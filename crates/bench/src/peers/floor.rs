@@ -9,13 +9,13 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::vermeil::Io;
-use crate::peers::{Pool, Setting};
-use crate::probe::Answer;
+use crate::peers::vermeil::VermeilIo;
+use crate::peers::{FastcgiPool, PeerSetting};
+use crate::probe::ProbeAnswer;
 
 /// How the floor sends a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sending {
+pub enum FloorSending {
     /// Head and body in one send from memory.
     #[default]
     Memory,
@@ -25,7 +25,7 @@ pub enum Sending {
     Apart,
 }
 
-impl Sending {
+impl FloorSending {
     /// Every value.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Joined, Self::Apart];
 }
@@ -33,7 +33,7 @@ impl Sending {
 /// The approximate length of Vermeil's head of a small file.
 const HEAD_BYTES: &str = "230";
 
-impl fmt::Display for Sending {
+impl fmt::Display for FloorSending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "one send",
@@ -46,7 +46,7 @@ impl fmt::Display for Sending {
 /// The command that starts the floor at `program` with blocking calls, a connection for each
 /// request, and a queue of `queue` connections. The floor answers with a body of `body_bytes`
 /// bytes, and a head as long as Vermeil's.
-pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, queue: u16) -> Command {
+pub fn once_command(setting: PeerSetting<'_>, program: &Path, body_bytes: usize, queue: u16) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.args(["--io", "once", "--listen", &setting.address.to_string(), "--status", "200"]);
     command.args(["--cpu", &setting.cpu.to_string(), "--queue", &queue.to_string()]);
@@ -57,7 +57,12 @@ pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, que
 /// The command that starts the floor at `program` in front of a pool of PHP. The floor asks the
 /// pool for `script`, and answers with as many bytes and a head as long as Vermeil's. The floor is
 /// one thread, wherever the pool runs.
-pub fn php_command(setting: Setting<'_>, program: &Path, pool: Pool<'_>, script: &Path) -> Command {
+pub fn php_command(
+    setting: PeerSetting<'_>,
+    program: &Path,
+    pool: FastcgiPool<'_>,
+    script: &Path,
+) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.args(["--io", "php", "--listen", &setting.address.to_string(), "--status", "200"]);
     command.args(["--cpu", &setting.cpu.to_string(), "--head", HEAD_BYTES]);
@@ -69,20 +74,20 @@ pub fn php_command(setting: Setting<'_>, program: &Path, pool: Pool<'_>, script:
 /// The command that starts the floor at `program`, answering like `answer`, with the content of
 /// `file` as the body if the body is sent from a file.
 pub fn command(
-    setting: Setting<'_>,
+    setting: PeerSetting<'_>,
     program: &Path,
-    io: Io,
-    answer: &Answer,
-    (sending, file): (Sending, &Path),
+    io: VermeilIo,
+    answer: &ProbeAnswer,
+    (sending, file): (FloorSending, &Path),
 ) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.arg("--io").arg(io.name()).arg("--listen").arg(setting.address.to_string());
     command.arg("--cpu").arg(setting.cpu.to_string()).arg("--status").arg(answer.status.to_string());
     command.arg("--head").arg(answer.head_bytes.to_string()).arg("--body").arg(answer.body_bytes.to_string());
-    if sending != Sending::Memory {
+    if sending != FloorSending::Memory {
         command.arg("--file").arg(file);
     }
-    if sending == Sending::Apart {
+    if sending == FloorSending::Apart {
         command.arg("--head-apart");
     }
     command

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::network::Network;
+use crate::network::BenchNetwork;
 use crate::peers::find_program;
-use crate::peers::process::Process;
-use crate::{Error, Result};
+use crate::peers::process::PeerProcess;
+use crate::{BenchError, BenchResult};
 
 /// The program under Debian's name, and its package.
 pub const FPM: (&str, &str) = ("php-fpm8.2", "php-fpm");
@@ -34,14 +34,14 @@ pub const QUEUE: usize = 4096;
 /// # Errors
 /// php-fpm is not installed, the configuration cannot be written, or the pool does not listen in
 /// time.
-pub fn start(network: &Network, cpu: usize, pool: &Path, children: usize) -> Result<Process> {
+pub fn start(network: &BenchNetwork, cpu: usize, pool: &Path, children: usize) -> BenchResult<PeerProcess> {
     start_pool(FPM.0, command(network, cpu, pool, children)?, pool)
 }
 
 /// Starts a pool by `command`, and waits until the pool listens at the socket path in the folder
 /// `pool`.
-pub(super) fn start_pool(name: &str, command: Command, pool: &Path) -> Result<Process> {
-    let process = Process::start(name, command, pool)?;
+pub(super) fn start_pool(name: &str, command: Command, pool: &Path) -> BenchResult<PeerProcess> {
+    let process = PeerProcess::start(name, command, pool)?;
     let deadline = Instant::now() + START_MAX;
     while UnixStream::connect(socket(pool)).is_err() {
         if Instant::now() >= deadline {
@@ -52,9 +52,9 @@ pub(super) fn start_pool(name: &str, command: Command, pool: &Path) -> Result<Pr
     Ok(process)
 }
 
-fn command(network: &Network, cpu: usize, pool: &Path, children: usize) -> Result<Command> {
+fn command(network: &BenchNetwork, cpu: usize, pool: &Path, children: usize) -> BenchResult<Command> {
     let (program, package) = FPM;
-    let found = find_program(program).ok_or(Error::Missing { program, package })?;
+    let found = find_program(program).ok_or(BenchError::Missing { program, package })?;
     let path = pool.join("fpm.conf");
     let (folder, socket) = (pool.display(), socket(pool));
     let text = format!(
@@ -73,7 +73,7 @@ pm.max_children = {children}
 ",
         socket.display()
     );
-    fs::write(&path, text).map_err(Error::path("write", &path))?;
+    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
     let mut command = network.server_command(found, cpu);
     command.arg("--nodaemonize").arg("--fpm-config").arg(path);
     Ok(command)

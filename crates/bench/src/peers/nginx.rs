@@ -1,7 +1,7 @@
 //! nginx, tuned for static files as its documentation says: one worker, open_file_cache, no log.
 //!
 //! The way to send a body is the only option without a best value for every size, so a bench tries
-//! all of [`Sending`] and takes the best for each request.
+//! all of [`NginxSending`] and takes the best for each request.
 
 use std::fmt;
 use std::fs;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::network::Spread;
-use crate::peers::{Pool, Setting, find_program};
-use crate::{Error, Result};
+use crate::peers::{FastcgiPool, PeerSetting, find_program};
+use crate::{BenchError, BenchResult};
 
 /// Which content type an extension has.
 const TYPES: &str = "/etc/nginx/mime.types";
@@ -21,7 +21,7 @@ const BACKLOG: u32 = 1024;
 
 /// How nginx sends the body of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sending {
+pub enum NginxSending {
     /// `sendfile on`: a head, then the file.
     #[default]
     Sendfile,
@@ -31,12 +31,12 @@ pub enum Sending {
     Copy,
 }
 
-impl Sending {
+impl NginxSending {
     /// Every value.
     pub const ALL: [Self; 3] = [Self::Sendfile, Self::SendfileNopush, Self::Copy];
 }
 
-impl fmt::Display for Sending {
+impl fmt::Display for NginxSending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sendfile => "sendfile on, tcp_nopush off",
@@ -50,7 +50,7 @@ impl fmt::Display for Sending {
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
-pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
+pub fn command(setting: PeerSetting<'_>, sending: NginxSending) -> BenchResult<Command> {
     start(setting, Spread::OneCpu, configuration(setting, sending))
 }
 
@@ -58,7 +58,11 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
 ///
 /// # Errors
 /// As for [`command`].
-pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: Sending) -> Result<Command> {
+pub fn both_versions_command(
+    setting: PeerSetting<'_>,
+    http2: SocketAddr,
+    sending: NginxSending,
+) -> BenchResult<Command> {
     let listen = format!("listen {} backlog={BACKLOG};", setting.address);
     let both = format!("{listen}\n        listen {http2} http2 backlog={BACKLOG};");
     start(setting, Spread::OneCpu, configuration(setting, sending).replace(&listen, &both))
@@ -73,7 +77,7 @@ pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: S
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
-pub fn php_command(setting: Setting<'_>, pool: Pool<'_>, kept: usize) -> Result<Command> {
+pub fn php_command(setting: PeerSetting<'_>, pool: FastcgiPool<'_>, kept: usize) -> BenchResult<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
     let temporary = temporary(setting.state);
     let (socket, workers) = (pool.socket.display(), workers(pool.spread));
@@ -121,7 +125,7 @@ http {{
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
-pub fn debian_php_command(setting: Setting<'_>, pool: Pool<'_>) -> Result<Command> {
+pub fn debian_php_command(setting: PeerSetting<'_>, pool: FastcgiPool<'_>) -> BenchResult<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
     let temporary = temporary(setting.state);
     let (socket, workers) = (pool.socket.display(), workers(pool.spread));
@@ -178,20 +182,20 @@ fn workers(spread: Spread) -> &'static str {
 }
 
 /// The command that starts nginx with this configuration.
-fn start(setting: Setting<'_>, spread: Spread, configuration: String) -> Result<Command> {
-    let program = find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
+fn start(setting: PeerSetting<'_>, spread: Spread, configuration: String) -> BenchResult<Command> {
+    let program = find_program("nginx").ok_or(BenchError::Missing { program: "nginx", package: "nginx" })?;
     let path = setting.state.join("nginx.conf");
-    fs::write(&path, configuration).map_err(Error::path("write", &path))?;
+    fs::write(&path, configuration).map_err(BenchError::path("write", &path))?;
     let mut command = setting.network.spread_command(program, setting.cpu, spread);
     command.arg("-p").arg(setting.state).arg("-c").arg(path).arg("-e").arg(setting.state.join("error.log"));
     Ok(command)
 }
 
-fn configuration(setting: Setting<'_>, sending: Sending) -> String {
+fn configuration(setting: PeerSetting<'_>, sending: NginxSending) -> String {
     let (sendfile, nopush) = match sending {
-        Sending::Sendfile => ("on", "off"),
-        Sending::SendfileNopush => ("on", "on"),
-        Sending::Copy => ("off", "off"),
+        NginxSending::Sendfile => ("on", "off"),
+        NginxSending::SendfileNopush => ("on", "on"),
+        NginxSending::Copy => ("off", "off"),
     };
     // A mask is read from the right, one digit for each cpu.
     let mask = format!("1{}", "0".repeat(setting.cpu));

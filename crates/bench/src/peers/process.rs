@@ -1,8 +1,8 @@
 //! One server process with all processes that it starts: put into a separate group, awaited,
 //! stopped.
 //!
-//! In every case, dropping a [`Process`] ends the whole group and waits for the leader. The output
-//! of the server goes to a log file that errors name and quote.
+//! In every case, dropping a [`PeerProcess`] ends the whole group and waits for the leader. The
+//! output of the server goes to a log file that errors name and quote.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-use crate::network::{Namespace, Network};
-use crate::{Error, Result};
+use crate::network::{BenchNamespace, BenchNetwork};
+use crate::{BenchError, BenchResult};
 
 /// A server that does not listen by then has failed; Apache, the slowest, takes well under a
 /// second.
@@ -30,21 +30,21 @@ const QUOTE_LINES: usize = 8;
 
 /// A running server.
 #[derive(Debug)]
-pub struct Process {
+pub struct PeerProcess {
     name: String,
     child: Child,
     log: PathBuf,
     reaped: bool,
 }
 
-impl Process {
+impl PeerProcess {
     /// Starts `command`, with its output going to a log in the folder `state`.
-    pub fn start(name: &str, mut command: Command, state: &Path) -> Result<Self> {
+    pub fn start(name: &str, mut command: Command, state: &Path) -> BenchResult<Self> {
         let log = state.join("output.log");
-        let file = File::create(&log).map_err(Error::path("create", &log))?;
-        let twin = file.try_clone().map_err(Error::path("open again", &log))?;
+        let file = File::create(&log).map_err(BenchError::path("create", &log))?;
+        let twin = file.try_clone().map_err(BenchError::path("open again", &log))?;
         command.stdin(Stdio::null()).stdout(file).stderr(twin).process_group(0);
-        let child = command.spawn().map_err(Error::thing("start", name))?;
+        let child = command.spawn().map_err(BenchError::thing("start", name))?;
         Ok(Self { name: name.into(), child, log, reaped: false })
     }
 
@@ -57,7 +57,7 @@ impl Process {
     ///
     /// # Errors
     /// The server ends or does not listen in time; quotes the end of the log.
-    pub fn wait_until_listening(&self, network: &Network, address: SocketAddr) -> Result<()> {
+    pub fn wait_until_listening(&self, network: &BenchNetwork, address: SocketAddr) -> BenchResult<()> {
         self.wait_until_reached(address, || {
             Ok(network.from_client(|| TcpStream::connect_timeout(&address, START_MAX))?.is_ok())
         })
@@ -67,16 +67,24 @@ impl Process {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn wait_until_listening_for(&self, client: &Namespace, address: SocketAddr) -> Result<()> {
+    pub(crate) fn wait_until_listening_for(
+        &self,
+        client: &BenchNamespace,
+        address: SocketAddr,
+    ) -> BenchResult<()> {
         self.wait_until_reached(address, || {
             Ok(client.enter(|| TcpStream::connect_timeout(&address, START_MAX))?.is_ok())
         })
     }
 
-    fn wait_until_reached(&self, address: SocketAddr, reached: impl Fn() -> Result<bool>) -> Result<()> {
+    fn wait_until_reached(
+        &self,
+        address: SocketAddr,
+        reached: impl Fn() -> BenchResult<bool>,
+    ) -> BenchResult<()> {
         let deadline = Instant::now() + START_MAX;
         loop {
-            if self.has_ended().map_err(Error::thing("look at", &self.name))? {
+            if self.has_ended().map_err(BenchError::thing("look at", &self.name))? {
                 return Err(self.failure("did not start"));
             }
             if Instant::now() >= deadline {
@@ -91,24 +99,24 @@ impl Process {
 
     /// An error about this server that reports whether the server still runs and quotes the end of
     /// the log.
-    pub fn failure(&self, problem: &str) -> Error {
+    pub fn failure(&self, problem: &str) -> BenchError {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let quote = lines[lines.len().saturating_sub(QUOTE_LINES)..].join("\n  ");
         let said = if quote.is_empty() { "it said nothing".into() } else { format!("it said:\n  {quote}") };
         let ended = if matches!(self.has_ended(), Ok(true)) { ", has ended" } else { "" };
-        Error::peer(&self.name, format!("{problem}{ended}; {said}"))
+        BenchError::peer(&self.name, format!("{problem}{ended}; {said}"))
     }
 
     /// Asks the server to end, and kills the group if the server does not end.
     ///
     /// # Errors
     /// The server had ended before.
-    pub fn stop(mut self) -> Result<()> {
-        if self.has_ended().map_err(Error::thing("look at", &self.name))? {
+    pub fn stop(mut self) -> BenchResult<()> {
+        if self.has_ended().map_err(BenchError::thing("look at", &self.name))? {
             return Err(self.failure("did not last"));
         }
-        self.end().map_err(Error::thing("stop", &self.name))
+        self.end().map_err(BenchError::thing("stop", &self.name))
     }
 
     /// Returns whether the leader has ended. The leader stays unreaped, because then its process id
@@ -137,7 +145,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
             eprintln!("warning: {} may still be running: {error}", self.name);
@@ -149,19 +157,19 @@ impl Drop for Process {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, state: &Path) -> Process {
+    fn shell(script: &str, state: &Path) -> PeerProcess {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Process::start("test", command, state).expect("sh starts")
+        PeerProcess::start("test", command, state).expect("sh starts")
     }
 
     #[test]
     fn a_server_that_ends_at_once_is_quoted() {
         let state = tempfile::tempdir().expect("a folder");
         let process = shell("echo no such option; exit 3", state.path());
-        let address = Network::Loopback.free_address().expect("a port");
+        let address = BenchNetwork::Loopback.free_address().expect("a port");
         let error =
-            process.wait_until_listening(&Network::Loopback, address).expect_err("it ended").to_string();
+            process.wait_until_listening(&BenchNetwork::Loopback, address).expect_err("it ended").to_string();
         assert!(error.contains("no such option"), "{error}");
     }
 
@@ -171,7 +179,7 @@ mod tests {
         let mut command = Command::new("sh");
         let file = state.path().join("pid");
         command.args(["-c", "sleep 1000 & echo $! > $0.tmp; mv $0.tmp $0; wait"]).arg(&file);
-        let process = Process::start("test", command, state.path()).expect("sh starts");
+        let process = PeerProcess::start("test", command, state.path()).expect("sh starts");
         let deadline = Instant::now() + START_MAX;
         while !file.exists() {
             assert!(Instant::now() < deadline, "the shell wrote no file");

@@ -5,19 +5,19 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::network::Spread;
-use crate::peers::{Pool, Setting};
-use crate::{Error, Result};
+use crate::peers::{FastcgiPool, PeerSetting};
+use crate::{BenchError, BenchResult};
 
 /// Which of Vermeil's drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Io {
+pub enum VermeilIo {
     /// io_uring.
     Uring,
     /// epoll.
     Epoll,
 }
 
-impl Io {
+impl VermeilIo {
     /// The value of `--io`.
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Io {
 }
 
 /// The command that starts the binary at `program` on the folder of `setting`.
-pub fn command(setting: Setting<'_>, program: &Path, io: Io) -> Command {
+pub fn command(setting: PeerSetting<'_>, program: &Path, io: VermeilIo) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.arg("serve").arg(setting.root).arg("--listen").arg(setting.address.to_string());
     // A number alone would be a count.
@@ -42,11 +42,11 @@ pub fn command(setting: Setting<'_>, program: &Path, io: Io) -> Command {
 /// # Errors
 /// When the configuration cannot be written.
 pub fn php_command(
-    setting: Setting<'_>,
+    setting: PeerSetting<'_>,
     program: &Path,
-    io: Io,
-    Pool { socket, children, spread }: Pool<'_>,
-) -> Result<Command> {
+    io: VermeilIo,
+    FastcgiPool { socket, children, spread }: FastcgiPool<'_>,
+) -> BenchResult<Command> {
     let (address, cpu, root, socket) =
         (setting.address, setting.cpu, setting.root.display(), socket.display());
     let io = io.name();
@@ -70,7 +70,7 @@ php = true
 "
     );
     let path = setting.state.join("vermeil.toml");
-    fs::write(&path, text).map_err(Error::path("write", &path))?;
+    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
     let mut command = setting.network.spread_command(program, cpu, spread);
     command.args(["serve", "--config"]).arg(path);
     Ok(command)

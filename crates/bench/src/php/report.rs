@@ -1,13 +1,13 @@
 //! The table of the bench and its explanation.
 
-use super::{CHILDREN, CONNECTIONS, ECHO_CHILDREN, Server};
+use super::{CHILDREN, CONNECTIONS, ECHO_CHILDREN, PhpServer};
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::peers::{find_program, fpm};
 use crate::points::Points;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::svg::number;
-use crate::table::Table;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Server* is the cpu time of the server itself per request, *pool* the cpu time of PHP or of the \
@@ -24,7 +24,7 @@ for *echo*, all processes run on one cpu, so requests per second depend on serve
 **What it does not show.** Two virtual cores of one machine, shared with other guests: compare within a table.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points) -> Report {
+pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     let version = |program: &str| machine::version(&find_program(program)?, "-v");
     let versions = [
         version("nginx").map(|said| said.replace("nginx version: ", "")),
@@ -48,13 +48,13 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
         ("rounds", options.rounds.to_string()),
         ("cpus", "server and PHP on one, the load on the other; echo and its server on all".into()),
     ];
-    Report::new("php", "what passing a request to PHP costs", &options.repository, parameters)
+    BenchReport::new("php", "what passing a request to PHP costs", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn table(points: &Points) -> Table {
+fn table(points: &Points) -> CellTable {
     let head = [
         "program",
         "server",
@@ -68,11 +68,11 @@ fn table(points: &Points) -> Table {
         "p50 µs",
         "p99 µs",
     ];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.median(program, variant, metric);
         let cost = |variant| points.summary(program, variant, "server_us").map(|found| found.median);
-        let times = |other: Server| {
+        let times = |other: PhpServer| {
             let ratio = cost(variant).zip(cost(other.name())).map(|(ours, others)| number(ours / others));
             ratio.unwrap_or_default()
         };
@@ -81,9 +81,9 @@ fn table(points: &Points) -> Table {
             variant.into(),
             median("server_us"),
             points.spread(program, variant, "server_us"),
-            times(Server::NginxDebian),
-            times(Server::NginxTuned),
-            times(Server::Floor),
+            times(PhpServer::NginxDebian),
+            times(PhpServer::NginxTuned),
+            times(PhpServer::Floor),
             median("php_us"),
             median("per_s"),
             median("p50_us"),

@@ -1,9 +1,9 @@
 //! One run of one program on one variant, in a separate process, because then no run inherits
 //! another run's heap, threads or caches, and a hanging run can be killed.
 //!
-//! The parent passes everything on the command line; the child prints its [`Sample`] as one line of
-//! JSON. The cost of a run is read while the runtime's threads live. The cost therefore includes
-//! these threads but not the clients of a server, because the clients have ended by then.
+//! The parent passes everything on the command line; the child prints its [`ChildSample`] as one
+//! line of JSON. The cost of a run is read while the runtime's threads live. The cost therefore
+//! includes these threads but not the clients of a server, because the clients have ended by then.
 
 use std::fs;
 use std::io;
@@ -21,31 +21,31 @@ use vermeil_programs::record::{EVENTS_PER_CORE, Record};
 use crate::measure::CpuTime;
 use crate::runtime::own;
 use crate::runtime::peers;
-use crate::runtime::plan::{Program, Variant};
-use crate::size::Size;
+use crate::runtime::plan::{BenchProgram, RuntimeVariant};
+use crate::size::BenchSize;
 
 /// The options of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct ChildRun {
     /// The program.
-    pub program: Program,
+    pub program: BenchProgram,
     /// The runtime.
-    pub variant: Variant,
+    pub variant: RuntimeVariant,
     /// The size.
-    pub size: Size,
+    pub size: BenchSize,
     /// The speed of this machine, measured once for all runs, so that all runs have the same work.
     pub pace: Pace,
     /// The duration of the run and the observed quantity.
-    pub watch: Watch,
+    pub watch: RunWatch,
     /// Vermeil's level of observation.
     pub observe: Observe,
     /// The cpus of the run.
-    pub cpus: Cpus,
+    pub cpus: ChildCpus,
 }
 
 /// The cpus of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Cpus {
+pub enum ChildCpus {
     /// All that this process may use.
     #[default]
     All,
@@ -55,7 +55,7 @@ pub enum Cpus {
 
 /// The observation of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Watch {
+pub enum RunWatch {
     /// The end of the run.
     End,
     /// The development of the throughput, over ten times the work.
@@ -64,7 +64,7 @@ pub enum Watch {
 
 /// The measurement of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct ChildSample {
     /// Events of the program.
     pub events: u64,
     /// The time of these events.
@@ -93,29 +93,29 @@ pub struct Sample {
 }
 
 /// The result of a program on any variant.
-pub(super) struct Result {
+pub(super) struct ChildResult {
     pub(super) outcome: Outcome,
     pub(super) delays: Option<Histogram<u64>>,
 }
 
-impl From<Outcome> for Result {
+impl From<Outcome> for ChildResult {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, delays: None }
     }
 }
 
-impl Run {
+impl ChildRun {
     /// Runs the program in this process, and writes a recording to the file `trace`; peers write no
     /// recording.
     ///
     /// # Errors
     /// When a runtime does not start, a socket fails, or the recording cannot be written.
-    pub fn here(self, trace: Option<&Path>) -> io::Result<Sample> {
-        if let (Cpus::One, Some(cpu)) = (self.cpus, vermeil_io::current_affinity().last()) {
+    pub fn here(self, trace: Option<&Path>) -> io::Result<ChildSample> {
+        if let (ChildCpus::One, Some(cpu)) = (self.cpus, vermeil_io::current_affinity().last()) {
             vermeil_io::allow_current_thread(&[*cpu])?;
         }
         match self.variant {
-            Variant::Policy(policy) => {
+            RuntimeVariant::Policy(policy) => {
                 let policy = policy.parse().map_err(io::Error::other)?;
                 let record = trace.map(Record::create).transpose()?;
                 let events = if record.is_some() { EVENTS_PER_CORE } else { 0 };
@@ -127,12 +127,12 @@ impl Run {
                 }
                 Ok(sample)
             }
-            Variant::Tokio | Variant::Smol | Variant::Rayon => {
-                let peer = peers::Peer::start(self.variant);
+            RuntimeVariant::Tokio | RuntimeVariant::Smol | RuntimeVariant::Rayon => {
+                let peer = peers::StartedPeer::start(self.variant);
                 for _ in 0..self.warm_ups() {
                     peer.run(self);
                 }
-                Costs::now()?.sample(|| Ok(peer.run(self)))
+                ChildCosts::now()?.sample(|| Ok(peer.run(self)))
             }
         }
     }
@@ -142,19 +142,20 @@ impl Run {
     /// runtime, and servers live longer than that. Each thread has a separate heap, and chance
     /// decides which thread spawns.
     fn warm_ups(self) -> u32 {
-        let warms_up = self.program.is_common() && self.watch == Watch::End;
+        let warms_up = self.program.is_common() && self.watch == RunWatch::End;
         if warms_up { WARM_UPS } else { 0 }
     }
 
-    fn on_vermeil(self, handle: &Handle) -> io::Result<Sample> {
+    fn on_vermeil(self, handle: &Handle) -> io::Result<ChildSample> {
         for _ in 0..self.warm_ups() {
             own::run(handle, self)?;
         }
         let before = handle.snapshot().cores;
         let ended = AtomicBool::new(false);
-        let costs = Costs::now()?;
+        let costs = ChildCosts::now()?;
         let (sample, settle_ms) = std::thread::scope(|scope| {
-            let watcher = (self.watch == Watch::Settling).then(|| scope.spawn(|| settling(handle, &ended)));
+            let watcher =
+                (self.watch == RunWatch::Settling).then(|| scope.spawn(|| settling(handle, &ended)));
             let sample = costs.sample(|| own::run(handle, self));
             ended.store(true, Ordering::Release);
             (sample, watcher.and_then(|watcher| watcher.join().expect("watching does not panic")))
@@ -163,7 +164,7 @@ impl Run {
         let sum = |of: fn(&vermeil::CoreSnapshot) -> u64| {
             cores.iter().map(of).sum::<u64>() - before.iter().map(of).sum::<u64>()
         };
-        Ok(Sample {
+        Ok(ChildSample {
             settle_ms,
             steals: sum(|core| core.steals),
             steal_ns: sum(|core| core.steal_ns),
@@ -180,27 +181,27 @@ impl Run {
 const WARM_UPS: u32 = 4;
 
 /// The process's counters before a run.
-struct Costs {
+struct ChildCosts {
     cpu: CpuTime,
     switches: u64,
 }
 
-impl Costs {
+impl ChildCosts {
     fn now() -> io::Result<Self> {
         Ok(Self { cpu: CpuTime::of_self().map_err(io::Error::other)?, switches: switches()? })
     }
 
-    fn sample(self, run: impl FnOnce() -> io::Result<Result>) -> io::Result<Sample> {
-        let Result { outcome, delays } = run()?;
+    fn sample(self, run: impl FnOnce() -> io::Result<ChildResult>) -> io::Result<ChildSample> {
+        let ChildResult { outcome, delays } = run()?;
         let after = Self::now()?;
-        Ok(Sample {
+        Ok(ChildSample {
             events: outcome.events,
             elapsed_ns: outcome.elapsed.as_nanos() as u64,
             checksum: outcome.checksum,
             cpu_ns: (after.cpu - self.cpu).run.as_nanos() as u64,
             switches: after.switches.saturating_sub(self.switches),
             delay_p99_ns: delays.map(|delays| delays.value_at_quantile(0.99)),
-            ..Sample::default()
+            ..ChildSample::default()
         })
     }
 }

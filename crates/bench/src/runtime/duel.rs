@@ -5,29 +5,33 @@
 //! program meet the default in fresh pairs of runs, with the first place in turn, and the report
 //! compares only these pairs. Leaves out the report: `report`.
 
-use crate::Result;
-use crate::runtime::child::Sample;
-use crate::runtime::plan::{Program, Variant};
+use crate::BenchResult;
+use crate::runtime::child::ChildSample;
+use crate::runtime::plan::{BenchProgram, RuntimeVariant};
 use crate::runtime::report::throughput;
-use crate::runtime::run::Cells;
+use crate::runtime::run::RuntimeCells;
 use crate::stats::Summary;
 
 /// The default policy of a program.
-pub(super) const DEFAULT: Variant = Variant::Policy("adaptive");
+pub(super) const DEFAULT: RuntimeVariant = RuntimeVariant::Policy("adaptive");
 
 /// Pairs of runs for each round of the bench.
 const PAIRS: usize = 6;
 
 /// The default's rivals on `program`: the best of the other policies and the best of the peers, if
 /// any ran.
-fn rivals(cells: &Cells, program: Program) -> impl Iterator<Item = Variant> {
+fn rivals(cells: &RuntimeCells, program: BenchProgram) -> impl Iterator<Item = RuntimeVariant> {
     let policy = best_of(cells, program, |variant| variant.is_own() && variant != DEFAULT);
-    let rivals = [policy, best_of(cells, program, Variant::is_peer)];
+    let rivals = [policy, best_of(cells, program, RuntimeVariant::is_peer)];
     rivals.into_iter().flatten()
 }
 
 /// The variant with the highest median of the program's throughput among `rivals`.
-pub(super) fn best_of(cells: &Cells, program: Program, rivals: fn(Variant) -> bool) -> Option<Variant> {
+pub(super) fn best_of(
+    cells: &RuntimeCells,
+    program: BenchProgram,
+    rivals: fn(RuntimeVariant) -> bool,
+) -> Option<RuntimeVariant> {
     let medians = cells.ended.iter().filter(|((of, variant), _)| *of == program && rivals(*variant));
     let medians = medians.filter_map(|((_, variant), samples)| {
         let throughputs: Vec<f64> = samples.iter().map(throughput).collect();
@@ -41,15 +45,15 @@ pub(super) fn best_of(cells: &Cells, program: Program, rivals: fn(Variant) -> bo
 /// # Errors
 /// As `run` does.
 pub(super) fn meet(
-    cells: &mut Cells,
+    cells: &mut RuntimeCells,
     rounds: usize,
-    mut run: impl FnMut(Program, Variant) -> Result<Sample>,
-) -> Result<()> {
-    for program in Program::ALL.into_iter().filter(|program| program.is_compared()) {
+    mut run: impl FnMut(BenchProgram, RuntimeVariant) -> BenchResult<ChildSample>,
+) -> BenchResult<()> {
+    for program in BenchProgram::ALL.into_iter().filter(|program| program.is_compared()) {
         if !cells.ended.contains_key(&(program, DEFAULT)) {
             continue;
         }
-        let rivals: Vec<Variant> = rivals(cells, program).collect();
+        let rivals: Vec<RuntimeVariant> = rivals(cells, program).collect();
         for rival in rivals {
             let mut pairs = Vec::new();
             for pair in 0..PAIRS * rounds {
@@ -70,21 +74,21 @@ mod tests {
     use std::collections::BTreeMap;
     use vermeil_programs::kernel::Pace;
 
-    fn sample(events: u64) -> Sample {
-        Sample { events, elapsed_ns: 1_000_000_000, ..Sample::default() }
+    fn sample(events: u64) -> ChildSample {
+        ChildSample { events, elapsed_ns: 1_000_000_000, ..ChildSample::default() }
     }
 
     #[test]
     fn the_default_meets_who_has_the_best_median() {
-        let cell = |variant, rounds: [u64; 3]| ((Program::Spawn, variant), rounds.map(sample).to_vec());
-        let (none, mely) = (Variant::Policy("none"), Variant::Policy("mely"));
+        let cell = |variant, rounds: [u64; 3]| ((BenchProgram::Spawn, variant), rounds.map(sample).to_vec());
+        let (none, mely) = (RuntimeVariant::Policy("none"), RuntimeVariant::Policy("mely"));
         let ended = [
             cell(DEFAULT, [100, 100, 100]),
             cell(none, [90, 90, 500]),
             cell(mely, [95, 95, 95]),
-            cell(Variant::Tokio, [10, 10, 10]),
+            cell(RuntimeVariant::Tokio, [10, 10, 10]),
         ];
-        let mut cells = Cells {
+        let mut cells = RuntimeCells {
             ended: ended.into(),
             settling: BTreeMap::new(),
             observed: BTreeMap::new(),
@@ -100,9 +104,11 @@ mod tests {
         meet(&mut cells, 1, run).expect("nothing fails");
         assert_eq!(
             order,
-            [mely, Variant::Tokio].map(|rival| [DEFAULT, rival, rival, DEFAULT].repeat(PAIRS / 2)).concat()
+            [mely, RuntimeVariant::Tokio]
+                .map(|rival| [DEFAULT, rival, rival, DEFAULT].repeat(PAIRS / 2))
+                .concat()
         );
-        let pairs = &cells.duels[&(Program::Spawn, mely)];
+        let pairs = &cells.duels[&(BenchProgram::Spawn, mely)];
         assert!(
             pairs.len() == PAIRS && pairs.iter().all(|[own, other]| (own.events, other.events) == (3, 2))
         );

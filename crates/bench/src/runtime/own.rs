@@ -13,33 +13,37 @@ use vermeil_programs::{
     web_handlers,
 };
 
-use crate::runtime::child::{Result, Run};
+use crate::runtime::child::{ChildResult, ChildRun};
 use crate::runtime::peers::{idle, on_tasks};
-use crate::runtime::plan::Program;
+use crate::runtime::plan::BenchProgram;
 use crate::runtime::sizes;
 use crate::runtime::tasks::Vermeil;
 
 /// Runs a program.
-pub(super) fn run(handle: &Handle, run: Run) -> io::Result<Result> {
+pub(super) fn run(handle: &Handle, run: ChildRun) -> io::Result<ChildResult> {
     let outcome = match run.program {
-        Program::SqrtPipeline => sqrt_pipeline::run(handle, sizes::sqrt_pipeline(run)),
-        Program::ImagePipeline => image_pipeline::run(handle, sizes::image_pipeline(run)),
-        Program::ImageServer => image_server::run(handle, sizes::image_server(run))?,
-        Program::WebHandlers => web_handlers::run(handle, sizes::web_handlers(run))?,
-        Program::EncryptingServer => encrypting_server::run(handle, sizes::encrypting_server(run))?,
-        Program::KeyedStream => keyed_stream::run(handle, sizes::keyed_stream(run), run.pace),
-        Program::MixedJobs => {
+        BenchProgram::SqrtPipeline => sqrt_pipeline::run(handle, sizes::sqrt_pipeline(run)),
+        BenchProgram::ImagePipeline => image_pipeline::run(handle, sizes::image_pipeline(run)),
+        BenchProgram::ImageServer => image_server::run(handle, sizes::image_server(run))?,
+        BenchProgram::WebHandlers => web_handlers::run(handle, sizes::web_handlers(run))?,
+        BenchProgram::EncryptingServer => encrypting_server::run(handle, sizes::encrypting_server(run))?,
+        BenchProgram::KeyedStream => keyed_stream::run(handle, sizes::keyed_stream(run), run.pace),
+        BenchProgram::MixedJobs => {
             let (outcome, delays) = mixed_jobs::run(handle, sizes::mixed_jobs(run), run.pace);
-            return Ok(Result { outcome, delays: Some(delays) });
+            return Ok(ChildResult { outcome, delays: Some(delays) });
         }
-        Program::Skynet | Program::Spawn | Program::Unbalanced | Program::PingPong | Program::Channel => {
+        BenchProgram::Skynet
+        | BenchProgram::Spawn
+        | BenchProgram::Unbalanced
+        | BenchProgram::PingPong
+        | BenchProgram::Channel => {
             return Ok(on_tasks(&Vermeil(handle.clone()), run));
         }
-        Program::PostLocal => post_local(handle, sizes::posts(run)),
-        Program::PostRemote => post_remote(handle, sizes::posts(run)),
-        Program::Steal100 => steal(handle, 100, run),
-        Program::Steal10000 => steal(handle, 10_000, run),
-        Program::Idle => {
+        BenchProgram::PostLocal => post_local(handle, sizes::posts(run)),
+        BenchProgram::PostRemote => post_remote(handle, sizes::posts(run)),
+        BenchProgram::Steal100 => steal(handle, 100, run),
+        BenchProgram::Steal10000 => steal(handle, 10_000, run),
+        BenchProgram::Idle => {
             let start = Instant::now();
             idle(sizes::idle(run));
             Outcome { events: 1, elapsed: start.elapsed(), checksum: 0 }
@@ -121,7 +125,7 @@ const STEAL_COLORS: usize = 100;
 
 /// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, and are then
 /// released: the other cores steal.
-fn steal(handle: &Handle, queued: u64, run: Run) -> Outcome {
+fn steal(handle: &Handle, queued: u64, run: ChildRun) -> Outcome {
     let cost = run.pace.rounds(Duration::from_micros(2));
     let work = handle.handler("work", move |(tally, number): (Arc<Tally>, u64)| tally.add(mix(cost, number)));
     let hold = handle.handler("hold", |(held, gate): (mpsc::Sender<()>, Arc<AtomicBool>)| {

@@ -7,36 +7,36 @@ use rayon::prelude::*;
 use vermeil_programs::Outcome;
 use vermeil_programs::kernel::{Pace, mix};
 
-use crate::runtime::child::{Result, Run};
+use crate::runtime::child::{ChildResult, ChildRun};
 use crate::runtime::common;
-use crate::runtime::plan::{Program, Variant};
+use crate::runtime::plan::{BenchProgram, RuntimeVariant};
 use crate::runtime::sizes;
 use crate::runtime::tasks::{Smol, Tasks, Tokio};
 
 /// A peer that has started.
-pub(super) enum Peer {
+pub(super) enum StartedPeer {
     Tokio(Tokio),
     Smol(Smol),
     Rayon(rayon::ThreadPool),
 }
 
-impl Peer {
+impl StartedPeer {
     /// Starts the runtime with a thread for each cpu.
-    pub(super) fn start(variant: Variant) -> Self {
+    pub(super) fn start(variant: RuntimeVariant) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         match variant {
-            Variant::Tokio => Self::Tokio(Tokio::start(threads)),
-            Variant::Smol => Self::Smol(Smol::start(threads)),
-            Variant::Rayon => {
+            RuntimeVariant::Tokio => Self::Tokio(Tokio::start(threads)),
+            RuntimeVariant::Smol => Self::Smol(Smol::start(threads)),
+            RuntimeVariant::Rayon => {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
                 Self::Rayon(pool.expect("threads start"))
             }
-            Variant::Policy(name) => unreachable!("{name} is a policy of this project's"),
+            RuntimeVariant::Policy(name) => unreachable!("{name} is a policy of this project's"),
         }
     }
 
     /// Runs a suitable program.
-    pub(super) fn run(&self, run: Run) -> Result {
+    pub(super) fn run(&self, run: ChildRun) -> ChildResult {
         match self {
             Self::Tokio(tokio) => on_tasks(tokio, run),
             Self::Smol(smol) => on_tasks(smol, run),
@@ -47,7 +47,7 @@ impl Peer {
 
 /// The common form of a program, started from a task, as in a program that uses the runtime; this
 /// thread only waits.
-pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: Run) -> Result {
+pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: ChildRun) -> ChildResult {
     let (done, end) = mpsc::channel();
     let start = Instant::now();
     let own = tasks.clone();
@@ -58,44 +58,44 @@ pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: Run) -> Result {
     let (events, checksum, delays) = end.recv().expect("the task sends");
     let elapsed = start.elapsed();
     drop(task);
-    Result { outcome: Outcome { events, elapsed, checksum }, delays }
+    ChildResult { outcome: Outcome { events, elapsed, checksum }, delays }
 }
 
 /// Events, checksum and delays.
-async fn common_form<T: Tasks>(tasks: T, run: Run) -> (u64, u64, Option<hdrhistogram::Histogram<u64>>) {
+async fn common_form<T: Tasks>(tasks: T, run: ChildRun) -> (u64, u64, Option<hdrhistogram::Histogram<u64>>) {
     let pace = run.pace;
     match run.program {
-        Program::Skynet => {
+        BenchProgram::Skynet => {
             let leaves = sizes::leaves(run);
             (leaves, common::skynet(tasks, 0, leaves).await, None)
         }
-        Program::Spawn => {
+        BenchProgram::Spawn => {
             let count = sizes::tasks(run);
             (count, common::spawn(tasks, count).await, None)
         }
-        Program::Unbalanced => {
+        BenchProgram::Unbalanced => {
             let count = sizes::tasks(run);
             (count, common::unbalanced(tasks, count, pace).await, None)
         }
-        Program::PingPong => {
+        BenchProgram::PingPong => {
             let (pairs, rounds) = sizes::pairs(run);
             (pairs * rounds, common::ping_pong(tasks, pairs, rounds).await, None)
         }
-        Program::Channel => {
+        BenchProgram::Channel => {
             let count = sizes::messages(run);
             (4 * count, common::channel(tasks, count).await, None)
         }
-        Program::KeyedStream => {
+        BenchProgram::KeyedStream => {
             let size = sizes::keyed_stream(run);
             let events = u64::from(size.producers) * u64::from(size.records);
             (events, common::keyed(tasks, size, pace).await, None)
         }
-        Program::MixedJobs => {
+        BenchProgram::MixedJobs => {
             let size = sizes::mixed_jobs(run);
             let (checksum, delays) = common::mixed(tasks, size, pace).await;
             (size.events(), checksum, Some(delays))
         }
-        Program::Idle => {
+        BenchProgram::Idle => {
             idle(sizes::idle(run));
             (1, 0, None)
         }
@@ -108,17 +108,17 @@ pub(super) fn idle(time: Duration) {
     std::thread::sleep(time);
 }
 
-fn on_rayon(pool: &rayon::ThreadPool, run: Run) -> Outcome {
+fn on_rayon(pool: &rayon::ThreadPool, run: ChildRun) -> Outcome {
     let start = Instant::now();
     let count = sizes::tasks(run);
     let (events, checksum) = match run.program {
-        Program::Skynet => (sizes::leaves(run), pool.install(|| skynet(0, sizes::leaves(run)))),
-        Program::Spawn => (count, pool.install(|| spawned(count, |_| 1))),
-        Program::Unbalanced => {
+        BenchProgram::Skynet => (sizes::leaves(run), pool.install(|| skynet(0, sizes::leaves(run)))),
+        BenchProgram::Spawn => (count, pool.install(|| spawned(count, |_| 1))),
+        BenchProgram::Unbalanced => {
             let pace: Pace = run.pace;
             (count, pool.install(|| spawned(count, |number| common::unbalanced_rounds(number, pace))))
         }
-        Program::Idle => {
+        BenchProgram::Idle => {
             idle(sizes::idle(run));
             (1, 0)
         }

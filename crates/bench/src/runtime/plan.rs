@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Program {
+pub enum BenchProgram {
     /// Sixteen handlers that take square roots.
     SqrtPipeline,
     /// Sixteen filters over images larger than a core's cache.
@@ -42,7 +42,7 @@ pub enum Program {
     Idle,
 }
 
-impl Program {
+impl BenchProgram {
     /// Every program, in the order of the tables.
     pub const ALL: [Self; 17] = [
         Self::SqrtPipeline,
@@ -103,19 +103,21 @@ impl Program {
     }
 
     /// Returns whether the program runs on `variant`.
-    pub fn runs_on(self, variant: Variant) -> bool {
+    pub fn runs_on(self, variant: RuntimeVariant) -> bool {
         let has_tasks = self.is_common() || matches!(self, Self::KeyedStream | Self::MixedJobs | Self::Idle);
         match variant {
-            Variant::Policy(_) => true,
-            Variant::Tokio | Variant::Smol => has_tasks,
-            Variant::Rayon => matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::Idle),
+            RuntimeVariant::Policy(_) => true,
+            RuntimeVariant::Tokio | RuntimeVariant::Smol => has_tasks,
+            RuntimeVariant::Rayon => {
+                matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::Idle)
+            }
         }
     }
 }
 
 /// The runtime of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Variant {
+pub enum RuntimeVariant {
     /// Vermeil under the policy of this name.
     Policy(&'static str),
     /// tokio's multi-threaded runtime.
@@ -126,7 +128,7 @@ pub enum Variant {
     Rayon,
 }
 
-impl Variant {
+impl RuntimeVariant {
     /// Every variant, in the order of the tables.
     pub const ALL: [Self; 13] = [
         Self::Policy("adaptive"),
@@ -190,7 +192,7 @@ impl Variant {
 
 /// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
+pub enum RuntimeMetric {
     /// Events per second.
     Throughput,
     /// Throughput relative to the policy with the best median, in the same round.
@@ -227,7 +229,7 @@ pub enum Metric {
     IdleCpuUs,
 }
 
-impl Metric {
+impl RuntimeMetric {
     /// Every metric, in the order of the rows.
     pub const ALL: [Self; 17] = [
         Self::Throughput,
@@ -279,12 +281,12 @@ mod tests {
 
     #[test]
     fn programs_and_variants_are_found_by_their_names() {
-        for program in Program::ALL {
-            assert_eq!(Program::from_name(program.name()), Some(program));
+        for program in BenchProgram::ALL {
+            assert_eq!(BenchProgram::from_name(program.name()), Some(program));
         }
-        for variant in Variant::ALL {
-            assert_eq!(Variant::from_name(variant.name()), Some(variant));
-            if let Variant::Policy(name) = variant {
+        for variant in RuntimeVariant::ALL {
+            assert_eq!(RuntimeVariant::from_name(variant.name()), Some(variant));
+            if let RuntimeVariant::Policy(name) = variant {
                 assert!(name.parse::<vermeil::Policy>().is_ok(), "{name}");
             }
         }
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_policy_runs_everything_and_rayon_what_never_waits() {
-        assert!(Program::ALL.iter().all(|program| program.runs_on(Variant::Policy("none"))));
-        assert!(!Program::Channel.runs_on(Variant::Rayon));
+        assert!(BenchProgram::ALL.iter().all(|program| program.runs_on(RuntimeVariant::Policy("none"))));
+        assert!(!BenchProgram::Channel.runs_on(RuntimeVariant::Rayon));
     }
 }

@@ -8,16 +8,16 @@ use std::fmt::Write as _;
 use std::fs;
 
 use crate::machine;
-use crate::rows::{self, Origin, Row};
-use crate::runtime::child::Sample;
+use crate::rows::{self, BenchRow, RunOrigin};
+use crate::runtime::child::ChildSample;
 use crate::runtime::duel;
-use crate::runtime::plan::{Metric, Program, Variant};
-use crate::runtime::run::Cells;
-use crate::runtime::{Options, Outputs};
+use crate::runtime::plan::{BenchProgram, RuntimeMetric, RuntimeVariant};
+use crate::runtime::run::RuntimeCells;
+use crate::runtime::{RuntimeBenchOptions, RuntimeOutputs};
 use crate::stats::Summary;
 use crate::svg::{Chart, Panel, number};
-use crate::table::Table;
-use crate::{Error, Result, markdown};
+use crate::table::CellTable;
+use crate::{BenchError, BenchResult, markdown};
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Every run is a process of its own. All variants of a program do the same work, which the checksums \
@@ -51,17 +51,17 @@ const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// The finished bench.
 #[derive(Clone, Debug)]
-pub struct Report {
-    origin: Origin,
+pub struct RuntimeBenchReport {
+    origin: RunOrigin,
     parameters: Vec<(&'static str, String)>,
-    options: Options,
-    summaries: BTreeMap<(Program, Variant), Vec<(Metric, Summary)>>,
+    options: RuntimeBenchOptions,
+    summaries: BTreeMap<(BenchProgram, RuntimeVariant), Vec<(RuntimeMetric, Summary)>>,
 }
 
-impl Report {
+impl RuntimeBenchReport {
     /// Summarizes the `cells` of a bench.
-    pub(super) fn new(options: &Options, cells: Cells) -> Self {
-        let origin = Origin {
+    pub(super) fn new(options: &RuntimeBenchOptions, cells: RuntimeCells) -> Self {
+        let origin = RunOrigin {
             bench: "runtime".into(),
             commit: machine::commit(&options.repository),
             machine: machine::describe(),
@@ -72,22 +72,22 @@ impl Report {
         Self { origin, parameters, options: options.clone(), summaries }
     }
 
-    fn cells(&self) -> impl Iterator<Item = (Program, Variant)> + '_ {
-        let of = |program: Program| {
+    fn cells(&self) -> impl Iterator<Item = (BenchProgram, RuntimeVariant)> + '_ {
+        let of = |program: BenchProgram| {
             let variants = self.options.variants.iter().copied();
             variants.filter(move |&variant| program.runs_on(variant)).map(move |variant| (program, variant))
         };
         self.options.programs.iter().copied().flat_map(of)
     }
 
-    fn summary(&self, cell: (Program, Variant), metric: Metric) -> Option<Summary> {
+    fn summary(&self, cell: (BenchProgram, RuntimeVariant), metric: RuntimeMetric) -> Option<Summary> {
         let metrics = self.summaries.get(&cell)?;
         metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| *summary)
     }
 
     /// The rows, in the order of the tables.
-    pub fn rows(&self) -> Vec<Row> {
-        let row = |cell: (Program, Variant)| {
+    pub fn rows(&self) -> Vec<BenchRow> {
+        let row = |cell: (BenchProgram, RuntimeVariant)| {
             let metrics = self.summaries.get(&cell).map(Vec::as_slice).unwrap_or_default();
             metrics.iter().map(move |(metric, summary)| {
                 let (name, unit) = metric.name_and_unit();
@@ -111,11 +111,12 @@ impl Report {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(&self, outputs: &Outputs) -> Result<()> {
+    pub fn write(&self, outputs: &RuntimeOutputs) -> BenchResult<()> {
         rows::append(&outputs.rows, &self.rows())?;
-        fs::create_dir_all(&outputs.images).map_err(Error::path("create", &outputs.images))?;
+        fs::create_dir_all(&outputs.images).map_err(BenchError::path("create", &outputs.images))?;
         let picture = outputs.images.join("bench-runtime.svg");
-        vermeil_io::output::write(&picture, self.chart().to_svg()).map_err(Error::path("write", &picture))?;
+        vermeil_io::output::write(&picture, self.chart().to_svg())
+            .map_err(BenchError::path("write", &picture))?;
         markdown::replace_section(&outputs.page, "runtime", &self.section())
     }
 
@@ -123,19 +124,20 @@ impl Report {
     ///
     /// # Errors
     /// Names the row that is missing or impossible, or the variant that is missing on the page.
-    pub(super) fn check(&self, outputs: &Outputs) -> Result<()> {
+    pub(super) fn check(&self, outputs: &RuntimeOutputs) -> BenchResult<()> {
         let rows = rows::read(&outputs.rows)?;
-        let page = fs::read_to_string(&outputs.page).map_err(Error::path("read", &outputs.page))?;
+        let page = fs::read_to_string(&outputs.page).map_err(BenchError::path("read", &outputs.page))?;
         for (program, variant) in self.cells() {
-            let metric = if program.is_compared() { Metric::Throughput } else { Metric::Switches };
-            let is_there = |row: &Row| {
+            let metric =
+                if program.is_compared() { RuntimeMetric::Throughput } else { RuntimeMetric::Switches };
+            let is_there = |row: &BenchRow| {
                 let named = (&*row.program, &*row.variant) == (program.name(), variant.name());
                 let in_order = row.low <= row.median && row.median <= row.high && row.high.is_finite();
                 named && row.metric == metric.name_and_unit().0 && in_order && row.low >= 0.0
             };
             if !rows.iter().any(is_there) || !page.contains(variant.name()) {
                 let row = format!("{} {}", program.name(), variant.name());
-                return Err(Error::form("results/runtime.ndjson", format!("no sane row for {row}")));
+                return Err(BenchError::form("results/runtime.ndjson", format!("no sane row for {row}")));
             }
         }
         Ok(())
@@ -145,7 +147,7 @@ impl Report {
         let mut text = String::from(
             "## runtime: every program under every policy, and on others\n\n`cargo xtask bench runtime`\n\n",
         );
-        let mut parameters = Table::new(2, &["", ""]);
+        let mut parameters = CellTable::new(2, &["", ""]);
         for (name, value) in &self.parameters {
             parameters.push([(*name).into(), value.clone()]);
         }
@@ -160,7 +162,7 @@ impl Report {
         text
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> CellTable {
         let head = [
             "program",
             "on",
@@ -176,7 +178,7 @@ impl Report {
             "regret %",
             "observed %",
         ];
-        let mut table = Table::new(2, &head);
+        let mut table = CellTable::new(2, &head);
         for cell in self.cells().filter(|(program, _)| program.is_compared()) {
             let median =
                 |metric| self.summary(cell, metric).map(|summary| number(summary.median)).unwrap_or_default();
@@ -185,23 +187,23 @@ impl Report {
             table.push([
                 cell.0.name().into(),
                 cell.1.name().into(),
-                median(Metric::Throughput),
-                self.summary(cell, Metric::Throughput).map(spread).unwrap_or_default(),
-                median(Metric::OfBestPolicy),
-                median(Metric::OfBestPeer),
-                self.summary(cell, Metric::Duel).map(duel).unwrap_or_default(),
-                median(Metric::CpuNs),
-                median(Metric::Switches),
-                median(Metric::DelayP99Us),
-                median(Metric::SettleMs),
-                median(Metric::RegretPct),
-                median(Metric::ObservePct),
+                median(RuntimeMetric::Throughput),
+                self.summary(cell, RuntimeMetric::Throughput).map(spread).unwrap_or_default(),
+                median(RuntimeMetric::OfBestPolicy),
+                median(RuntimeMetric::OfBestPeer),
+                self.summary(cell, RuntimeMetric::Duel).map(duel).unwrap_or_default(),
+                median(RuntimeMetric::CpuNs),
+                median(RuntimeMetric::Switches),
+                median(RuntimeMetric::DelayP99Us),
+                median(RuntimeMetric::SettleMs),
+                median(RuntimeMetric::RegretPct),
+                median(RuntimeMetric::ObservePct),
             ]);
         }
         table
     }
 
-    fn small_table(&self) -> Table {
+    fn small_table(&self) -> CellTable {
         let head = [
             "program",
             "on",
@@ -214,22 +216,22 @@ impl Report {
             "idle µs/s",
             "switches",
         ];
-        let mut table = Table::new(2, &head);
+        let mut table = CellTable::new(2, &head);
         for cell in self.cells().filter(|(program, _)| !program.is_compared()) {
             let median = |metric| self.summary(cell, metric).map(|summary| number(summary.median));
             let spread = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
-            let post = median(Metric::PostRunNs).or_else(|| median(Metric::PostRemoteNs));
+            let post = median(RuntimeMetric::PostRunNs).or_else(|| median(RuntimeMetric::PostRemoteNs));
             table.push([
                 cell.0.name().into(),
                 cell.1.name().into(),
                 post.unwrap_or_default(),
-                median(Metric::StealNs).unwrap_or_default(),
-                median(Metric::StealCycles).unwrap_or_default(),
-                self.summary(cell, Metric::StealCycles).map(spread).unwrap_or_default(),
-                median(Metric::StolenUs).unwrap_or_default(),
-                median(Metric::StolenCycles).unwrap_or_default(),
-                median(Metric::IdleCpuUs).unwrap_or_default(),
-                median(Metric::Switches).unwrap_or_default(),
+                median(RuntimeMetric::StealNs).unwrap_or_default(),
+                median(RuntimeMetric::StealCycles).unwrap_or_default(),
+                self.summary(cell, RuntimeMetric::StealCycles).map(spread).unwrap_or_default(),
+                median(RuntimeMetric::StolenUs).unwrap_or_default(),
+                median(RuntimeMetric::StolenCycles).unwrap_or_default(),
+                median(RuntimeMetric::IdleCpuUs).unwrap_or_default(),
+                median(RuntimeMetric::Switches).unwrap_or_default(),
             ]);
         }
         table
@@ -237,13 +239,13 @@ impl Report {
 
     fn chart(&self) -> Chart {
         let programs = self.options.programs.iter().copied().filter(|program| program.is_compared());
-        let panel = |program: Program| Panel {
+        let panel = |program: BenchProgram| Panel {
             name: program.name().into(),
             bars: self
                 .options
                 .variants
                 .iter()
-                .map(|&variant| self.summary((program, variant), Metric::OfBestPolicy))
+                .map(|&variant| self.summary((program, variant), RuntimeMetric::OfBestPolicy))
                 .collect(),
         };
         Chart {
@@ -261,82 +263,99 @@ impl Report {
 }
 
 /// The applicable metrics of one program on one variant.
-fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) -> Vec<(Metric, Summary)> {
+fn summarize(
+    cells: &RuntimeCells,
+    (program, variant): (BenchProgram, RuntimeVariant),
+    mhz: f64,
+) -> Vec<(RuntimeMetric, Summary)> {
     let samples = &cells.ended[&(program, variant)];
-    let series = |value: &dyn Fn(&Sample) -> Option<f64>| {
+    let series = |value: &dyn Fn(&ChildSample) -> Option<f64>| {
         let values: Option<Vec<f64>> = samples.iter().map(value).collect();
         values.and_then(|values| Summary::of(&values))
     };
-    let per_event = |total: u64, sample: &Sample| total as f64 / sample.events.max(1) as f64;
+    let per_event = |total: u64, sample: &ChildSample| total as f64 / sample.events.max(1) as f64;
     let per_steal =
-        |total: u64, sample: &Sample| (sample.steals > 0).then(|| total as f64 / sample.steals as f64);
+        |total: u64, sample: &ChildSample| (sample.steals > 0).then(|| total as f64 / sample.steals as f64);
     let only = |applies: bool, value: Option<Summary>| value.filter(|_| applies);
     let compared = program.is_compared();
     let metric = |metric| match metric {
-        Metric::Throughput => only(compared, series(&|sample| Some(throughput(sample)))),
-        Metric::OfBestPolicy => only(compared, of_best(cells, (program, variant), Variant::is_own)),
-        Metric::OfBestPeer => {
-            only(compared && variant.is_own(), of_best(cells, (program, variant), Variant::is_peer))
+        RuntimeMetric::Throughput => only(compared, series(&|sample| Some(throughput(sample)))),
+        RuntimeMetric::OfBestPolicy => {
+            only(compared, of_best(cells, (program, variant), RuntimeVariant::is_own))
         }
-        Metric::Duel => {
+        RuntimeMetric::OfBestPeer => {
+            only(compared && variant.is_own(), of_best(cells, (program, variant), RuntimeVariant::is_peer))
+        }
+        RuntimeMetric::Duel => {
             let pairs = cells.duels.get(&(program, variant))?;
-            let ratio = |[own, other]: &[Sample; 2]| throughput(own) / throughput(other);
+            let ratio = |[own, other]: &[ChildSample; 2]| throughput(own) / throughput(other);
             Summary::of(&pairs.iter().map(ratio).collect::<Vec<_>>())
         }
-        Metric::CpuNs => only(compared, series(&|sample| Some(per_event(sample.cpu_ns, sample)))),
-        Metric::Switches => series(&|sample| Some(per_event(sample.switches, sample))),
-        Metric::DelayP99Us => series(&|sample| Some(sample.delay_p99_ns? as f64 / 1e3)),
-        Metric::SettleMs => {
+        RuntimeMetric::CpuNs => only(compared, series(&|sample| Some(per_event(sample.cpu_ns, sample)))),
+        RuntimeMetric::Switches => series(&|sample| Some(per_event(sample.switches, sample))),
+        RuntimeMetric::DelayP99Us => series(&|sample| Some(sample.delay_p99_ns? as f64 / 1e3)),
+        RuntimeMetric::SettleMs => {
             let settling = cells.settling.get(&(program, variant))?;
             let times: Option<Vec<f64>> = settling.iter().map(|sample| sample.settle_ms).collect();
             Summary::of(&times?)
         }
-        Metric::RegretPct => {
-            let lost =
-                |sample: &Sample| Some(sample.regret_ns? as f64 * 100.0 / sample.elapsed_ns.max(1) as f64);
+        RuntimeMetric::RegretPct => {
+            let lost = |sample: &ChildSample| {
+                Some(sample.regret_ns? as f64 * 100.0 / sample.elapsed_ns.max(1) as f64)
+            };
             only(compared, series(&lost))
         }
-        Metric::ObservePct => {
+        RuntimeMetric::ObservePct => {
             let pairs = cells.observed.get(&(program, variant))?;
-            let more = |[off, on]: &[Sample; 2]| (on.cpu_ns as f64 / off.cpu_ns.max(1) as f64 - 1.0) * 100.0;
+            let more =
+                |[off, on]: &[ChildSample; 2]| (on.cpu_ns as f64 / off.cpu_ns.max(1) as f64 - 1.0) * 100.0;
             Summary::of(&pairs.iter().map(more).collect::<Vec<_>>())
         }
-        Metric::PostRunNs => {
-            only(program == Program::PostLocal, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
+        RuntimeMetric::PostRunNs => only(
+            program == BenchProgram::PostLocal,
+            series(&|sample| Some(per_event(sample.elapsed_ns, sample))),
+        ),
+        RuntimeMetric::PostRemoteNs => only(
+            program == BenchProgram::PostRemote,
+            series(&|sample| Some(per_event(sample.elapsed_ns, sample))),
+        ),
+        RuntimeMetric::StealNs => series(&|sample| per_steal(sample.steal_ns, sample)),
+        RuntimeMetric::StealCycles => series(&|sample| Some(per_steal(sample.steal_ns, sample)? * mhz / 1e3)),
+        RuntimeMetric::StolenUs => series(&|sample| Some(per_steal(sample.stolen_ns, sample)? / 1e3)),
+        RuntimeMetric::StolenCycles => {
+            series(&|sample| Some(per_steal(sample.stolen_ns, sample)? * mhz / 1e3))
         }
-        Metric::PostRemoteNs => {
-            only(program == Program::PostRemote, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
-        }
-        Metric::StealNs => series(&|sample| per_steal(sample.steal_ns, sample)),
-        Metric::StealCycles => series(&|sample| Some(per_steal(sample.steal_ns, sample)? * mhz / 1e3)),
-        Metric::StolenUs => series(&|sample| Some(per_steal(sample.stolen_ns, sample)? / 1e3)),
-        Metric::StolenCycles => series(&|sample| Some(per_steal(sample.stolen_ns, sample)? * mhz / 1e3)),
-        Metric::IdleCpuUs => {
-            let share = |sample: &Sample| sample.cpu_ns as f64 * 1e6 / sample.elapsed_ns.max(1) as f64;
-            only(program == Program::Idle, series(&|sample| Some(share(sample))))
+        RuntimeMetric::IdleCpuUs => {
+            let share = |sample: &ChildSample| sample.cpu_ns as f64 * 1e6 / sample.elapsed_ns.max(1) as f64;
+            only(program == BenchProgram::Idle, series(&|sample| Some(share(sample))))
         }
     };
-    Metric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
+    RuntimeMetric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
 }
 
 /// Events a second.
-pub(super) fn throughput(sample: &Sample) -> f64 {
+pub(super) fn throughput(sample: &ChildSample) -> f64 {
     sample.events as f64 / (sample.elapsed_ns.max(1) as f64 / 1e9)
 }
 
 /// Throughputs relative to the variant with the best median among `rivals`, in the same round;
 /// empty if no rival ran.
 fn of_best(
-    cells: &Cells,
-    (program, variant): (Program, Variant),
-    rivals: fn(Variant) -> bool,
+    cells: &RuntimeCells,
+    (program, variant): (BenchProgram, RuntimeVariant),
+    rivals: fn(RuntimeVariant) -> bool,
 ) -> Option<Summary> {
     let best = &cells.ended[&(program, duel::best_of(cells, program, rivals)?)];
-    let throughputs = |samples: &[Sample]| samples.iter().map(throughput).collect::<Vec<_>>();
+    let throughputs = |samples: &[ChildSample]| samples.iter().map(throughput).collect::<Vec<_>>();
     Summary::of_ratios(&throughputs(&cells.ended[&(program, variant)]), &throughputs(best))
 }
 
-fn parameters(options: &Options, origin: &Origin, cells: &Cells, mhz: f64) -> Vec<(&'static str, String)> {
+fn parameters(
+    options: &RuntimeBenchOptions,
+    origin: &RunOrigin,
+    cells: &RuntimeCells,
+    mhz: f64,
+) -> Vec<(&'static str, String)> {
     let size = options.size.note();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     vec![
@@ -361,40 +380,50 @@ mod tests {
     use super::*;
     use vermeil_programs::kernel::Pace;
 
-    fn sample(events: u64) -> Sample {
+    fn sample(events: u64) -> ChildSample {
         let (steals, steal_ns, stolen_ns) = (2, 1_000, 30_000);
-        Sample { events, elapsed_ns: 1_000_000_000, steals, steal_ns, stolen_ns, ..Sample::default() }
+        ChildSample {
+            events,
+            elapsed_ns: 1_000_000_000,
+            steals,
+            steal_ns,
+            stolen_ns,
+            ..ChildSample::default()
+        }
     }
 
-    fn median(cells: &Cells, variant: Variant, metric: Metric) -> Option<f64> {
-        let metrics = summarize(cells, (Program::Spawn, variant), 3000.0);
+    fn median(cells: &RuntimeCells, variant: RuntimeVariant, metric: RuntimeMetric) -> Option<f64> {
+        let metrics = summarize(cells, (BenchProgram::Spawn, variant), 3000.0);
         metrics.into_iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary.median)
     }
 
     #[test]
     fn ratios_are_to_the_best_in_the_same_round() {
-        let (one, two) = (Variant::Policy("adaptive"), Variant::Policy("none"));
-        let cell = |variant, rounds: [u64; 2]| ((Program::Spawn, variant), rounds.map(sample).to_vec());
-        let ended = [cell(one, [100, 50]), cell(two, [80, 100]), cell(Variant::Tokio, [200, 100])].into();
+        let (one, two) = (RuntimeVariant::Policy("adaptive"), RuntimeVariant::Policy("none"));
+        let cell = |variant, rounds: [u64; 2]| ((BenchProgram::Spawn, variant), rounds.map(sample).to_vec());
+        let ended =
+            [cell(one, [100, 50]), cell(two, [80, 100]), cell(RuntimeVariant::Tokio, [200, 100])].into();
         let pace = Pace { rounds_per_us: 1.0 };
-        let pair = [Sample { cpu_ns: 1_000, ..sample(100) }, Sample { cpu_ns: 1_010, ..sample(100) }];
-        let observed = [((Program::Spawn, one), vec![pair])].into();
-        let duels = [((Program::Spawn, two), vec![[sample(99), sample(100)]])].into();
-        let cells = Cells { ended, settling: BTreeMap::new(), observed, duels, pace, others_share: 0.0 };
-        assert_eq!(median(&cells, one, Metric::OfBestPolicy), Some(0.875));
-        assert_eq!(median(&cells, two, Metric::Duel), Some(0.99));
-        assert_eq!(median(&cells, one, Metric::Duel), None);
-        assert_eq!(median(&cells, one, Metric::OfBestPeer), Some(0.5));
-        assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.75));
-        assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPeer), None);
-        assert_eq!(median(&cells, one, Metric::StealNs), Some(500.0));
-        assert_eq!(median(&cells, one, Metric::StealCycles), Some(1500.0));
-        assert_eq!(median(&cells, one, Metric::StolenUs), Some(15.0));
-        assert_eq!(median(&cells, one, Metric::StolenCycles), Some(45_000.0));
-        assert_eq!(median(&cells, one, Metric::SettleMs), None);
-        let observed = median(&cells, one, Metric::ObservePct).expect("there is a pair");
+        let pair =
+            [ChildSample { cpu_ns: 1_000, ..sample(100) }, ChildSample { cpu_ns: 1_010, ..sample(100) }];
+        let observed = [((BenchProgram::Spawn, one), vec![pair])].into();
+        let duels = [((BenchProgram::Spawn, two), vec![[sample(99), sample(100)]])].into();
+        let cells =
+            RuntimeCells { ended, settling: BTreeMap::new(), observed, duels, pace, others_share: 0.0 };
+        assert_eq!(median(&cells, one, RuntimeMetric::OfBestPolicy), Some(0.875));
+        assert_eq!(median(&cells, two, RuntimeMetric::Duel), Some(0.99));
+        assert_eq!(median(&cells, one, RuntimeMetric::Duel), None);
+        assert_eq!(median(&cells, one, RuntimeMetric::OfBestPeer), Some(0.5));
+        assert_eq!(median(&cells, RuntimeVariant::Tokio, RuntimeMetric::OfBestPolicy), Some(1.75));
+        assert_eq!(median(&cells, RuntimeVariant::Tokio, RuntimeMetric::OfBestPeer), None);
+        assert_eq!(median(&cells, one, RuntimeMetric::StealNs), Some(500.0));
+        assert_eq!(median(&cells, one, RuntimeMetric::StealCycles), Some(1500.0));
+        assert_eq!(median(&cells, one, RuntimeMetric::StolenUs), Some(15.0));
+        assert_eq!(median(&cells, one, RuntimeMetric::StolenCycles), Some(45_000.0));
+        assert_eq!(median(&cells, one, RuntimeMetric::SettleMs), None);
+        let observed = median(&cells, one, RuntimeMetric::ObservePct).expect("there is a pair");
         assert!((observed - 1.0).abs() < 1e-9, "{observed}");
-        assert_eq!(median(&cells, two, Metric::ObservePct), None);
+        assert_eq!(median(&cells, two, RuntimeMetric::ObservePct), None);
     }
 
     #[test]

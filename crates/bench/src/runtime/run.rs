@@ -10,13 +10,13 @@ use vermeil::Observe;
 use vermeil_programs::kernel::Pace;
 
 use crate::measure::{CpuTime, MachineTime};
-use crate::runtime::Options;
-use crate::runtime::child::{Cpus, Run, Sample, Watch};
+use crate::runtime::RuntimeBenchOptions;
+use crate::runtime::child::{ChildCpus, ChildRun, ChildSample, RunWatch};
 use crate::runtime::duel;
-use crate::runtime::plan::{Program, Variant};
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::{Error, Result};
+use crate::runtime::plan::{BenchProgram, RuntimeVariant};
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
 
 /// A run that has not ended by then hangs: a hundred times the time of the longest run on an idle
 /// machine.
@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const WARMED: usize = 128 << 20;
 
 /// The programs whose settling is observed, with the policies that have to settle.
-const SETTLING: ([Program; 3], [&str; 4]) = (
-    [Program::SqrtPipeline, Program::ImagePipeline, Program::KeyedStream],
+const SETTLING: ([BenchProgram; 3], [&str; 4]) = (
+    [BenchProgram::SqrtPipeline, BenchProgram::ImagePipeline, BenchProgram::KeyedStream],
     ["adaptive", "mely", "trial", "placed:cache-aware"],
 );
 
@@ -45,15 +45,15 @@ const OBSERVED_TWICE: usize = 2;
 
 /// The rounds of every program on every variant.
 #[derive(Clone, Debug)]
-pub struct Cells {
+pub struct RuntimeCells {
     /// Complete runs.
-    pub ended: BTreeMap<(Program, Variant), Vec<Sample>>,
+    pub ended: BTreeMap<(BenchProgram, RuntimeVariant), Vec<ChildSample>>,
     /// Runs in which settling was watched.
-    pub settling: BTreeMap<(Program, Variant), Vec<Sample>>,
+    pub settling: BTreeMap<(BenchProgram, RuntimeVariant), Vec<ChildSample>>,
     /// Pairs of runs on one cpu, without and with observation.
-    pub observed: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
+    pub observed: BTreeMap<(BenchProgram, RuntimeVariant), Vec<[ChildSample; 2]>>,
     /// Pairs of runs, of the default and of this variant.
-    pub duels: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
+    pub duels: BTreeMap<(BenchProgram, RuntimeVariant), Vec<[ChildSample; 2]>>,
     /// The pace of the work.
     pub pace: Pace,
     /// The share of the machine, from 0 to 1, that other programs took meanwhile.
@@ -64,13 +64,13 @@ pub struct Cells {
 ///
 /// # Errors
 /// See [`crate::runtime::run()`].
-pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
+pub fn rounds(options: &RuntimeBenchOptions, stop: &StopFlag) -> BenchResult<RuntimeCells> {
     let pace = match options.size {
-        Size::Full => Pace::measure(),
+        BenchSize::Full => Pace::measure(),
         // Work of next to no length.
-        Size::Smoke => Pace { rounds_per_us: 1.0 },
+        BenchSize::Smoke => Pace { rounds_per_us: 1.0 },
     };
-    let mut cells = Cells {
+    let mut cells = RuntimeCells {
         ended: BTreeMap::new(),
         settling: BTreeMap::new(),
         observed: BTreeMap::new(),
@@ -81,25 +81,25 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
     let (machine, own) = (MachineTime::now()?, CpuTime::of_self()?);
     for round in 0..options.rounds {
         for &program in &options.programs {
-            let mut order: Vec<Variant> =
+            let mut order: Vec<RuntimeVariant> =
                 options.variants.iter().copied().filter(|&variant| program.runs_on(variant)).collect();
             let turn = round % order.len().max(1);
             order.rotate_left(turn);
             for variant in order {
                 let one = |watch, observe, cpus| {
-                    let run = Run { program, variant, size: options.size, pace, watch, observe, cpus };
+                    let run = ChildRun { program, variant, size: options.size, pace, watch, observe, cpus };
                     sample(options, run, stop)
                 };
-                let ended = one(Watch::End, Observe::default(), Cpus::All)?;
+                let ended = one(RunWatch::End, Observe::default(), ChildCpus::All)?;
                 tell(options, round, program, variant, &ended);
                 cells.ended.entry((program, variant)).or_default().push(ended);
                 if SETTLING.0.contains(&program) && SETTLING.1.contains(&variant.name()) {
-                    let settling = one(Watch::Settling, Observe::default(), Cpus::All)?;
+                    let settling = one(RunWatch::Settling, Observe::default(), ChildCpus::All)?;
                     cells.settling.entry((program, variant)).or_default().push(settling);
                 }
                 if program.is_compared() && OBSERVED.contains(&variant.name()) {
                     // In this order a drift of the machine affects both alike.
-                    let of = |observe| one(Watch::End, observe, Cpus::One);
+                    let of = |observe| one(RunWatch::End, observe, ChildCpus::One);
                     for _ in 0..OBSERVED_TWICE {
                         let first = [of(Observe::Off)?, of(Observe::Sampled)?];
                         let [on, off] = [of(Observe::Sampled)?, of(Observe::Off)?];
@@ -110,8 +110,8 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
         }
     }
     duel::meet(&mut cells, options.rounds, |program, variant| {
-        let (size, watch, observe) = (options.size, Watch::End, Observe::default());
-        sample(options, Run { program, variant, size, pace, watch, observe, cpus: Cpus::All }, stop)
+        let (size, watch, observe) = (options.size, RunWatch::End, Observe::default());
+        sample(options, ChildRun { program, variant, size, pace, watch, observe, cpus: ChildCpus::All }, stop)
     })?;
     let own = CpuTime::of_self()? - own;
     cells.others_share = MachineTime::now()?.others_since(&machine, own.run);
@@ -119,7 +119,13 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
     Ok(cells)
 }
 
-fn tell(options: &Options, round: usize, program: Program, variant: Variant, sample: &Sample) {
+fn tell(
+    options: &RuntimeBenchOptions,
+    round: usize,
+    program: BenchProgram,
+    variant: RuntimeVariant,
+    sample: &ChildSample,
+) {
     eprintln!(
         "round {}/{}  {:<17}  {:<22}  {:>9.1} ms  {:>12.0} events/s",
         round + 1,
@@ -132,21 +138,21 @@ fn tell(options: &Options, round: usize, program: Program, variant: Variant, sam
 }
 
 /// One run.
-fn sample(options: &Options, run: Run, stop: &Stop) -> Result<Sample> {
-    let Run { program, variant, size, pace, watch, observe, cpus } = run;
+fn sample(options: &RuntimeBenchOptions, run: ChildRun, stop: &StopFlag) -> BenchResult<ChildSample> {
+    let ChildRun { program, variant, size, pace, watch, observe, cpus } = run;
     let mut command = Command::new(&options.runs);
     command.args([program.name(), variant.name()]);
     command.arg("--size").arg(value_name(size)).arg("--watch").arg(value_name(watch));
     command.arg("--observe").arg(observe.to_string()).arg("--cpus").arg(value_name(cpus));
     command.arg("--rounds-per-us").arg(pace.rounds_per_us.to_string());
     let name = format!("{} on {}", program.name(), variant.name());
-    if size == Size::Full {
+    if size == BenchSize::Full {
         warm_memory();
     }
     let said = output(&mut command, &name, stop)?;
-    let sample: Sample = serde_json::from_str(&said).map_err(|error| Error::form(&name, error))?;
+    let sample: ChildSample = serde_json::from_str(&said).map_err(|error| BenchError::form(&name, error))?;
     if sample.panics > 0 {
-        return Err(Error::peer(name, format!("{} events panicked", sample.panics)));
+        return Err(BenchError::peer(name, format!("{} events panicked", sample.panics)));
     }
     Ok(sample)
 }
@@ -162,28 +168,28 @@ fn value_name(value: impl clap::ValueEnum) -> String {
 }
 
 /// The output of a run; kills a run that takes too long, or when the bench is stopped.
-fn output(command: &mut Command, name: &str, stop: &Stop) -> Result<String> {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(Error::thing("start", name))?;
+fn output(command: &mut Command, name: &str, stop: &StopFlag) -> BenchResult<String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(BenchError::thing("start", name))?;
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
-        match child.try_wait().map_err(Error::thing("wait for", name))? {
+        match child.try_wait().map_err(BenchError::thing("wait for", name))? {
             Some(status) => break status,
             None if Instant::now() < deadline && stop.pass(LOOK).is_ok() => {}
             None => {
-                child.kill().and_then(|()| child.wait()).map_err(Error::thing("end", name))?;
+                child.kill().and_then(|()| child.wait()).map_err(BenchError::thing("end", name))?;
                 stop.check()?;
-                return Err(Error::peer(name, format!("did not end within {PATIENCE:?}")));
+                return Err(BenchError::peer(name, format!("did not end within {PATIENCE:?}")));
             }
         }
     };
     let mut said = String::new();
     let mut stdout = child.stdout.take().expect("it is piped");
-    stdout.read_to_string(&mut said).map_err(Error::thing("read from", name))?;
-    if status.success() { Ok(said) } else { Err(Error::peer(name, format!("ended with {status}"))) }
+    stdout.read_to_string(&mut said).map_err(BenchError::thing("read from", name))?;
+    if status.success() { Ok(said) } else { Err(BenchError::peer(name, format!("ended with {status}"))) }
 }
 
 /// Checks that every variant of a program computed the same result.
-fn same_results(cells: &BTreeMap<(Program, Variant), Vec<Sample>>) -> Result<()> {
+fn same_results(cells: &BTreeMap<(BenchProgram, RuntimeVariant), Vec<ChildSample>>) -> BenchResult<()> {
     let mut first = BTreeMap::new();
     for (&(program, variant), samples) in cells {
         for sample in samples {
@@ -197,7 +203,7 @@ fn same_results(cells: &BTreeMap<(Program, Variant), Vec<Sample>>) -> Result<()>
                     expected.1,
                     expected.2
                 );
-                return Err(Error::peer(format!("{} on {}", program.name(), variant.name()), problem));
+                return Err(BenchError::peer(format!("{} on {}", program.name(), variant.name()), problem));
             }
         }
     }
@@ -210,10 +216,13 @@ mod tests {
 
     #[test]
     fn another_result_is_noticed() {
-        let sample = |checksum| vec![Sample { checksum, events: 1, ..Sample::default() }];
-        let cell = |variant, checksum| ((Program::Spawn, variant), sample(checksum));
-        assert!(same_results(&[cell(Variant::Tokio, 1), cell(Variant::Smol, 1)].into()).is_ok());
-        let error = same_results(&[cell(Variant::Tokio, 1), cell(Variant::Smol, 2)].into()).unwrap_err();
+        let sample = |checksum| vec![ChildSample { checksum, events: 1, ..ChildSample::default() }];
+        let cell = |variant, checksum| ((BenchProgram::Spawn, variant), sample(checksum));
+        assert!(
+            same_results(&[cell(RuntimeVariant::Tokio, 1), cell(RuntimeVariant::Smol, 1)].into()).is_ok()
+        );
+        let error = same_results(&[cell(RuntimeVariant::Tokio, 1), cell(RuntimeVariant::Smol, 2)].into())
+            .unwrap_err();
         assert!(error.to_string().contains("spawn on smol: computed 2"), "{error}");
     }
 }

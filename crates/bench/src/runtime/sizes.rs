@@ -8,30 +8,30 @@ use vermeil_programs::{
     encrypting_server, image_pipeline, image_server, keyed_stream, mixed_jobs, sqrt_pipeline, web_handlers,
 };
 
-use crate::runtime::child::{Run, Watch};
-use crate::size::Size;
+use crate::runtime::child::{ChildRun, RunWatch};
+use crate::size::BenchSize;
 
 /// The full or the smoke number.
-fn of(run: Run, full: u32, smoke: u32) -> u32 {
+fn of(run: ChildRun, full: u32, smoke: u32) -> u32 {
     match (run.size, run.watch) {
-        (Size::Full, Watch::End) => full,
-        (Size::Full, Watch::Settling) => 10 * full,
-        (Size::Smoke, _) => smoke,
+        (BenchSize::Full, RunWatch::End) => full,
+        (BenchSize::Full, RunWatch::Settling) => 10 * full,
+        (BenchSize::Smoke, _) => smoke,
     }
 }
 
-pub(super) fn sqrt_pipeline(run: Run) -> sqrt_pipeline::Size {
+pub(super) fn sqrt_pipeline(run: ChildRun) -> sqrt_pipeline::Size {
     sqrt_pipeline::Size {
         stages: 16,
-        roots: of(Run { watch: Watch::End, ..run }, 10_000, 10),
+        roots: of(ChildRun { watch: RunWatch::End, ..run }, 10_000, 10),
         events: of(run, 200, 20),
     }
 }
 
-pub(super) fn image_pipeline(run: Run) -> image_pipeline::Size {
+pub(super) fn image_pipeline(run: ChildRun) -> image_pipeline::Size {
     let image_bytes = match run.size {
-        Size::Full => 700 << 10,
-        Size::Smoke => 1 << 10,
+        BenchSize::Full => 700 << 10,
+        BenchSize::Smoke => 1 << 10,
     };
     image_pipeline::Size {
         stages: 16,
@@ -41,12 +41,12 @@ pub(super) fn image_pipeline(run: Run) -> image_pipeline::Size {
     }
 }
 
-pub(super) fn image_server(run: Run) -> image_server::Size {
-    let side = of(Run { watch: Watch::End, ..run }, 836, 32) as usize;
+pub(super) fn image_server(run: ChildRun) -> image_server::Size {
+    let side = of(ChildRun { watch: RunWatch::End, ..run }, 836, 32) as usize;
     image_server::Size { stages: 16, clients: 4, images: of(run, 25, 2), side, threads: 1 }
 }
 
-pub(super) fn web_handlers(run: Run) -> web_handlers::Size {
+pub(super) fn web_handlers(run: ChildRun) -> web_handlers::Size {
     web_handlers::Size {
         connections: of(run, 64, 4),
         requests: of(run, 150, 5),
@@ -55,7 +55,7 @@ pub(super) fn web_handlers(run: Run) -> web_handlers::Size {
     }
 }
 
-pub(super) fn encrypting_server(run: Run) -> encrypting_server::Size {
+pub(super) fn encrypting_server(run: ChildRun) -> encrypting_server::Size {
     encrypting_server::Size {
         clients: 8,
         rounds: of(run, 40, 1),
@@ -65,12 +65,12 @@ pub(super) fn encrypting_server(run: Run) -> encrypting_server::Size {
     }
 }
 
-pub(super) fn keyed_stream(run: Run) -> keyed_stream::Size {
-    let keys = of(Run { watch: Watch::End, ..run }, 10_000, 50);
+pub(super) fn keyed_stream(run: ChildRun) -> keyed_stream::Size {
+    let keys = of(ChildRun { watch: RunWatch::End, ..run }, 10_000, 50);
     keyed_stream::Size { keys, skew: 1.0, producers: 4, records: of(run, 100_000, 500), record_ns: 500 }
 }
 
-pub(super) fn mixed_jobs(run: Run) -> mixed_jobs::Size {
+pub(super) fn mixed_jobs(run: ChildRun) -> mixed_jobs::Size {
     mixed_jobs::Size {
         short_chains: of(run, 64, 8),
         short_steps: of(run, 2_000, 20),
@@ -81,29 +81,29 @@ pub(super) fn mixed_jobs(run: Run) -> mixed_jobs::Size {
     }
 }
 
-pub(super) fn leaves(run: Run) -> u64 {
+pub(super) fn leaves(run: ChildRun) -> u64 {
     of(run, 100_000, 100).into()
 }
 
-pub(super) fn tasks(run: Run) -> u64 {
+pub(super) fn tasks(run: ChildRun) -> u64 {
     of(run, 100_000, 200).into()
 }
 
 /// Pairs, and rounds of each.
-pub(super) fn pairs(run: Run) -> (u64, u64) {
+pub(super) fn pairs(run: ChildRun) -> (u64, u64) {
     (16, of(run, 5_000, 10).into())
 }
 
 /// Messages of each producer.
-pub(super) fn messages(run: Run) -> u64 {
+pub(super) fn messages(run: ChildRun) -> u64 {
     of(run, 50_000, 100).into()
 }
 
 /// Events posted singly.
-pub(super) fn posts(run: Run) -> u64 {
+pub(super) fn posts(run: ChildRun) -> u64 {
     of(run, 500_000, 500).into()
 }
 
-pub(super) fn idle(run: Run) -> Duration {
+pub(super) fn idle(run: ChildRun) -> Duration {
     Duration::from_millis(of(run, 1_000, 10).into())
 }

@@ -34,9 +34,9 @@ pub(super) trait Tasks: Clone + Send + Sync + 'static {
 pub(super) struct Vermeil(pub(super) vermeil::Handle);
 
 /// A task of a runtime that reports how the task ended; here all tasks end well.
-pub(super) struct Ended<T>(T);
+pub(super) struct EndedTask<T>(T);
 
-impl<T, E, F> Future for Ended<F>
+impl<T, E, F> Future for EndedTask<F>
 where
     F: Future<Output = Result<T, E>> + Unpin,
     E: std::fmt::Debug,
@@ -49,14 +49,14 @@ where
 }
 
 impl Tasks for Vermeil {
-    type Task<T: Send + 'static> = Ended<vermeil::Task<T>>;
+    type Task<T: Send + 'static> = EndedTask<vermeil::Task<T>>;
 
     fn spawn<F>(&self, future: F) -> Self::Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ended(self.0.spawn(future))
+        EndedTask(self.0.spawn(future))
     }
 
     fn yield_now(&self) -> impl Future<Output = ()> + Send {
@@ -77,14 +77,14 @@ impl Tokio {
 }
 
 impl Tasks for Tokio {
-    type Task<T: Send + 'static> = Ended<tokio::task::JoinHandle<T>>;
+    type Task<T: Send + 'static> = EndedTask<tokio::task::JoinHandle<T>>;
 
     fn spawn<F>(&self, future: F) -> Self::Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ended(self.0.spawn(future))
+        EndedTask(self.0.spawn(future))
     }
 
     fn yield_now(&self) -> impl Future<Output = ()> + Send {

@@ -1,11 +1,11 @@
 //! The plan: the requests, the paths of packets, the servers, and the metrics of each.
 
-use crate::network::Network;
-use crate::peers::vermeil::Io;
+use crate::network::BenchNetwork;
+use crate::peers::vermeil::VermeilIo;
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Request {
+pub enum RequestKind {
     /// A page of 1 KB.
     OneK,
     /// A picture of 20 KB.
@@ -18,7 +18,7 @@ pub enum Request {
     NotModified,
 }
 
-impl Request {
+impl RequestKind {
     /// Every kind, in the order of the tables.
     pub const ALL: [Self; 5] = [Self::OneK, Self::TwentyK, Self::OneM, Self::NotFound, Self::NotModified];
 
@@ -55,38 +55,38 @@ impl Request {
 
 /// The way of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum PacketWay {
     /// Over loopback, where part of the server's receive work is charged to the load.
     Loopback,
     /// Between two namespaces, each side's receive work on a separate core.
     OwnReceive,
 }
 
-impl Way {
+impl PacketWay {
     /// The way packets take over `network`.
-    pub fn of(network: &Network) -> Self {
+    pub fn of(network: &BenchNetwork) -> Self {
         match network {
-            Network::Loopback => Self::Loopback,
-            Network::Veth(_) => Self::OwnReceive,
+            BenchNetwork::Loopback => Self::Loopback,
+            BenchNetwork::Veth(_) => Self::OwnReceive,
         }
     }
 }
 
 /// The program of a row: a request over a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Program {
+pub struct ServeProgram {
     /// The way of the packets.
-    pub way: Way,
+    pub way: PacketWay,
     /// The request.
-    pub request: Request,
+    pub request: RequestKind,
 }
 
-impl Program {
+impl ServeProgram {
     /// The programs that go over `way`.
-    pub fn over(way: Way) -> Vec<Self> {
-        let requests: &[Request] = match way {
-            Way::Loopback => &Request::ALL,
-            Way::OwnReceive => &[Request::OneK, Request::TwentyK, Request::OneM],
+    pub fn over(way: PacketWay) -> Vec<Self> {
+        let requests: &[RequestKind] = match way {
+            PacketWay::Loopback => &RequestKind::ALL,
+            PacketWay::OwnReceive => &[RequestKind::OneK, RequestKind::TwentyK, RequestKind::OneM],
         };
         requests.iter().map(|&request| Self { way, request }).collect()
     }
@@ -95,7 +95,7 @@ impl Program {
     /// bodies.
     pub fn tuned_as(self) -> Self {
         let request = match self.request {
-            Request::NotFound | Request::NotModified => Request::OneK,
+            RequestKind::NotFound | RequestKind::NotModified => RequestKind::OneK,
             with_body => with_body,
         };
         Self { request, ..self }
@@ -103,16 +103,16 @@ impl Program {
 
     /// The name in rows.
     pub fn name(self) -> String {
-        let suffix = if self.way == Way::OwnReceive { "+rx" } else { "" };
+        let suffix = if self.way == PacketWay::OwnReceive { "+rx" } else { "" };
         format!("{}{suffix}", self.request.name())
     }
 }
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Server {
+pub enum ServedBy {
     /// Vermeil with a driver.
-    Vermeil(Io),
+    Vermeil(VermeilIo),
     /// nginx with the best way to send bodies for each request.
     Nginx,
     /// nginx with `sendfile on`, as packages ship nginx, for every request.
@@ -120,31 +120,31 @@ pub enum Server {
     /// Apache httpd.
     Apache,
     /// The least possible work, with a kernel interface.
-    Floor(Io),
+    Floor(VermeilIo),
 }
 
-impl Server {
+impl ServedBy {
     /// Every server, in the order of the tables.
     pub const ALL: [Self; 7] = [
-        Self::Vermeil(Io::Uring),
-        Self::Vermeil(Io::Epoll),
+        Self::Vermeil(VermeilIo::Uring),
+        Self::Vermeil(VermeilIo::Epoll),
         Self::Nginx,
         Self::NginxSendfile,
         Self::Apache,
-        Self::Floor(Io::Epoll),
-        Self::Floor(Io::Uring),
+        Self::Floor(VermeilIo::Epoll),
+        Self::Floor(VermeilIo::Uring),
     ];
 
     /// The name in rows and on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Vermeil(Io::Uring) => "vermeil-uring",
-            Self::Vermeil(Io::Epoll) => "vermeil-epoll",
+            Self::Vermeil(VermeilIo::Uring) => "vermeil-uring",
+            Self::Vermeil(VermeilIo::Epoll) => "vermeil-epoll",
             Self::Nginx => "nginx",
             Self::NginxSendfile => "nginx-sendfile",
             Self::Apache => "apache",
-            Self::Floor(Io::Epoll) => "floor-epoll",
-            Self::Floor(Io::Uring) => "floor-uring",
+            Self::Floor(VermeilIo::Epoll) => "floor-epoll",
+            Self::Floor(VermeilIo::Uring) => "floor-uring",
         }
     }
 
@@ -156,13 +156,13 @@ impl Server {
     /// The color of the bars: one hue per program, so that neighbours differ even without color.
     pub fn color(self) -> &'static str {
         match self {
-            Self::Vermeil(Io::Uring) => "#c8402a",
-            Self::Vermeil(Io::Epoll) => "#e8947f",
+            Self::Vermeil(VermeilIo::Uring) => "#c8402a",
+            Self::Vermeil(VermeilIo::Epoll) => "#e8947f",
             Self::Nginx => "#2f7d4f",
             Self::NginxSendfile => "#8fbf9f",
             Self::Apache => "#6a5acd",
-            Self::Floor(Io::Epoll) => "#b8b8b8",
-            Self::Floor(Io::Uring) => "#8a8a8a",
+            Self::Floor(VermeilIo::Epoll) => "#b8b8b8",
+            Self::Floor(VermeilIo::Uring) => "#8a8a8a",
         }
     }
 
@@ -174,7 +174,7 @@ impl Server {
 
 /// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
+pub enum ServeMetric {
     /// Cpu time of the server per request.
     CpuUs,
     /// Cpu time of server and load per request.
@@ -193,7 +193,7 @@ pub enum Metric {
     BothRatioNginx,
 }
 
-impl Metric {
+impl ServeMetric {
     /// Every metric, in the order of the rows.
     pub const ALL: [Self; 8] = [
         Self::CpuUs,
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn servers_are_found_by_their_names() {
-        for server in Server::ALL {
-            assert_eq!(Server::from_name(server.name()), Some(server));
+        for server in ServedBy::ALL {
+            assert_eq!(ServedBy::from_name(server.name()), Some(server));
         }
-        assert_eq!(Server::from_name("iis"), None);
+        assert_eq!(ServedBy::from_name("iis"), None);
     }
 
     #[test]
     fn programs_say_their_way() {
-        let names = |way| Program::over(way).into_iter().map(Program::name).collect::<Vec<_>>();
-        assert_eq!(names(Way::Loopback), ["1k", "20k", "1m", "404", "304"]);
-        assert_eq!(names(Way::OwnReceive), ["1k+rx", "20k+rx", "1m+rx"]);
+        let names = |way| ServeProgram::over(way).into_iter().map(ServeProgram::name).collect::<Vec<_>>();
+        assert_eq!(names(PacketWay::Loopback), ["1k", "20k", "1m", "404", "304"]);
+        assert_eq!(names(PacketWay::OwnReceive), ["1k+rx", "20k+rx", "1m+rx"]);
     }
 }

@@ -9,15 +9,15 @@ use std::fs;
 
 use crate::machine;
 use crate::peers::find_program;
-use crate::rows::{self, Origin, Row};
-use crate::serve::plan::{Metric, Program, Server, Way};
-use crate::serve::run::{Bench, Cells, Sample};
+use crate::rows::{self, BenchRow, RunOrigin};
+use crate::serve::plan::{PacketWay, ServeMetric, ServeProgram, ServedBy};
+use crate::serve::run::{ServeBench, ServeCells, ServeSample};
 use crate::serve::tune::ways_of;
-use crate::serve::{CONNECTIONS, Outputs};
+use crate::serve::{CONNECTIONS, ServeOutputs};
 use crate::stats::{Summary, best_per_round};
 use crate::svg::{Chart, Panel, number};
-use crate::table::Table;
-use crate::{Error, Result, markdown};
+use crate::table::CellTable;
+use crate::{BenchError, BenchResult, markdown};
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *CPU* is the run time of the server's whole process group, user and system, per response that the \
@@ -48,18 +48,18 @@ const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// The finished bench.
 #[derive(Clone, Debug)]
-pub struct Report {
-    origin: Origin,
+pub struct ServeBenchReport {
+    origin: RunOrigin,
     parameters: Vec<(&'static str, String)>,
-    servers: Vec<Server>,
-    summaries: BTreeMap<(Program, Server), Vec<(Metric, Summary)>>,
-    user_shares: BTreeMap<(Program, Server), f64>,
+    servers: Vec<ServedBy>,
+    summaries: BTreeMap<(ServeProgram, ServedBy), Vec<(ServeMetric, Summary)>>,
+    user_shares: BTreeMap<(ServeProgram, ServedBy), f64>,
 }
 
-impl Report {
+impl ServeBenchReport {
     /// Summarizes the `cells` of a bench.
-    pub(super) fn new(bench: Bench<'_>, cells: Cells) -> Self {
-        let origin = Origin {
+    pub(super) fn new(bench: ServeBench<'_>, cells: ServeCells) -> Self {
+        let origin = RunOrigin {
             bench: "serve".into(),
             commit: machine::commit(&bench.options.repository),
             machine: machine::describe(),
@@ -78,16 +78,16 @@ impl Report {
     }
 
     /// The pairs of program and server that must have rows.
-    pub fn expected(&self) -> impl Iterator<Item = (Program, Server)> + '_ {
-        let mut programs = Program::over(Way::Loopback);
-        if self.summaries.keys().any(|(program, _)| program.way == Way::OwnReceive) {
-            programs.extend(Program::over(Way::OwnReceive));
+    pub fn expected(&self) -> impl Iterator<Item = (ServeProgram, ServedBy)> + '_ {
+        let mut programs = ServeProgram::over(PacketWay::Loopback);
+        if self.summaries.keys().any(|(program, _)| program.way == PacketWay::OwnReceive) {
+            programs.extend(ServeProgram::over(PacketWay::OwnReceive));
         }
         programs.into_iter().flat_map(|program| self.servers.iter().map(move |&server| (program, server)))
     }
 
     /// Whether `server` took part.
-    pub fn has(&self, server: Server) -> bool {
+    pub fn has(&self, server: ServedBy) -> bool {
         self.servers.contains(&server)
     }
 
@@ -97,14 +97,14 @@ impl Report {
     }
 
     /// The summary of a metric.
-    pub fn summary(&self, program: Program, server: Server, metric: Metric) -> Option<Summary> {
+    pub fn summary(&self, program: ServeProgram, server: ServedBy, metric: ServeMetric) -> Option<Summary> {
         let metrics = self.summaries.get(&(program, server))?;
         metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| *summary)
     }
 
     /// The rows, in the order of the tables.
-    pub fn rows(&self) -> Vec<Row> {
-        let row = |(program, server): (Program, Server)| {
+    pub fn rows(&self) -> Vec<BenchRow> {
+        let row = |(program, server): (ServeProgram, ServedBy)| {
             let metrics = self.summaries.get(&(program, server)).map(Vec::as_slice).unwrap_or_default();
             metrics.iter().map(move |(metric, summary)| {
                 self.origin.row(&program.name(), server.name(), metric.name(), metric.unit(), *summary)
@@ -124,17 +124,18 @@ impl Report {
     }
 
     /// Appends the rows, draws the chart and renews the section of the page.
-    pub fn write(&self, outputs: &Outputs) -> Result<()> {
+    pub fn write(&self, outputs: &ServeOutputs) -> BenchResult<()> {
         rows::append(&outputs.rows, &self.rows())?;
-        fs::create_dir_all(&outputs.images).map_err(Error::path("create", &outputs.images))?;
+        fs::create_dir_all(&outputs.images).map_err(BenchError::path("create", &outputs.images))?;
         let picture = outputs.images.join("bench-serve.svg");
-        vermeil_io::output::write(&picture, self.chart().to_svg()).map_err(Error::path("write", &picture))?;
+        vermeil_io::output::write(&picture, self.chart().to_svg())
+            .map_err(BenchError::path("write", &picture))?;
         markdown::replace_section(&outputs.page, "serve", &self.section())
     }
 
     fn section(&self) -> String {
         let mut text = String::from("## serve: what one request costs\n\n`cargo xtask bench serve`\n\n");
-        let mut parameters = Table::new(2, &["", ""]);
+        let mut parameters = CellTable::new(2, &["", ""]);
         for (name, value) in &self.parameters {
             parameters.push([(*name).into(), value.clone()]);
         }
@@ -147,7 +148,7 @@ impl Report {
         text
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> CellTable {
         let head = [
             "request",
             "server",
@@ -162,7 +163,7 @@ impl Report {
             "both µs",
             "× nginx",
         ];
-        let mut table = Table::new(2, &head);
+        let mut table = CellTable::new(2, &head);
         for (program, server) in self.expected() {
             let get = |metric| self.summary(program, server, metric);
             let median = |metric| get(metric).map(|summary| number(summary.median)).unwrap_or_default();
@@ -172,26 +173,26 @@ impl Report {
             table.push([
                 program.name(),
                 server.name().into(),
-                median(Metric::CpuUs),
-                get(Metric::CpuUs).map(spread).unwrap_or_default(),
+                median(ServeMetric::CpuUs),
+                get(ServeMetric::CpuUs).map(spread).unwrap_or_default(),
                 user.unwrap_or_default(),
-                median(Metric::PerS),
-                median(Metric::P50Us),
-                median(Metric::P99Us),
-                median(Metric::RatioFloor),
-                median(Metric::RatioNginx),
-                median(Metric::BothUs),
-                median(Metric::BothRatioNginx),
+                median(ServeMetric::PerS),
+                median(ServeMetric::P50Us),
+                median(ServeMetric::P99Us),
+                median(ServeMetric::RatioFloor),
+                median(ServeMetric::RatioNginx),
+                median(ServeMetric::BothUs),
+                median(ServeMetric::BothRatioNginx),
             ]);
         }
         table
     }
 
     fn chart(&self) -> Chart {
-        let mut programs: Vec<Program> = self.expected().map(|(program, _)| program).collect();
+        let mut programs: Vec<ServeProgram> = self.expected().map(|(program, _)| program).collect();
         programs.dedup();
-        let bar = |program, server| self.summary(program, server, Metric::CpuUs);
-        let panel = |program: Program| Panel {
+        let bar = |program, server| self.summary(program, server, ServeMetric::CpuUs);
+        let panel = |program: ServeProgram| Panel {
             name: program.name(),
             bars: self.servers.iter().map(|&server| bar(program, server)).collect(),
         };
@@ -206,41 +207,45 @@ impl Report {
 }
 
 /// The metrics of one program on one server; ratios only if their reference was measured.
-fn summarize(cells: &Cells, program: Program, samples: &[Sample]) -> Vec<(Metric, Summary)> {
-    let series = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<f64>>();
-    let of = |server: Server, value: fn(&Sample) -> f64| {
+fn summarize(
+    cells: &ServeCells,
+    program: ServeProgram,
+    samples: &[ServeSample],
+) -> Vec<(ServeMetric, Summary)> {
+    let series = |value: fn(&ServeSample) -> f64| samples.iter().map(value).collect::<Vec<f64>>();
+    let of = |server: ServedBy, value: fn(&ServeSample) -> f64| {
         let samples = cells.get(&(program, server))?;
         Some(samples.iter().map(value).collect::<Vec<f64>>())
     };
     let cpu_of = |server| of(server, |sample| sample.cpu_us);
-    let both: fn(&Sample) -> f64 = |sample| sample.both_us;
+    let both: fn(&ServeSample) -> f64 = |sample| sample.both_us;
     let cpu = series(|sample| sample.cpu_us);
     let floors: Vec<Vec<f64>> =
-        Server::ALL.into_iter().filter(|server| server.is_floor()).filter_map(cpu_of).collect();
+        ServedBy::ALL.into_iter().filter(|server| server.is_floor()).filter_map(cpu_of).collect();
     let floors: Vec<&[f64]> = floors.iter().map(Vec::as_slice).collect();
     let metric = |metric| match metric {
-        Metric::CpuUs => Summary::of(&cpu),
-        Metric::BothUs => Summary::of(&series(both)),
-        Metric::PerS => Summary::of(&series(|sample| sample.per_s)),
-        Metric::P50Us => Summary::of(&series(|sample| sample.p50_us)),
-        Metric::P99Us => Summary::of(&series(|sample| sample.p99_us)),
-        Metric::RatioFloor => best_per_round(&floors).and_then(|floor| Summary::of_ratios(&cpu, &floor)),
-        Metric::RatioNginx => cpu_of(Server::Nginx).and_then(|nginx| Summary::of_ratios(&cpu, &nginx)),
-        Metric::BothRatioNginx => {
-            of(Server::Nginx, both).and_then(|nginx| Summary::of_ratios(&series(both), &nginx))
+        ServeMetric::CpuUs => Summary::of(&cpu),
+        ServeMetric::BothUs => Summary::of(&series(both)),
+        ServeMetric::PerS => Summary::of(&series(|sample| sample.per_s)),
+        ServeMetric::P50Us => Summary::of(&series(|sample| sample.p50_us)),
+        ServeMetric::P99Us => Summary::of(&series(|sample| sample.p99_us)),
+        ServeMetric::RatioFloor => best_per_round(&floors).and_then(|floor| Summary::of_ratios(&cpu, &floor)),
+        ServeMetric::RatioNginx => cpu_of(ServedBy::Nginx).and_then(|nginx| Summary::of_ratios(&cpu, &nginx)),
+        ServeMetric::BothRatioNginx => {
+            of(ServedBy::Nginx, both).and_then(|nginx| Summary::of_ratios(&series(both), &nginx))
         }
     };
-    Metric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
+    ServeMetric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
 }
 
-fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'static str, String)> {
-    let version = |server: Server, program: &str, argument: &str| {
+fn parameters(bench: &ServeBench<'_>, origin: &RunOrigin, cells: &ServeCells) -> Vec<(&'static str, String)> {
+    let version = |server: ServedBy, program: &str, argument: &str| {
         let program = find_program(program).filter(|_| bench.servers.contains(&server))?;
         machine::version(&program, argument)
     };
     let versions = [
-        version(Server::Nginx, "nginx", "-v").map(|said| said.replace("nginx version: ", "")),
-        version(Server::Apache, "apache2", "-v").map(|said| said.replace("Server version: ", "")),
+        version(ServedBy::Nginx, "nginx", "-v").map(|said| said.replace("nginx version: ", "")),
+        version(ServedBy::Apache, "apache2", "-v").map(|said| said.replace("Server version: ", "")),
         find_program("wrk").and_then(|wrk| machine::version(&wrk, "-v")).map(|said| first_words(&said, 2)),
     ];
     let harness: Vec<f64> = cells.values().flatten().map(|sample| sample.harness_share).collect();
@@ -259,7 +264,7 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
         ),
         ("rounds", bench.options.rounds.to_string()),
         ("cpus", format!("server on cpu {}, load on cpu {}", bench.cpus.server, bench.cpus.client)),
-        ("floor size", format!("as many bytes as {}", bench.reference.map_or("nothing", Server::name))),
+        ("floor size", format!("as many bytes as {}", bench.reference.map_or("nothing", ServedBy::name))),
         ("harness", format!("{harness:.2} % of one cpu during a run")),
         ("others", others(cells)),
     ];
@@ -269,7 +274,7 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
 }
 
 /// The share of the machine for other programs, with a warning if the share spoils the numbers.
-fn others(cells: &Cells) -> String {
+fn others(cells: &ServeCells) -> String {
     let shares: Vec<f64> = cells.values().flatten().filter_map(|sample| sample.others_share).collect();
     let Some(share) = Summary::of(&shares) else { return "not measured".into() };
     let warning = if share.median > OTHERS_SHARE_MAX { ": TOO BUSY, distrust every number here" } else { "" };
@@ -284,12 +289,12 @@ fn first_words(text: &str, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::vermeil::Io;
-    use crate::serve::plan::Request;
+    use crate::peers::vermeil::VermeilIo;
+    use crate::serve::plan::RequestKind;
 
-    fn sample(cpu_us: f64) -> Sample {
+    fn sample(cpu_us: f64) -> ServeSample {
         let (per_s, p50_us, p99_us) = (1e6 / cpu_us, 2.0, 3.0);
-        Sample {
+        ServeSample {
             cpu_us,
             both_us: 2.0 * cpu_us,
             per_s,
@@ -301,43 +306,44 @@ mod tests {
         }
     }
 
-    const PROGRAM: Program = Program { way: Way::Loopback, request: Request::OneK };
+    const PROGRAM: ServeProgram = ServeProgram { way: PacketWay::Loopback, request: RequestKind::OneK };
 
-    fn cells(series: &[(Server, [f64; 2])]) -> Cells {
-        let cell = |(server, rounds): &(Server, [f64; 2])| ((PROGRAM, *server), rounds.map(sample).to_vec());
+    fn cells(series: &[(ServedBy, [f64; 2])]) -> ServeCells {
+        let cell =
+            |(server, rounds): &(ServedBy, [f64; 2])| ((PROGRAM, *server), rounds.map(sample).to_vec());
         series.iter().map(cell).collect()
     }
 
-    fn median(cells: &Cells, server: Server, metric: Metric) -> Option<f64> {
+    fn median(cells: &ServeCells, server: ServedBy, metric: ServeMetric) -> Option<f64> {
         let metrics = summarize(cells, PROGRAM, &cells[&(PROGRAM, server)]);
         metrics.into_iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary.median)
     }
 
     #[test]
     fn ratios_are_to_the_better_floor_and_to_nginx_of_the_same_round() {
-        let vermeil = Server::Vermeil(Io::Uring);
+        let vermeil = ServedBy::Vermeil(VermeilIo::Uring);
         let cells = cells(&[
             (vermeil, [6.0, 12.0]),
-            (Server::Nginx, [12.0, 24.0]),
-            (Server::Floor(Io::Epoll), [4.0, 10.0]),
-            (Server::Floor(Io::Uring), [5.0, 8.0]),
+            (ServedBy::Nginx, [12.0, 24.0]),
+            (ServedBy::Floor(VermeilIo::Epoll), [4.0, 10.0]),
+            (ServedBy::Floor(VermeilIo::Uring), [5.0, 8.0]),
         ]);
-        assert_eq!(median(&cells, vermeil, Metric::RatioNginx), Some(0.5));
-        assert_eq!(median(&cells, vermeil, Metric::RatioFloor), Some(1.5));
-        assert_eq!(median(&cells, vermeil, Metric::CpuUs), Some(9.0));
+        assert_eq!(median(&cells, vermeil, ServeMetric::RatioNginx), Some(0.5));
+        assert_eq!(median(&cells, vermeil, ServeMetric::RatioFloor), Some(1.5));
+        assert_eq!(median(&cells, vermeil, ServeMetric::CpuUs), Some(9.0));
     }
 
     #[test]
     fn a_ratio_to_a_server_that_did_not_run_is_left_out() {
-        let cells = cells(&[(Server::Apache, [30.0, 31.0])]);
-        assert_eq!(median(&cells, Server::Apache, Metric::RatioNginx), None);
-        assert_eq!(median(&cells, Server::Apache, Metric::RatioFloor), None);
-        assert_eq!(median(&cells, Server::Apache, Metric::P99Us), Some(3.0));
+        let cells = cells(&[(ServedBy::Apache, [30.0, 31.0])]);
+        assert_eq!(median(&cells, ServedBy::Apache, ServeMetric::RatioNginx), None);
+        assert_eq!(median(&cells, ServedBy::Apache, ServeMetric::RatioFloor), None);
+        assert_eq!(median(&cells, ServedBy::Apache, ServeMetric::P99Us), Some(3.0));
     }
 
     #[test]
     fn a_busy_machine_is_called_busy() {
-        let mut cells = cells(&[(Server::Nginx, [8.0, 8.0])]);
+        let mut cells = cells(&[(ServedBy::Nginx, [8.0, 8.0])]);
         assert!(!others(&cells).contains("BUSY"));
         cells.values_mut().flatten().for_each(|sample| sample.others_share = Some(0.5));
         assert!(others(&cells).contains("BUSY"));

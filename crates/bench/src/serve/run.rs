@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::machine::Cpus;
+use crate::machine::BenchCpus;
 use crate::measure::{CoreTime, CpuTime, MachineTime};
-use crate::network::{Network, Veth};
-use crate::peers::process::Process;
-use crate::peers::{Setting, apache, find_program, floor, nginx, vermeil};
-use crate::probe::{self, Answer, Target};
-use crate::serve::Options;
-use crate::serve::plan::{Program, Request, Server, Way};
+use crate::network::{BenchNetwork, Veth};
+use crate::peers::process::PeerProcess;
+use crate::peers::{PeerSetting, apache, find_program, floor, nginx, vermeil};
+use crate::probe::{self, ProbeAnswer, ProbeTarget};
+use crate::serve::ServeBenchOptions;
+use crate::serve::plan::{PacketWay, RequestKind, ServeProgram, ServedBy};
 use crate::serve::tune::{Tuning, cheapest, ways_of};
-use crate::site::Site;
-use crate::size::Size;
-use crate::stop::Stop;
-use crate::wrk::{Load, Outcome, Wrk};
-use crate::{Error, Result};
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad, WrkOutcome};
+use crate::{BenchError, BenchResult};
 
 /// Load before the measured part of a run, to fill caches and buffers; far longer than a server's
 /// first hundred requests need.
@@ -35,7 +35,7 @@ const FLOOR_TAG: &str = "\"6560a1b2-400\"";
 
 /// The measurement of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct ServeSample {
     /// Microseconds of cpu per request.
     pub cpu_us: f64,
     /// Microseconds of cpu per request, the load's included.
@@ -56,36 +56,36 @@ pub struct Sample {
 }
 
 /// The rounds of every program on every server.
-pub type Cells = BTreeMap<(Program, Server), Vec<Sample>>;
+pub type ServeCells = BTreeMap<(ServeProgram, ServedBy), Vec<ServeSample>>;
 
 /// Everything a run needs.
-pub struct Bench<'a> {
-    pub(super) options: &'a Options,
-    pub(super) cpus: Cpus,
-    pub(super) networks: Vec<Network>,
-    pub(super) servers: Vec<Server>,
+pub struct ServeBench<'a> {
+    pub(super) options: &'a ServeBenchOptions,
+    pub(super) cpus: BenchCpus,
+    pub(super) networks: Vec<BenchNetwork>,
+    pub(super) servers: Vec<ServedBy>,
     pub(super) tuning: Tuning,
-    pub(super) answers: BTreeMap<Request, Answer>,
-    pub(super) reference: Option<Server>,
-    stop: &'a Stop,
-    site: Site,
+    pub(super) answers: BTreeMap<RequestKind, ProbeAnswer>,
+    pub(super) reference: Option<ServedBy>,
+    stop: &'a StopFlag,
+    site: BenchSite,
     wrk: Wrk,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> ServeBench<'a> {
     /// Prepares the folder, the networks and the list of servers this machine can run.
-    pub fn new(options: &'a Options, stop: &'a Stop) -> Result<Self> {
+    pub fn new(options: &'a ServeBenchOptions, stop: &'a StopFlag) -> BenchResult<Self> {
         if find_program("wrk").is_none() {
-            return Err(Error::Missing { program: "wrk", package: "wrk" });
+            return Err(BenchError::Missing { program: "wrk", package: "wrk" });
         }
-        let cpus = Cpus::allowed()?;
+        let cpus = BenchCpus::allowed()?;
         if !cpus.are_apart() {
             eprintln!("WARNING: one cpu only: server and load share it, and the numbers are about both");
         }
-        let files = Request::ALL.map(Request::file);
+        let files = RequestKind::ALL.map(RequestKind::file);
         let files: Vec<(&str, usize)> =
             files.into_iter().filter_map(|(name, size)| Some((name, size?))).collect();
-        let site = Site::new(&files)?;
+        let site = BenchSite::new(&files)?;
         let wrk = Wrk::new(&site.state_folder("load")?, cpus.client)?;
         let mut bench = Self {
             options,
@@ -105,20 +105,20 @@ impl<'a> Bench<'a> {
     }
 
     /// The requested servers; in the smoke size, only the installed servers.
-    fn servers_here(&self) -> Result<Vec<Server>> {
-        let is_here = |server: &Server| match server {
-            Server::Nginx | Server::NginxSendfile => find_program("nginx").is_some(),
-            Server::Apache => find_program("apache2").or_else(|| find_program("httpd")).is_some(),
-            Server::Vermeil(_) | Server::Floor(_) => true,
+    fn servers_here(&self) -> BenchResult<Vec<ServedBy>> {
+        let is_here = |server: &ServedBy| match server {
+            ServedBy::Nginx | ServedBy::NginxSendfile => find_program("nginx").is_some(),
+            ServedBy::Apache => find_program("apache2").or_else(|| find_program("httpd")).is_some(),
+            ServedBy::Vermeil(_) | ServedBy::Floor(_) => true,
         };
-        let (here, absent): (Vec<Server>, Vec<Server>) =
+        let (here, absent): (Vec<ServedBy>, Vec<ServedBy>) =
             self.options.servers.iter().copied().partition(is_here);
         match absent.first() {
-            Some(Server::Nginx | Server::NginxSendfile) if self.options.size == Size::Full => {
-                return Err(Error::Missing { program: "nginx", package: "nginx" });
+            Some(ServedBy::Nginx | ServedBy::NginxSendfile) if self.options.size == BenchSize::Full => {
+                return Err(BenchError::Missing { program: "nginx", package: "nginx" });
             }
-            Some(_) if self.options.size == Size::Full => {
-                return Err(Error::Missing { program: "apache2", package: "apache2-bin" });
+            Some(_) if self.options.size == BenchSize::Full => {
+                return Err(BenchError::Missing { program: "apache2", package: "apache2-bin" });
             }
             _ => {}
         }
@@ -130,14 +130,17 @@ impl<'a> Bench<'a> {
 
     /// Takes the size of every response from the first real server, because floors must send the
     /// same number of bytes.
-    fn ask_reference(&mut self) -> Result<()> {
+    fn ask_reference(&mut self) -> BenchResult<()> {
         self.reference = self.servers.iter().copied().find(|server| !server.is_floor());
         let Some(reference) = self.reference else {
-            return Err(Error::form("the list of servers", "a floor needs a real server to be as big as"));
+            return Err(BenchError::form(
+                "the list of servers",
+                "a floor needs a real server to be as big as",
+            ));
         };
-        for request in Request::ALL {
-            let program = Program { way: Way::Loopback, request };
-            let running = self.start(reference, program, &Network::Loopback)?;
+        for request in RequestKind::ALL {
+            let program = ServeProgram { way: PacketWay::Loopback, request };
+            let running = self.start(reference, program, &BenchNetwork::Loopback)?;
             let target = running.target(reference, request)?;
             let answer = running.checked_answer(request, &target)?;
             running.process.stop()?;
@@ -148,13 +151,13 @@ impl<'a> Bench<'a> {
 
     /// Finds the cheapest way to send each body for the servers with a choice; does nothing in the
     /// smoke size.
-    pub fn tune(&mut self) -> Result<()> {
-        if self.options.size == Size::Smoke {
+    pub fn tune(&mut self) -> BenchResult<()> {
+        if self.options.size == BenchSize::Smoke {
             return Ok(());
         }
-        let load = Load { duration: TUNE_DURATION.min(self.options.duration), ..self.options.load() };
+        let load = WrkLoad { duration: TUNE_DURATION.min(self.options.duration), ..self.options.load() };
         for network in 0..self.networks.len() {
-            let programs = Program::over(Way::of(&self.networks[network]));
+            let programs = ServeProgram::over(PacketWay::of(&self.networks[network]));
             for program in programs.into_iter().filter(|&program| program.tuned_as() == program) {
                 for server in self.servers.clone() {
                     let ways = ways_of(server);
@@ -174,11 +177,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs everything, round after round.
-    pub fn rounds(&self) -> Result<Cells> {
-        let mut cells = Cells::new();
+    pub fn rounds(&self) -> BenchResult<ServeCells> {
+        let mut cells = ServeCells::new();
         for round in 0..self.options.rounds {
             for network in &self.networks {
-                for program in Program::over(Way::of(network)) {
+                for program in ServeProgram::over(PacketWay::of(network)) {
                     let mut order = self.servers.clone();
                     order.rotate_left(round % self.servers.len());
                     for server in order {
@@ -202,7 +205,13 @@ impl<'a> Bench<'a> {
 
     /// One run, repeated once after a failure, because a connection lost to other work on the
     /// machine must not cost hours of rounds.
-    fn sample(&self, server: Server, program: Program, network: &Network, load: Load) -> Result<Sample> {
+    fn sample(
+        &self,
+        server: ServedBy,
+        program: ServeProgram,
+        network: &BenchNetwork,
+        load: WrkLoad,
+    ) -> BenchResult<ServeSample> {
         self.run(server, program, network, load).or_else(|error| {
             self.stop.check()?;
             eprintln!("again   {:<11}  {:<6}  {error}", server.name(), program.name());
@@ -211,17 +220,23 @@ impl<'a> Bench<'a> {
     }
 
     /// One run: start, check, warm up, measure, stop.
-    fn run(&self, server: Server, program: Program, network: &Network, load: Load) -> Result<Sample> {
+    fn run(
+        &self,
+        server: ServedBy,
+        program: ServeProgram,
+        network: &BenchNetwork,
+        load: WrkLoad,
+    ) -> BenchResult<ServeSample> {
         let request = program.request;
         let running = self.start(server, program, network)?;
         let target = running.target(server, request)?;
         let answer = running.checked_answer(request, &target)?;
         let drive = |load| self.wrk.run(network, running.address, &target, load, self.stop);
-        drive(Load { duration: WARM_UP.min(load.duration), ..load })?;
+        drive(WrkLoad { duration: WARM_UP.min(load.duration), ..load })?;
 
-        let before = Reading::take(&running.process, self.cpus)?;
+        let before = ServeReading::take(&running.process, self.cpus)?;
         let outcome = drive(load)?;
-        let after = Reading::take(&running.process, self.cpus)?;
+        let after = ServeReading::take(&running.process, self.cpus)?;
 
         let problem = outcome.problem(request.status()).or_else(|| wrong_bytes(&outcome, &answer, load));
         if let Some(problem) = problem {
@@ -230,17 +245,17 @@ impl<'a> Bench<'a> {
         running.process.stop()?;
         let own = after.group - before.group;
         let (cpu, both) = match network {
-            Network::Loopback => (own.run, own.run + after.machine.children_since(&before.machine)),
+            BenchNetwork::Loopback => (own.run, own.run + after.machine.children_since(&before.machine)),
             // Most of the receive work is charged to no process, so here the cost is the time of
             // the core, and of both cores.
-            Network::Veth(_) => {
+            BenchNetwork::Veth(_) => {
                 (after.core.busy_since(&before.core), after.machine.busy_since(&before.machine))
             }
         };
         let per_request = |time: Duration| time.as_secs_f64() * 1e6 / outcome.requests as f64;
         let harness = after.harness - before.harness;
         let others = after.machine.others_since(&before.machine, own.run + harness.run);
-        Ok(Sample {
+        Ok(ServeSample {
             cpu_us: per_request(cpu),
             both_us: per_request(both),
             per_s: outcome.per_second(),
@@ -248,60 +263,68 @@ impl<'a> Bench<'a> {
             p99_us: outcome.p99_us as f64,
             user_share: own.user_share(),
             harness_share: harness.run.as_secs_f64() / load.duration.as_secs_f64(),
-            others_share: matches!(network, Network::Loopback).then_some(others),
+            others_share: matches!(network, BenchNetwork::Loopback).then_some(others),
         })
     }
 
     /// Starts `server`, set up for `program`, and waits until the server listens.
-    fn start<'n>(&self, server: Server, program: Program, network: &'n Network) -> Result<Running<'n>> {
+    fn start<'n>(
+        &self,
+        server: ServedBy,
+        program: ServeProgram,
+        network: &'n BenchNetwork,
+    ) -> BenchResult<ServeRunning<'n>> {
         let address = network.free_address()?;
         let state = self.site.state_folder(server.name())?;
         let root = self.site.root();
-        let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
+        let setting = PeerSetting { network, address, cpu: self.cpus.server, root: &root, state: &state };
         let command = match server {
-            Server::Vermeil(io) => vermeil::command(setting, &self.options.vermeil, io),
-            Server::Nginx => {
-                let sending = self.tuning.way(server, program, &nginx::Sending::ALL);
+            ServedBy::Vermeil(io) => vermeil::command(setting, &self.options.vermeil, io),
+            ServedBy::Nginx => {
+                let sending = self.tuning.way(server, program, &nginx::NginxSending::ALL);
                 nginx::command(setting, sending.unwrap_or_default())?
             }
-            Server::NginxSendfile => nginx::command(setting, nginx::Sending::Sendfile)?,
-            Server::Apache => {
-                let sending = self.tuning.way(server, program, &apache::Sending::ALL);
+            ServedBy::NginxSendfile => nginx::command(setting, nginx::NginxSending::Sendfile)?,
+            ServedBy::Apache => {
+                let sending = self.tuning.way(server, program, &apache::ApacheSending::ALL);
                 apache::command(setting, sending.unwrap_or_default())?
             }
-            Server::Floor(io) => {
+            ServedBy::Floor(io) => {
                 let answer = &self.answers[&program.request];
                 let body = (self.floor_sending(server, program), root.join(program.request.file().0));
                 floor::command(setting, &self.options.floor, io, answer, (body.0, &body.1))
             }
         };
-        let process = Process::start(server.name(), command, &state)?;
+        let process = PeerProcess::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;
-        Ok(Running { process, network, address })
+        Ok(ServeRunning { process, network, address })
     }
 
     /// The floor's way to send the body of `program`. The floor can send only a whole file from the
     /// page cache; other bodies are short.
-    fn floor_sending(&self, server: Server, program: Program) -> floor::Sending {
-        let untuned =
-            if program.request == Request::OneM { floor::Sending::Apart } else { floor::Sending::Memory };
+    fn floor_sending(&self, server: ServedBy, program: ServeProgram) -> floor::FloorSending {
+        let untuned = if program.request == RequestKind::OneM {
+            floor::FloorSending::Apart
+        } else {
+            floor::FloorSending::Memory
+        };
         if program.request.status() != 200 {
-            return floor::Sending::Memory;
+            return floor::FloorSending::Memory;
         }
-        self.tuning.way(server, program, &floor::Sending::ALL).unwrap_or(untuned)
+        self.tuning.way(server, program, &floor::FloorSending::ALL).unwrap_or(untuned)
     }
 }
 
 /// The counters before or after a run.
-struct Reading {
+struct ServeReading {
     group: CpuTime,
     core: CoreTime,
     harness: CpuTime,
     machine: MachineTime,
 }
 
-impl Reading {
-    fn take(process: &Process, cpus: Cpus) -> Result<Self> {
+impl ServeReading {
+    fn take(process: &PeerProcess, cpus: BenchCpus) -> BenchResult<Self> {
         let group = CpuTime::of_group(process.group())?;
         let (core, machine) = (CoreTime::of(cpus.server)?, MachineTime::now()?);
         Ok(Self { group, core, harness: CpuTime::of_self()?, machine })
@@ -309,18 +332,18 @@ impl Reading {
 }
 
 /// A server that listens.
-struct Running<'n> {
-    process: Process,
-    network: &'n Network,
+struct ServeRunning<'n> {
+    process: PeerProcess,
+    network: &'n BenchNetwork,
     address: SocketAddr,
 }
 
-impl Running<'_> {
+impl ServeRunning<'_> {
     /// The request to `server` for `request`: with the server's entity tag if the request is
     /// conditional.
-    fn target(&self, server: Server, request: Request) -> Result<Target> {
-        let mut target = Target::to(&format!("/{}", request.file().0));
-        if request == Request::NotModified {
+    fn target(&self, server: ServedBy, request: RequestKind) -> BenchResult<ProbeTarget> {
+        let mut target = ProbeTarget::to(&format!("/{}", request.file().0));
+        if request == RequestKind::NotModified {
             let tag = if server.is_floor() { Some(FLOOR_TAG.to_owned()) } else { self.fetch(&target)?.etag };
             target.if_none_match = Some(tag.ok_or_else(|| self.process.failure("sends no entity tag"))?);
         }
@@ -328,7 +351,7 @@ impl Running<'_> {
     }
 
     /// Fetches one answer and checks its status and body.
-    fn checked_answer(&self, request: Request, target: &Target) -> Result<Answer> {
+    fn checked_answer(&self, request: RequestKind, target: &ProbeTarget) -> BenchResult<ProbeAnswer> {
         let answer = self.fetch(target)?;
         let status = request.status();
         let body = if status == 200 { request.file().1.map(|size| size as u64) } else { None };
@@ -339,7 +362,7 @@ impl Running<'_> {
         Ok(answer)
     }
 
-    fn fetch(&self, target: &Target) -> Result<Answer> {
+    fn fetch(&self, target: &ProbeTarget) -> BenchResult<ProbeAnswer> {
         let answer = self.network.from_client(|| probe::fetch(self.address, target))?;
         answer.map_err(|error| self.process.failure(&format!("GET {}: {error}", target.path)))
     }
@@ -347,8 +370,8 @@ impl Running<'_> {
 
 /// The networks of this machine: the loopback, and a private pair if we have the rights to make the
 /// pair.
-fn networks(cpus: Cpus) -> Vec<Network> {
-    let mut networks = vec![Network::Loopback];
+fn networks(cpus: BenchCpus) -> Vec<BenchNetwork> {
+    let mut networks = vec![BenchNetwork::Loopback];
     let pair = if !rustix::process::geteuid().is_root() {
         Err("network namespaces need root".to_owned())
     } else if !cpus.are_apart() {
@@ -357,7 +380,7 @@ fn networks(cpus: Cpus) -> Vec<Network> {
         Veth::new(cpus).map_err(|error| error.to_string())
     };
     match pair {
-        Ok(veth) => networks.push(Network::Veth(veth)),
+        Ok(veth) => networks.push(BenchNetwork::Veth(veth)),
         Err(reason) => eprintln!("SKIPPED: the receive path on the server's core (+rx): {reason}"),
     }
     networks
@@ -365,7 +388,7 @@ fn networks(cpus: Cpus) -> Vec<Network> {
 
 /// Checks that the received bytes are the bytes of the responses, apart from bytes in flight at the
 /// end.
-fn wrong_bytes(outcome: &Outcome, answer: &Answer, load: Load) -> Option<String> {
+fn wrong_bytes(outcome: &WrkOutcome, answer: &ProbeAnswer, load: WrkLoad) -> Option<String> {
     let one = answer.head_bytes as u64 + answer.body_bytes;
     let expected = outcome.requests * one;
     let on_the_way = load.connections as u64 * one;
@@ -381,14 +404,14 @@ mod tests {
 
     #[test]
     fn cut_bodies_are_noticed() {
-        let answer = Answer { status: 200, head_bytes: 200, body_bytes: 1024, etag: None };
-        let load = Load { connections: 64, duration: WARM_UP };
+        let answer = ProbeAnswer { status: 200, head_bytes: 200, body_bytes: 1024, etag: None };
+        let load = WrkLoad { connections: 64, duration: WARM_UP };
         let outcome = |bytes: u64| {
             let json = format!(
                 r#"{{"requests":1000,"duration_us":1,"bytes":{bytes},"p50_us":1,"p99_us":1,
                 "connect":0,"read":0,"write":0,"timeout":0,"status":0}}"#
             );
-            serde_json::from_str::<Outcome>(&json).expect("the script's form")
+            serde_json::from_str::<WrkOutcome>(&json).expect("the script's form")
         };
         assert_eq!(wrong_bytes(&outcome(1224 * 1000), &answer, load), None);
         assert_eq!(wrong_bytes(&outcome(1224 * 1050), &answer, load), None);

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::Result;
+use crate::BenchResult;
 use crate::peers::{apache, floor, nginx};
-use crate::serve::plan::{Program, Server};
+use crate::serve::plan::{ServeProgram, ServedBy};
 use crate::stats::Summary;
 
 /// The number of tries of a promising way; the median counts. A closed loop over loopback falls
@@ -22,22 +22,22 @@ const HOPELESS: f64 = 1.6;
 
 /// The chosen way for each tuned program, as an index into the server's ways.
 #[derive(Clone, Debug, Default)]
-pub struct Tuning(BTreeMap<(Server, Program), usize>);
+pub struct Tuning(BTreeMap<(ServedBy, ServeProgram), usize>);
 
 impl Tuning {
     /// Uses way number `way` for `program`, and for the programs without a body that share its
     /// tuning.
-    pub fn choose(&mut self, server: Server, program: Program, way: usize) {
+    pub fn choose(&mut self, server: ServedBy, program: ServeProgram, way: usize) {
         self.0.insert((server, program.tuned_as()), way);
     }
 
     /// The chosen way of `ways` for `program`; `None` before tuning.
-    pub fn way<T: Copy>(&self, server: Server, program: Program, ways: &[T]) -> Option<T> {
+    pub fn way<T: Copy>(&self, server: ServedBy, program: ServeProgram, ways: &[T]) -> Option<T> {
         self.0.get(&(server, program.tuned_as())).and_then(|&way| ways.get(way)).copied()
     }
 
     /// The choices for `server`, in words.
-    pub fn describe(&self, server: Server) -> String {
+    pub fn describe(&self, server: ServedBy) -> String {
         let names = ways_of(server);
         let of_server = self.0.iter().filter(|((tuned, _), _)| *tuned == server);
         let words = of_server.map(|((_, program), &way)| format!("{} {}", program.name(), names[way]));
@@ -47,17 +47,17 @@ impl Tuning {
 }
 
 /// The names of `server`'s ways to send a body; empty if there is no choice.
-pub fn ways_of(server: Server) -> Vec<String> {
+pub fn ways_of(server: ServedBy) -> Vec<String> {
     match server {
-        Server::Nginx => nginx::Sending::ALL.iter().map(ToString::to_string).collect(),
-        Server::Apache => apache::Sending::ALL.iter().map(ToString::to_string).collect(),
-        Server::Floor(_) => floor::Sending::ALL.iter().map(ToString::to_string).collect(),
-        Server::Vermeil(_) | Server::NginxSendfile => Vec::new(),
+        ServedBy::Nginx => nginx::NginxSending::ALL.iter().map(ToString::to_string).collect(),
+        ServedBy::Apache => apache::ApacheSending::ALL.iter().map(ToString::to_string).collect(),
+        ServedBy::Floor(_) => floor::FloorSending::ALL.iter().map(ToString::to_string).collect(),
+        ServedBy::Vermeil(_) | ServedBy::NginxSendfile => Vec::new(),
     }
 }
 
 /// The index, below `ways`, of the way with the lowest median `cost`.
-pub fn cheapest(ways: usize, mut cost: impl FnMut(usize) -> Result<f64>) -> Result<usize> {
+pub fn cheapest(ways: usize, mut cost: impl FnMut(usize) -> BenchResult<f64>) -> BenchResult<usize> {
     let mut costs = Vec::new();
     for way in 0..ways {
         costs.push((way, vec![cost(way)?]));
@@ -78,7 +78,7 @@ pub fn cheapest(ways: usize, mut cost: impl FnMut(usize) -> Result<f64>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::plan::{Request, Way};
+    use crate::serve::plan::{PacketWay, RequestKind};
 
     #[test]
     fn the_lowest_median_counts_and_hopeless_ways_are_tried_once() {
@@ -94,14 +94,14 @@ mod tests {
 
     #[test]
     fn programs_without_a_body_go_with_the_small_one_of_their_way() {
-        let program = |way, request| Program { way, request };
+        let program = |way, request| ServeProgram { way, request };
         let mut tuning = Tuning::default();
-        tuning.choose(Server::Nginx, program(Way::Loopback, Request::OneK), 2);
-        let way = |program| tuning.way(Server::Nginx, program, &nginx::Sending::ALL);
-        assert_eq!(way(program(Way::Loopback, Request::NotFound)), Some(nginx::Sending::Copy));
-        assert_eq!(way(program(Way::OwnReceive, Request::OneK)), None);
-        assert_eq!(way(program(Way::Loopback, Request::OneM)), None);
-        assert_eq!(tuning.describe(Server::Nginx), "1k sendfile off");
-        assert_eq!(tuning.describe(Server::Apache), "not tuned");
+        tuning.choose(ServedBy::Nginx, program(PacketWay::Loopback, RequestKind::OneK), 2);
+        let way = |program| tuning.way(ServedBy::Nginx, program, &nginx::NginxSending::ALL);
+        assert_eq!(way(program(PacketWay::Loopback, RequestKind::NotFound)), Some(nginx::NginxSending::Copy));
+        assert_eq!(way(program(PacketWay::OwnReceive, RequestKind::OneK)), None);
+        assert_eq!(way(program(PacketWay::Loopback, RequestKind::OneM)), None);
+        assert_eq!(tuning.describe(ServedBy::Nginx), "1k sendfile off");
+        assert_eq!(tuning.describe(ServedBy::Apache), "not tuned");
     }
 }

@@ -4,11 +4,11 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use vermeil_sim::{CompiledProgram, SimMachine, SimOptions, profile, simulate, workload};
 
-use crate::{Error, Result};
+use crate::{BenchError, BenchResult};
 
 /// The result of one simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct SimSample {
     /// The events of the virtual clock.
     pub events: u64,
     /// Handlers run.
@@ -26,8 +26,8 @@ pub struct Sample {
 ///
 /// # Errors
 /// The workload, machine or policy does not exist.
-pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> Result<Sample> {
-    let wrong = |error: &dyn std::fmt::Display| Error::form("the case", error);
+pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> BenchResult<SimSample> {
+    let wrong = |error: &dyn std::fmt::Display| BenchError::form("the case", error);
     let machine: SimMachine = profile(machine).map_err(|error| wrong(&error))?;
     let program: CompiledProgram = workload(name).map_err(|error| wrong(&error))?;
     let policy = policy.parse().map_err(|error| wrong(&error))?;
@@ -36,7 +36,7 @@ pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> Result<S
     let results = simulate(&machine, &program, &SimOptions { run_ns, ..SimOptions::new(policy) });
     let cpu_ns = (thread_ns() - before_ns).max(1);
     let (events, runs, hash) = (results.moments, results.steps, results.hash);
-    Ok(Sample { events, runs, cpu_ns, memory_kb: memory_kb()?, hash })
+    Ok(SimSample { events, runs, cpu_ns, memory_kb: memory_kb()?, hash })
 }
 
 /// Processor time of this thread.
@@ -45,10 +45,10 @@ fn thread_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn memory_kb() -> Result<u64> {
+fn memory_kb() -> BenchResult<u64> {
     let path = std::path::Path::new("/proc/self/status");
-    let status = std::fs::read_to_string(path).map_err(Error::path("read", path))?;
+    let status = std::fs::read_to_string(path).map_err(BenchError::path("read", path))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    number.ok_or_else(|| Error::form(path.display(), "it has no VmHWM"))
+    number.ok_or_else(|| BenchError::form(path.display(), "it has no VmHWM"))
 }

@@ -1,10 +1,10 @@
 //! The table of the bench and its explanation.
 
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::points::Points;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::svg::number;
-use crate::table::Table;
+use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** An *event* is a step at a single moment of the virtual clock, as simulators count events: an \
@@ -17,18 +17,18 @@ thread. *Memory* is the peak of the process. Every case has the same trace hash 
 costs more than a handler that touches nothing.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points) -> Report {
+pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     let parameters = vec![("rounds", format!("{}{}", options.rounds, options.size.note()))];
-    Report::new("sim", "how fast machines are simulated", &options.repository, parameters)
+    BenchReport::new("sim", "how fast machines are simulated", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)
 }
 
-fn table(points: &Points) -> Table {
+fn table(points: &Points) -> CellTable {
     let head =
         ["workload", "machine and policy", "million events/s", "low – high", "million runs/s", "memory MB"];
-    let mut table = Table::new(2, &head);
+    let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let summary = |metric| points.summary(program, variant, metric);
         let millions = |value: f64| format!("{:.2}", value / 1e6);

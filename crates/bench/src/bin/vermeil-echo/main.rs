@@ -32,7 +32,7 @@ const RECEIVE_BYTES: usize = 16 * 1024;
 /// Answers each request with its target and body.
 #[derive(Debug, Parser)]
 #[command(name = "vermeil-echo")]
-struct Args {
+struct EchoArgs {
     /// Where to listen.
     #[arg(long)]
     socket: PathBuf,
@@ -42,7 +42,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&EchoArgs::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vermeil-echo: {error}");
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> io::Result<()> {
+fn run(args: &EchoArgs) -> io::Result<()> {
     let listener = UnixListener::bind(&args.socket)?;
     // A server under any user must be able to connect.
     fs::set_permissions(&args.socket, Permissions::from_mode(0o666))?;

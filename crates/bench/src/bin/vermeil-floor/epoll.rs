@@ -13,7 +13,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
-use crate::response::{Progress, Response};
+use crate::response::{RepeatedResponse, SendProgress};
 
 /// Events per wait: more than the connections of any run (64), so one wait returns all ready
 /// connections.
@@ -24,24 +24,24 @@ const RECEIVE_BYTES: usize = 4096;
 /// this.
 const LISTENER: u64 = u64::MAX;
 
-struct Connection {
+struct EpollConnection {
     socket: OwnedFd,
     sent: u64,
     blocked: bool,
 }
 
-struct Floor<'a> {
+struct EpollFloor<'a> {
     epoll: OwnedFd,
-    response: &'a Response,
-    connections: Vec<Option<Connection>>,
+    response: &'a RepeatedResponse,
+    connections: Vec<Option<EpollConnection>>,
 }
 
 /// Serves until the process is killed.
-pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()> {
+pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut floor = Floor { epoll, response, connections: Vec::new() };
+    let mut floor = EpollFloor { epoll, response, connections: Vec::new() };
     let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT_MAX);
     loop {
         events.clear();
@@ -58,7 +58,7 @@ pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()>
     }
 }
 
-impl Floor<'_> {
+impl EpollFloor<'_> {
     fn accept_all(&mut self, listener: &TcpListener) -> io::Result<()> {
         loop {
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -69,7 +69,7 @@ impl Floor<'_> {
                     if self.connections.len() <= slot {
                         self.connections.resize_with(slot + 1, || None);
                     }
-                    self.connections[slot] = Some(Connection { socket, sent: 0, blocked: false });
+                    self.connections[slot] = Some(EpollConnection { socket, sent: 0, blocked: false });
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
@@ -93,7 +93,7 @@ enum Alive {
 }
 
 /// Continues an unfinished response, or receives one request and starts the next response.
-fn answer(connection: &mut Connection, response: &Response) -> io::Result<Alive> {
+fn answer(connection: &mut EpollConnection, response: &RepeatedResponse) -> io::Result<Alive> {
     if !connection.blocked {
         let mut request = [MaybeUninit::<u8>::uninit(); RECEIVE_BYTES];
         match recv(&connection.socket, &mut request[..], RecvFlags::DONTWAIT) {
@@ -103,6 +103,6 @@ fn answer(connection: &mut Connection, response: &Response) -> io::Result<Alive>
             Err(error) => return Err(error.into()),
         }
     }
-    connection.blocked = response.send(&connection.socket, &mut connection.sent)? == Progress::Blocked;
+    connection.blocked = response.send(&connection.socket, &mut connection.sent)? == SendProgress::Blocked;
     Ok(Alive::Yes)
 }

@@ -19,14 +19,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use php::Php;
-use response::{Head, Response};
+use php::FloorPhp;
+use response::{HeadWait, RepeatedResponse};
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// How the floor talks to the kernel.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Io {
+enum FloorIo {
     /// Readiness, then one receive and one send per request.
     Epoll,
     /// Multishot receive into a buffer ring, sends submitted in batches.
@@ -40,10 +40,10 @@ enum Io {
 /// Answers every receive with the same bytes.
 #[derive(Debug, Parser)]
 #[command(name = "vermeil-floor")]
-struct Args {
+struct FloorArgs {
     /// The kernel interface to use.
     #[arg(long)]
-    io: Io,
+    io: FloorIo,
     /// The address to listen on.
     #[arg(long)]
     listen: SocketAddr,
@@ -81,7 +81,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&FloorArgs::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vermeil-floor: {error}");
@@ -90,19 +90,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> io::Result<()> {
-    let head = if args.head_apart { Head::Apart } else { Head::Joined };
+fn run(args: &FloorArgs) -> io::Result<()> {
+    let head = if args.head_apart { HeadWait::Apart } else { HeadWait::Joined };
     let file = args.file.as_deref().map(|path| (path, head));
-    let php = Php {
+    let php = FloorPhp {
         socket: args.socket.clone().unwrap_or_default(),
         script: args.script.clone().unwrap_or_default(),
         children: args.children,
     };
     let body = match args.io {
-        Io::Php => php.body_bytes()?,
-        Io::Epoll | Io::Uring | Io::Once => args.body,
+        FloorIo::Php => php.body_bytes()?,
+        FloorIo::Epoll | FloorIo::Uring | FloorIo::Once => args.body,
     };
-    let response = Response::new(args.status, args.head, body, file)?;
+    let response = RepeatedResponse::new(args.status, args.head, body, file)?;
     let mut cpus = CpuSet::new();
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;
@@ -112,9 +112,9 @@ fn run(args: &Args) -> io::Result<()> {
     // acknowledgement (Nagle).
     set_tcp_nodelay(&listener, true)?;
     match args.io {
-        Io::Epoll => epoll::run(&listener, &response),
-        Io::Uring => uring::run(&listener, &response),
-        Io::Once => once::run(&listener, &response),
-        Io::Php => php::run(&listener, &response, &php),
+        FloorIo::Epoll => epoll::run(&listener, &response),
+        FloorIo::Uring => uring::run(&listener, &response),
+        FloorIo::Once => once::run(&listener, &response),
+        FloorIo::Php => php::run(&listener, &response, &php),
     }
 }

@@ -11,13 +11,13 @@ use std::net::TcpListener;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
-use crate::response::Response;
+use crate::response::RepeatedResponse;
 
 /// Bytes per receive: well above any load's requests (under 200 bytes).
 const RECEIVE_BYTES: usize = 4096;
 
 /// Serves until the process is killed.
-pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()> {
+pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse) -> io::Result<()> {
     loop {
         let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,

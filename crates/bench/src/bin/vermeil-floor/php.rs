@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use vermeil_fastcgi::request::{self, Params, RequestPersistence};
 use vermeil_fastcgi::{RequestId, ResponseEvent as Of, ResponseStep};
 
-use crate::response::{Progress, Response};
+use crate::response::{RepeatedResponse, SendProgress};
 
 /// Events taken per wait: more than the connections of any run.
 const EVENTS_PER_WAIT_MAX: usize = 512;
@@ -36,7 +36,7 @@ const END_BEGINS: [u8; 2] = [1, 3];
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// PHP's socket and the request to PHP.
-pub(crate) struct Php {
+pub(crate) struct FloorPhp {
     /// PHP's socket.
     pub(crate) socket: PathBuf,
     /// The script.
@@ -45,7 +45,7 @@ pub(crate) struct Php {
     pub(crate) children: usize,
 }
 
-impl Php {
+impl FloorPhp {
     /// Asks PHP once for the length of the answers: the number of bytes after the head.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Php {
 }
 
 /// Either end of a request.
-enum Peer {
+enum PhpPeer {
     Client {
         socket: OwnedFd,
         sent: u64,
@@ -93,11 +93,11 @@ enum Peer {
     },
 }
 
-struct Floor<'a> {
+struct PhpFloor<'a> {
     epoll: OwnedFd,
-    response: &'a Response,
+    response: &'a RepeatedResponse,
     /// Indexed by descriptor.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<PhpPeer>>,
     request: Vec<u8>,
     buffer: Vec<u8>,
     free: Vec<usize>,
@@ -105,11 +105,11 @@ struct Floor<'a> {
 }
 
 /// Serves until the process is killed.
-pub(crate) fn run(listener: &TcpListener, response: &Response, php: &Php) -> io::Result<()> {
+pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse, php: &FloorPhp) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut floor = Floor {
+    let mut floor = PhpFloor {
         epoll,
         response,
         peers: Vec::new(),
@@ -121,7 +121,7 @@ pub(crate) fn run(listener: &TcpListener, response: &Response, php: &Php) -> io:
     for _ in 0..php.children {
         let stream = UnixStream::connect(&php.socket)?;
         stream.set_nonblocking(true)?;
-        let slot = floor.watch(stream.into(), |socket| Peer::Php { socket, client: None })?;
+        let slot = floor.watch(stream.into(), |socket| PhpPeer::Php { socket, client: None })?;
         floor.free.push(slot);
     }
     let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT_MAX);
@@ -175,19 +175,19 @@ fn request_for(script: &Path) -> Vec<u8> {
     bytes
 }
 
-impl Floor<'_> {
-    fn watch(&mut self, socket: OwnedFd, peer: impl FnOnce(OwnedFd) -> Peer) -> io::Result<usize> {
+impl PhpFloor<'_> {
+    fn watch(&mut self, socket: OwnedFd, peer: impl FnOnce(OwnedFd) -> PhpPeer) -> io::Result<usize> {
         let slot = socket.as_raw_fd() as usize;
         // PHP's socket is not watched for room, because otherwise each request that PHP reads would
         // cause an event.
         let mut edges = EventFlags::IN | EventFlags::ET;
         let peer = peer(socket);
         let socket = match &peer {
-            Peer::Client { socket, .. } => {
+            PhpPeer::Client { socket, .. } => {
                 edges |= EventFlags::OUT;
                 socket
             }
-            Peer::Php { socket, .. } => socket,
+            PhpPeer::Php { socket, .. } => socket,
         };
         epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), edges)?;
         if self.peers.len() <= slot {
@@ -201,7 +201,7 @@ impl Floor<'_> {
         loop {
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
-                    self.watch(socket, |socket| Peer::Client { socket, sent: 0, blocked: false })?;
+                    self.watch(socket, |socket| PhpPeer::Client { socket, sent: 0, blocked: false })?;
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
@@ -213,21 +213,23 @@ impl Floor<'_> {
     fn on_ready(&mut self, slot: usize) -> io::Result<()> {
         let Self { peers, buffer, .. } = self;
         match &mut peers[slot] {
-            Some(Peer::Client { blocked: true, .. }) => self.answer(slot),
-            Some(Peer::Client { socket, .. }) => match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((1.., _)) => {
-                    self.waiting.push_back(slot);
-                    self.ask()
+            Some(PhpPeer::Client { blocked: true, .. }) => self.answer(slot),
+            Some(PhpPeer::Client { socket, .. }) => {
+                match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                    Ok((1.., _)) => {
+                        self.waiting.push_back(slot);
+                        self.ask()
+                    }
+                    Err(Errno::AGAIN) => Ok(()),
+                    // A later answer finds no client, or the next client with the same number. This
+                    // is harmless, because clients close only at the end of the load.
+                    Ok(_) | Err(_) => {
+                        self.peers[slot] = None;
+                        Ok(())
+                    }
                 }
-                Err(Errno::AGAIN) => Ok(()),
-                // A later answer finds no client, or the next client with the same number. This is
-                // harmless, because clients close only at the end of the load.
-                Ok(_) | Err(_) => {
-                    self.peers[slot] = None;
-                    Ok(())
-                }
-            },
-            Some(Peer::Php { socket, client }) => {
+            }
+            Some(PhpPeer::Php { socket, client }) => {
                 let received = match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
                     Ok((0, _)) => return Err(io::Error::other("PHP has closed a connection")),
                     Ok((count, _)) => count,
@@ -255,7 +257,7 @@ impl Floor<'_> {
             && let Some(slot) = self.free.pop()
         {
             self.waiting.pop_front();
-            let Some(Peer::Php { socket, client }) = &mut self.peers[slot] else {
+            let Some(PhpPeer::Php { socket, client }) = &mut self.peers[slot] else {
                 unreachable!("it is free")
             };
             *client = Some(asking);
@@ -269,12 +271,12 @@ impl Floor<'_> {
 
     /// Starts or continues an answer.
     fn answer(&mut self, slot: usize) -> io::Result<()> {
-        let Some(Peer::Client { socket, sent, blocked }) = &mut self.peers[slot] else { return Ok(()) };
+        let Some(PhpPeer::Client { socket, sent, blocked }) = &mut self.peers[slot] else { return Ok(()) };
         if !*blocked {
             *sent = 0;
         }
         match self.response.send(socket, sent) {
-            Ok(progress) => *blocked = progress == Progress::Blocked,
+            Ok(progress) => *blocked = progress == SendProgress::Blocked,
             Err(_) => self.peers[slot] = None,
         }
         Ok(())

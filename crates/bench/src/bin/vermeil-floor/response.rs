@@ -14,7 +14,7 @@ use rustix::net::{SendFlags, send};
 
 /// Whether a response went out whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum SendProgress {
     /// Every byte is with the kernel.
     Done,
     /// The socket's send buffer is full: continue when the socket is writable.
@@ -23,7 +23,7 @@ pub(crate) enum Progress {
 
 /// Whether the head of a response from a file waits for the file's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Head {
+pub(crate) enum HeadWait {
     /// The head travels with the file's first bytes.
     Joined,
     /// The head travels alone, at once.
@@ -34,21 +34,26 @@ pub(crate) enum Head {
 pub(crate) struct FileBody {
     file: File,
     bytes: u64,
-    head: Head,
+    head: HeadWait,
 }
 
 /// A response that is sent repeatedly.
-pub(crate) struct Response {
+pub(crate) struct RepeatedResponse {
     memory: Vec<u8>,
     file: Option<FileBody>,
 }
 
-impl Response {
+impl RepeatedResponse {
     /// A response with `status`, a head of exactly `head` bytes and a body of exactly `body` bytes.
     ///
     /// # Errors
     /// When `head` is too short for a valid head, or the file cannot be opened or has another size.
-    pub(crate) fn new(status: u16, head: usize, body: u64, file: Option<(&Path, Head)>) -> io::Result<Self> {
+    pub(crate) fn new(
+        status: u16,
+        head: usize,
+        body: u64,
+        file: Option<(&Path, HeadWait)>,
+    ) -> io::Result<Self> {
         let mut memory = padded_head(status, head, body)?;
         let Some((path, head)) = file else {
             let letters = usize::try_from(body).map_err(io::Error::other)?;
@@ -70,30 +75,30 @@ impl Response {
 
     /// Sends the bytes after the first `sent` bytes while the socket accepts more, and advances
     /// `sent`.
-    pub(crate) fn send(&self, socket: impl AsFd, sent: &mut u64) -> io::Result<Progress> {
+    pub(crate) fn send(&self, socket: impl AsFd, sent: &mut u64) -> io::Result<SendProgress> {
         let memory = self.memory.len() as u64;
-        let joined = self.file.as_ref().is_some_and(|body| body.head == Head::Joined);
+        let joined = self.file.as_ref().is_some_and(|body| body.head == HeadWait::Joined);
         let more = if joined { SendFlags::MORE } else { SendFlags::empty() };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
         while *sent < memory {
             match send(&socket, &self.memory[*sent as usize..], flags) {
                 Ok(count) => *sent += count as u64,
-                Err(Errno::AGAIN) => return Ok(Progress::Blocked),
+                Err(Errno::AGAIN) => return Ok(SendProgress::Blocked),
                 Err(error) => return Err(error.into()),
             }
         }
-        let Some(FileBody { file, bytes, .. }) = &self.file else { return Ok(Progress::Done) };
+        let Some(FileBody { file, bytes, .. }) = &self.file else { return Ok(SendProgress::Done) };
         let mut offset = *sent - memory;
         while offset < *bytes {
             let rest = (*bytes - offset) as usize;
             match rustix::fs::sendfile(&socket, file, Some(&mut offset), rest) {
                 Ok(0) => return Err(io::Error::other("the file shrank while it was sent")),
                 Ok(_) => *sent = memory + offset,
-                Err(Errno::AGAIN) => return Ok(Progress::Blocked),
+                Err(Errno::AGAIN) => return Ok(SendProgress::Blocked),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Progress::Done)
+        Ok(SendProgress::Done)
     }
 }
 
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_response_has_exactly_the_asked_size() {
-        let response = Response::new(200, 180, 1024, None).expect("a valid response");
+        let response = RepeatedResponse::new(200, 180, 1024, None).expect("a valid response");
         assert_eq!(response.in_memory().map(<[u8]>::len), Some(180 + 1024));
         assert_eq!(&response.memory[176..180], b"\r\n\r\n");
         assert!(response.memory.starts_with(b"HTTP/1.1 200 -\r\nContent-Length: 1024\r\n"));
@@ -131,27 +136,27 @@ mod tests {
 
     #[test]
     fn a_304_has_no_length_and_no_body() {
-        let response = Response::new(304, 100, 0, None).expect("a valid response");
+        let response = RepeatedResponse::new(304, 100, 0, None).expect("a valid response");
         assert_eq!(response.memory.len(), 100);
         assert!(!String::from_utf8_lossy(&response.memory).contains("Length"));
     }
 
     #[test]
     fn a_head_too_short_is_refused() {
-        assert!(Response::new(200, 10, 0, None).is_err());
+        assert!(RepeatedResponse::new(200, 10, 0, None).is_err());
     }
 
     #[test]
     fn a_full_socket_blocks_and_goes_on_where_it_stopped() {
         let (ours, mut theirs) = UnixStream::pair().expect("a socket pair");
         let body = 4 << 20;
-        let response = Response::new(200, 100, body, None).expect("a valid response");
+        let response = RepeatedResponse::new(200, 100, body, None).expect("a valid response");
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             theirs.read_to_end(&mut all).map(|_| all.len())
         });
         let mut sent = 0;
-        while response.send(&ours, &mut sent).expect("the peer reads") == Progress::Blocked {
+        while response.send(&ours, &mut sent).expect("the peer reads") == SendProgress::Blocked {
             let mut poll = [rustix::event::PollFd::new(&ours, rustix::event::PollFlags::OUT)];
             rustix::event::poll(&mut poll, None).expect("poll");
         }

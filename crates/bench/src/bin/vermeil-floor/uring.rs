@@ -4,7 +4,7 @@
 //! One thread, one ring (single issuer, deferred task work). A request costs one completion and one
 //! submission, because a send reports only its failure. A response from a file is the exception:
 //! io_uring has no sendfile, so the loop calls sendfile and waits for a full socket with a poll.
-//! The response's bytes are in `response.rs`; the receive buffers are in `Buffers`, and their
+//! The response's bytes are in `response.rs`; the receive buffers are in `FloorBuffers`, and their
 //! contents are never read.
 
 #![allow(unsafe_code)]
@@ -21,7 +21,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use crate::response::{Progress, Response};
+use crate::response::{RepeatedResponse, SendProgress};
 
 /// Submissions per turn before an early flush: more than the connections of any run (64).
 const SUBMISSIONS: u32 = 1024;
@@ -35,7 +35,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// The operation of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
+enum FloorOp {
     Accept,
     Receive,
     Send,
@@ -46,34 +46,35 @@ enum Op {
 /// The serial number is needed because a completion may come after the connection was closed and
 /// the next connection got the same descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tag {
-    op: Op,
+struct SubmissionTag {
+    op: FloorOp,
     serial: u16,
     fd: RawFd,
 }
 
-impl Tag {
+impl SubmissionTag {
     fn pack(self) -> u64 {
         ((self.op as u64) << 48) | (u64::from(self.serial) << 32) | u64::from(self.fd as u32)
     }
 
     fn unpack(user_data: u64) -> Self {
-        let op = [Op::Accept, Op::Receive, Op::Send, Op::Writable][(user_data >> 48) as usize & 3];
+        let op = [FloorOp::Accept, FloorOp::Receive, FloorOp::Send, FloorOp::Writable]
+            [(user_data >> 48) as usize & 3];
         Self { op, serial: (user_data >> 32) as u16, fd: user_data as u32 as RawFd }
     }
 }
 
 /// Serves until the process is killed.
-pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()> {
+pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse) -> io::Result<()> {
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
         .setup_submit_all()
         .setup_cqsize(SUBMISSIONS * 4)
         .build(SUBMISSIONS)?;
-    let mut floor = Floor {
+    let mut floor = UringFloor {
         response,
-        buffers: Buffers::new(),
+        buffers: FloorBuffers::new(),
         listener: listener.as_raw_fd(),
         connections: Vec::new(),
         accepted: 0,
@@ -107,38 +108,38 @@ fn push(ring: &mut IoUring, entry: squeue::Entry) -> io::Result<()> {
     }
 }
 
-struct Connection {
+struct UringConnection {
     socket: OwnedFd,
     serial: u16,
     sent: u64,
 }
 
-struct Floor<'a> {
-    response: &'a Response,
-    buffers: Buffers,
+struct UringFloor<'a> {
+    response: &'a RepeatedResponse,
+    buffers: FloorBuffers,
     listener: RawFd,
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<UringConnection>>,
     accepted: u16,
 }
 
-impl Floor<'_> {
+impl UringFloor<'_> {
     fn accept(&self) -> squeue::Entry {
-        let tag = Tag { op: Op::Accept, serial: 0, fd: self.listener };
+        let tag = SubmissionTag { op: FloorOp::Accept, serial: 0, fd: self.listener };
         opcode::AcceptMulti::new(Fd(self.listener)).build().user_data(tag.pack())
     }
 
-    fn receive(tag: Tag) -> squeue::Entry {
-        let tag = Tag { op: Op::Receive, ..tag };
+    fn receive(tag: SubmissionTag) -> squeue::Entry {
+        let tag = SubmissionTag { op: FloorOp::Receive, ..tag };
         opcode::RecvMulti::new(Fd(tag.fd), BUFFER_GROUP).build().user_data(tag.pack())
     }
 
     fn on_completion(&mut self, ring: &mut IoUring, completion: &cqueue::Entry) -> io::Result<()> {
-        let tag = Tag::unpack(completion.user_data());
+        let tag = SubmissionTag::unpack(completion.user_data());
         let done = !cqueue::more(completion.flags());
         if let Some(buffer) = cqueue::buffer_select(completion.flags()) {
             self.buffers.give_back(buffer);
         }
-        if tag.op == Op::Accept {
+        if tag.op == FloorOp::Accept {
             if done {
                 push(ring, self.accept())?;
             }
@@ -148,10 +149,10 @@ impl Floor<'_> {
             return Ok(());
         }
         match tag.op {
-            Op::Receive => self.on_receive(ring, tag, completion.result(), done),
-            Op::Writable => self.answer_from_file(ring, tag),
+            FloorOp::Receive => self.on_receive(ring, tag, completion.result(), done),
+            FloorOp::Writable => self.answer_from_file(ring, tag),
             // A send reports only its failure.
-            Op::Send | Op::Accept => {
+            FloorOp::Send | FloorOp::Accept => {
                 self.close(tag);
                 Ok(())
             }
@@ -159,7 +160,7 @@ impl Floor<'_> {
     }
 
     /// The connection of a completion, if still open.
-    fn connection(&mut self, tag: Tag) -> Option<&mut Connection> {
+    fn connection(&mut self, tag: SubmissionTag) -> Option<&mut UringConnection> {
         self.connections
             .get_mut(tag.fd as usize)?
             .as_mut()
@@ -178,11 +179,17 @@ impl Floor<'_> {
             self.connections.resize_with(slot + 1, || None);
         }
         self.accepted = self.accepted.wrapping_add(1);
-        self.connections[slot] = Some(Connection { socket, serial: self.accepted, sent: 0 });
-        push(ring, Self::receive(Tag { op: Op::Receive, serial: self.accepted, fd: result }))
+        self.connections[slot] = Some(UringConnection { socket, serial: self.accepted, sent: 0 });
+        push(ring, Self::receive(SubmissionTag { op: FloorOp::Receive, serial: self.accepted, fd: result }))
     }
 
-    fn on_receive(&mut self, ring: &mut IoUring, tag: Tag, result: i32, done: bool) -> io::Result<()> {
+    fn on_receive(
+        &mut self,
+        ring: &mut IoUring,
+        tag: SubmissionTag,
+        result: i32,
+        done: bool,
+    ) -> io::Result<()> {
         let out_of_buffers = result == -Errno::NOBUFS.raw_os_error();
         if result <= 0 && !out_of_buffers {
             self.close(tag);
@@ -204,10 +211,14 @@ impl Floor<'_> {
         // completion.
         let flags = SendFlags::NOSIGNAL.bits() as i32 | rustix::net::RecvFlags::WAITALL.bits() as i32;
         let send = opcode::Send::new(Fd(tag.fd), canned.as_ptr(), canned.len() as u32).flags(flags).build();
-        push(ring, send.flags(squeue::Flags::SKIP_SUCCESS).user_data(Tag { op: Op::Send, ..tag }.pack()))
+        push(
+            ring,
+            send.flags(squeue::Flags::SKIP_SUCCESS)
+                .user_data(SubmissionTag { op: FloorOp::Send, ..tag }.pack()),
+        )
     }
 
-    fn answer_from_file(&mut self, ring: &mut IoUring, tag: Tag) -> io::Result<()> {
+    fn answer_from_file(&mut self, ring: &mut IoUring, tag: SubmissionTag) -> io::Result<()> {
         let response = self.response;
         let Some(connection) = self.connection(tag) else { return Ok(()) };
         match response.send(&connection.socket, &mut connection.sent) {
@@ -215,16 +226,16 @@ impl Floor<'_> {
                 self.close(tag);
                 Ok(())
             }
-            Ok(Progress::Done) => Ok(()),
-            Ok(Progress::Blocked) => {
+            Ok(SendProgress::Done) => Ok(()),
+            Ok(SendProgress::Blocked) => {
                 let out = rustix::event::PollFlags::OUT.bits();
                 let poll = opcode::PollAdd::new(Fd(tag.fd), u32::from(out)).build();
-                push(ring, poll.user_data(Tag { op: Op::Writable, ..tag }.pack()))
+                push(ring, poll.user_data(SubmissionTag { op: FloorOp::Writable, ..tag }.pack()))
             }
         }
     }
 
-    fn close(&mut self, tag: Tag) {
+    fn close(&mut self, tag: SubmissionTag) {
         if let Some(slot) = self.connections.get_mut(tag.fd as usize) {
             *slot = None;
         }
@@ -232,13 +243,13 @@ impl Floor<'_> {
 }
 
 /// The buffer ring: entries that the kernel takes from the front, and their memory.
-struct Buffers {
+struct FloorBuffers {
     entries: NonNull<BufRingEntry>,
     memory: Vec<u8>,
     tail: u16,
 }
 
-impl Buffers {
+impl FloorBuffers {
     const LAYOUT: Layout =
         match Layout::from_size_align(BUFFERS as usize * size_of::<BufRingEntry>(), PAGE_BYTES) {
             Ok(layout) => layout,
@@ -282,7 +293,7 @@ impl Buffers {
     }
 }
 
-impl Drop for Buffers {
+impl Drop for FloorBuffers {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with the same layout.
         unsafe { dealloc(self.entries.as_ptr().cast(), Self::LAYOUT) }
@@ -295,9 +306,9 @@ mod tests {
 
     #[test]
     fn tags_come_back_as_packed() {
-        for op in [Op::Accept, Op::Receive, Op::Send, Op::Writable] {
-            let tag = Tag { op, serial: u16::MAX - 1, fd: i32::MAX };
-            assert_eq!(Tag::unpack(tag.pack()), tag);
+        for op in [FloorOp::Accept, FloorOp::Receive, FloorOp::Send, FloorOp::Writable] {
+            let tag = SubmissionTag { op, serial: u16::MAX - 1, fd: i32::MAX };
+            assert_eq!(SubmissionTag::unpack(tag.pack()), tag);
         }
     }
 }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vermeil::Observe;
-use vermeil_bench::runtime::child::{Cpus, Run, Watch};
-use vermeil_bench::runtime::plan::{Program, Variant};
-use vermeil_bench::size::Size;
+use vermeil_bench::runtime::child::{ChildCpus, ChildRun, RunWatch};
+use vermeil_bench::runtime::plan::{BenchProgram, RuntimeVariant};
+use vermeil_bench::size::BenchSize;
 use vermeil_programs::kernel::Pace;
 
 /// The allocator of the binary `vermeil`, for the peers too.
@@ -16,25 +16,25 @@ use vermeil_programs::kernel::Pace;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Debug, Parser)]
-struct Args {
+struct RunsArgs {
     /// The program.
-    #[arg(value_parser = |name: &str| Program::from_name(name).ok_or("there is no such program"))]
-    program: Program,
+    #[arg(value_parser = |name: &str| BenchProgram::from_name(name).ok_or("there is no such program"))]
+    program: BenchProgram,
     /// The policy or peer to run on.
-    #[arg(value_parser = |name: &str| Variant::from_name(name).ok_or("there is no such policy or peer"))]
-    variant: Variant,
+    #[arg(value_parser = |name: &str| RuntimeVariant::from_name(name).ok_or("there is no such policy or peer"))]
+    variant: RuntimeVariant,
     /// The size of the run.
     #[arg(long, value_enum, default_value = "full")]
-    size: Size,
+    size: BenchSize,
     /// The observation during the run.
     #[arg(long, value_enum, default_value = "end")]
-    watch: Watch,
+    watch: RunWatch,
     /// The level of observation: off, sampled or all.
     #[arg(long, default_value_t)]
     observe: Observe,
     /// The cpus for the run.
     #[arg(long, value_enum, default_value = "all")]
-    cpus: Cpus,
+    cpus: ChildCpus,
     /// Leave a recording of the run in this file ("Recordings" in docs/runtime.md).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -54,12 +54,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
-    let Args { program, variant, size, watch, observe, cpus, trace, rounds_per_us } = Args::parse();
+    let RunsArgs { program, variant, size, watch, observe, cpus, trace, rounds_per_us } = RunsArgs::parse();
     if !program.runs_on(variant) {
         return Err(io::Error::other(format!("{} does not run on {}", program.name(), variant.name())));
     }
     let pace = rounds_per_us.map_or_else(Pace::measure, |rounds_per_us| Pace { rounds_per_us });
-    let sample = Run { program, variant, size, pace, watch, observe, cpus }.here(trace.as_deref())?;
+    let sample = ChildRun { program, variant, size, pace, watch, observe, cpus }.here(trace.as_deref())?;
     println!("{}", serde_json::to_string(&sample).map_err(io::Error::other)?);
     Ok(())
 }

@@ -10,7 +10,7 @@ use vermeil_bench::sim::child;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Debug, Parser)]
-struct Args {
+struct SimsArgs {
     /// The workload.
     workload: String,
     /// The machine.
@@ -22,7 +22,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let Args { workload, machine, policy, virtual_ms } = Args::parse();
+    let SimsArgs { workload, machine, policy, virtual_ms } = SimsArgs::parse();
     match child::run(&workload, &machine, &policy, virtual_ms) {
         Ok(sample) => {
             println!("{}", serde_json::to_string(&sample).expect("numbers are JSON"));

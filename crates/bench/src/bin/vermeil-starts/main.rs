@@ -27,10 +27,10 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum};
-use memory::{Memory, Pages};
+use memory::{MappedMemory, PageKind};
 use serde::Serialize;
-use stall::{Piece, Watch};
-use ways::{Start, Way, Ways};
+use stall::{StallWatch, WorkPiece};
+use ways::{Start, StartWay, Ways};
 
 /// Warm-up starts of each way in a turn.
 const WARM_UPS: usize = 3;
@@ -43,19 +43,19 @@ const NOTED: usize = 300;
 /// Starts a program many times and reports the cost.
 #[derive(Debug, Parser)]
 #[command(name = "vermeil-starts")]
-struct Args {
+struct StartsArgs {
     /// Megabytes of memory to hold, with every page written.
     #[arg(long)]
     hold_mb: usize,
     /// The pages that memory is on.
     #[arg(long)]
-    pages: Pages,
+    pages: PageKind,
     /// Descriptors to hold open.
     #[arg(long)]
     descriptors: usize,
     /// The way to start.
     #[arg(long, value_delimiter = ',')]
-    ways: Vec<Way>,
+    ways: Vec<StartWay>,
     /// Measured starts of each way, in the same order.
     #[arg(long, value_delimiter = ',')]
     starts: Vec<usize>,
@@ -65,7 +65,7 @@ struct Args {
 
 /// The cost of one way.
 #[derive(Debug, Serialize)]
-struct Said {
+struct WayCost {
     way: String,
     starts: usize,
     /// The time until the starting call returned; the caller was blocked for this time.
@@ -96,11 +96,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
-    let args = Args::parse();
+    let args = StartsArgs::parse();
     let mut ways = Ways::prepare(&args.program)?;
-    let memory = Memory::hold(args.hold_mb << 20, args.pages)?;
+    let memory = MappedMemory::hold(args.hold_mb << 20, args.pages)?;
     let held = hold_descriptors(args.descriptors)?;
-    let watch = Watch::start(&memory)?;
+    let watch = StallWatch::start(&memory)?;
     let ways_here = args.ways.iter().zip(&args.starts).filter(|(way, _)| way.is_possible());
     let mut all: Vec<_> = ways_here.map(|(&way, &starts)| (Measured::of(way), starts)).collect();
     for turn in 0..TURNS {
@@ -122,20 +122,20 @@ fn run() -> io::Result<()> {
 
 /// The measurements of one way.
 struct Measured {
-    way: Way,
+    way: StartWay,
     starts: Vec<Start>,
     /// For each start, of each turn.
     cpu_us: Vec<f64>,
     page_tables_kb: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<WorkPiece>,
 }
 
 impl Measured {
-    fn of(way: Way) -> Self {
+    fn of(way: StartWay) -> Self {
         Self { way, starts: Vec::new(), cpu_us: Vec::new(), page_tables_kb: 0, pieces: Vec::new() }
     }
 
-    fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
+    fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &StallWatch) -> io::Result<()> {
         ways.starts(self.way, WARM_UPS)?;
         let (started, cpu) = ways.starts(self.way, starts)?;
         self.cpu_us.push(cpu.as_secs_f64() * 1e6 / started.len() as f64);
@@ -149,17 +149,17 @@ impl Measured {
         Ok(())
     }
 
-    fn summary(&self) -> Said {
+    fn summary(&self) -> WayCost {
         let times = |time: fn(&Start) -> Duration| {
             sorted(self.starts.iter().map(|start| time(start).as_secs_f64() * 1e6).collect())
         };
         let (blocked, ended) = (times(|start| start.blocked), times(|start| start.ended));
-        let pieces = |time: fn(&Piece) -> Duration| {
+        let pieces = |time: fn(&WorkPiece) -> Duration| {
             sorted(self.pieces.iter().map(|piece| time(piece).as_secs_f64() * 1e6).collect())
         };
         let (stalls, host) = (pieces(|piece| piece.own), pieces(|piece| piece.host));
         let name = self.way.to_possible_value().map(|value| value.get_name().to_owned());
-        Said {
+        WayCost {
             way: name.unwrap_or_default(),
             starts: self.starts.len(),
             blocked_us_p50: at(&blocked, 0.5),

@@ -13,7 +13,7 @@ const SMALL: usize = 4 << 10;
 
 /// A kind of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Pages {
+pub(crate) enum PageKind {
     /// Of 4 KB.
     Small,
     /// Of 2 MB, merged by the kernel where possible.
@@ -23,18 +23,18 @@ pub(crate) enum Pages {
 }
 
 /// A private mapping with every page in use.
-pub(crate) struct Memory {
+pub(crate) struct MappedMemory {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping has no other owner, and `Writer` writes single bytes that no thread reads.
-unsafe impl Send for Memory {}
+unsafe impl Send for MappedMemory {}
 
-impl Memory {
-    pub(crate) fn hold(bytes: usize, pages: Pages) -> io::Result<Self> {
+impl MappedMemory {
+    pub(crate) fn hold(bytes: usize, pages: PageKind) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(HUGE);
-        let huge = if pages == Pages::Reserved { libc::MAP_HUGETLB } else { 0 };
+        let huge = if pages == PageKind::Reserved { libc::MAP_HUGETLB } else { 0 };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | huge;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: asks for new memory, wherever there is room.
@@ -43,9 +43,9 @@ impl Memory {
             return Err(io::Error::last_os_error());
         }
         let advice = match pages {
-            Pages::Small => Some(libc::MADV_NOHUGEPAGE),
-            Pages::Transparent => Some(libc::MADV_HUGEPAGE),
-            Pages::Reserved => None,
+            PageKind::Small => Some(libc::MADV_NOHUGEPAGE),
+            PageKind::Transparent => Some(libc::MADV_HUGEPAGE),
+            PageKind::Reserved => None,
         };
         if let Some(advice) = advice {
             // SAFETY: the range is the mapping just made. A kernel without huge pages refuses the
@@ -75,7 +75,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for MappedMemory {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, which has no users any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };

@@ -4,7 +4,8 @@
 //! The work is like the constant work of a server's threads: write to memory, get memory from the
 //! kernel and return it, open a descriptor and close it. The thread sleeps in between, because a
 //! busy thread would compete with the measured starts; the time asleep does not count. The time of
-//! a piece of work is split with the help of the kernel's accounting of the thread: see [`Piece`].
+//! a piece of work is split with the help of the kernel's accounting of the thread: see
+//! [`WorkPiece`].
 
 #![allow(unsafe_code)]
 
@@ -24,7 +25,7 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use vermeil_bench::rusage;
 
-use crate::memory::Memory;
+use crate::memory::MappedMemory;
 
 /// Bytes of memory per piece of work.
 const PIECE: usize = 16 << 10;
@@ -38,7 +39,7 @@ const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 /// cpu. That time is left out because a machine with few cpus gives the cpus to the started
 /// programs in any case, which is no stall caused by the start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct WorkPiece {
     /// The thread ran, or slept until a lock of the kernel was free.
     pub(crate) own: Duration,
     /// The thread ran, but the host had taken the cpu away from this machine. The kernel subtracts
@@ -51,26 +52,26 @@ pub(crate) struct Piece {
 }
 
 #[derive(Default)]
-struct Shared {
-    samples: Mutex<Vec<Piece>>,
+struct StallShared {
+    samples: Mutex<Vec<WorkPiece>>,
     works: AtomicBool,
     ends: AtomicBool,
 }
 
-impl Shared {
-    fn samples(&self) -> MutexGuard<'_, Vec<Piece>> {
+impl StallShared {
+    fn samples(&self) -> MutexGuard<'_, Vec<WorkPiece>> {
         self.samples.lock().expect("nothing panics under this lock")
     }
 }
 
-pub(crate) struct Watch {
-    shared: Arc<Shared>,
+pub(crate) struct StallWatch {
+    shared: Arc<StallShared>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Watch {
-    pub(crate) fn start(memory: &Memory) -> io::Result<Self> {
-        let (shared, memory) = (Arc::new(Shared::default()), memory.share());
+impl StallWatch {
+    pub(crate) fn start(memory: &MappedMemory) -> io::Result<Self> {
+        let (shared, memory) = (Arc::new(StallShared::default()), memory.share());
         let thread = thread::Builder::new().spawn({
             let shared = shared.clone();
             move || work(&shared, &memory)
@@ -90,7 +91,7 @@ impl Watch {
     }
 
     /// Stops the work and returns the first `count` pieces.
-    pub(crate) fn end(&self, count: usize) -> Vec<Piece> {
+    pub(crate) fn end(&self, count: usize) -> Vec<WorkPiece> {
         self.shared.works.store(false, Ordering::Relaxed);
         let mut samples = std::mem::take(&mut *self.shared.samples());
         samples.truncate(count);
@@ -108,7 +109,7 @@ impl Watch {
     }
 }
 
-fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
+fn work(shared: &StallShared, memory: &ManuallyDrop<MappedMemory>) -> io::Result<()> {
     let (schedstat, null) = (File::open(SCHEDSTAT)?, File::open("/dev/null")?);
     let mut place: usize = 1;
     while !shared.ends.load(Ordering::Relaxed) {
@@ -118,11 +119,11 @@ fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
         }
         // A walk through all pages in an order that caches cannot predict.
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let before = Account::begin(&schedstat)?;
+        let before = ThreadAccount::begin(&schedstat)?;
         memory.write((place >> 12) % memory.bytes());
         ask_and_give_back();
         null.try_clone().map(drop)?;
-        let piece = Account::end(&schedstat)?.since(&before);
+        let piece = ThreadAccount::end(&schedstat)?.since(&before);
         shared.samples().push(piece);
         thread::sleep(PAUSE);
     }
@@ -130,7 +131,7 @@ fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
 }
 
 /// The kernel's accounting of this thread.
-struct Account {
+struct ThreadAccount {
     now: Instant,
     /// On a cpu, which this machine had.
     ran: Duration,
@@ -139,7 +140,7 @@ struct Account {
     sleeps: i64,
 }
 
-impl Account {
+impl ThreadAccount {
     /// At the beginning of a piece of work. The clock is read last here and first in `end`. Because
     /// of this order a wait between the readings is in none of the times; at most a rare wait is in
     /// `ready`, which makes a stall shorter.
@@ -152,11 +153,11 @@ impl Account {
         Ok(Self { now: Instant::now(), ran: ran(), sleeps: rusage::sleeps(), ready: ready(schedstat)? })
     }
 
-    fn since(&self, before: &Self) -> Piece {
+    fn since(&self, before: &Self) -> WorkPiece {
         let passed = (self.now - before.now).saturating_sub(self.ready.saturating_sub(before.ready));
         let ran = self.ran.saturating_sub(before.ran).min(passed);
         let own = if self.sleeps == before.sleeps { ran } else { passed };
-        Piece { own, host: passed - own }
+        WorkPiece { own, host: passed - own }
     }
 }
 
@@ -198,8 +199,8 @@ mod tests {
     #[test]
     fn what_the_host_took_is_told_apart_from_what_others_had_and_from_sleep() {
         let start = Instant::now();
-        let before = Account { now: start, ran: us(50), ready: us(7), sleeps: 1 };
-        let after = |sleeps| Account { now: start + us(100), ran: us(80), ready: us(17), sleeps };
+        let before = ThreadAccount { now: start, ran: us(50), ready: us(7), sleeps: 1 };
+        let after = |sleeps| ThreadAccount { now: start + us(100), ran: us(80), ready: us(17), sleeps };
         let piece = after(1).since(&before);
         assert_eq!((piece.own, piece.host), (us(30), us(60)));
         let slept = after(2).since(&before);

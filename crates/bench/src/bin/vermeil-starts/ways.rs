@@ -38,7 +38,7 @@ const A_START: Duration = Duration::from_micros(200);
 /// A way to start a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum StartWay {
     /// No start: the stalls that the machine alone causes the other thread.
     None,
     /// `fork` and `execve`, as most servers do.
@@ -71,17 +71,17 @@ pub(crate) enum Way {
     SandboxedOneCpu,
 }
 
-impl Way {
+impl StartWay {
     /// Returns whether the way is possible here.
     pub(crate) fn is_possible(self) -> bool {
-        self.cpus() != Cpus::Awake || awake::hold().is_ok()
+        self.cpus() != StartCpus::Awake || awake::hold().is_ok()
     }
 
-    fn cpus(self) -> Cpus {
+    fn cpus(self) -> StartCpus {
         match self {
-            Self::BareAwake | Self::SpawnerAwake | Self::SandboxedAwake => Cpus::Awake,
-            Self::BareOneCpu | Self::SpawnerOneCpu | Self::SandboxedOneCpu => Cpus::One,
-            _ => Cpus::AsTheyAre,
+            Self::BareAwake | Self::SpawnerAwake | Self::SandboxedAwake => StartCpus::Awake,
+            Self::BareOneCpu | Self::SpawnerOneCpu | Self::SandboxedOneCpu => StartCpus::One,
+            _ => StartCpus::AsTheyAre,
         }
     }
 
@@ -98,7 +98,7 @@ impl Way {
 
 /// The cpus that programs are started on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cpus {
+enum StartCpus {
     AsTheyAre,
     /// Never halted.
     Awake,
@@ -166,10 +166,10 @@ impl Ways {
     }
 
     /// Kilobytes of page tables of the process that starts the program.
-    pub(crate) fn page_tables_kb(&self, way: Way) -> io::Result<u64> {
+    pub(crate) fn page_tables_kb(&self, way: StartWay) -> io::Result<u64> {
         let pid = match way.plain() {
-            Way::Bare | Way::BareSeveral => self.bare.pid(),
-            Way::Spawner | Way::SpawnerSeveral | Way::Sandboxed => self.spawner_pid,
+            StartWay::Bare | StartWay::BareSeveral => self.bare.pid(),
+            StartWay::Spawner | StartWay::SpawnerSeveral | StartWay::Sandboxed => self.spawner_pid,
             _ => std::process::id(),
         };
         let path = format!("/proc/{pid}/status");
@@ -180,25 +180,25 @@ impl Ways {
     }
 
     /// Starts the program `count` times; returns the starts and their total processor time.
-    pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
+    pub(crate) fn starts(&mut self, way: StartWay, count: usize) -> io::Result<(Vec<Start>, Duration)> {
         match way.cpus() {
-            Cpus::AsTheyAre => {}
-            Cpus::Awake => {
+            StartCpus::AsTheyAre => {}
+            StartCpus::Awake => {
                 let _awake = awake::hold()?;
                 return self.starts(way.plain(), count);
             }
-            Cpus::One => {
+            StartCpus::One => {
                 let _one_cpu = OneCpu::hold([self.bare.pid(), self.spawner_pid])?;
                 return self.starts(way.plain(), count);
             }
         }
         let (profile, at_once) = match way {
-            Way::None => return Ok((pass_time(count), Duration::ZERO)),
-            Way::Bare => return self.bare.start(count, 1),
-            Way::BareSeveral => return self.bare.start(count, SEVERAL),
-            Way::Spawner => (self.plain, 1),
-            Way::SpawnerSeveral => (self.plain, SEVERAL),
-            Way::Sandboxed => (self.sandboxed.unwrap_or(self.plain), 1),
+            StartWay::None => return Ok((pass_time(count), Duration::ZERO)),
+            StartWay::Bare => return self.bare.start(count, 1),
+            StartWay::BareSeveral => return self.bare.start(count, SEVERAL),
+            StartWay::Spawner => (self.plain, 1),
+            StartWay::SpawnerSeveral => (self.plain, SEVERAL),
+            StartWay::Sandboxed => (self.sandboxed.unwrap_or(self.plain), 1),
             own => {
                 let cpu = self.cpu()?;
                 let starts = (0..count).map(|_| self.start(own)).collect::<io::Result<_>>()?;
@@ -214,11 +214,11 @@ impl Ways {
     }
 
     /// Starts the program once from this process, and waits for its end.
-    fn start(&mut self, way: Way) -> io::Result<Start> {
+    fn start(&mut self, way: StartWay) -> io::Result<Start> {
         let begin = Instant::now();
         let (pid, blocked) = timed(|| match way {
-            Way::Fork => self.fork(),
-            Way::PosixSpawn => posix_spawn(&self.path),
+            StartWay::Fork => self.fork(),
+            StartWay::PosixSpawn => posix_spawn(&self.path),
             _ => self.vfork(),
         });
         wait(pid?)?;
