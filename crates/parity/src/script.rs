@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use vermeil::Handle;
-use vermeil_programs::kernel::{Pace, square_roots, zipf::Zipf};
-use vermeil_programs::{Outcome, keyed_stream, mixed_jobs, sqrt_pipeline};
+use vermeil_programs::kernel::{MixingPace, square_roots, zipf::Zipf};
+use vermeil_programs::{ProgramOutcome, keyed_stream, mixed_jobs, sqrt_pipeline};
 use vermeil_sched::recording::{RecordedEvent, Recording, RecordingHeader, VERSION};
 use vermeil_sim::{CompiledProgram, SimError, SimMachine};
 
@@ -39,7 +39,7 @@ pub enum Script {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces {
     /// The speed of mixing.
-    pub(crate) pace: Pace,
+    pub(crate) pace: MixingPace,
     /// Time of a handler of the row of square roots.
     pub(crate) roots_ns: u64,
 }
@@ -67,7 +67,7 @@ impl Pieces {
             start.elapsed()
         };
         let fastest = (0..32).map(one).min().unwrap_or_default();
-        Self { pace: Pace::measure(), roots_ns: nanoseconds(fastest) }
+        Self { pace: MixingPace::measure(), roots_ns: nanoseconds(fastest) }
     }
 }
 
@@ -97,7 +97,7 @@ impl Script {
 
     /// Runs the program on the runtime.
     pub(crate) fn real(self, handle: &Handle, size: Size, pieces: Pieces) -> Reading {
-        let rate = |outcome: Outcome| Reading { rate: outcome.throughput(), wait_us: None };
+        let rate = |outcome: ProgramOutcome| Reading { rate: outcome.throughput(), wait_us: None };
         match self {
             Self::Roots => rate(sqrt_pipeline::run(handle, roots(size))),
             Self::Keyed => rate(keyed_stream::run(handle, keyed(size), pieces.pace)),
@@ -135,14 +135,14 @@ impl Script {
     }
 }
 
-fn roots(size: Size) -> sqrt_pipeline::Size {
+fn roots(size: Size) -> sqrt_pipeline::SqrtPipelineSize {
     let events = if size == Size::Full { 1_000 } else { 20 };
-    sqrt_pipeline::Size { stages: 16, roots: ROOTS, events }
+    sqrt_pipeline::SqrtPipelineSize { stages: 16, roots: ROOTS, events }
 }
 
-fn mixed(size: Size) -> mixed_jobs::Size {
+fn mixed(size: Size) -> mixed_jobs::MixedJobsSize {
     let (short_steps, long_steps) = if size == Size::Full { (5_000, 16) } else { (50, 1) };
-    mixed_jobs::Size {
+    mixed_jobs::MixedJobsSize {
         short_chains: 64,
         short_steps,
         short_us: 2,
@@ -152,16 +152,16 @@ fn mixed(size: Size) -> mixed_jobs::Size {
     }
 }
 
-fn keyed(size: Size) -> keyed_stream::Size {
+fn keyed(size: Size) -> keyed_stream::KeyedStreamSize {
     let (keys, records) = if size == Size::Full { (10_000, 100_000) } else { (100, 1_000) };
-    keyed_stream::Size { keys, skew: 1.0, producers: 4, records, record_ns: 500 }
+    keyed_stream::KeyedStreamSize { keys, skew: 1.0, producers: 4, records, record_ns: 500 }
 }
 
 /// The row of handlers, each with a separate color, so that the simulator places the handlers as
 /// the runtime does.
 fn roots_text(machine: &SimMachine, size: Size, pieces: Pieces) -> String {
     let cycles = machine.cycles(pieces.roots_ns);
-    let sqrt_pipeline::Size { stages, events, .. } = roots(size);
+    let sqrt_pipeline::SqrtPipelineSize { stages, events, .. } = roots(size);
     format!(
         "name = \"sqrt_pipeline\"\nabout = \"handlers in a row\"\n[[handler]]\nname = \"roots\"\nrepeat = {stages}\ncycles = {cycles}\ncolor = \"handler\"\n\
          [[source]]\nload = {{ start = {{ count = {events} }} }}\nentry = \"roots\"\n"
@@ -169,7 +169,7 @@ fn roots_text(machine: &SimMachine, size: Size, pieces: Pieces) -> String {
 }
 
 /// Each chain is a color; each step posts the next step.
-fn chains(size: mixed_jobs::Size, pace: Pace) -> Recording {
+fn chains(size: mixed_jobs::MixedJobsSize, pace: MixingPace) -> Recording {
     let mut events = Vec::new();
     for (color, chain) in (0..).zip(size.chains(pace)) {
         let (handler, us) = if chain.is_short { ("short", size.short_us) } else { ("long", size.long_us) };
@@ -183,7 +183,7 @@ fn chains(size: mixed_jobs::Size, pace: Pace) -> Recording {
 
 /// Producers post batches of records and then themselves; at the end every producer reports its end
 /// to every key.
-fn stream(size: keyed_stream::Size) -> Recording {
+fn stream(size: keyed_stream::KeyedStreamSize) -> Recording {
     let zipf = Zipf::new(size.keys, size.skew);
     let mut events = Vec::new();
     for producer in 0..size.producers {

@@ -7,8 +7,8 @@
 mod report;
 
 use crate::{
-    Outcome,
-    record::{EVENTS_PER_CORE, Record},
+    ProgramOutcome,
+    record::{EVENTS_PER_CORE, RecordingFile},
 };
 use std::{
     error::Error,
@@ -45,16 +45,16 @@ impl RuntimeArgs {
     /// # Errors
     /// When this machine does not have those cores, a core cannot start, or the recording cannot be
     /// written.
-    pub fn start(&self) -> Result<Running, Failure> {
+    pub fn start(&self) -> Result<CliRuntime, CliFailure> {
         let root = Path::new("/");
         let affinity: CpuSet =
             vermeil_io::current_affinity().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
         let cpus = self.cores.resolve(&sysfs::read(root)?, &allowed(root, &affinity))?;
         let cpus = cpus.into_iter().map(|cpu| cpu.0 as usize);
         let builder = Runtime::builder().cpus(cpus).policy(self.policy.clone()).observe(self.observe);
-        let record = self.record.as_deref().map(Record::create).transpose()?;
+        let record = self.record.as_deref().map(RecordingFile::create).transpose()?;
         let runtime = builder.record(if record.is_some() { EVENTS_PER_CORE } else { 0 }).build()?;
-        Ok(Running { runtime, record })
+        Ok(CliRuntime { runtime, record })
     }
 }
 
@@ -70,12 +70,12 @@ pub fn above_zero(text: &str) -> Result<f64, String> {
 }
 
 /// The runtime of a command line, and the destination of the recording.
-pub struct Running {
+pub struct CliRuntime {
     runtime: Runtime,
-    record: Option<Record>,
+    record: Option<RecordingFile>,
 }
 
-impl Running {
+impl CliRuntime {
     /// The runtime's handle.
     pub fn handle(&self) -> Handle {
         self.runtime.handle()
@@ -86,7 +86,7 @@ impl Running {
     ///
     /// # Errors
     /// When the recording cannot be written.
-    pub fn end(self, outcome: &Outcome) -> Result<(), Failure> {
+    pub fn end(self, outcome: &ProgramOutcome) -> Result<(), CliFailure> {
         print!("{}", report(&self.handle(), outcome));
         if let Some(record) = self.record {
             println!("\n{}", record.write(self.runtime)?);
@@ -97,15 +97,15 @@ impl Running {
 
 /// The error message of a failed program. `main` shows a returned error in `Debug` form, so this
 /// type's `Debug` form is the message.
-pub struct Failure(Box<dyn Error>);
+pub struct CliFailure(Box<dyn Error>);
 
-impl<E: Error + 'static> From<E> for Failure {
+impl<E: Error + 'static> From<E> for CliFailure {
     fn from(error: E) -> Self {
         Self(Box::new(error))
     }
 }
 
-impl fmt::Debug for Failure {
+impl fmt::Debug for CliFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }

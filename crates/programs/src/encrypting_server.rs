@@ -12,8 +12,8 @@
 //! number. The key is a constant, because this is an example.
 
 use crate::{
-    Outcome,
-    net::{Load, Readiness, Socket, Wait, listeners},
+    ProgramOutcome,
+    net::{ClosedLoop, Readiness, Socket, SocketWait, listeners},
 };
 use chacha20poly1305::{AeadInOut, ChaCha20Poly1305, KeyInit, Nonce};
 use std::{
@@ -46,7 +46,7 @@ const TAG_BYTES: usize = 16;
 
 /// The load, when the program measures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Size {
+pub struct EncryptingSize {
     /// Clients, each with a connection.
     #[arg(long, default_value_t = 16)]
     pub clients: u32,
@@ -72,10 +72,10 @@ struct Block {
 }
 
 /// What all connections share.
-struct Server {
+struct EncryptingServer {
     handle: Handle,
     vault: Vault,
-    steps: OnceLock<Steps>,
+    steps: OnceLock<EncryptingHandlers>,
 }
 
 /// The file, and the cipher.
@@ -85,28 +85,28 @@ struct Vault {
 }
 
 /// The handlers.
-struct Steps {
-    accept: Handler<Arc<Listener>>,
-    read: Handler<Arc<Connection>>,
+struct EncryptingHandlers {
+    accept: Handler<Arc<EncryptingListener>>,
+    read: Handler<Arc<EncryptingConnection>>,
     seal: Handler<Seal>,
-    write: Handler<Reply>,
+    write: Handler<SealedBlock>,
 }
 
-struct Listener {
+struct EncryptingListener {
     socket: Socket,
     color: Color,
 }
 
-struct Connection {
+struct EncryptingConnection {
     socket: Socket,
     color: Color,
     /// The color that seals this connection's blocks.
     sealing: Color,
-    state: Colored<State>,
+    state: Colored<EncryptingState>,
 }
 
 #[derive(Default)]
-struct State {
+struct EncryptingState {
     received: Vec<u8>,
     session: Option<[u8; SESSION_BYTES]>,
     requests: u32,
@@ -116,20 +116,20 @@ struct State {
     replies: VecDeque<Vec<u8>>,
     written: usize,
     /// The event for which the socket is watched.
-    watched: Option<Wait>,
+    watched: Option<SocketWait>,
     over: bool,
 }
 
 /// A block to seal.
 struct Seal {
-    connection: Arc<Connection>,
+    connection: Arc<EncryptingConnection>,
     nonce: Nonce,
     block: Block,
 }
 
 /// A sealed block to write.
-struct Reply {
-    connection: Arc<Connection>,
+struct SealedBlock {
+    connection: Arc<EncryptingConnection>,
     sealed: Vec<u8>,
 }
 
@@ -138,12 +138,13 @@ struct Reply {
 /// # Errors
 /// When the address cannot be listened at.
 pub fn serve(handle: &Handle, addr: SocketAddr) -> io::Result<SocketAddr> {
-    let server = Arc::new(Server { handle: handle.clone(), vault: Vault::new(), steps: OnceLock::new() });
-    assert!(server.steps.set(Steps::new(&server)).is_ok(), "set once");
+    let server =
+        Arc::new(EncryptingServer { handle: handle.clone(), vault: Vault::new(), steps: OnceLock::new() });
+    assert!(server.steps.set(EncryptingHandlers::new(&server)).is_ok(), "set once");
     let (addr, sockets) = listeners(handle, addr)?;
     for (core, socket) in handle.cores().zip(sockets) {
         let socket = Socket::new(socket, Readiness::start(handle, core)?);
-        let listener = Arc::new(Listener { socket, color: handle.color_on(core) });
+        let listener = Arc::new(EncryptingListener { socket, color: handle.color_on(core) });
         let (accept, ready) = (server.steps().accept, listener.clone());
         listener.socket.watch(move || post(accept, &ready.color, ready.clone()))?;
     }
@@ -156,46 +157,50 @@ fn post<E: Send + 'static>(handler: Handler<E>, color: &Color, event: E) {
     handler.post(color, event).unwrap_or_else(|full| panic!("{full}"));
 }
 
-impl Steps {
-    fn new(server: &Arc<Server>) -> Self {
-        fn step<E: Send + 'static>(server: &Arc<Server>, spec: Spec, run: fn(&Server, E)) -> Handler<E> {
+impl EncryptingHandlers {
+    fn new(server: &Arc<EncryptingServer>) -> Self {
+        fn step<E: Send + 'static>(
+            server: &Arc<EncryptingServer>,
+            spec: Spec,
+            run: fn(&EncryptingServer, E),
+        ) -> Handler<E> {
             let inside = server.clone();
             server.handle.handler(spec, move |event| run(&inside, event))
         }
         // The author's estimates: a system call or two, and some 30 KB at half a gigabyte a second.
         let costs = |name, us| Spec::new(name).cost(Duration::from_micros(us));
         Self {
-            accept: step(server, costs("accept", 10), Server::accept),
-            read: step(server, costs("read", 5), Server::read),
-            seal: step(server, costs("seal", 60), Server::seal),
-            write: step(server, costs("write", 15), Server::write),
+            accept: step(server, costs("accept", 10), EncryptingServer::accept),
+            read: step(server, costs("read", 5), EncryptingServer::read),
+            seal: step(server, costs("seal", 60), EncryptingServer::seal),
+            write: step(server, costs("write", 15), EncryptingServer::write),
         }
     }
 }
 
-impl Server {
-    fn steps(&self) -> &Steps {
+impl EncryptingServer {
+    fn steps(&self) -> &EncryptingHandlers {
         self.steps.get().expect("set before the first connection")
     }
 
-    fn accept(&self, listener: Arc<Listener>) {
+    fn accept(&self, listener: Arc<EncryptingListener>) {
         for _ in 0..ACCEPTS_IN_A_ROW {
             // A failed connection is no reason to refuse others; the readiness is signalled again.
             let Ok(socket) = listener.socket.accept() else { break };
             let (color, sealing) = (self.handle.color(), self.handle.color());
-            let state = Colored::new(color.id(), State::default());
-            let connection = Arc::new(Connection { socket, color, sealing, state });
+            let state = Colored::new(color.id(), EncryptingState::default());
+            let connection = Arc::new(EncryptingConnection { socket, color, sealing, state });
             let (read, ready) = (self.steps().read, connection.clone());
             if connection.socket.watch(move || post(read, &ready.color, ready.clone())).is_err() {
                 connection.socket.forget();
             }
         }
-        listener.socket.wait(Wait::Input).expect("a listener can be waited for");
+        listener.socket.wait(SocketWait::Input).expect("a listener can be waited for");
     }
 
     /// The socket is ready: writes waiting replies, receives requests and passes the requests on to
     /// be sealed.
-    fn read(&self, connection: Arc<Connection>) {
+    fn read(&self, connection: Arc<EncryptingConnection>) {
         let requests = connection.with(|state| {
             state.watched = None;
             connection.send(state)?;
@@ -211,10 +216,10 @@ impl Server {
     fn seal(&self, Seal { connection, nonce, block }: Seal) {
         let sealed = self.vault.seal(&nonce, block);
         let color = connection.color.clone();
-        post(self.steps().write, &color, Reply { connection, sealed });
+        post(self.steps().write, &color, SealedBlock { connection, sealed });
     }
 
-    fn write(&self, Reply { connection, sealed }: Reply) {
+    fn write(&self, SealedBlock { connection, sealed }: SealedBlock) {
         connection.with(|state| {
             state.replies.push_back(sealed);
             connection.send(state)
@@ -222,10 +227,10 @@ impl Server {
     }
 }
 
-impl Connection {
+impl EncryptingConnection {
     /// Runs a step and then waits for the event that the next step needs; a failed step ends the
     /// connection.
-    fn with<R: Default>(&self, step: impl FnOnce(&mut State) -> io::Result<R>) -> R {
+    fn with<R: Default>(&self, step: impl FnOnce(&mut EncryptingState) -> io::Result<R>) -> R {
         self.state.with(|state| {
             if state.over {
                 return R::default();
@@ -239,10 +244,10 @@ impl Connection {
         })
     }
 
-    fn watch_for_next(&self, state: &mut State) -> io::Result<()> {
+    fn watch_for_next(&self, state: &mut EncryptingState) -> io::Result<()> {
         let next = match state.replies.is_empty() {
-            false => Wait::Output,
-            true if state.unanswered < REPLIES_MAX => Wait::Input,
+            false => SocketWait::Output,
+            true if state.unanswered < REPLIES_MAX => SocketWait::Input,
             true => return Ok(()),
         };
         if state.watched != Some(next) {
@@ -253,7 +258,7 @@ impl Connection {
     }
 
     /// Writes replies until the socket is full.
-    fn send(&self, state: &mut State) -> io::Result<()> {
+    fn send(&self, state: &mut EncryptingState) -> io::Result<()> {
         while let Some(reply) = state.replies.front() {
             match self.socket.send(&reply[state.written..]) {
                 Ok(bytes) => state.written += bytes,
@@ -270,7 +275,7 @@ impl Connection {
     }
 
     /// Receives once; returns the complete requests.
-    fn receive(&self, state: &mut State) -> io::Result<Vec<(Nonce, Block)>> {
+    fn receive(&self, state: &mut EncryptingState) -> io::Result<Vec<(Nonce, Block)>> {
         if state.unanswered >= REPLIES_MAX {
             return Ok(Vec::new());
         }
@@ -284,7 +289,7 @@ impl Connection {
     }
 }
 
-impl State {
+impl EncryptingState {
     fn requests(&mut self) -> io::Result<Vec<(Nonce, Block)>> {
         if self.session.is_none() && self.received.len() >= SESSION_BYTES {
             self.session = self.received.drain(..SESSION_BYTES).collect::<Vec<_>>().try_into().ok();
@@ -346,14 +351,14 @@ impl Vault {
 ///
 /// # Errors
 /// When a socket fails, or a reply has a wrong length.
-pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
+pub fn run(handle: &Handle, size: EncryptingSize) -> io::Result<ProgramOutcome> {
     let addr = serve(handle, SocketAddr::from(([127, 0, 0, 1], 0)))?;
-    let load = Load { addr, connections: size.clients, requests: size.rounds, threads: size.threads };
+    let load = ClosedLoop { addr, connections: size.clients, requests: size.rounds, threads: size.threads };
     let outcome = load.run(
         |client, round, to| ask(size, client, round, to),
         |_, _, from| (0..size.requests).map(|_| read_reply(size, from)).sum(),
     )?;
-    Ok(Outcome { events: outcome.events * u64::from(size.requests), ..outcome })
+    Ok(ProgramOutcome { events: outcome.events * u64::from(size.requests), ..outcome })
 }
 
 fn session(client: u32) -> [u8; SESSION_BYTES] {
@@ -365,7 +370,7 @@ fn block_number(client: u32, request: u32) -> u32 {
     client.wrapping_mul(17).wrapping_add(request)
 }
 
-fn ask(size: Size, client: u32, round: u32, to: &mut TcpStream) -> io::Result<()> {
+fn ask(size: EncryptingSize, client: u32, round: u32, to: &mut TcpStream) -> io::Result<()> {
     let mut bytes = Vec::new();
     if round == 0 {
         bytes.extend_from_slice(&session(client));
@@ -377,7 +382,7 @@ fn ask(size: Size, client: u32, round: u32, to: &mut TcpStream) -> io::Result<()
     to.write_all(&bytes)
 }
 
-fn read_reply(size: Size, from: &mut BufReader<TcpStream>) -> io::Result<u64> {
+fn read_reply(size: EncryptingSize, from: &mut BufReader<TcpStream>) -> io::Result<u64> {
     let mut reply = vec![0; LENGTH_BYTES + size.block_bytes as usize + TAG_BYTES];
     from.read_exact(&mut reply)?;
     Ok(tag_sum(&reply))
@@ -391,7 +396,7 @@ fn tag_sum(reply: &[u8]) -> u64 {
 }
 
 /// The checksum of a run, computed by the calling thread alone.
-pub fn checksum(size: Size) -> u64 {
+pub fn checksum(size: EncryptingSize) -> u64 {
     let vault = Vault::new();
     let replies = size.rounds * size.requests;
     let one = |client, request| {

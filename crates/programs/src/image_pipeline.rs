@@ -7,7 +7,7 @@
 //! again.
 
 use crate::{
-    Outcome, Tally,
+    OutcomeTally, ProgramOutcome,
     kernel::image::{Filter, draw, pass_cost, sum},
     pipeline::Pipeline,
 };
@@ -19,7 +19,7 @@ use vermeil::Handle;
 
 /// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Size {
+pub struct ImagePipelineSize {
     /// Filters in the row.
     #[arg(long, default_value_t = 16)]
     pub stages: usize,
@@ -34,7 +34,7 @@ pub struct Size {
     pub memory_bytes: usize,
 }
 
-impl Size {
+impl ImagePipelineSize {
     /// Images in the pipeline at a time.
     pub fn images_at_once(&self) -> u64 {
         ((self.memory_bytes / self.image_bytes.max(1)) as u64).clamp(1, self.images.max(1))
@@ -42,10 +42,10 @@ impl Size {
 }
 
 /// Runs the program.
-pub fn run(handle: &Handle, size: Size) -> Outcome {
+pub fn run(handle: &Handle, size: ImagePipelineSize) -> ProgramOutcome {
     let begun = AtomicU64::new(size.images_at_once());
     let mut images: Vec<_> = (0..size.images_at_once()).map(|number| image(size, number)).collect();
-    let tally = Arc::new(Tally::new(size.images));
+    let tally = Arc::new(OutcomeTally::new(size.images));
     let work = |stage, pixels: &mut Vec<u8>| Filter::of_stage(stage).pass(pixels);
     let end = {
         let tally = tally.clone();
@@ -65,7 +65,7 @@ pub fn run(handle: &Handle, size: Size) -> Outcome {
     tally.wait(size.images * size.stages as u64)
 }
 
-fn image(size: Size, number: u64) -> Vec<u8> {
+fn image(size: ImagePipelineSize, number: u64) -> Vec<u8> {
     let mut pixels = vec![0; size.image_bytes];
     draw(&mut pixels, number);
     pixels
@@ -73,7 +73,7 @@ fn image(size: Size, number: u64) -> Vec<u8> {
 
 /// The checksum of a run, computed by the calling thread alone: a single composed filter equals the
 /// whole row.
-pub fn checksum(size: Size) -> u64 {
+pub fn checksum(size: ImagePipelineSize) -> u64 {
     let all = Filter::of_row(size.stages);
     let one = |number| image(size, number).iter().map(|&pixel| u64::from(all.pixel(pixel))).sum::<u64>();
     (0..size.images).map(one).fold(0, u64::wrapping_add)

@@ -7,12 +7,12 @@
 //! open.
 
 use crate::{
-    Outcome,
+    ProgramOutcome,
     kernel::{
         image::{Filter, draw, pass_cost, sum},
         netpbm::{gray_head, pixels_at},
     },
-    net::{Load, listeners, read_http},
+    net::{ClosedLoop, listeners, read_http},
     pipeline::Pipeline,
 };
 use bytes::Bytes;
@@ -50,7 +50,7 @@ const RETRY: Duration = Duration::from_millis(50);
 
 /// The load, when the program measures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Size {
+pub struct ImageServerSize {
     /// Filters in the row.
     #[arg(long, default_value_t = 16)]
     pub stages: usize,
@@ -76,7 +76,7 @@ struct Picture {
 }
 
 /// What all connections share.
-struct Server {
+struct ImageServer {
     pipeline: Pipeline<Picture>,
     pictures: AtomicUsize,
 }
@@ -92,7 +92,7 @@ pub fn serve(handle: &Handle, stages: usize, addr: SocketAddr) -> io::Result<Soc
     // The sender of the image may have gone.
     let end = |_: &Pipeline<Picture>, picture: Picture| drop(picture.done.send(picture.bytes));
     let pipeline = Pipeline::new(handle, "filter", stages, pass_cost(EXPECTED_BYTES), filter, end);
-    let server = Arc::new(Server { pipeline, pictures: AtomicUsize::new(0) });
+    let server = Arc::new(ImageServer { pipeline, pictures: AtomicUsize::new(0) });
     let (addr, sockets) = listeners(handle, addr)?;
     for (core, socket) in handle.cores().zip(sockets) {
         handle.spawn_on(&handle.color_on(core), accept(server.clone(), handle.clone(), core, socket));
@@ -101,7 +101,12 @@ pub fn serve(handle: &Handle, stages: usize, addr: SocketAddr) -> io::Result<Soc
 }
 
 /// Gives each connection a color of this core, because the socket is there.
-async fn accept(server: Arc<Server>, handle: Handle, core: CoreIndex, socket: OwnedFd) -> io::Result<()> {
+async fn accept(
+    server: Arc<ImageServer>,
+    handle: Handle,
+    core: CoreIndex,
+    socket: OwnedFd,
+) -> io::Result<()> {
     let listener = TcpListener::new(socket)?;
     loop {
         let Ok(stream) = listener.accept().await.and_then(TcpStream::new) else {
@@ -119,7 +124,7 @@ async fn accept(server: Arc<Server>, handle: Handle, core: CoreIndex, socket: Ow
     }
 }
 
-impl Server {
+impl ImageServer {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let refuse = |status: StatusCode| {
             let mut response = Response::new(Full::default());
@@ -146,7 +151,7 @@ impl Server {
         })?;
         let bytes = Vec::from(image.to_bytes());
         let pixels_at = pixels_at(&bytes).ok_or(StatusCode::UNPROCESSABLE_ENTITY)?;
-        let _place = Place::take(&self.pictures).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        let _place = ImagePermit::take(&self.pictures).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
         let (done, filtered) = oneshot::channel();
         let picture = Picture { bytes, pixels_at, done };
         self.pipeline.start(picture).map_err(|_full| StatusCode::SERVICE_UNAVAILABLE)?;
@@ -156,16 +161,16 @@ impl Server {
 }
 
 /// A permit for an image in progress.
-struct Place<'a>(&'a AtomicUsize);
+struct ImagePermit<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> ImagePermit<'a> {
     fn take(places: &'a AtomicUsize) -> Option<Self> {
         let place = Self(places);
         (places.fetch_add(1, Ordering::Relaxed) < IMAGES_MAX).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ImagePermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -175,9 +180,9 @@ impl Drop for Place<'_> {
 ///
 /// # Errors
 /// When a socket fails, or an image is refused.
-pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
+pub fn run(handle: &Handle, size: ImageServerSize) -> io::Result<ProgramOutcome> {
     let addr = serve(handle, size.stages, SocketAddr::from(([127, 0, 0, 1], 0)))?;
-    let load = Load { addr, connections: size.clients, requests: size.images, threads: size.threads };
+    let load = ClosedLoop { addr, connections: size.clients, requests: size.images, threads: size.threads };
     let outcome = load.run(
         |client, number, to| {
             let image = image(size, client, number);
@@ -189,10 +194,10 @@ pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
             Ok(sum(&image[gray_head(size.side, size.side).len()..]))
         },
     )?;
-    Ok(Outcome { events: outcome.events * size.stages as u64, ..outcome })
+    Ok(ProgramOutcome { events: outcome.events * size.stages as u64, ..outcome })
 }
 
-fn image(size: Size, client: u32, number: u32) -> Vec<u8> {
+fn image(size: ImageServerSize, client: u32, number: u32) -> Vec<u8> {
     let mut image = gray_head(size.side, size.side).into_bytes();
     let head = image.len();
     image.resize(head + size.side * size.side, 0);
@@ -201,7 +206,7 @@ fn image(size: Size, client: u32, number: u32) -> Vec<u8> {
 }
 
 /// The checksum of a run, computed by the calling thread alone.
-pub fn checksum(size: Size) -> u64 {
+pub fn checksum(size: ImageServerSize) -> u64 {
     let all = Filter::of_row(size.stages);
     let head = gray_head(size.side, size.side).len();
     let one = |client, number| {

@@ -33,12 +33,12 @@ pub fn mix(rounds: u64, seed: u64) -> u64 {
 
 /// The speed of mixing on this machine, for work of a given duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct MixingPace {
     /// Rounds of [`mix`] in a microsecond.
     pub rounds_per_us: f64,
 }
 
-impl Pace {
+impl MixingPace {
     /// About the speed of processors of the last years. With a fixed pace the rounds of a program
     /// are fixed, so its checksum is the same in every run and on every machine.
     pub const FIXED: Self = Self { rounds_per_us: 250.0 };
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_time_is_at_least_one_round() {
-        let pace = Pace { rounds_per_us: 500.0 };
+        let pace = MixingPace { rounds_per_us: 500.0 };
         assert_eq!(pace.rounds(Duration::from_micros(2)), 1000);
         assert_eq!(pace.rounds(Duration::ZERO), 1);
-        assert!(Pace::measure().rounds_per_us > 0.0);
+        assert!(MixingPace::measure().rounds_per_us > 0.0);
     }
 }

@@ -8,8 +8,8 @@
 //! whether the other cores are idle.
 
 use crate::{
-    Outcome, Tally,
-    kernel::{Pace, mix, zipf::Zipf},
+    OutcomeTally, ProgramOutcome,
+    kernel::{MixingPace, mix, zipf::Zipf},
 };
 use std::{
     sync::{Arc, OnceLock},
@@ -19,7 +19,7 @@ use vermeil::{Color, Colored, Handle, Handler, Spec};
 
 /// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, clap::Args)]
-pub struct Size {
+pub struct KeyedStreamSize {
     /// Different keys.
     #[arg(long, default_value_t = 10_000)]
     pub keys: u32,
@@ -37,9 +37,9 @@ pub struct Size {
     pub record_ns: u64,
 }
 
-impl Size {
+impl KeyedStreamSize {
     /// The rounds of [`mix`] that a record costs.
-    pub fn rounds(&self, pace: Pace) -> u64 {
+    pub fn rounds(&self, pace: MixingPace) -> u64 {
         pace.rounds(Duration::from_nanos(self.record_ns))
     }
 
@@ -63,7 +63,7 @@ pub fn value(rounds: u64, producer: u32, number: u32) -> u64 {
 
 /// A key's state and the processing of a record: the same on every runtime.
 #[derive(Debug)]
-pub struct Key {
+pub struct KeyState {
     sum: u64,
     /// For each producer, the number after the last record.
     next: Vec<u32>,
@@ -71,7 +71,7 @@ pub struct Key {
     ended: u32,
 }
 
-impl Key {
+impl KeyState {
     /// A key without records.
     pub fn new(producers: u32) -> Self {
         Self { sum: 0, next: vec![0; producers as usize], ended: 0 }
@@ -97,7 +97,7 @@ impl Key {
 
 /// A record of a key, or the end of a producer's records.
 #[derive(Clone, Copy, Debug)]
-enum Record {
+enum KeyRecord {
     Value { key: u32, producer: u32, number: u32 },
     End { key: u32 },
 }
@@ -110,38 +110,38 @@ struct Position {
 }
 
 /// What the handlers share.
-struct Stream {
+struct KeyedStream {
     colors: Vec<Color>,
     producers: Vec<(Color, Vec<u32>)>,
-    update: Handler<Record>,
+    update: Handler<KeyRecord>,
     /// Set before the first producer is started.
     produce: OnceLock<Handler<Position>>,
 }
 
 /// Runs the program.
-pub fn run(handle: &Handle, size: Size, pace: Pace) -> Outcome {
+pub fn run(handle: &Handle, size: KeyedStreamSize, pace: MixingPace) -> ProgramOutcome {
     let rounds = size.rounds(pace);
     let zipf = Zipf::new(size.keys, size.skew);
     let colors: Vec<Color> = (0..size.keys).map(|_| handle.color()).collect();
     let state: Vec<_> =
-        colors.iter().map(|color| Colored::new(color.id(), Key::new(size.producers))).collect();
+        colors.iter().map(|color| Colored::new(color.id(), KeyState::new(size.producers))).collect();
     let producers = (0..size.producers).map(|producer| (handle.color(), size.keys_of(&zipf, producer)));
     let producers = producers.collect();
-    let tally = Arc::new(Tally::new(size.keys.into()));
+    let tally = Arc::new(OutcomeTally::new(size.keys.into()));
     let update = handle.handler(Spec::new("update").cost(Duration::from_nanos(size.record_ns)), {
         let tally = tally.clone();
         move |record| match record {
-            Record::Value { key, producer, number } => {
+            KeyRecord::Value { key, producer, number } => {
                 state[key as usize].with(|key| key.update(rounds, producer, number));
             }
-            Record::End { key } => {
-                if let Some(sum) = state[key as usize].with(Key::end) {
+            KeyRecord::End { key } => {
+                if let Some(sum) = state[key as usize].with(KeyState::end) {
                     tally.add(sum);
                 }
             }
         }
     });
-    let stream = Arc::new(Stream { colors, producers, update, produce: OnceLock::new() });
+    let stream = Arc::new(KeyedStream { colors, producers, update, produce: OnceLock::new() });
     let produce = handle.handler(Spec::new("produce").cost(PRODUCE), {
         let stream = stream.clone();
         move |position| stream.produce(position)
@@ -153,7 +153,7 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> Outcome {
     tally.wait(u64::from(size.producers) * u64::from(size.records))
 }
 
-impl Stream {
+impl KeyedStream {
     /// Posts the next batch, and then the producer itself.
     fn produce(&self, mut at: Position) {
         for _ in 0..BATCH {
@@ -168,13 +168,13 @@ impl Stream {
     }
 
     /// The producer's next message: the producer's records, then the end to every key, then none.
-    fn record(&self, at: &Position) -> Option<(u32, Record)> {
+    fn record(&self, at: &Position) -> Option<(u32, KeyRecord)> {
         let keys = &self.producers[at.producer as usize].1;
         if let Some(&key) = keys.get(at.next) {
-            return Some((key, Record::Value { key, producer: at.producer, number: at.next as u32 }));
+            return Some((key, KeyRecord::Value { key, producer: at.producer, number: at.next as u32 }));
         }
         let key = at.next - keys.len();
-        (key < self.colors.len()).then_some((key as u32, Record::End { key: key as u32 }))
+        (key < self.colors.len()).then_some((key as u32, KeyRecord::End { key: key as u32 }))
     }
 
     fn go_on(&self, at: Position) {
@@ -185,7 +185,7 @@ impl Stream {
 }
 
 /// The checksum of a run, computed by the calling thread alone.
-pub fn checksum(size: Size, pace: Pace) -> u64 {
+pub fn checksum(size: KeyedStreamSize, pace: MixingPace) -> u64 {
     let rounds = size.rounds(pace);
     let numbers = 0..size.records;
     let of = |producer| numbers.clone().map(move |number| value(rounds, producer, number));

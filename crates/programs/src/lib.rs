@@ -28,12 +28,12 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
-pub use outcome::{Outcome, Tally};
+pub use outcome::{OutcomeTally, ProgramOutcome};
 
 /// The page about the runtime, whose code must run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/runtime.md")]
-pub struct Page;
+pub struct DocPage;
 
 /// The page about writing a server, whose code must run.
 #[cfg(doctest)]

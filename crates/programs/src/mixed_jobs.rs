@@ -6,8 +6,8 @@
 //! throughput the program measures the delay of the short steps, from their posting until they run.
 
 use crate::{
-    Outcome, Tally,
-    kernel::{Pace, mix},
+    OutcomeTally, ProgramOutcome,
+    kernel::{MixingPace, mix},
 };
 use hdrhistogram::Histogram;
 use std::{
@@ -18,7 +18,7 @@ use vermeil::{Color, Colored, Handle, Handler, Spec};
 
 /// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Size {
+pub struct MixedJobsSize {
     /// Chains of short steps.
     #[arg(long, default_value_t = 64)]
     pub short_chains: u32,
@@ -41,7 +41,7 @@ pub struct Size {
 
 /// The steps of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct JobChain {
     /// Number of steps.
     pub steps: u32,
     /// Rounds of [`mix`] in each step.
@@ -50,13 +50,13 @@ pub struct Chain {
     pub is_short: bool,
 }
 
-impl Size {
+impl MixedJobsSize {
     /// The chains; long chains are spread evenly between the short chains.
-    pub fn chains(&self, pace: Pace) -> Vec<Chain> {
+    pub fn chains(&self, pace: MixingPace) -> Vec<JobChain> {
         let short_rounds = pace.rounds(Duration::from_micros(self.short_us));
         let long_rounds = pace.rounds(Duration::from_micros(self.long_us));
-        let short = Chain { steps: self.short_steps, rounds: short_rounds, is_short: true };
-        let long = Chain { steps: self.long_steps, rounds: long_rounds, is_short: false };
+        let short = JobChain { steps: self.short_steps, rounds: short_rounds, is_short: true };
+        let long = JobChain { steps: self.long_steps, rounds: long_rounds, is_short: false };
         let mut chains = vec![short; self.short_chains as usize];
         for number in 0..self.long_chains as usize {
             chains.insert(number * chains.len() / self.long_chains as usize, long);
@@ -73,16 +73,16 @@ impl Size {
 
 /// A chain in progress: the same on every runtime.
 #[derive(Debug)]
-pub struct Progress {
-    chain: Chain,
+pub struct ChainProgress {
+    chain: JobChain,
     done: u32,
     state: u64,
     delays: Histogram<u64>,
 }
 
-impl Progress {
+impl ChainProgress {
     /// Chain `number`, before its first step.
-    pub fn new(number: usize, chain: Chain) -> Self {
+    pub fn new(number: usize, chain: JobChain) -> Self {
         let delays = Histogram::new(2).expect("a histogram of two digits");
         Self { chain, done: 0, state: number as u64, delays }
     }
@@ -111,28 +111,28 @@ impl Progress {
 
 /// A step of a chain.
 #[derive(Debug)]
-struct Step {
+struct ChainStep {
     chain: usize,
     posted: Instant,
 }
 
 /// What the handlers share.
-struct Jobs {
+struct SharedJobs {
     colors: Arc<[Color]>,
-    progress: Arc<[Colored<Progress>]>,
-    tally: Tally,
+    progress: Arc<[Colored<ChainProgress>]>,
+    tally: OutcomeTally,
     /// Set before the first step.
-    steps: OnceLock<Steps>,
+    steps: OnceLock<JobHandlers>,
 }
 
 /// Short and long steps are different handlers, because their costs differ so much.
-struct Steps {
-    short: Handler<Step>,
-    long: Handler<Step>,
+struct JobHandlers {
+    short: Handler<ChainStep>,
+    long: Handler<ChainStep>,
 }
 
-impl Jobs {
-    fn step(&self, Step { chain, posted }: Step) {
+impl SharedJobs {
+    fn step(&self, ChainStep { chain, posted }: ChainStep) {
         let (more, result, is_short) = self.progress[chain]
             .with(|progress| (progress.step(posted), progress.result(), progress.chain.is_short));
         if more { self.go_on(chain, is_short) } else { self.tally.add(result) }
@@ -142,7 +142,7 @@ impl Jobs {
         let steps = self.steps.get().expect("set before the first step");
         let step = if is_short { steps.short } else { steps.long };
         let posted = Instant::now();
-        step.post(&self.colors[chain], Step { chain, posted }).expect("one step for each chain");
+        step.post(&self.colors[chain], ChainStep { chain, posted }).expect("one step for each chain");
     }
 }
 
@@ -150,24 +150,24 @@ impl Jobs {
 ///
 /// # Panics
 /// When chains have no steps.
-pub fn run(handle: &Handle, size: Size, pace: Pace) -> (Outcome, Histogram<u64>) {
+pub fn run(handle: &Handle, size: MixedJobsSize, pace: MixingPace) -> (ProgramOutcome, Histogram<u64>) {
     assert!(size.short_steps > 0 && size.long_steps > 0, "a chain has a step");
     let chains = size.chains(pace);
     let colors: Arc<[Color]> = chains.iter().map(|_| handle.color()).collect();
     let progress = colors.iter().zip(chains.iter().copied().enumerate());
     let progress: Arc<[_]> = progress
-        .map(|(color, (number, chain))| Colored::new(color.id(), Progress::new(number, chain)))
+        .map(|(color, (number, chain))| Colored::new(color.id(), ChainProgress::new(number, chain)))
         .collect();
-    let tally = Tally::new(colors.len() as u64);
-    let jobs = Arc::new(Jobs { colors, progress, tally, steps: OnceLock::new() });
+    let tally = OutcomeTally::new(colors.len() as u64);
+    let jobs = Arc::new(SharedJobs { colors, progress, tally, steps: OnceLock::new() });
     let step = |name, us| {
         let inside = jobs.clone();
         let spec = Spec::new(name).cost(Duration::from_micros(us));
         handle.handler(spec, move |step| inside.step(step))
     };
-    let steps = Steps { short: step("short", size.short_us), long: step("long", size.long_us) };
+    let steps = JobHandlers { short: step("short", size.short_us), long: step("long", size.long_us) };
     assert!(jobs.steps.set(steps).is_ok(), "set once");
-    for (chain, &Chain { is_short, .. }) in chains.iter().enumerate() {
+    for (chain, &JobChain { is_short, .. }) in chains.iter().enumerate() {
         jobs.go_on(chain, is_short);
     }
     let outcome = jobs.tally.wait(size.events());
@@ -175,7 +175,7 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> (Outcome, Histogram<u64>)
 }
 
 /// The delays of all chains, each read on the chain's color.
-fn delays(handle: &Handle, colors: &[Color], progress: &Arc<[Colored<Progress>]>) -> Histogram<u64> {
+fn delays(handle: &Handle, colors: &[Color], progress: &Arc<[Colored<ChainProgress>]>) -> Histogram<u64> {
     let mut all = Histogram::new(2).expect("a histogram of two digits");
     for (chain, color) in colors.iter().enumerate() {
         let progress = progress.clone();
@@ -187,8 +187,8 @@ fn delays(handle: &Handle, colors: &[Color], progress: &Arc<[Colored<Progress>]>
 }
 
 /// The checksum of a run, computed by the calling thread alone.
-pub fn checksum(size: Size, pace: Pace) -> u64 {
+pub fn checksum(size: MixedJobsSize, pace: MixingPace) -> u64 {
     let chains = size.chains(pace).into_iter().enumerate();
-    let one = |(number, chain): (usize, Chain)| mix(chain.rounds * u64::from(chain.steps), number as u64);
+    let one = |(number, chain): (usize, JobChain)| mix(chain.rounds * u64::from(chain.steps), number as u64);
     chains.map(one).fold(0, u64::wrapping_add)
 }

@@ -9,9 +9,9 @@ mod client;
 mod readiness;
 mod socket;
 
-pub use client::{Load, read_http};
+pub use client::{ClosedLoop, read_http};
 pub use readiness::Readiness;
-pub use socket::{Socket, Wait};
+pub use socket::{Socket, SocketWait};
 
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
 use vermeil::{Handle, ListenOptions, listen};

@@ -8,7 +8,7 @@ use std::{
 
 /// A run of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ProgramOutcome {
     /// Events of the program, without the runtime's events.
     pub events: u64,
     /// From the first post until the end of the last event.
@@ -17,7 +17,7 @@ pub struct Outcome {
     pub checksum: u64,
 }
 
-impl Outcome {
+impl ProgramOutcome {
     /// Events per second.
     pub fn throughput(&self) -> f64 {
         self.events as f64 / self.elapsed.as_secs_f64()
@@ -26,14 +26,14 @@ impl Outcome {
 
 /// Adds up the parts of a result, from any core, and wakes the thread that waits for all parts.
 #[derive(Debug)]
-pub struct Tally {
+pub struct OutcomeTally {
     missing: AtomicU64,
     sum: AtomicU64,
     waiter: Thread,
     start: Instant,
 }
 
-impl Tally {
+impl OutcomeTally {
     /// Expects `parts` parts, for the calling thread to wait for; starts the clock.
     pub fn new(parts: u64) -> Self {
         Self {
@@ -54,10 +54,10 @@ impl Tally {
     }
 
     /// Waits for the last part; call from the thread that made the tally.
-    pub fn wait(&self, events: u64) -> Outcome {
+    pub fn wait(&self, events: u64) -> ProgramOutcome {
         while self.missing.load(Ordering::Acquire) > 0 {
             std::thread::park();
         }
-        Outcome { events, elapsed: self.start.elapsed(), checksum: self.sum.load(Ordering::Relaxed) }
+        ProgramOutcome { events, elapsed: self.start.elapsed(), checksum: self.sum.load(Ordering::Relaxed) }
     }
 }

@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The file of a recording.
 #[derive(Debug)]
-pub struct Record {
+pub struct RecordingFile {
     path: PathBuf,
     file: File,
 }
 
-impl Record {
+impl RecordingFile {
     /// Makes the file.
     ///
     /// # Errors

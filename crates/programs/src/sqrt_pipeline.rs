@@ -5,7 +5,7 @@
 //! the cost of the runtime.
 
 use crate::{
-    Outcome, Tally,
+    OutcomeTally, ProgramOutcome,
     kernel::{square_roots, square_roots_cost},
     pipeline::Pipeline,
 };
@@ -14,7 +14,7 @@ use vermeil::Handle;
 
 /// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Size {
+pub struct SqrtPipelineSize {
     /// Handlers in the row.
     #[arg(long, default_value_t = 16)]
     pub stages: usize,
@@ -30,8 +30,8 @@ pub struct Size {
 ///
 /// # Panics
 /// When a core has no room for the events.
-pub fn run(handle: &Handle, size: Size) -> Outcome {
-    let tally = Arc::new(Tally::new(size.events.into()));
+pub fn run(handle: &Handle, size: SqrtPipelineSize) -> ProgramOutcome {
+    let tally = Arc::new(OutcomeTally::new(size.events.into()));
     let work = move |_, number: &mut f64| *number = square_roots(size.roots, *number);
     let end = {
         let tally = tally.clone();
@@ -49,7 +49,7 @@ fn first(event: u32) -> f64 {
 }
 
 /// The checksum of a run, computed by the calling thread alone.
-pub fn checksum(size: Size) -> u64 {
+pub fn checksum(size: SqrtPipelineSize) -> u64 {
     let one = |event| (0..size.stages).fold(first(event), |number, _| square_roots(size.roots, number));
     (0..size.events).map(|event| one(event).to_bits()).fold(0, u64::wrapping_add)
 }

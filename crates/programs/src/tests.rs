@@ -2,8 +2,8 @@
 //! thread.
 
 use crate::{
-    encrypting_server, image_pipeline, image_server, kernel::Pace, keyed_stream, mixed_jobs, sqrt_pipeline,
-    web_handlers,
+    encrypting_server, image_pipeline, image_server, kernel::MixingPace, keyed_stream, mixed_jobs,
+    sqrt_pipeline, web_handlers,
 };
 use vermeil::{Handle, Pinning, Policy, Runtime};
 
@@ -22,7 +22,7 @@ const POLICIES: [&str; 11] = [
 ];
 
 /// Work that takes almost no time.
-const PACE: Pace = Pace { rounds_per_us: 1.0 };
+const PACE: MixingPace = MixingPace { rounds_per_us: 1.0 };
 
 /// Runs `program` on two cores under every policy; nothing is left over.
 fn under_every_policy(program: impl Fn(&Handle)) {
@@ -44,7 +44,7 @@ fn under_every_policy(program: impl Fn(&Handle)) {
 
 #[test]
 fn square_roots() {
-    let size = sqrt_pipeline::Size { stages: 5, roots: 20, events: 40 };
+    let size = sqrt_pipeline::SqrtPipelineSize { stages: 5, roots: 20, events: 40 };
     under_every_policy(|handle| {
         let outcome = sqrt_pipeline::run(handle, size);
         assert_eq!((outcome.events, outcome.checksum), (200, sqrt_pipeline::checksum(size)));
@@ -53,7 +53,8 @@ fn square_roots() {
 
 #[test]
 fn images() {
-    let size = image_pipeline::Size { stages: 4, images: 30, image_bytes: 1000, memory_bytes: 7000 };
+    let size =
+        image_pipeline::ImagePipelineSize { stages: 4, images: 30, image_bytes: 1000, memory_bytes: 7000 };
     assert_eq!(size.images_at_once(), 7);
     under_every_policy(|handle| {
         let outcome = image_pipeline::run(handle, size);
@@ -63,7 +64,8 @@ fn images() {
 
 #[test]
 fn keys() {
-    let size = keyed_stream::Size { keys: 50, skew: 1.0, producers: 3, records: 1000, record_ns: 1 };
+    let size =
+        keyed_stream::KeyedStreamSize { keys: 50, skew: 1.0, producers: 3, records: 1000, record_ns: 1 };
     under_every_policy(|handle| {
         let outcome = keyed_stream::run(handle, size, PACE);
         assert_eq!((outcome.events, outcome.checksum), (3000, keyed_stream::checksum(size, PACE)));
@@ -72,7 +74,7 @@ fn keys() {
 
 #[test]
 fn long_and_short() {
-    let size = mixed_jobs::Size {
+    let size = mixed_jobs::MixedJobsSize {
         short_chains: 7,
         short_steps: 100,
         short_us: 1,
@@ -92,7 +94,7 @@ fn long_and_short() {
 fn files_over_http() {
     // Held in memory, and opened for each request.
     for file_bytes in [1 << 10, 100 << 10] {
-        let size = web_handlers::Size { connections: 7, requests: 5, clients: 2, file_bytes };
+        let size = web_handlers::WebHandlersSize { connections: 7, requests: 5, clients: 2, file_bytes };
         under_every_policy(|handle| {
             let outcome = web_handlers::run(handle, size).expect("every answer comes");
             assert_eq!((outcome.events, outcome.checksum), (35, web_handlers::checksum(size)));
@@ -102,8 +104,13 @@ fn files_over_http() {
 
 #[test]
 fn sealed_blocks() {
-    let size =
-        encrypting_server::Size { clients: 5, rounds: 3, requests: 50, block_bytes: 20_000, threads: 2 };
+    let size = encrypting_server::EncryptingSize {
+        clients: 5,
+        rounds: 3,
+        requests: 50,
+        block_bytes: 20_000,
+        threads: 2,
+    };
     under_every_policy(|handle| {
         let outcome = encrypting_server::run(handle, size).expect("every reply comes");
         assert_eq!((outcome.events, outcome.checksum), (750, encrypting_server::checksum(size)));
@@ -112,7 +119,7 @@ fn sealed_blocks() {
 
 #[test]
 fn images_over_http() {
-    let size = image_server::Size { stages: 3, clients: 4, images: 5, side: 50, threads: 2 };
+    let size = image_server::ImageServerSize { stages: 3, clients: 4, images: 5, side: 50, threads: 2 };
     under_every_policy(|handle| {
         let outcome = image_server::run(handle, size).expect("every image comes back");
         assert_eq!((outcome.events, outcome.checksum), (60, image_server::checksum(size)));

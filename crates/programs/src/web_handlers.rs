@@ -10,8 +10,8 @@
 //! serve`.
 
 use crate::{
-    Outcome,
-    net::{Load, Readiness, Socket, Wait, listeners, read_http},
+    ProgramOutcome,
+    net::{ClosedLoop, Readiness, Socket, SocketWait, listeners, read_http},
 };
 use std::{
     collections::HashMap,
@@ -39,7 +39,7 @@ const ACCEPTS_IN_A_ROW: usize = 16;
 
 /// The load, when the program measures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Size {
+pub struct WebHandlersSize {
     /// Connections, kept alive.
     #[arg(long, default_value_t = 64)]
     pub connections: u32,
@@ -55,39 +55,39 @@ pub struct Size {
 }
 
 /// What all connections share.
-struct Site {
+struct WebSite {
     handle: Handle,
     root: PathBuf,
     held: HashMap<PathBuf, Arc<[u8]>>,
-    steps: OnceLock<Steps>,
+    steps: OnceLock<WebHandlers>,
 }
 
 /// The handlers.
-struct Steps {
-    accept: Handler<Arc<Listener>>,
-    read: Step,
-    parse: Step,
-    look_up: Step,
-    open: Step,
-    write: Step,
-    close: Step,
+struct WebHandlers {
+    accept: Handler<Arc<WebListener>>,
+    read: HandlerStep,
+    parse: HandlerStep,
+    look_up: HandlerStep,
+    open: HandlerStep,
+    write: HandlerStep,
+    close: HandlerStep,
 }
 
-type Step = Handler<Arc<Connection>>;
+type HandlerStep = Handler<Arc<WebConnection>>;
 
-struct Listener {
+struct WebListener {
     socket: Socket,
     color: Color,
 }
 
-struct Connection {
+struct WebConnection {
     socket: Socket,
     color: Color,
-    state: Colored<State>,
+    state: Colored<WebState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WebState {
     received: Vec<u8>,
     /// Path of the current request, below the root.
     path: PathBuf,
@@ -97,14 +97,14 @@ struct State {
 }
 
 /// The step after a step.
-enum Next {
+enum NextStep {
     Read,
     Parse,
     LookUp,
     Open,
     Write,
     Close,
-    Wait(Wait),
+    Wait(SocketWait),
     /// Nothing: the connection has ended, or another task continues the connection.
     Nothing,
 }
@@ -118,12 +118,12 @@ pub fn serve(handle: &Handle, root: &Path, addr: SocketAddr) -> io::Result<Socke
     let root = root.canonicalize()?;
     let mut held = HashMap::new();
     hold(&root, &root, &mut held)?;
-    let site = Arc::new(Site { handle: handle.clone(), root, held, steps: OnceLock::new() });
-    assert!(site.steps.set(Steps::new(&site)).is_ok(), "set once");
+    let site = Arc::new(WebSite { handle: handle.clone(), root, held, steps: OnceLock::new() });
+    assert!(site.steps.set(WebHandlers::new(&site)).is_ok(), "set once");
     let (addr, sockets) = listeners(handle, addr)?;
     for (core, socket) in handle.cores().zip(sockets) {
         let socket = Socket::new(socket, Readiness::start(handle, core)?);
-        let listener = Arc::new(Listener { socket, color: handle.color_on(core) });
+        let listener = Arc::new(WebListener { socket, color: handle.color_on(core) });
         let (accept, ready) = (site.steps().accept, listener.clone());
         let post = move || accept.post(&ready.color, ready.clone()).unwrap_or_else(|full| panic!("{full}"));
         listener.socket.watch(post)?;
@@ -131,14 +131,14 @@ pub fn serve(handle: &Handle, root: &Path, addr: SocketAddr) -> io::Result<Socke
     Ok(addr)
 }
 
-impl Steps {
-    fn new(site: &Arc<Site>) -> Self {
+impl WebHandlers {
+    fn new(site: &Arc<WebSite>) -> Self {
         // The author's estimates: steps with a system call take microseconds, the others hundreds
         // of nanoseconds.
-        let step = |name: &str, cost_ns, run: fn(&Arc<Site>, &Arc<Connection>) -> Next| {
+        let step = |name: &str, cost_ns, run: fn(&Arc<WebSite>, &Arc<WebConnection>) -> NextStep| {
             let spec = Spec::new(name).cost(Duration::from_nanos(cost_ns));
             let site = site.clone();
-            site.handle.clone().handler(spec, move |connection: Arc<Connection>| {
+            site.handle.clone().handler(spec, move |connection: Arc<WebConnection>| {
                 let next = run(&site, &connection);
                 site.go_on(connection, next);
             })
@@ -148,64 +148,64 @@ impl Steps {
             accept: site.handle.handler("accept", move |listener| accepting.accept(listener)),
             read: step("read", 1500, |_, connection| connection.read()),
             parse: step("parse", 500, |_, connection| connection.parse()),
-            look_up: step("look-up", 200, Site::look_up),
-            open: step("open", 1000, Site::open),
+            look_up: step("look-up", 200, WebSite::look_up),
+            open: step("open", 1000, WebSite::open),
             write: step("write", 5000, |_, connection| connection.write()),
             close: step("close", 1000, |_, connection| {
                 connection.socket.forget();
-                Next::Nothing
+                NextStep::Nothing
             }),
         }
     }
 }
 
-impl Site {
-    fn steps(&self) -> &Steps {
+impl WebSite {
+    fn steps(&self) -> &WebHandlers {
         self.steps.get().expect("set before the first connection")
     }
 
-    fn go_on(&self, connection: Arc<Connection>, next: Next) {
+    fn go_on(&self, connection: Arc<WebConnection>, next: NextStep) {
         let steps = self.steps();
         let step = match next {
-            Next::Read => steps.read,
-            Next::Parse => steps.parse,
-            Next::LookUp => steps.look_up,
-            Next::Open => steps.open,
-            Next::Write => steps.write,
-            Next::Close => steps.close,
-            Next::Wait(wait) if connection.socket.wait(wait).is_ok() => return,
-            Next::Wait(_) => steps.close,
-            Next::Nothing => return,
+            NextStep::Read => steps.read,
+            NextStep::Parse => steps.parse,
+            NextStep::LookUp => steps.look_up,
+            NextStep::Open => steps.open,
+            NextStep::Write => steps.write,
+            NextStep::Close => steps.close,
+            NextStep::Wait(wait) if connection.socket.wait(wait).is_ok() => return,
+            NextStep::Wait(_) => steps.close,
+            NextStep::Nothing => return,
         };
         post(step, &connection);
     }
 
     /// Accepts a few connections; each is notified at its first request.
-    fn accept(self: &Arc<Self>, listener: Arc<Listener>) {
+    fn accept(self: &Arc<Self>, listener: Arc<WebListener>) {
         for _ in 0..ACCEPTS_IN_A_ROW {
             // A failed connection is no reason to refuse others. When descriptors run out, the
             // server accepts again at the next readiness.
             let Ok(socket) = listener.socket.accept() else { break };
             let color = self.handle.color();
-            let state = Colored::new(color.id(), State::default());
-            let connection = Arc::new(Connection { socket, color, state });
+            let state = Colored::new(color.id(), WebState::default());
+            let connection = Arc::new(WebConnection { socket, color, state });
             let (read, ready) = (self.steps().read, connection.clone());
             if connection.socket.watch(move || post(read, &ready)).is_err() {
                 connection.socket.forget();
             }
         }
-        listener.socket.wait(Wait::Input).expect("a listener can be waited for");
+        listener.socket.wait(SocketWait::Input).expect("a listener can be waited for");
     }
 
-    fn look_up(self: &Arc<Self>, connection: &Arc<Connection>) -> Next {
+    fn look_up(self: &Arc<Self>, connection: &Arc<WebConnection>) -> NextStep {
         connection.state.with(|state| match self.held.get(&state.path) {
             Some(answer) => state.send(answer.clone()),
-            None => Next::Open,
+            None => NextStep::Open,
         })
     }
 
     /// Reads a file on the blocking pool; a task on the connection's color continues.
-    fn open(self: &Arc<Self>, connection: &Arc<Connection>) -> Next {
+    fn open(self: &Arc<Self>, connection: &Arc<WebConnection>) -> NextStep {
         let (site, connection) = (self.clone(), connection.clone());
         let color = connection.color.clone();
         self.handle.spawn_on(&color, async move {
@@ -219,31 +219,31 @@ impl Site {
             let next = connection.state.with(|state| state.send(answer));
             site.go_on(connection, next);
         });
-        Next::Nothing
+        NextStep::Nothing
     }
 }
 
-fn post(step: Step, connection: &Arc<Connection>) {
+fn post(step: HandlerStep, connection: &Arc<WebConnection>) {
     step.post(&connection.color, connection.clone()).unwrap_or_else(|full| panic!("{full}"));
 }
 
-impl Connection {
+impl WebConnection {
     /// Receives; also the first step after a wait for the socket.
-    fn read(&self) -> Next {
+    fn read(&self) -> NextStep {
         self.state.with(|state| {
             if state.sending.is_some() {
-                return Next::Write;
+                return NextStep::Write;
             }
             match self.socket.recv(&mut state.received, RECV_BYTES) {
-                Ok(0) => Next::Close,
-                Ok(_) => Next::Parse,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Next::Wait(Wait::Input),
-                Err(_) => Next::Close,
+                Ok(0) => NextStep::Close,
+                Ok(_) => NextStep::Parse,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => NextStep::Wait(SocketWait::Input),
+                Err(_) => NextStep::Close,
             }
         })
     }
 
-    fn parse(&self) -> Next {
+    fn parse(&self) -> NextStep {
         self.state.with(|state| {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
             let mut request = httparse::Request::new(&mut headers);
@@ -256,39 +256,41 @@ impl Connection {
                         Some(path) => state.path = path,
                         None => return state.send(refusal("400 Bad Request")),
                     }
-                    Next::LookUp
+                    NextStep::LookUp
                 }
-                Ok(httparse::Status::Partial) if state.received.len() <= HEAD_BYTES_MAX => Next::Read,
-                Ok(httparse::Status::Partial) | Err(_) => Next::Close,
+                Ok(httparse::Status::Partial) if state.received.len() <= HEAD_BYTES_MAX => NextStep::Read,
+                Ok(httparse::Status::Partial) | Err(_) => NextStep::Close,
             }
         })
     }
 
-    fn write(&self) -> Next {
+    fn write(&self) -> NextStep {
         self.state.with(|state| {
-            let Some((answer, sent)) = &mut state.sending else { return Next::Read };
+            let Some((answer, sent)) = &mut state.sending else { return NextStep::Read };
             match self.socket.send(&answer[*sent..]) {
                 Ok(bytes) => *sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Wait(Wait::Output),
-                Err(_) => return Next::Close,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return NextStep::Wait(SocketWait::Output);
+                }
+                Err(_) => return NextStep::Close,
             }
             if *sent < answer.len() {
-                return Next::Write;
+                return NextStep::Write;
             }
             state.sending = None;
             match state.keep_alive {
-                true if state.received.is_empty() => Next::Wait(Wait::Input),
-                true => Next::Parse,
-                false => Next::Close,
+                true if state.received.is_empty() => NextStep::Wait(SocketWait::Input),
+                true => NextStep::Parse,
+                false => NextStep::Close,
             }
         })
     }
 }
 
-impl State {
-    fn send(&mut self, answer: Arc<[u8]>) -> Next {
+impl WebState {
+    fn send(&mut self, answer: Arc<[u8]>) -> NextStep {
         self.sending = Some((answer, 0));
-        Next::Write
+        NextStep::Write
     }
 }
 
@@ -350,12 +352,13 @@ fn hold(root: &Path, folder: &Path, held: &mut HashMap<PathBuf, Arc<[u8]>>) -> i
 ///
 /// # Errors
 /// When a socket fails, or an answer is not the file.
-pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
+pub fn run(handle: &Handle, size: WebHandlersSize) -> io::Result<ProgramOutcome> {
     let folder = tempfile::tempdir()?;
     let body = body(size);
     fs::write(folder.path().join("file"), &body)?;
     let addr = serve(handle, folder.path(), SocketAddr::from(([127, 0, 0, 1], 0)))?;
-    let load = Load { addr, connections: size.connections, requests: size.requests, threads: size.clients };
+    let load =
+        ClosedLoop { addr, connections: size.connections, requests: size.requests, threads: size.clients };
     load.run(
         |_, _, to| to.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n"),
         |_, _, from| Ok(sum(&read_http(from)?)),
@@ -363,11 +366,11 @@ pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
 }
 
 /// The checksum of a run.
-pub fn checksum(size: Size) -> u64 {
+pub fn checksum(size: WebHandlersSize) -> u64 {
     sum(&body(size)).wrapping_mul(u64::from(size.connections) * u64::from(size.requests))
 }
 
-fn body(size: Size) -> Vec<u8> {
+fn body(size: WebHandlersSize) -> Vec<u8> {
     (0..size.file_bytes).map(|index| b'a' + (index % 26) as u8).collect()
 }
 

@@ -25,7 +25,7 @@ use vermeil::{
     hyper::{ColorExec, CoreTimer, HyperStream},
     listen,
 };
-use vermeil_programs::cli::Failure;
+use vermeil_programs::cli::CliFailure;
 
 #[derive(Debug, Parser)]
 struct AxumArgs {
@@ -88,7 +88,7 @@ async fn accept(handle: Handle, core: CoreIndex, socket: OwnedFd, streams: Strea
     }
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), CliFailure> {
     let args = AxumArgs::parse();
     let runtime = Runtime::builder().policy(args.policy).build()?;
     let handle = runtime.handle();

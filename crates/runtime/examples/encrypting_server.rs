@@ -20,13 +20,13 @@ struct EncryptingServerArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: encrypting_server::Size,
+    size: encrypting_server::EncryptingSize,
     /// Serve here until interrupted, instead of measuring.
     #[arg(long, conflicts_with = "record")]
     listen: Option<SocketAddr>,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = EncryptingServerArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();

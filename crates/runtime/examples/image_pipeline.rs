@@ -19,10 +19,10 @@ struct ImagePipelineArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: image_pipeline::Size,
+    size: image_pipeline::ImagePipelineSize,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = ImagePipelineArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();

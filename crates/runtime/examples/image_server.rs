@@ -21,13 +21,13 @@ struct ImageServerArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: image_server::Size,
+    size: image_server::ImageServerSize,
     /// Serve here until interrupted, instead of measuring.
     #[arg(long, conflicts_with = "record")]
     listen: Option<SocketAddr>,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = ImageServerArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();

@@ -12,24 +12,24 @@
 //! The program is `vermeil_programs::keyed_stream`.
 
 use clap::Parser;
-use vermeil_programs::{cli, kernel::Pace, keyed_stream};
+use vermeil_programs::{cli, kernel::MixingPace, keyed_stream};
 
 #[derive(Debug, Parser)]
 struct KeyedStreamArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: keyed_stream::Size,
+    size: keyed_stream::KeyedStreamSize,
     /// Rounds of mixing that stand for a microsecond. The checksum depends on the number, and
     /// neither on the machine nor on the policy.
-    #[arg(long, default_value_t = Pace::FIXED.rounds_per_us, value_parser = cli::above_zero)]
+    #[arg(long, default_value_t = MixingPace::FIXED.rounds_per_us, value_parser = cli::above_zero)]
     rounds_per_us: f64,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = KeyedStreamArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
-    let outcome = keyed_stream::run(&handle, args.size, Pace { rounds_per_us: args.rounds_per_us });
+    let outcome = keyed_stream::run(&handle, args.size, MixingPace { rounds_per_us: args.rounds_per_us });
     running.end(&outcome)
 }

@@ -12,25 +12,26 @@
 //! The program is `vermeil_programs::mixed_jobs`.
 
 use clap::Parser;
-use vermeil_programs::{cli, kernel::Pace, mixed_jobs};
+use vermeil_programs::{cli, kernel::MixingPace, mixed_jobs};
 
 #[derive(Debug, Parser)]
 struct MixedJobsArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: mixed_jobs::Size,
+    size: mixed_jobs::MixedJobsSize,
     /// Rounds of mixing that stand for a microsecond. The checksum depends on the number, and
     /// neither on the machine nor on the policy.
-    #[arg(long, default_value_t = Pace::FIXED.rounds_per_us, value_parser = cli::above_zero)]
+    #[arg(long, default_value_t = MixingPace::FIXED.rounds_per_us, value_parser = cli::above_zero)]
     rounds_per_us: f64,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = MixedJobsArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();
-    let (outcome, delays) = mixed_jobs::run(&handle, args.size, Pace { rounds_per_us: args.rounds_per_us });
+    let (outcome, delays) =
+        mixed_jobs::run(&handle, args.size, MixingPace { rounds_per_us: args.rounds_per_us });
     running.end(&outcome)?;
     let us = |quantile| delays.value_at_quantile(quantile) as f64 / 1e3;
     println!(

@@ -19,10 +19,10 @@ struct SqrtPipelineArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: sqrt_pipeline::Size,
+    size: sqrt_pipeline::SqrtPipelineSize,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = SqrtPipelineArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();

@@ -22,7 +22,7 @@ struct WebHandlersArgs {
     #[command(flatten)]
     runtime: cli::RuntimeArgs,
     #[command(flatten)]
-    size: web_handlers::Size,
+    size: web_handlers::WebHandlersSize,
     /// Serve this folder until interrupted, instead of measuring.
     #[arg(long, conflicts_with = "record")]
     root: Option<PathBuf>,
@@ -31,7 +31,7 @@ struct WebHandlersArgs {
     listen: SocketAddr,
 }
 
-fn main() -> Result<(), cli::Failure> {
+fn main() -> Result<(), cli::CliFailure> {
     let args = WebHandlersArgs::parse();
     let running = args.runtime.start()?;
     let handle = running.handle();

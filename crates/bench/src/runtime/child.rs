@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use vermeil::{Handle, Observe, Runtime};
-use vermeil_programs::Outcome;
-use vermeil_programs::kernel::Pace;
-use vermeil_programs::record::{EVENTS_PER_CORE, Record};
+use vermeil_programs::ProgramOutcome;
+use vermeil_programs::kernel::MixingPace;
+use vermeil_programs::record::{EVENTS_PER_CORE, RecordingFile};
 
 use crate::measure::CpuTime;
 use crate::runtime::own;
@@ -34,7 +34,7 @@ pub struct ChildRun {
     /// The size.
     pub size: BenchSize,
     /// The speed of this machine, measured once for all runs, so that all runs have the same work.
-    pub pace: Pace,
+    pub pace: MixingPace,
     /// The duration of the run and the observed quantity.
     pub watch: RunWatch,
     /// Vermeil's level of observation.
@@ -94,12 +94,12 @@ pub struct ChildSample {
 
 /// The result of a program on any variant.
 pub(super) struct ChildResult {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ProgramOutcome,
     pub(super) delays: Option<Histogram<u64>>,
 }
 
-impl From<Outcome> for ChildResult {
-    fn from(outcome: Outcome) -> Self {
+impl From<ProgramOutcome> for ChildResult {
+    fn from(outcome: ProgramOutcome) -> Self {
         Self { outcome, delays: None }
     }
 }
@@ -117,7 +117,7 @@ impl ChildRun {
         match self.variant {
             RuntimeVariant::Policy(policy) => {
                 let policy = policy.parse().map_err(io::Error::other)?;
-                let record = trace.map(Record::create).transpose()?;
+                let record = trace.map(RecordingFile::create).transpose()?;
                 let events = if record.is_some() { EVENTS_PER_CORE } else { 0 };
                 let builder = Runtime::builder().policy(policy).observe(self.observe).record(events);
                 let runtime = builder.build().map_err(io::Error::other)?;

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use vermeil_programs::kernel::{Pace, mix, zipf::Zipf};
+use vermeil_programs::kernel::{MixingPace, mix, zipf::Zipf};
 use vermeil_programs::{keyed_stream, mixed_jobs};
 
 use crate::runtime::tasks::Tasks;
@@ -49,7 +49,7 @@ pub(super) async fn spawn<T: Tasks>(tasks: T, count: u64) -> u64 {
 
 /// One task makes `count` other tasks and has no other work: nearly all take 0.2 µs, and each
 /// fiftieth takes 20 µs.
-pub(super) async fn unbalanced<T: Tasks>(tasks: T, count: u64, pace: Pace) -> u64 {
+pub(super) async fn unbalanced<T: Tasks>(tasks: T, count: u64, pace: MixingPace) -> u64 {
     let spawned: Vec<_> = (0..count)
         .map(|number| {
             let rounds = unbalanced_rounds(number, pace);
@@ -64,7 +64,7 @@ pub(super) async fn unbalanced<T: Tasks>(tasks: T, count: u64, pace: Pace) -> u6
 }
 
 /// The rounds of [`mix`] of a task of [`unbalanced`].
-pub(super) fn unbalanced_rounds(number: u64, pace: Pace) -> u64 {
+pub(super) fn unbalanced_rounds(number: u64, pace: MixingPace) -> u64 {
     let short = pace.rounds_per_us / 5.0;
     (if number % 50 == 49 { short * 100.0 } else { short }).max(1.0) as u64
 }
@@ -134,13 +134,13 @@ pub(super) async fn channel<T: Tasks>(tasks: T, count: u64) -> u64 {
 
 /// The keyed stream with a task and an unbounded channel for each key; producers yield after each
 /// batch.
-pub(super) async fn keyed<T: Tasks>(tasks: T, size: keyed_stream::Size, pace: Pace) -> u64 {
+pub(super) async fn keyed<T: Tasks>(tasks: T, size: keyed_stream::KeyedStreamSize, pace: MixingPace) -> u64 {
     let rounds = size.rounds(pace);
     let zipf = Zipf::new(size.keys, size.skew);
     let (senders, keys): (Vec<_>, Vec<_>) = (0..size.keys)
         .map(|_| {
             let (sender, receiver) = async_channel::unbounded();
-            let mut key = keyed_stream::Key::new(size.producers);
+            let mut key = keyed_stream::KeyState::new(size.producers);
             let task = tasks.spawn(async move {
                 while let Ok((producer, number)) = receiver.recv().await {
                     key.update(rounds, producer, number);
@@ -173,11 +173,15 @@ pub(super) async fn keyed<T: Tasks>(tasks: T, size: keyed_stream::Size, pace: Pa
 
 /// The mixed jobs with a task for each chain, which yields after every step; returns the delays of
 /// short steps too.
-pub(super) async fn mixed<T: Tasks>(tasks: T, size: mixed_jobs::Size, pace: Pace) -> (u64, Histogram<u64>) {
+pub(super) async fn mixed<T: Tasks>(
+    tasks: T,
+    size: mixed_jobs::MixedJobsSize,
+    pace: MixingPace,
+) -> (u64, Histogram<u64>) {
     let chains = size.chains(pace).into_iter().enumerate();
     let chains: Vec<_> = chains
         .map(|(number, chain)| {
-            let mut progress = mixed_jobs::Progress::new(number, chain);
+            let mut progress = mixed_jobs::ChainProgress::new(number, chain);
             let own = tasks.clone();
             let mut since = Instant::now();
             tasks.spawn(async move {

@@ -72,7 +72,7 @@ pub(super) fn meet(
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use vermeil_programs::kernel::Pace;
+    use vermeil_programs::kernel::MixingPace;
 
     fn sample(events: u64) -> ChildSample {
         ChildSample { events, elapsed_ns: 1_000_000_000, ..ChildSample::default() }
@@ -93,7 +93,7 @@ mod tests {
             settling: BTreeMap::new(),
             observed: BTreeMap::new(),
             duels: BTreeMap::new(),
-            pace: Pace { rounds_per_us: 1.0 },
+            pace: MixingPace { rounds_per_us: 1.0 },
             others_share: 0.0,
         };
         let mut order = Vec::new();

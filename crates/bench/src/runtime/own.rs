@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use vermeil::{Color, CoreIndex, Handle, Handler};
 use vermeil_programs::kernel::mix;
 use vermeil_programs::{
-    Outcome, Tally, encrypting_server, image_pipeline, image_server, keyed_stream, mixed_jobs, sqrt_pipeline,
-    web_handlers,
+    OutcomeTally, ProgramOutcome, encrypting_server, image_pipeline, image_server, keyed_stream, mixed_jobs,
+    sqrt_pipeline, web_handlers,
 };
 
 use crate::runtime::child::{ChildResult, ChildRun};
@@ -46,16 +46,16 @@ pub(super) fn run(handle: &Handle, run: ChildRun) -> io::Result<ChildResult> {
         BenchProgram::Idle => {
             let start = Instant::now();
             idle(sizes::idle(run));
-            Outcome { events: 1, elapsed: start.elapsed(), checksum: 0 }
+            ProgramOutcome { events: 1, elapsed: start.elapsed(), checksum: 0 }
         }
     };
     Ok(outcome.into())
 }
 
 /// One event that posts itself again, on one color.
-fn post_local(handle: &Handle, count: u64) -> Outcome {
+fn post_local(handle: &Handle, count: u64) -> ProgramOutcome {
     let color = handle.color();
-    let tally = Arc::new(Tally::new(1));
+    let tally = Arc::new(OutcomeTally::new(1));
     let again: Arc<OnceLock<Handler<u64>>> = Arc::default();
     let handler = handle.handler("post-local", {
         let (again, color, tally) = (again.clone(), color.clone(), tally.clone());
@@ -74,11 +74,11 @@ fn post_local(handle: &Handle, count: u64) -> Outcome {
 
 /// Events posted from one core to another, which is kept running; the time is only the time of
 /// posting.
-fn post_remote(handle: &Handle, count: u64) -> Outcome {
+fn post_remote(handle: &Handle, count: u64) -> ProgramOutcome {
     let last = handle.cores().last().expect("a runtime has a core");
     let (near, far) = (handle.color_on(CoreIndex(0)), handle.color_on(last));
     let busy = keep_running(handle, last);
-    let received = Arc::new(Tally::new(count));
+    let received = Arc::new(OutcomeTally::new(count));
     let receive = handle.handler("receive", {
         let received = received.clone();
         move |number: u64| received.add(number)
@@ -96,7 +96,7 @@ fn post_remote(handle: &Handle, count: u64) -> Outcome {
     let elapsed = posting.wait().expect("posting does not panic");
     let outcome = received.wait(count);
     busy.store(false, Ordering::Release);
-    Outcome { elapsed, ..outcome }
+    ProgramOutcome { elapsed, ..outcome }
 }
 
 /// An event on `core` that posts itself again until the flag is cleared.
@@ -125,9 +125,10 @@ const STEAL_COLORS: usize = 100;
 
 /// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, and are then
 /// released: the other cores steal.
-fn steal(handle: &Handle, queued: u64, run: ChildRun) -> Outcome {
+fn steal(handle: &Handle, queued: u64, run: ChildRun) -> ProgramOutcome {
     let cost = run.pace.rounds(Duration::from_micros(2));
-    let work = handle.handler("work", move |(tally, number): (Arc<Tally>, u64)| tally.add(mix(cost, number)));
+    let work =
+        handle.handler("work", move |(tally, number): (Arc<OutcomeTally>, u64)| tally.add(mix(cost, number)));
     let hold = handle.handler("hold", |(held, gate): (mpsc::Sender<()>, Arc<AtomicBool>)| {
         held.send(()).expect("somebody waits");
         while !gate.load(Ordering::Acquire) {
@@ -144,7 +145,7 @@ fn steal(handle: &Handle, queued: u64, run: ChildRun) -> Outcome {
             hold.post(&handle.color_on(core), event).unwrap_or_else(|full| panic!("{full}"));
             wait.recv().expect("every core is held");
         }
-        let tally = Arc::new(Tally::new(queued));
+        let tally = Arc::new(OutcomeTally::new(queued));
         for event in 0..queued {
             let color = here[event as usize % here.len()];
             let event = (tally.clone(), number * queued + event);
@@ -154,7 +155,7 @@ fn steal(handle: &Handle, queued: u64, run: ChildRun) -> Outcome {
         tally.wait(queued)
     };
     let rounds = (0..STEAL_ROUNDS).map(round);
-    let sum = |all: Outcome, one: Outcome| Outcome {
+    let sum = |all: ProgramOutcome, one: ProgramOutcome| ProgramOutcome {
         events: all.events + one.events,
         elapsed: all.elapsed + one.elapsed,
         checksum: all.checksum.wrapping_add(one.checksum),

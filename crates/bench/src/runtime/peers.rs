@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use vermeil_programs::Outcome;
-use vermeil_programs::kernel::{Pace, mix};
+use vermeil_programs::ProgramOutcome;
+use vermeil_programs::kernel::{MixingPace, mix};
 
 use crate::runtime::child::{ChildResult, ChildRun};
 use crate::runtime::common;
@@ -58,7 +58,7 @@ pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: ChildRun) -> ChildResult {
     let (events, checksum, delays) = end.recv().expect("the task sends");
     let elapsed = start.elapsed();
     drop(task);
-    ChildResult { outcome: Outcome { events, elapsed, checksum }, delays }
+    ChildResult { outcome: ProgramOutcome { events, elapsed, checksum }, delays }
 }
 
 /// Events, checksum and delays.
@@ -108,14 +108,14 @@ pub(super) fn idle(time: Duration) {
     std::thread::sleep(time);
 }
 
-fn on_rayon(pool: &rayon::ThreadPool, run: ChildRun) -> Outcome {
+fn on_rayon(pool: &rayon::ThreadPool, run: ChildRun) -> ProgramOutcome {
     let start = Instant::now();
     let count = sizes::tasks(run);
     let (events, checksum) = match run.program {
         BenchProgram::Skynet => (sizes::leaves(run), pool.install(|| skynet(0, sizes::leaves(run)))),
         BenchProgram::Spawn => (count, pool.install(|| spawned(count, |_| 1))),
         BenchProgram::Unbalanced => {
-            let pace: Pace = run.pace;
+            let pace: MixingPace = run.pace;
             (count, pool.install(|| spawned(count, |number| common::unbalanced_rounds(number, pace))))
         }
         BenchProgram::Idle => {
@@ -124,7 +124,7 @@ fn on_rayon(pool: &rayon::ThreadPool, run: ChildRun) -> Outcome {
         }
         other => unreachable!("{} waits, which rayon's threads should not", other.name()),
     };
-    Outcome { events, elapsed: start.elapsed(), checksum }
+    ProgramOutcome { events, elapsed: start.elapsed(), checksum }
 }
 
 fn skynet(base: u64, leaves: u64) -> u64 {

@@ -378,7 +378,7 @@ fn others(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vermeil_programs::kernel::Pace;
+    use vermeil_programs::kernel::MixingPace;
 
     fn sample(events: u64) -> ChildSample {
         let (steals, steal_ns, stolen_ns) = (2, 1_000, 30_000);
@@ -403,7 +403,7 @@ mod tests {
         let cell = |variant, rounds: [u64; 2]| ((BenchProgram::Spawn, variant), rounds.map(sample).to_vec());
         let ended =
             [cell(one, [100, 50]), cell(two, [80, 100]), cell(RuntimeVariant::Tokio, [200, 100])].into();
-        let pace = Pace { rounds_per_us: 1.0 };
+        let pace = MixingPace { rounds_per_us: 1.0 };
         let pair =
             [ChildSample { cpu_ns: 1_000, ..sample(100) }, ChildSample { cpu_ns: 1_010, ..sample(100) }];
         let observed = [((BenchProgram::Spawn, one), vec![pair])].into();

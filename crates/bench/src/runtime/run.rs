@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use vermeil::Observe;
-use vermeil_programs::kernel::Pace;
+use vermeil_programs::kernel::MixingPace;
 
 use crate::measure::{CpuTime, MachineTime};
 use crate::runtime::RuntimeBenchOptions;
@@ -55,7 +55,7 @@ pub struct RuntimeCells {
     /// Pairs of runs, of the default and of this variant.
     pub duels: BTreeMap<(BenchProgram, RuntimeVariant), Vec<[ChildSample; 2]>>,
     /// The pace of the work.
-    pub pace: Pace,
+    pub pace: MixingPace,
     /// The share of the machine, from 0 to 1, that other programs took meanwhile.
     pub others_share: f64,
 }
@@ -66,9 +66,9 @@ pub struct RuntimeCells {
 /// See [`crate::runtime::run()`].
 pub fn rounds(options: &RuntimeBenchOptions, stop: &StopFlag) -> BenchResult<RuntimeCells> {
     let pace = match options.size {
-        BenchSize::Full => Pace::measure(),
+        BenchSize::Full => MixingPace::measure(),
         // Work of next to no length.
-        BenchSize::Smoke => Pace { rounds_per_us: 1.0 },
+        BenchSize::Smoke => MixingPace { rounds_per_us: 1.0 },
     };
     let mut cells = RuntimeCells {
         ended: BTreeMap::new(),

@@ -20,20 +20,20 @@ fn of(run: ChildRun, full: u32, smoke: u32) -> u32 {
     }
 }
 
-pub(super) fn sqrt_pipeline(run: ChildRun) -> sqrt_pipeline::Size {
-    sqrt_pipeline::Size {
+pub(super) fn sqrt_pipeline(run: ChildRun) -> sqrt_pipeline::SqrtPipelineSize {
+    sqrt_pipeline::SqrtPipelineSize {
         stages: 16,
         roots: of(ChildRun { watch: RunWatch::End, ..run }, 10_000, 10),
         events: of(run, 200, 20),
     }
 }
 
-pub(super) fn image_pipeline(run: ChildRun) -> image_pipeline::Size {
+pub(super) fn image_pipeline(run: ChildRun) -> image_pipeline::ImagePipelineSize {
     let image_bytes = match run.size {
         BenchSize::Full => 700 << 10,
         BenchSize::Smoke => 1 << 10,
     };
-    image_pipeline::Size {
+    image_pipeline::ImagePipelineSize {
         stages: 16,
         images: of(run, 300, 20).into(),
         image_bytes,
@@ -41,13 +41,13 @@ pub(super) fn image_pipeline(run: ChildRun) -> image_pipeline::Size {
     }
 }
 
-pub(super) fn image_server(run: ChildRun) -> image_server::Size {
+pub(super) fn image_server(run: ChildRun) -> image_server::ImageServerSize {
     let side = of(ChildRun { watch: RunWatch::End, ..run }, 836, 32) as usize;
-    image_server::Size { stages: 16, clients: 4, images: of(run, 25, 2), side, threads: 1 }
+    image_server::ImageServerSize { stages: 16, clients: 4, images: of(run, 25, 2), side, threads: 1 }
 }
 
-pub(super) fn web_handlers(run: ChildRun) -> web_handlers::Size {
-    web_handlers::Size {
+pub(super) fn web_handlers(run: ChildRun) -> web_handlers::WebHandlersSize {
+    web_handlers::WebHandlersSize {
         connections: of(run, 64, 4),
         requests: of(run, 150, 5),
         clients: 1,
@@ -55,8 +55,8 @@ pub(super) fn web_handlers(run: ChildRun) -> web_handlers::Size {
     }
 }
 
-pub(super) fn encrypting_server(run: ChildRun) -> encrypting_server::Size {
-    encrypting_server::Size {
+pub(super) fn encrypting_server(run: ChildRun) -> encrypting_server::EncryptingSize {
+    encrypting_server::EncryptingSize {
         clients: 8,
         rounds: of(run, 40, 1),
         requests: 8,
@@ -65,13 +65,19 @@ pub(super) fn encrypting_server(run: ChildRun) -> encrypting_server::Size {
     }
 }
 
-pub(super) fn keyed_stream(run: ChildRun) -> keyed_stream::Size {
+pub(super) fn keyed_stream(run: ChildRun) -> keyed_stream::KeyedStreamSize {
     let keys = of(ChildRun { watch: RunWatch::End, ..run }, 10_000, 50);
-    keyed_stream::Size { keys, skew: 1.0, producers: 4, records: of(run, 100_000, 500), record_ns: 500 }
+    keyed_stream::KeyedStreamSize {
+        keys,
+        skew: 1.0,
+        producers: 4,
+        records: of(run, 100_000, 500),
+        record_ns: 500,
+    }
 }
 
-pub(super) fn mixed_jobs(run: ChildRun) -> mixed_jobs::Size {
-    mixed_jobs::Size {
+pub(super) fn mixed_jobs(run: ChildRun) -> mixed_jobs::MixedJobsSize {
+    mixed_jobs::MixedJobsSize {
         short_chains: of(run, 64, 8),
         short_steps: of(run, 2_000, 20),
         short_us: 2,

@@ -4,12 +4,12 @@
 //! docs/runtime.md, "Reading the counters", explains the columns. Tested through the examples, in
 //! the runtime's `tests/docs.rs`.
 
-use crate::Outcome;
+use crate::ProgramOutcome;
 use std::{fmt, time::Duration};
 use vermeil::{Handle, HandlerSnapshot};
 
 /// The end of a run, for people.
-pub fn report(handle: &Handle, outcome: &Outcome) -> String {
+pub fn report(handle: &Handle, outcome: &ProgramOutcome) -> String {
     let mut text = format!(
         "{} events in {:.3} s: {:.0} a second\nchecksum {:016x}\n\n",
         outcome.events,

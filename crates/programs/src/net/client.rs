@@ -4,7 +4,7 @@
 //! Plain threads with blocking sockets, so that the measurement covers the program and not a second
 //! runtime.
 
-use crate::Outcome;
+use crate::ProgramOutcome;
 use std::{
     io::{self, BufRead, BufReader, ErrorKind},
     net::{SocketAddr, TcpStream},
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct ClosedLoop {
     /// The address of the program.
     pub addr: SocketAddr,
     /// Connections, kept for all their requests.
@@ -29,7 +29,7 @@ pub struct Load {
     pub threads: u32,
 }
 
-impl Load {
+impl ClosedLoop {
     /// Runs the load. In a round, a thread sends a request on each of its connections, then reads
     /// each answer. `request` writes a request, from the connection's number and the request's
     /// number. `answer` reads an answer and returns a part of the checksum. An event of the outcome
@@ -41,7 +41,7 @@ impl Load {
         self,
         request: impl Fn(u32, u32, &mut TcpStream) -> io::Result<()> + Sync,
         answer: impl Fn(u32, u32, &mut BufReader<TcpStream>) -> io::Result<u64> + Sync,
-    ) -> io::Result<Outcome> {
+    ) -> io::Result<ProgramOutcome> {
         let start = Instant::now();
         let threads = self.threads.clamp(1, self.connections.max(1));
         let share = |thread| thread * self.connections / threads..(thread + 1) * self.connections / threads;
@@ -54,7 +54,7 @@ impl Load {
             sums.sum::<io::Result<u64>>()
         })?;
         let events = u64::from(self.connections) * u64::from(self.requests);
-        Ok(Outcome { events, elapsed: start.elapsed(), checksum })
+        Ok(ProgramOutcome { events, elapsed: start.elapsed(), checksum })
     }
 
     fn rounds(

@@ -18,7 +18,7 @@ use std::{
 
 /// The event that a blocked socket waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum SocketWait {
     /// Input, a connection to accept, or the end.
     Input,
     /// Room to write.
@@ -56,10 +56,10 @@ impl Socket {
     ///
     /// # Errors
     /// As epoll_ctl(2).
-    pub fn wait(&self, wait: Wait) -> io::Result<()> {
+    pub fn wait(&self, wait: SocketWait) -> io::Result<()> {
         let flags = match wait {
-            Wait::Input => EventFlags::IN | EventFlags::RDHUP,
-            Wait::Output => EventFlags::OUT,
+            SocketWait::Input => EventFlags::IN | EventFlags::RDHUP,
+            SocketWait::Output => EventFlags::OUT,
         };
         self.readiness.again(self.fd.as_fd(), self.place.load(Ordering::Acquire), flags)
     }

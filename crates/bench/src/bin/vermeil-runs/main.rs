@@ -9,7 +9,7 @@ use vermeil::Observe;
 use vermeil_bench::runtime::child::{ChildCpus, ChildRun, RunWatch};
 use vermeil_bench::runtime::plan::{BenchProgram, RuntimeVariant};
 use vermeil_bench::size::BenchSize;
-use vermeil_programs::kernel::Pace;
+use vermeil_programs::kernel::MixingPace;
 
 /// The allocator of the binary `vermeil`, for the peers too.
 #[global_allocator]
@@ -58,7 +58,7 @@ fn run() -> io::Result<()> {
     if !program.runs_on(variant) {
         return Err(io::Error::other(format!("{} does not run on {}", program.name(), variant.name())));
     }
-    let pace = rounds_per_us.map_or_else(Pace::measure, |rounds_per_us| Pace { rounds_per_us });
+    let pace = rounds_per_us.map_or_else(MixingPace::measure, |rounds_per_us| MixingPace { rounds_per_us });
     let sample = ChildRun { program, variant, size, pace, watch, observe, cpus }.here(trace.as_deref())?;
     println!("{}", serde_json::to_string(&sample).map_err(io::Error::other)?);
     Ok(())
