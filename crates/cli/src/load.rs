@@ -68,7 +68,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
 )]
 pub(crate) struct LoadArgs {
     #[command(subcommand)]
-    beside: Option<Beside>,
+    beside: Option<LoadSubcommand>,
 
     /// The workload, if users do more than request URLs in turn; then the URL of the server
     ///
@@ -94,7 +94,7 @@ pub(crate) struct LoadArgs {
 
     /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    io: Io,
+    io: LoadIo,
 
     /// The seed of all random numbers; the same seed gives the same users and arrivals
     ///
@@ -126,7 +126,7 @@ pub(crate) struct LoadArgs {
 
 /// The commands beside loading.
 #[derive(Debug, Subcommand)]
-enum Beside {
+enum LoadSubcommand {
     Agent(agent::AgentArgs),
     Files(files::FilesArgs),
     Backend(backend::BackendArgs),
@@ -135,7 +135,7 @@ enum Beside {
 
 /// The I/O driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Io {
+enum LoadIo {
     /// io_uring if every needed operation works, else epoll
     Auto,
     /// io_uring, or refuse to start
@@ -144,7 +144,7 @@ enum Io {
     Epoll,
 }
 
-impl Io {
+impl LoadIo {
     fn choice(self) -> vermeil_io::IoChoice {
         match self {
             Self::Auto => vermeil_io::IoChoice::Auto,
@@ -158,10 +158,10 @@ impl LoadArgs {
     /// Runs the load, or the additional command.
     pub(crate) fn run(self) -> Exit {
         match self.beside {
-            Some(Beside::Agent(args)) => return args.run(),
-            Some(Beside::Files(args)) => return args.run(),
-            Some(Beside::Backend(args)) => return args.run(),
-            Some(Beside::Report(args)) => return args.run(),
+            Some(LoadSubcommand::Agent(args)) => return args.run(),
+            Some(LoadSubcommand::Files(args)) => return args.run(),
+            Some(LoadSubcommand::Backend(args)) => return args.run(),
+            Some(LoadSubcommand::Report(args)) => return args.run(),
             None => {}
         }
         let (job, subject) = match self.resolve() {
@@ -171,7 +171,7 @@ impl LoadArgs {
         if let Err((why, exit)) = self.output.check() {
             return print::failure(&why, exit);
         }
-        let mut live = live::Live::new(&self.output);
+        let mut live = live::LiveView::new(&self.output);
         let mut fleet = match self.agents.fleet() {
             Ok(fleet) => fleet,
             Err(error) => return print::failure(&error, resolve::exit_of(&error)),

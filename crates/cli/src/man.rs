@@ -34,7 +34,7 @@ impl ManArgs {
 /// # Errors
 /// A file cannot be written.
 pub fn man_pages(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let write = |page: Page| {
+    let write = |page: ManPage| {
         let path = dir.join(page.file_name);
         vermeil_io::output::write(&path, page.text)?;
         Ok(path)
@@ -42,13 +42,13 @@ pub fn man_pages(dir: &Path) -> io::Result<Vec<PathBuf>> {
     pages().into_iter().map(write).collect()
 }
 
-pub(crate) struct Page {
+pub(crate) struct ManPage {
     pub(crate) file_name: String,
     pub(crate) text: String,
 }
 
 /// The page of the program, then the pages of commands and subcommands.
-pub(crate) fn pages() -> Vec<Page> {
+pub(crate) fn pages() -> Vec<ManPage> {
     let mut program = command().disable_help_subcommand(true);
     program.build();
     let commands: Vec<_> =
@@ -75,7 +75,7 @@ pub(crate) fn pages() -> Vec<Page> {
     pages
 }
 
-fn page(command: Command, examples: &[&str], see_also: &[String]) -> Page {
+fn page(command: Command, examples: &[&str], see_also: &[String]) -> ManPage {
     let has_commands = command.get_subcommands().any(|command| !command.is_hide_set());
     let source = format!("vermeil {}", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command).source(source).manual("Vermeil");
@@ -86,7 +86,7 @@ fn page(command: Command, examples: &[&str], see_also: &[String]) -> Page {
     // Each section comes with the macros, but a page needs the macros only once.
     let macros = Roff::new().render();
     let text = macros.clone() + &text.replace(&macros, "");
-    Page { file_name: man.get_filename(), text }
+    ManPage { file_name: man.get_filename(), text }
 }
 
 fn render(man: &Man, has_commands: bool, text: &mut Vec<u8>) -> io::Result<()> {

@@ -113,7 +113,7 @@ pub(crate) struct ServeArgs {
 
     /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    io: Io,
+    io: ServeIo,
 
     /// Whether busy cores poll their network card
     ///
@@ -173,7 +173,7 @@ pub(crate) struct ServeArgs {
 
     /// The symbolic links below DIR that are followed
     #[arg(long, value_name = "WHICH", default_value = "within", help_heading = "Files")]
-    follow_symlinks: FollowSymlinks,
+    follow_symlinks: FollowSymlinksChoice,
 
     /// The media type of files with an extension, such as ts=text/x-typescript
     ///
@@ -220,7 +220,7 @@ enum BalanceChoice {
 
 /// The I/O driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Io {
+enum ServeIo {
     /// io_uring if every needed operation works, else epoll; the start message says which and why
     Auto,
     /// io_uring, or refuse to start
@@ -240,7 +240,7 @@ enum BusyPollChoice {
 
 /// The symbolic links that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FollowSymlinks {
+enum FollowSymlinksChoice {
     /// Relative links that stay below DIR at every step
     Within,
     /// All links; a user that can create a link in DIR can publish every file that the server may

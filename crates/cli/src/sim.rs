@@ -39,11 +39,11 @@ pub(crate) const EXAMPLES: &[&str] = &[
 #[command(after_long_help = crate::after_help(EXAMPLES), arg_required_else_help = true)]
 pub(crate) struct SimArgs {
     #[command(subcommand)]
-    what: What,
+    what: SimSubject,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SimSubject {
     Run(Box<run::RunArgs>),
     Machines(list::MachinesArgs),
     Workloads(list::WorkloadsArgs),
@@ -57,13 +57,13 @@ impl SimArgs {
     /// Runs the subcommand.
     pub(crate) fn run(self) -> Exit {
         match self.what {
-            What::Run(args) => args.run(),
-            What::Machines(args) => args.run(),
-            What::Workloads(args) => args.run(),
-            What::Reproduce(args) => args.run(),
-            What::Swarm(args) => args.run(),
-            What::Calibrate(args) => args.run(),
-            What::Parity(args) => args.run(),
+            SimSubject::Run(args) => args.run(),
+            SimSubject::Machines(args) => args.run(),
+            SimSubject::Workloads(args) => args.run(),
+            SimSubject::Reproduce(args) => args.run(),
+            SimSubject::Swarm(args) => args.run(),
+            SimSubject::Calibrate(args) => args.run(),
+            SimSubject::Parity(args) => args.run(),
         }
     }
 }

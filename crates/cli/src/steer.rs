@@ -47,7 +47,7 @@ const TIME: Duration = Duration::from_secs(5);
 
 /// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Action {
+enum SteerAction {
     /// Print the changes with their reasons; change nothing
     Plan,
     /// Make all changes or none, after saving the old values
@@ -88,7 +88,7 @@ enum QueueChoice {
 pub(crate) struct SteerArgs {
     /// The action
     #[arg(value_enum, value_name = "WHAT", default_value = "plan")]
-    action: Action,
+    action: SteerAction,
 
     /// The cpus of the server's cores, as for `vermeil serve --cores`: all, a number, or a list
     #[arg(long, value_name = "LIST|N|all", default_value = "all", value_parser = parse_cores)]
@@ -152,7 +152,7 @@ pub(crate) struct SteerArgs {
 
 /// Why the command ends.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum SteerFailure {
     #[error("{0}")]
     Usage(#[from] UsageError),
     #[error("{0}")]
@@ -165,7 +165,7 @@ enum Failure {
     Misplaced { option: &'static str, action: String },
 }
 
-impl Failure {
+impl SteerFailure {
     fn exit(&self) -> Exit {
         match self {
             Self::Usage(error) => error.exit(),
@@ -191,7 +191,7 @@ impl SteerArgs {
         }
     }
 
-    fn result(&self) -> Result<String, Failure> {
+    fn result(&self) -> Result<String, SteerFailure> {
         self.refuse_misplaced()?;
         let kernel: Box<dyn CardKernel> = match &self.root {
             Some(root) => Box::new(RecordedCard::new(root)),
@@ -200,14 +200,14 @@ impl SteerArgs {
         let system = System { root: self.root().to_owned(), kernel: &*kernel };
         let store = StateStore::new(&self.state, self.root());
         let steering = Steering { settings: &system, store: &store };
-        if self.action == Action::Guard {
+        if self.action == SteerAction::Guard {
             self.guard(&steering)?;
             return Ok(String::new());
         }
-        let recovers = self.root.is_none() && self.action != Action::Undo;
+        let recovers = self.root.is_none() && self.action != SteerAction::Undo;
         let recovered = if recovers { self.recover(&steering) } else { Ok(()) };
         match self.action {
-            Action::Plan => {
+            SteerAction::Plan => {
                 let mut plan = self.plan(&*kernel)?.1;
                 if recovers {
                     self.add_what_is_remembered(recovered, &mut plan, &store)?;
@@ -222,12 +222,12 @@ impl SteerArgs {
     /// still gets a plan.
     fn add_what_is_remembered(
         &self,
-        recovered: Result<(), Failure>,
+        recovered: Result<(), SteerFailure>,
         plan: &mut SteerPlan,
         store: &StateStore,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SteerFailure> {
         match recovered.and_then(|()| Ok(advise(plan, store)?)) {
-            Err(Failure::Steer(SteerError::State { path, source, .. }))
+            Err(SteerFailure::Steer(SteerError::State { path, source, .. }))
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
                 let path = path.display();
@@ -245,20 +245,20 @@ impl SteerArgs {
         kernel: &dyn CardKernel,
         steering: &Steering<'_>,
         system: &System<'_>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, SteerFailure> {
         match self.action {
-            Action::Apply => {
+            SteerAction::Apply => {
                 let mut again = || self.plan(kernel).map_err(into_steer);
                 let confirm = self.confirm.map(Duration::from);
                 let mut guard = || if self.confirm.is_some() { self.start_guard() } else { Ok(()) };
                 let applied = steering.apply(&mut again, confirm, &mut guard)?;
                 Ok(self.text(&applied, render::applied) + &self.remaining())
             }
-            Action::Confirm => {
+            SteerAction::Confirm => {
                 steering.confirm(now())?;
                 Ok(self.done("kept until undone\n"))
             }
-            Action::Verify => {
+            SteerAction::Verify => {
                 let network = read(self.root(), kernel)?;
                 let time = self.time();
                 let mut wait = || {
@@ -268,23 +268,23 @@ impl SteerArgs {
                 let verified = verify(self.root(), &network, system, steering.store, self.port, &mut wait)?;
                 Ok(self.text(&verified, render::verified))
             }
-            Action::Undo => Ok(self.text(&steering.undo()?, render::restored)),
-            Action::Xdp => self.classify(kernel),
-            Action::Compare => self.compare(kernel, steering),
-            Action::Plan | Action::Guard => unreachable!("done before"),
+            SteerAction::Undo => Ok(self.text(&steering.undo()?, render::restored)),
+            SteerAction::Xdp => self.classify(kernel),
+            SteerAction::Compare => self.compare(kernel, steering),
+            SteerAction::Plan | SteerAction::Guard => unreachable!("done before"),
         }
     }
 
-    fn refuse_misplaced(&self) -> Result<(), Failure> {
-        let only = |given: bool, option, of: &[Action]| match given && !of.contains(&self.action) {
-            true => Err(Failure::Misplaced { option, action: names(of) }),
+    fn refuse_misplaced(&self) -> Result<(), SteerFailure> {
+        let only = |given: bool, option, of: &[SteerAction]| match given && !of.contains(&self.action) {
+            true => Err(SteerFailure::Misplaced { option, action: names(of) }),
             false => Ok(()),
         };
-        only(self.confirm.is_some(), "--confirm", &[Action::Apply])?;
-        only(self.port.is_some(), "--port", &[Action::Verify])?;
-        only(self.time.is_some(), "--time", &[Action::Verify, Action::Compare])?;
-        only(self.xdp.is_some(), "--xdp", &[Action::Xdp, Action::Compare])?;
-        only(self.root.is_some(), "--root", &[Action::Plan])
+        only(self.confirm.is_some(), "--confirm", &[SteerAction::Apply])?;
+        only(self.port.is_some(), "--port", &[SteerAction::Verify])?;
+        only(self.time.is_some(), "--time", &[SteerAction::Verify, SteerAction::Compare])?;
+        only(self.xdp.is_some(), "--xdp", &[SteerAction::Xdp, SteerAction::Compare])?;
+        only(self.root.is_some(), "--root", &[SteerAction::Plan])
     }
 
     fn time(&self) -> Duration {
@@ -295,7 +295,7 @@ impl SteerArgs {
         self.root.as_deref().unwrap_or(Path::new("/"))
     }
 
-    fn plan(&self, kernel: &dyn CardKernel) -> Result<(CardNetwork, SteerPlan), Failure> {
+    fn plan(&self, kernel: &dyn CardKernel) -> Result<(CardNetwork, SteerPlan), SteerFailure> {
         let (machine, allowed) = self.machine()?;
         let network = read(self.root(), kernel)?;
         let request = PlanRequest {
@@ -320,7 +320,7 @@ impl SteerArgs {
         Ok((machine, allowed))
     }
 
-    fn recover(&self, steering: &Steering<'_>) -> Result<(), Failure> {
+    fn recover(&self, steering: &Steering<'_>) -> Result<(), SteerFailure> {
         let (why, restored) = match steering.recover(now())? {
             Recovered::Nothing => return Ok(()),
             Recovered::Interrupted(restored) => ("an earlier command was interrupted", restored),
@@ -347,7 +347,7 @@ impl SteerArgs {
         command.spawn().map(drop)
     }
 
-    fn guard(&self, steering: &Steering<'_>) -> Result<(), Failure> {
+    fn guard(&self, steering: &Steering<'_>) -> Result<(), SteerFailure> {
         // The guard leaves the terminal of the command, because the changes may have cut the
         // terminal's connection.
         let _ = rustix::process::setsid();
@@ -383,15 +383,15 @@ impl SteerArgs {
 }
 
 /// The names of the actions on the command line.
-fn names(actions: &[Action]) -> String {
-    let name = |action: &Action| action.to_possible_value().map(|value| value.get_name().to_owned());
+fn names(actions: &[SteerAction]) -> String {
+    let name = |action: &SteerAction| action.to_possible_value().map(|value| value.get_name().to_owned());
     actions.iter().filter_map(name).collect::<Vec<_>>().join(" and ")
 }
 
 /// A failure of a plan between changes becomes an error of the steer crate.
-fn into_steer(failure: Failure) -> SteerError {
+fn into_steer(failure: SteerFailure) -> SteerError {
     match failure {
-        Failure::Steer(error) => error,
+        SteerFailure::Steer(error) => error,
         other => SteerError::Blocked(vec![other.to_string()]),
     }
 }

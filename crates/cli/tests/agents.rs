@@ -33,7 +33,7 @@ fn near(place: usize) -> String {
 }
 
 /// Namespaces, each joined to the first; removed when dropped.
-struct Network {
+struct TestNetwork {
     names: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ fn ip(words: &str) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-impl Network {
+impl TestNetwork {
     /// The server's namespace, and one for each agent.
     fn new() -> Option<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -82,7 +82,7 @@ impl Network {
 
     /// A command that runs until dropped. The function returns once the command has printed
     /// `ready`.
-    fn start(&self, place: usize, words: &[&str], ready: &str) -> Running {
+    fn start(&self, place: usize, words: &[&str], ready: &str) -> AgentProcess {
         let mut child = self.vermeil(place, words).stderr(Stdio::piped()).spawn().expect("it runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let (mut said, mut line) = (String::new(), String::new());
@@ -92,10 +92,10 @@ impl Network {
             said += &line;
         }
         thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Running(child)
+        AgentProcess(child)
     }
 
-    fn agents(&self) -> Vec<Running> {
+    fn agents(&self) -> Vec<AgentProcess> {
         let start = |place: usize| {
             let listen = format!("{}:8088", agent(place));
             self.start(place, &["load", "agent", "--listen", &listen, "--cores", "1"], "load agent at")
@@ -104,7 +104,7 @@ impl Network {
     }
 
     /// A server of `root` that writes `log`.
-    fn server(&self, root: &Path, log: &Path) -> Running {
+    fn server(&self, root: &Path, log: &Path) -> AgentProcess {
         let (root, log) = (root.to_str().expect("text"), log.to_str().expect("text"));
         let listen = format!("{SERVER}:80");
         self.start(0, &["serve", "--listen", &listen, "--log", log, root], "http://")
@@ -121,7 +121,7 @@ impl Network {
     }
 }
 
-impl Drop for Network {
+impl Drop for TestNetwork {
     fn drop(&mut self) {
         for name in &self.names {
             ip(&format!("netns del {name}"));
@@ -131,9 +131,9 @@ impl Drop for Network {
 
 /// A process, killed when dropped. `ip netns exec` executes its program, so the process is the
 /// program itself.
-struct Running(Child);
+struct AgentProcess(Child);
 
-impl Drop for Running {
+impl Drop for AgentProcess {
     fn drop(&mut self) {
         let _ended = self.0.kill();
         let _status = self.0.wait();
@@ -169,7 +169,7 @@ fn wait_for(log: &Path, is_enough: impl Fn(&HashMap<String, u64>) -> bool) -> Ha
 
 #[test]
 fn each_agent_makes_its_part() {
-    let Some(network) = Network::new() else { return };
+    let Some(network) = TestNetwork::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page"), "content").unwrap();
     let log = folder.path().join("log");
@@ -186,7 +186,7 @@ fn each_agent_makes_its_part() {
 
 #[test]
 fn an_agent_that_dies_makes_the_run_invalid_and_its_counts_are_kept() {
-    let Some(network) = Network::new() else { return };
+    let Some(network) = TestNetwork::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page"), "content").unwrap();
     let log = folder.path().join("log");

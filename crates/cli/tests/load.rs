@@ -27,12 +27,12 @@ fn stdout(output: &Output) -> String {
 }
 
 /// A server of a folder; ends when dropped.
-struct Served {
+struct ServedFolder {
     child: Child,
     url: String,
 }
 
-impl Served {
+impl ServedFolder {
     fn start(root: &Path) -> Self {
         let root = root.to_str().expect("a path of text");
         Self::run(&["serve", "--listen", "127.0.0.1:0", "--log", "off", root])
@@ -56,7 +56,7 @@ impl Served {
     }
 }
 
-impl Served {
+impl ServedFolder {
     /// Ends the server in good order, so that its log is whole.
     fn stop(&mut self) {
         let pid = Pid::from_child(&self.child);
@@ -70,7 +70,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedFolder {
     fn drop(&mut self) {
         let _ended = self.child.kill();
         let _status = self.child.wait();
@@ -81,7 +81,7 @@ impl Drop for Served {
 fn a_run_comes_back_in_every_form() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page"), "content").unwrap();
-    let served = Served::start(folder.path());
+    let served = ServedFolder::start(folder.path());
     let url = format!("{}page", served.url);
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let forms = [path("run.json"), path("run.html"), path("run.csv"), path("run.txt")];
@@ -120,7 +120,7 @@ fn files_are_written_served_and_verified() {
     let root = folder.path().join("site");
     let written = output(&["load", "files", "webstone", root.to_str().unwrap()]);
     assert!(written.status.success(), "{written:?}");
-    let served = Served::start(&root);
+    let served = ServedFolder::start(&root);
     let run = output(&["load", "webstone", &served.url, "-c", "4", "-n", "300", "--json", "-"]);
     let json: serde_json::Value = serde_json::from_str(&stdout(&run)).expect("a record");
     assert_eq!((json["good"].as_u64(), json["failed"].as_u64()), (Some(300), Some(0)), "{json}");
@@ -137,7 +137,7 @@ fn files_are_written_served_and_verified() {
 #[test]
 fn what_cannot_be_loaded_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let served = Served::start(folder.path());
+    let served = ServedFolder::start(folder.path());
     let cases: [(&[&str], i32, &str); 7] = [
         (&["load", "localhost:80"], 2, "neither a URL nor a workload"),
         (&["load", &served.url, "--agents", "a:1,b:1,a:1"], 2, "--agents a:1: it is named twice"),
@@ -165,7 +165,7 @@ fn what_cannot_be_loaded_says_why() {
 fn an_interrupt_ends_a_run_with_its_results() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page"), "content").unwrap();
-    let served = Served::start(folder.path());
+    let served = ServedFolder::start(folder.path());
     // Ends by itself if no signal comes, so that a failure does not hang.
     let child = vermeil(&["load", &format!("{}page", served.url), "-c", "2", "-d", "20s"])
         .stdout(Stdio::piped())
@@ -209,7 +209,7 @@ fn server_log_replays_as_the_requests_sent() {
             ),
         )
         .unwrap();
-        let mut served = Served::run(&["serve", "--config", path("vermeil.toml").to_str().unwrap()]);
+        let mut served = ServedFolder::run(&["serve", "--config", path("vermeil.toml").to_str().unwrap()]);
         for (method, target, is_old) in requests {
             let mut stream = TcpStream::connect(served.addr()).expect("the server listens");
             let version = if is_old { "1.0" } else { "1.1" };

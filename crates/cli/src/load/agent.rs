@@ -1,6 +1,6 @@
 //! `vermeil load agent`: makes the part of the load that a coordinator assigns.
 
-use super::Io;
+use super::LoadIo;
 use crate::values::parse_cores;
 use crate::{Exit, print};
 use clap::Args;
@@ -28,7 +28,7 @@ pub(super) struct AgentArgs {
 
     /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    io: Io,
+    io: LoadIo,
 
     /// End when the first coordinator is done or lost, for example in a cluster job
     ///

@@ -1,6 +1,6 @@
 //! `vermeil load backend`: answers the dynamic pages of the support site.
 
-use super::Io;
+use super::LoadIo;
 use crate::values::parse_cores;
 use crate::{Exit, print};
 use clap::Args;
@@ -29,7 +29,7 @@ pub(super) struct BackendArgs {
 
     /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    io: Io,
+    io: LoadIo,
 
     /// The delay of every answer: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1
     #[arg(long, value_name = "TIMES", default_value = "0")]

@@ -5,12 +5,12 @@
 //! `load/tests.rs`.
 
 use super::LoadArgs;
-use super::resolve::Wrong;
+use super::resolve::LoadUsage;
 use vermeil_load::{Scheme, Url};
 
 /// The kind of run, as far as the kind decides which options make sense.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum LoadRunKind {
     /// URLs in turn.
     Urls,
     /// The requests of an access log.
@@ -20,11 +20,11 @@ pub(super) enum Asked {
 }
 
 /// Two options, whether both are present, and the cure.
-type Conflict = (&'static str, &'static str, bool, &'static str);
+type OptionConflict = (&'static str, &'static str, bool, &'static str);
 
 impl LoadArgs {
     /// Finds the first two options that exclude each other.
-    pub(super) fn check_conflicts(&self, asked: Asked) -> Result<(), Wrong> {
+    pub(super) fn check_conflicts(&self, asked: LoadRunKind) -> Result<(), LoadUsage> {
         let found = self
             .of_requests(asked)
             .into_iter()
@@ -32,12 +32,12 @@ impl LoadArgs {
             .chain(self.of_log(asked))
             .chain(self.of_quality(asked))
             .find(|(_, _, both, _)| *both);
-        found.map_or(Ok(()), |(one, other, _, cure)| Err(Wrong::Together { one, other, cure }))
+        found.map_or(Ok(()), |(one, other, _, cure)| Err(LoadUsage::Together { one, other, cure }))
     }
 
-    fn of_requests(&self, asked: Asked) -> [Conflict; 5] {
+    fn of_requests(&self, asked: LoadRunKind) -> [OptionConflict; 5] {
         let (requests, quality) = (&self.requests, self.quality.quality());
-        let (pipelines, sessions) = (requests.pipeline > 1, asked == Asked::Sessions);
+        let (pipelines, sessions) = (requests.pipeline > 1, asked == LoadRunKind::Sessions);
         [
             (
                 "--pipeline",
@@ -72,10 +72,11 @@ impl LoadArgs {
         ]
     }
 
-    fn of_time(&self, asked: Asked) -> [Conflict; 9] {
+    fn of_time(&self, asked: LoadRunKind) -> [OptionConflict; 9] {
         let (time, search) = (&self.time, &self.search);
         let (rate, arrivals) = (time.rate.is_some(), time.arrivals.is_some());
-        let (thinks, log, sessions) = (time.think.is_some(), asked == Asked::Log, asked == Asked::Sessions);
+        let (thinks, log, sessions) =
+            (time.think.is_some(), asked == LoadRunKind::Log, asked == LoadRunKind::Sessions);
         let compresses = time.compress != 1.0;
         let own_think = "in an open loop requests do not wait for earlier answers: leave --think out";
         let own_times = "requests arrive when the log says, and --compress makes that faster: leave it out";
@@ -89,7 +90,7 @@ impl LoadArgs {
             (
                 "--compress",
                 "URLs alone",
-                asked == Asked::Urls && compresses && !thinks,
+                asked == LoadRunKind::Urls && compresses && !thinks,
                 "there are no think times to shorten: leave it out, or give --think or a workload",
             ),
             ("--find-max", "--rate", search.find_max && rate, searched),
@@ -104,8 +105,8 @@ impl LoadArgs {
     }
 
     /// Options that conflict with a log, because the log decides these settings.
-    fn of_log(&self, asked: Asked) -> [Conflict; 3] {
-        let (requests, log) = (&self.requests, asked == Asked::Log);
+    fn of_log(&self, asked: LoadRunKind) -> [OptionConflict; 3] {
+        let (requests, log) = (&self.requests, asked == LoadRunKind::Log);
         [
             (
                 "--method",
@@ -129,14 +130,14 @@ impl LoadArgs {
     }
 
     /// Options of quality where no quality is judged.
-    fn of_quality(&self, asked: Asked) -> impl Iterator<Item = Conflict> {
-        let is_judged = asked == Asked::Sessions || self.search.find_max;
-        let has_downloads = asked == Asked::Sessions;
-        let what = if asked == Asked::Log { "an access log" } else { "URLs alone" };
+    fn of_quality(&self, asked: LoadRunKind) -> impl Iterator<Item = OptionConflict> {
+        let is_judged = asked == LoadRunKind::Sessions || self.search.find_max;
+        let has_downloads = asked == LoadRunKind::Sessions;
+        let what = if asked == LoadRunKind::Log { "an access log" } else { "URLs alone" };
         self.quality.given().into_iter().enumerate().map(move |(index, (option, is_given))| {
             let has_meaning = if index < 5 { is_judged } else { has_downloads };
             let cure = match (asked, index < 5) {
-                (Asked::Log, _) => "no quality is judged there: leave it out, or use --fail-if",
+                (LoadRunKind::Log, _) => "no quality is judged there: leave it out, or use --fail-if",
                 (_, true) => {
                     "no quality is judged there: leave it out, add --find-max or a workload, or use --fail-if"
                 }
@@ -147,11 +148,11 @@ impl LoadArgs {
     }
 
     /// Options of TLS where no URL has the scheme https.
-    pub(super) fn check_tls(&self, urls: &[Url]) -> Result<(), Wrong> {
+    pub(super) fn check_tls(&self, urls: &[Url]) -> Result<(), LoadUsage> {
         let is_plain = urls.iter().all(|url| url.scheme == Scheme::Http);
         let given = [("--insecure", self.requests.insecure), ("--ca", self.requests.ca.is_some())];
         match given.into_iter().find(|(_, is_given)| *is_given && is_plain) {
-            Some((one, _)) => Err(Wrong::Together {
+            Some((one, _)) => Err(LoadUsage::Together {
                 one,
                 other: "http://",
                 cure: "there is no certificate to judge: leave it out, or give https://",

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vermeil_load::{RunObserver, RunProgress};
 
 /// Follows a run.
-pub(super) struct Live {
+pub(super) struct LiveView {
     bar: ProgressBar,
     asked_to_end: Arc<AtomicBool>,
     /// Whether a signal ends the process.
     is_deadly: Arc<AtomicBool>,
 }
 
-impl Live {
+impl LiveView {
     /// A line, unless the line would disturb other output, and handlers for SIGINT and SIGTERM.
     pub(super) fn new(output: &OutputArgs) -> Self {
         let hidden = output.quiet || !std::io::stderr().is_terminal();
@@ -58,7 +58,7 @@ impl Live {
     }
 }
 
-impl RunObserver for Live {
+impl RunObserver for LiveView {
     fn see(&mut self, progress: RunProgress<'_>) -> ControlFlow<()> {
         let now = progress.interval;
         // A run that ends when everything is done has no length that could be shown.

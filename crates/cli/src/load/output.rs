@@ -13,7 +13,7 @@ use vermeil_load::report::{self, Record};
 const STDOUT: &str = "-";
 
 /// Makes a result from a record.
-type Make = fn(&Record) -> String;
+type MakeResult = fn(&Record) -> String;
 
 /// The destinations of results.
 #[derive(Debug, Args)]
@@ -60,10 +60,10 @@ pub(super) struct OutputArgs {
 
 impl OutputArgs {
     /// The requested results: option, path, and the function that makes the result.
-    fn asked(&self) -> impl Iterator<Item = (&'static str, &Path, Make)> {
-        let page: Make = |record| report::html(std::slice::from_ref(record));
+    fn asked(&self) -> impl Iterator<Item = (&'static str, &Path, MakeResult)> {
+        let page: MakeResult = |record| report::html(std::slice::from_ref(record));
         let all = [
-            ("--json", &self.json, Record::to_json as Make),
+            ("--json", &self.json, Record::to_json as MakeResult),
             ("--html", &self.html, page),
             ("--csv", &self.csv, report::csv),
             ("--openmetrics", &self.openmetrics, report::open_metrics),

@@ -3,7 +3,7 @@
 //! Tested in `load/tests.rs`.
 
 use super::LoadArgs;
-use super::conflicts::Asked;
+use super::conflicts::LoadRunKind;
 use crate::Exit;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use vermeil_load::{
 
 /// Why a command line cannot be carried out.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Wrong {
+pub(super) enum LoadUsage {
     #[error("{0}")]
     Load(#[from] LoadError),
     #[error("{0}")]
@@ -53,7 +53,7 @@ pub(super) enum Wrong {
     Together { one: &'static str, other: &'static str, cure: &'static str },
 }
 
-impl Wrong {
+impl LoadUsage {
     /// The exit code: an error of the command line, or a missing resource.
     pub(super) fn exit(&self) -> Exit {
         match self {
@@ -84,7 +84,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl LoadArgs {
     /// The job and its title.
-    pub(super) fn resolve(&self) -> Result<(LoadJob, RecordSubject), Wrong> {
+    pub(super) fn resolve(&self) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let first = self.what.first().map_or("", String::as_str);
         let (workload, urls) = match first.contains("://") {
             true => (None, &self.what[..]),
@@ -97,24 +97,24 @@ impl LoadArgs {
         }
         match (workload, &urls[..]) {
             (None, _) => {
-                self.check_conflicts(Asked::Urls)?;
+                self.check_conflicts(LoadRunKind::Urls)?;
                 self.simple(urls)
             }
-            (Some(workload), []) if is_workload(workload) => Err(Wrong::NoUrl(workload.to_owned())),
-            (Some(workload), []) => Err(Wrong::Workload(workload.to_owned())),
+            (Some(workload), []) if is_workload(workload) => Err(LoadUsage::NoUrl(workload.to_owned())),
+            (Some(workload), []) => Err(LoadUsage::Workload(workload.to_owned())),
             (Some(workload), [url]) if is_log(workload) => {
-                self.check_conflicts(Asked::Log)?;
+                self.check_conflicts(LoadRunKind::Log)?;
                 self.replay(workload, url)
             }
             (Some(workload), [url]) => {
-                self.check_conflicts(Asked::Sessions)?;
+                self.check_conflicts(LoadRunKind::Sessions)?;
                 self.sessions(workload, url)
             }
-            (Some(_), _) => Err(Wrong::ManyUrls),
+            (Some(_), _) => Err(LoadUsage::ManyUrls),
         }
     }
 
-    fn simple(&self, urls: Vec<Url>) -> Result<(LoadJob, RecordSubject), Wrong> {
+    fn simple(&self, urls: Vec<Url>) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let arrivals = self.arrivals()?;
         let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
         let plan = SimplePlan {
@@ -136,10 +136,10 @@ impl LoadArgs {
     }
 
     /// An access log, replayed.
-    fn replay(&self, path: &str, url: &Url) -> Result<(LoadJob, RecordSubject), Wrong> {
+    fn replay(&self, path: &str, url: &Url) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let log = read("the log", Path::new(path), |path| fs::read(path))?;
         let replay =
-            replay(&log, self.time.compress).map_err(|why| Wrong::Log { path: path.to_owned(), why })?;
+            replay(&log, self.time.compress).map_err(|why| LoadUsage::Log { path: path.to_owned(), why })?;
         let (lines, different) = (replay.order.len(), replay.requests.len());
         let mut methods: Vec<&str> = replay.requests.iter().map(|logged| logged.method.as_str()).collect();
         methods.sort_unstable();
@@ -169,7 +169,7 @@ impl LoadArgs {
         Ok((LoadJob::Simple(Box::new(plan)), subject))
     }
 
-    fn sessions(&self, workload: &str, url: &Url) -> Result<(LoadJob, RecordSubject), Wrong> {
+    fn sessions(&self, workload: &str, url: &Url) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let arrivals = self.arrivals()?;
         let ground = self.ground(arrivals.as_ref())?;
         let mut model = self.model(workload, url, &ground)?;
@@ -203,13 +203,13 @@ impl LoadArgs {
     }
 
     /// The model of a workload: shipped, adapted to the server's manifest of files, or from a file.
-    fn model(&self, workload: &str, url: &Url, ground: &Ground) -> Result<Model, Wrong> {
+    fn model(&self, workload: &str, url: &Url, ground: &Ground) -> Result<Model, LoadUsage> {
         if workload.ends_with(".toml") {
             let text = read("the workload", Path::new(workload), |path| fs::read_to_string(path))?;
             return Model::from_toml(&text)
-                .map_err(|error| Wrong::Model { path: workload.to_owned(), error });
+                .map_err(|error| LoadUsage::Model { path: workload.to_owned(), error });
         }
-        let builtin = Builtin::named(workload).ok_or_else(|| Wrong::Workload(workload.to_owned()))?;
+        let builtin = Builtin::named(workload).ok_or_else(|| LoadUsage::Workload(workload.to_owned()))?;
         let manifest = match builtin.files() {
             None => None,
             Some(_) => {
@@ -217,10 +217,10 @@ impl LoadArgs {
                     Some(set) => set.addrs[0],
                     None => url.resolve().map_err(LoadError::from)?,
                 };
-                manifest(url, addr, &ground.trust).map_err(|error| Wrong::NoFiles(error.to_string()))?
+                manifest(url, addr, &ground.trust).map_err(|error| LoadUsage::NoFiles(error.to_string()))?
             }
         };
-        builtin.model(manifest.as_ref(), &url.target).map_err(Wrong::NoFiles)
+        builtin.model(manifest.as_ref(), &url.target).map_err(LoadUsage::NoFiles)
     }
 
     /// The length of the measured window: as given, or as long as there are requests. Arrivals
@@ -235,7 +235,7 @@ impl LoadArgs {
         }
     }
 
-    fn ground(&self, arrivals: Option<&Arrivals>) -> Result<Ground, Wrong> {
+    fn ground(&self, arrivals: Option<&Arrivals>) -> Result<Ground, LoadUsage> {
         let around = vermeil_server::config::Surroundings::here()?;
         let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
         let time = &self.time;
@@ -263,15 +263,15 @@ impl LoadArgs {
         if self.requests.http2 { Protocol::Http2 } else { Protocol::Http1 }
     }
 
-    fn trust(&self) -> Result<TlsVerify, Wrong> {
+    fn trust(&self) -> Result<TlsVerify, LoadUsage> {
         let Some(path) = &self.requests.ca else {
             return Ok(if self.requests.insecure { TlsVerify::Anyone } else { TlsVerify::System });
         };
         let text = read("--ca", path, |path| fs::read(path))?;
-        TlsVerify::from_pem(&text).map_err(|why| Wrong::Certificates { path: path.clone(), why })
+        TlsVerify::from_pem(&text).map_err(|why| LoadUsage::Certificates { path: path.clone(), why })
     }
 
-    fn request(&self) -> Result<LoadRequest, Wrong> {
+    fn request(&self) -> Result<LoadRequest, LoadUsage> {
         let mut request = LoadRequest::default();
         if let Some(body) = &self.requests.body {
             let content = match body.strip_prefix('@') {
@@ -289,11 +289,11 @@ impl LoadArgs {
         Ok(request)
     }
 
-    fn arrivals(&self) -> Result<Option<Arrivals>, Wrong> {
+    fn arrivals(&self) -> Result<Option<Arrivals>, LoadUsage> {
         let Some(path) = &self.time.arrivals else { return Ok(self.time.rate.clone()) };
         let text = read("--arrivals", path, |path| fs::read_to_string(path))?;
         let arrivals = Arrivals::recorded(&text);
-        arrivals.map(Some).map_err(|error| Wrong::Arrivals { path: path.clone(), error })
+        arrivals.map(Some).map_err(|error| LoadUsage::Arrivals { path: path.clone(), error })
     }
 
     fn subject_of_simple(&self, plan: &SimplePlan) -> RecordSubject {
@@ -369,8 +369,12 @@ fn is_log(word: &str) -> bool {
     number.map_or(word, |(name, _)| name).ends_with(".log")
 }
 
-fn read<T>(option: &'static str, path: &Path, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Wrong> {
-    how(path).map_err(|source| Wrong::File { option, path: path.to_owned(), source })
+fn read<T>(
+    option: &'static str,
+    path: &Path,
+    how: impl FnOnce(&Path) -> io::Result<T>,
+) -> Result<T, LoadUsage> {
+    how(path).map_err(|source| LoadUsage::File { option, path: path.to_owned(), source })
 }
 
 /// The pause of users between requests, for people.
@@ -379,8 +383,8 @@ fn thinking(think: Think) -> String {
 }
 
 /// `[NAME=]ADDR:PORT[,ADDR:PORT…]`.
-fn set((index, text): (usize, &String)) -> Result<Set, Wrong> {
-    let wrong = |why: String| Wrong::Address { set: text.clone(), why };
+fn set((index, text): (usize, &String)) -> Result<Set, LoadUsage> {
+    let wrong = |why: String| LoadUsage::Address { set: text.clone(), why };
     let (name, addrs) = match text.split_once('=') {
         Some((name, addrs)) => (name.to_owned(), addrs),
         None => (format!("set {}", index + 1), text.as_str()),

@@ -1,7 +1,7 @@
 //! Arguments of the command line arrive in the plan, and errors have messages.
 
 use super::LoadArgs;
-use super::resolve::Wrong;
+use super::resolve::LoadUsage;
 use crate::Exit;
 use clap::Parser;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use vermeil_load::{
 };
 
 #[derive(Debug, Parser)]
-struct Line {
+struct OutputLine {
     #[command(flatten)]
     load: LoadArgs,
 }
 
 fn parse(words: &[&str]) -> LoadArgs {
-    Line::try_parse_from([&["load"], words].concat()).expect("it parses").load
+    OutputLine::try_parse_from([&["load"], words].concat()).expect("it parses").load
 }
 
-fn job(words: &[&str]) -> Result<LoadJob, Wrong> {
+fn job(words: &[&str]) -> Result<LoadJob, LoadUsage> {
     parse(words).resolve().map(|(job, _)| job)
 }
 
@@ -142,7 +142,7 @@ fn workloads() {
     let logged = &log.logged.expect("requests")[0];
     assert_eq!((logged.method.as_str(), &logged.target[..]), ("GET", &b"/a"[..]));
     assert_eq!(log.order.as_deref(), Some(&[0][..]));
-    assert!(matches!(job(&["access.log.1", URL]), Err(Wrong::File { .. })));
+    assert!(matches!(job(&["access.log.1", URL]), Err(LoadUsage::File { .. })));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
         &["--choice", "fixed"],
         &["--agents-wait", "5s"],
     ] {
-        assert!(Line::try_parse_from([&["load", URL], words].concat()).is_err(), "{words:?}");
+        assert!(OutputLine::try_parse_from([&["load", URL], words].concat()).is_err(), "{words:?}");
     }
 }
 

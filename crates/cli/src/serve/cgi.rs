@@ -23,7 +23,7 @@ pub(super) struct CgiArgs {
     /// belong to root or to the program's user, and no other user may have write access. Links are
     /// not followed. Default: no programs.
     #[arg(long, value_name = "/PATH/|.SUFFIX", action = ArgAction::Append)]
-    cgi: Vec<Which>,
+    cgi: Vec<ProgramPaths>,
 
     /// The user that programs run as, with the user's groups
     ///
@@ -74,12 +74,12 @@ pub(super) struct CgiArgs {
 
 /// The paths of programs, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Which {
+enum ProgramPaths {
     Below(Box<str>),
     EndingIn(Box<str>),
 }
 
-impl FromStr for Which {
+impl FromStr for ProgramPaths {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -104,11 +104,11 @@ impl CgiArgs {
 
     /// The routes to programs.
     pub(super) fn routes(&self) -> Vec<Route> {
-        let route = |which: &Which| match which {
-            Which::Below(prefix) => {
+        let route = |which: &ProgramPaths| match which {
+            ProgramPaths::Below(prefix) => {
                 Route { prefix: Some(prefix.clone()), suffix: None, from: Vec::new(), action: Action::Cgi }
             }
-            Which::EndingIn(suffix) => {
+            ProgramPaths::EndingIn(suffix) => {
                 Route { prefix: None, suffix: Some(suffix.clone()), from: Vec::new(), action: Action::Cgi }
             }
         };

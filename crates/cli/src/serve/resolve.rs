@@ -4,7 +4,9 @@
 //! All facts about the machine come as [`Surroundings`], so that tests can describe any machine.
 
 use super::CacheArgs;
-use super::{BalanceChoice, BusyPollChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
+use super::{
+    BalanceChoice, BusyPollChoice, FollowSymlinksChoice, LimitArgs, ServeArgs, ServeIo, TimeoutArgs,
+};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use vermeil_http::ConnectionLimits;
@@ -167,22 +169,22 @@ impl From<BusyPollChoice> for BusyPoll {
     }
 }
 
-impl From<Io> for IoChoice {
-    fn from(io: Io) -> Self {
+impl From<ServeIo> for IoChoice {
+    fn from(io: ServeIo) -> Self {
         match io {
-            Io::Auto => Self::Auto,
-            Io::Uring => Self::Uring,
-            Io::Epoll => Self::Epoll,
+            ServeIo::Auto => Self::Auto,
+            ServeIo::Uring => Self::Uring,
+            ServeIo::Epoll => Self::Epoll,
         }
     }
 }
 
-impl From<FollowSymlinks> for files::FollowSymlinks {
-    fn from(which: FollowSymlinks) -> Self {
+impl From<FollowSymlinksChoice> for files::FollowSymlinks {
+    fn from(which: FollowSymlinksChoice) -> Self {
         match which {
-            FollowSymlinks::Within => Self::Within,
-            FollowSymlinks::All => Self::All,
-            FollowSymlinks::None => Self::None,
+            FollowSymlinksChoice::Within => Self::Within,
+            FollowSymlinksChoice::All => Self::All,
+            FollowSymlinksChoice::None => Self::None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `vermeil sim calibrate`: measures this machine and writes a machine file for simulations.
 
-use super::given::{self, Wrong};
+use super::given::{self, SimUsage};
 use crate::writable::check_writable;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
@@ -50,7 +50,7 @@ impl CalibrateArgs {
 }
 
 /// This machine's description.
-pub(super) fn here(effort: Effort) -> Result<String, Wrong> {
+pub(super) fn here(effort: Effort) -> Result<String, SimUsage> {
     let Surroundings { machine, allowed, .. } = Surroundings::here()?;
     let cpus: Vec<_> = allowed.cpus.iter().collect();
     Ok(vermeil_calibrate::calibrate(&machine, &cpus, effort)?.to_toml(&machine))

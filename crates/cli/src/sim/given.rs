@@ -15,7 +15,7 @@ use vermeil_topology::{Machine as Tree, synthetic, xml};
 
 /// Why nothing can be simulated.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Wrong {
+pub(super) enum SimUsage {
     #[error("{option} {}: cannot {action} it: {source}", path.display())]
     File { option: &'static str, action: &'static str, path: PathBuf, source: io::Error },
     #[error("{}: {error}", path.display())]
@@ -32,7 +32,7 @@ pub(super) enum Wrong {
     Parity(#[from] vermeil_parity::Error),
 }
 
-impl Wrong {
+impl SimUsage {
     /// The exit code: an error of the command line, or a missing resource.
     pub(super) fn exit(&self) -> Exit {
         match self {
@@ -75,20 +75,20 @@ pub(super) struct MachineArgs {
 
 impl MachineArgs {
     /// The machine.
-    pub(super) fn read(&self) -> Result<SimMachine, Wrong> {
+    pub(super) fn read(&self) -> Result<SimMachine, SimUsage> {
         let (word, path) = (self.machine.as_str(), Path::new(&self.machine));
         let extension = path.extension().and_then(|extension| extension.to_str());
         let is_bare = extension == Some("xml") || (extension != Some("toml") && word.contains(':'));
         if self.costs.is_some() && !is_bare {
             let what = format!("is for a machine from an export or a text, and {word} has its own costs");
-            return Err(Wrong::Useless { option: "--costs", what });
+            return Err(SimUsage::Useless { option: "--costs", what });
         }
         match extension {
             _ if word == "here" => here(None, Effort::Full),
             Some("toml") => here(Some(path), Effort::Full),
             Some("xml") => {
                 let text = read("--machine", path)?;
-                let tree = xml::parse(&text).map_err(|error| Wrong::inside(path)(error.into()))?;
+                let tree = xml::parse(&text).map_err(|error| SimUsage::inside(path)(error.into()))?;
                 let name = path.file_stem().map_or(word.into(), |stem| stem.to_string_lossy());
                 self.with_costs(&name, &tree)
             }
@@ -97,12 +97,12 @@ impl MachineArgs {
         }
     }
 
-    fn with_costs(&self, name: &str, tree: &Tree) -> Result<SimMachine, Wrong> {
+    fn with_costs(&self, name: &str, tree: &Tree) -> Result<SimMachine, SimUsage> {
         let costs = self.costs.as_deref().unwrap_or(COSTS);
         let path = Path::new(costs);
         let spec = match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => MachineSpec::from_toml(&read("--costs", path)?)
-                .map_err(|error| Wrong::inside(path)(error.into()))?,
+                .map_err(|error| SimUsage::inside(path)(error.into()))?,
             _ => MachineSpec::from_toml(vermeil_sim::profile_text(costs)?)?,
         };
         Ok(SimMachine::described(name, tree, &spec)?)
@@ -110,23 +110,23 @@ impl MachineArgs {
 }
 
 /// This machine, from a file that `vermeil sim calibrate` wrote, or measured now.
-pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<SimMachine, Wrong> {
+pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<SimMachine, SimUsage> {
     match path {
         None => Ok(SimMachine::from_toml(&super::calibrate::here(effort)?)?),
         Some(path) => SimMachine::from_toml(&read("--machine", path)?)
-            .map_err(|error| Wrong::inside(path)(error.into())),
+            .map_err(|error| SimUsage::inside(path)(error.into())),
     }
 }
 
 /// The workload that `word` names: a shipped workload, FILE.toml, or a recording FILE.ndjson. In a
 /// recording each color is assumed to touch `working_set` bytes, by default 0.
-pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<CompiledProgram, Wrong> {
+pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<CompiledProgram, SimUsage> {
     let path = Path::new(word);
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_recording = matches!(extension, Some("ndjson" | "jsonl"));
     if working_set.is_some() && !is_recording {
         let what = format!("is for recordings, and {word} describes its own memory");
-        return Err(Wrong::Useless { option: "--working-set", what });
+        return Err(SimUsage::Useless { option: "--working-set", what });
     }
     let program = match extension {
         Some("toml") => CompiledProgram::from_toml(&read("workload", path)?),
@@ -136,7 +136,7 @@ pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<CompiledP
         }
         _ => return Ok(vermeil_sim::workload(word)?),
     };
-    program.map_err(|error| Wrong::inside(path)(error.into()))
+    program.map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
 /// The plan of `placed:FILE`.
@@ -144,21 +144,21 @@ pub(super) fn plan(
     policy: &Policy,
     program: &CompiledProgram,
     machine: &SimMachine,
-) -> Result<Option<Plan>, Wrong> {
+) -> Result<Option<Plan>, SimUsage> {
     let Policy::Placed(PlanName::File(path)) = policy else { return Ok(None) };
     let text = read("--policy", path)?;
     let plan = PlanFile::parse(&text, machine.cores());
     let plan = plan.and_then(|file| file.resolve(&program.placed_handlers(policy)));
-    plan.map(Some).map_err(|error| Wrong::inside(path)(error.into()))
+    plan.map(Some).map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
 /// Writes a requested result.
-pub(super) fn write(option: &'static str, path: &Path, text: &str) -> Result<(), Wrong> {
-    let failed = |source| Wrong::File { option, action: "write", path: path.to_owned(), source };
+pub(super) fn write(option: &'static str, path: &Path, text: &str) -> Result<(), SimUsage> {
+    let failed = |source| SimUsage::File { option, action: "write", path: path.to_owned(), source };
     vermeil_io::output::write(path, text).map_err(failed)
 }
 
-fn read(option: &'static str, path: &Path) -> Result<String, Wrong> {
-    let failed = |source| Wrong::File { option, action: "read", path: path.to_owned(), source };
+fn read(option: &'static str, path: &Path) -> Result<String, SimUsage> {
+    let failed = |source| SimUsage::File { option, action: "read", path: path.to_owned(), source };
     fs::read_to_string(path).map_err(failed)
 }

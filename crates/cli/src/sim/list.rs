@@ -1,7 +1,7 @@
 //! `vermeil sim machines` and `vermeil sim workloads`: list the shipped descriptions, or print the
 //! text of a single description as a template.
 
-use super::given::Wrong;
+use super::given::SimUsage;
 use crate::{Exit, print};
 use clap::Args;
 use vermeil_sim::report::Table;
@@ -49,7 +49,7 @@ impl WorkloadsArgs {
 }
 
 fn said(text: Result<String, vermeil_sim::SimError>) -> Exit {
-    match text.map_err(Wrong::from) {
+    match text.map_err(SimUsage::from) {
         Ok(text) => print::result(&text),
         Err(error) => print::failure(&error, error.exit()),
     }

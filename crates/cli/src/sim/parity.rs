@@ -1,6 +1,6 @@
 //! `vermeil sim parity`: the simulator beside the real runtime, on this machine.
 
-use super::given::{self, Wrong};
+use super::given::{self, SimUsage};
 use crate::{Exit, print};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueHint};
@@ -67,7 +67,7 @@ impl ParityArgs {
         }
     }
 
-    fn compare(&self) -> Result<Vec<Finding>, Wrong> {
+    fn compare(&self) -> Result<Vec<Finding>, SimUsage> {
         let (effort, size) =
             if self.quick { (Effort::Smoke, Size::Smoke) } else { (Effort::Full, Size::Full) };
         let machine = given::here(self.machine.as_deref(), effort)?;

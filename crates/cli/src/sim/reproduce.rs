@@ -1,6 +1,6 @@
 //! `vermeil sim reproduce`: published results, run again.
 
-use super::given::Wrong;
+use super::given::SimUsage;
 use crate::{Exit, print};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -49,7 +49,7 @@ impl ReproduceArgs {
     }
 
     /// The text, and how many figures lie outside their bands.
-    fn all(&self) -> Result<(String, usize), Wrong> {
+    fn all(&self) -> Result<(String, usize), SimUsage> {
         let chosen: Vec<Reproduction> = match self.names.is_empty() {
             true => reproductions().into(),
             false => self.names.iter().map(|name| reproduction(name)).collect::<Result<_, _>>()?,

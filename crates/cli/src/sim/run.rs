@@ -1,7 +1,7 @@
 //! `vermeil sim run`: a workload on a machine, under a single policy or several policies side by
 //! side.
 
-use super::given::{self, MachineArgs, Wrong};
+use super::given::{self, MachineArgs, SimUsage};
 use crate::values::{Size, Span, size_between};
 use crate::{Exit, print};
 use clap::builder::RangedU64ValueParser;
@@ -121,7 +121,7 @@ impl RunArgs {
         }
     }
 
-    fn text(&self) -> Result<String, Wrong> {
+    fn text(&self) -> Result<String, SimUsage> {
         let program = given::workload(&self.workload, self.working_set.map(|size| size.bytes))?;
         let machine = self.machine.read()?;
         let plan = given::plan(&self.policy, &program, &machine)?;
@@ -149,7 +149,7 @@ impl RunArgs {
         machine: &SimMachine,
         program: &CompiledProgram,
         options: &SimOptions,
-    ) -> Result<String, Wrong> {
+    ) -> Result<String, SimUsage> {
         let from_ns = self.show_from.map_or(program.warm_up_ns(), |from| from.ms() * NS_PER_MS);
         let timeline = Timeline::new(machine.cores(), from_ns, from_ns + self.show_time.ms() * NS_PER_MS);
         let (results, timeline) = simulate_watched(machine, program, options, timeline);

@@ -6,7 +6,7 @@
 //! damaged. The kernel removes the program with the process, also if the process is killed. Tested
 //! in `tests/steer/xdp.rs`.
 
-use super::{Failure, SteerArgs};
+use super::{SteerArgs, SteerFailure};
 use crate::{Exit, print};
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -51,7 +51,7 @@ impl Xdp {
 
 impl SteerArgs {
     /// Spreads the flows of a card until a signal arrives; returns a summary.
-    pub(super) fn classify(&self, kernel: &dyn CardKernel) -> Result<String, Failure> {
+    pub(super) fn classify(&self, kernel: &dyn CardKernel) -> Result<String, SteerFailure> {
         let (nic, cpus) = self.card(kernel)?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -74,7 +74,7 @@ impl SteerArgs {
             thread::sleep(LOOK);
             refuse_wrong_checksums(self.root(), &nic, &classifier, wrong_before)?;
             if !place.exists() {
-                return Err(Failure::Gone(nic.name));
+                return Err(SteerFailure::Gone(nic.name));
             }
         }
         Ok(self.text(&classifier.counts(), render::classified))
@@ -85,7 +85,7 @@ impl SteerArgs {
         &self,
         kernel: &dyn CardKernel,
         steering: &Steering<'_>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, SteerFailure> {
         let (nic, cpus) = self.card(kernel)?;
         let length = self.time() / (2 * ROUNDS);
         let mut window = || {
@@ -100,8 +100,8 @@ impl SteerArgs {
     }
 
     /// The named card, whose packets no program spreads yet, and the cpus for its flows.
-    fn card(&self, kernel: &dyn CardKernel) -> Result<(Nic, CpuSet), Failure> {
-        let [name] = &self.nic[..] else { return Err(Failure::OneCard) };
+    fn card(&self, kernel: &dyn CardKernel) -> Result<(Nic, CpuSet), SteerFailure> {
+        let [name] = &self.nic[..] else { return Err(SteerFailure::OneCard) };
         let network = read(self.root(), kernel)?;
         let present = network.nics.iter().map(|nic| nic.name.clone()).collect();
         let nic = network.nics.into_iter().find(|nic| nic.name == *name);

@@ -5,7 +5,7 @@
 //! core's cpu, so that the kernel chooses the listener of that core. On a machine with one cpu, or
 //! without the right to trace, the tests report a skip and pass.
 
-use crate::support::{Client, Io, Server, Site, Stopped, on_both, two_cpus};
+use crate::support::{Io, StoppedThread, TestClient, TestServer, TestSite, on_both, two_cpus};
 
 on_both! {
     a_stuck_core_holds_up_no_new_connection,
@@ -16,21 +16,21 @@ on_both! {
 }
 
 /// Makes `count` connections from `cpu`, each with a request, and returns the number of answers.
-fn answered_from(cpu: usize, server: &Server, count: usize) -> usize {
+fn answered_from(cpu: usize, server: &TestServer, count: usize) -> usize {
     let addr = server.addr();
     std::thread::scope(|scope| {
         let asking = scope.spawn(move || {
             vermeil_io::pin_current_thread(cpu).expect("a cpu of ours");
-            (0..count).filter(|_| Client::connect(addr).get("/a.txt").status == 200).count()
+            (0..count).filter(|_| TestClient::connect(addr).get("/a.txt").status == 200).count()
         });
         asking.join().expect("every request is answered")
     })
 }
 
-fn start(io: Io, site: &Site, cpus: [usize; 2], mode: &str) -> Server {
+fn start(io: Io, site: &TestSite, cpus: [usize; 2], mode: &str) -> TestServer {
     site.write("a.txt", b"a");
     let cores = format!("{},{}", cpus[0], cpus[1]);
-    let server = Server::start(io, site, &["--cores", &cores, "--balance", mode]);
+    let server = TestServer::start(io, site, &["--cores", &cores, "--balance", mode]);
     server.says("vermeil: balance: ");
     let said = server.stderr();
     let as_asked = said.contains(&format!("vermeil: balance: {mode}"));
@@ -42,7 +42,7 @@ fn start(io: Io, site: &Site, cpus: [usize; 2], mode: &str) -> Server {
 }
 
 /// From the last line of the output: connections, and connections taken over.
-fn counts(server: &Server) -> [usize; 2] {
+fn counts(server: &TestServer) -> [usize; 2] {
     let said = server.stderr();
     let (_, rest) = said.split_once("vermeil: accepted: ").expect("said at the end");
     let mut numbers = rest.split(' ').filter_map(|word| word.parse().ok());
@@ -50,7 +50,7 @@ fn counts(server: &Server) -> [usize; 2] {
 }
 
 /// From the line at the end: connections that the kernel's program gave to another core.
-fn sent_away(server: &Server) -> usize {
+fn sent_away(server: &TestServer) -> usize {
     let said = server.stderr();
     let before = said.split_once(" sent elsewhere").map(|(before, _)| before);
     before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
@@ -66,10 +66,10 @@ fn a_stuck_core_holds_up_no_new_connection_that_the_kernel_gave_it(io: Io) {
 
 fn a_core_is_stuck(io: Io, mode: &str) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
+    let site = TestSite::new();
     let server = start(io, &site, cpus, mode);
     assert_eq!(answered_from(cpus[1], &server, 1), 1);
-    let Some(stopped) = Stopped::core(&server, 1) else { return };
+    let Some(stopped) = StoppedThread::core(&server, 1) else { return };
     // Without a neighbour that takes over, each connection would wait until the core continues,
     // which happens below.
     assert_eq!(answered_from(cpus[1], &server, 20), 20);
@@ -85,7 +85,7 @@ fn a_core_is_stuck(io: Io, mode: &str) {
 
 fn a_core_that_is_not_stuck_keeps_its_connections(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
+    let site = TestSite::new();
     let server = start(io, &site, cpus, "local");
     let asked = answered_from(cpus[0], &server, 40) + answered_from(cpus[1], &server, 40);
     server.stops_clean();
@@ -98,7 +98,7 @@ fn a_core_that_is_not_stuck_keeps_its_connections(io: Io) {
 fn every_mode_serves(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     for mode in ["hash", "fixed", "round-robin", "load-aware"] {
-        let site = Site::new();
+        let site = TestSite::new();
         let server = start(io, &site, cpus, mode);
         assert_eq!(answered_from(cpus[0], &server, 10) + answered_from(cpus[1], &server, 10), 20, "{mode}");
         server.stops_clean();
@@ -109,9 +109,9 @@ fn every_mode_serves(io: Io) {
 /// The start line says either how the server polls, or why the server cannot poll; the server
 /// serves in both cases.
 fn busy_polling_is_said_at_the_start(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("a.txt", b"a");
-    let server = Server::start(io, &site, &["--busy-poll", "load"]);
+    let server = TestServer::start(io, &site, &["--busy-poll", "load"]);
     server.says("vermeil: busy polling: ");
     let said = server.stderr();
     assert!(
@@ -119,6 +119,6 @@ fn busy_polling_is_said_at_the_start(io: Io) {
             || said.contains("it takes Linux 6.9"),
         "{said}"
     );
-    assert_eq!(Client::connect(server.addr()).get("/a.txt").status, 200);
+    assert_eq!(TestClient::connect(server.addr()).get("/a.txt").status, 200);
     server.stops_clean();
 }

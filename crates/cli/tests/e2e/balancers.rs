@@ -1,7 +1,9 @@
 //! Information for balancers: to a real HAProxy in front of two servers, in the load report of
 //! answers, and by readiness.
 
-use crate::support::{Client, Content, Io, Process, Server, Site, on_usual, until, vermeil};
+use crate::support::{
+    ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, on_usual, until, vermeil,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -20,7 +22,7 @@ on_usual!(
 );
 
 /// A server of a configuration with keys at the top of the file.
-fn configured(io: Io, site: &Site, top: &str, host: &str) -> Server {
+fn configured(io: Io, site: &TestSite, top: &str, host: &str) -> TestServer {
     let file = site.outside("vermeil.toml");
     let text = format!(
         "io = \"{}\"\nlog = \"off\"\n{top}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[timeouts]\nleave = \"1h\"\n\
@@ -28,11 +30,11 @@ fn configured(io: Io, site: &Site, top: &str, host: &str) -> Server {
         io.name()
     );
     fs::write(&file, text.replace("\"site\"", &format!("{:?}", site.root()))).unwrap();
-    Server::of_file(&file)
+    TestServer::of_file(&file)
 }
 
 /// The address at which a server answers agent checks.
-fn agent_of(server: &Server) -> SocketAddr {
+fn agent_of(server: &TestServer) -> SocketAddr {
     let addr = || {
         let said = server.stderr();
         let (_, rest) = said.split_once("agent checks: ")?;
@@ -43,7 +45,7 @@ fn agent_of(server: &Server) -> SocketAddr {
 
 /// Sends the first signal, and waits until the signal has arrived, because two signals at once
 /// would count as one.
-fn leave(server: &Server) {
+fn leave(server: &TestServer) {
     server.signal(Signal::TERM);
     server.says("no longer ready");
 }
@@ -63,7 +65,7 @@ fn weight(agent: SocketAddr) -> u32 {
 }
 
 fn readiness_ends_before_the_server_does(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
     let server = configured(io, &site, "agent = \"127.0.0.1:0\"", route);
     let agent = agent_of(&server);
@@ -82,8 +84,8 @@ fn readiness_ends_before_the_server_does(io: Io) {
 /// Regression: the agent's socket took half of the connections of another listener at that port, or
 /// of its own server.
 fn an_agent_shares_its_port_with_nobody(io: Io) {
-    let site = Site::new();
-    let taken = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let taken = TestServer::start(io, &site, &[]);
     let port = format!("127.0.0.1:{}", taken.addr().port());
     for instances in ["1", "2"] {
         let arguments = ["--listen", "127.0.0.1:0", "--control", "off", "--balance", "hash"];
@@ -101,7 +103,7 @@ fn an_agent_shares_its_port_with_nobody(io: Io) {
 }
 
 fn one_agent_answers_for_all_instances(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let control = site.outside("control");
     let top = format!("agent = \"127.0.0.1:0\"\ninstances = 2\nbalance = \"hash\"\ncontrol = {control:?}");
     let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
@@ -130,7 +132,7 @@ fn one_agent_answers_for_all_instances(io: Io) {
 }
 
 fn answers_report_the_load(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let server = configured(io, &site, "load_report = \"text\"", "");
     let mut client = server.client();
     let report = until("a report is made", || {
@@ -157,13 +159,13 @@ fn what_the_manifest_says_serves_and_is_ready(io: Io) {
         .lines()
         .map_while(|line| line.strip_prefix("    "))
         .fold(format!("io = \"{}\"\n", io.name()), |text, line| text + line + "\n");
-    let site = Site::new();
+    let site = TestSite::new();
     let text = text
         .replace("\":8080\"", "\"127.0.0.1:0\"")
         .replace("/srv/www", "site")
         .replace("leave = 10", "leave = 0.1");
     fs::write(site.outside("vermeil.toml"), text).unwrap();
-    let server = Server::of_file(&site.outside("vermeil.toml"));
+    let server = TestServer::of_file(&site.outside("vermeil.toml"));
     assert_eq!(server.get("/.well-known/ready").status, 200);
     assert_eq!(server.get("/").text(), "<!doctype html>home\n");
     server.says("control: off\n");
@@ -173,7 +175,7 @@ fn what_the_manifest_says_serves_and_is_ready(io: Io) {
 }
 
 fn the_status_is_a_page(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let route = "[[host.route]]\nprefix = \"/status\"\naction = \"status\"\n";
     let server = configured(io, &site, "", route);
     let mut client = server.client();
@@ -189,7 +191,7 @@ fn the_status_is_a_page(io: Io) {
     let value: serde_json::Value = serde_json::from_slice(&json.body).unwrap();
     assert_eq!(value["pid"], server.pid());
     client.ask("POST", "/status", &["Content-Length: 0"]);
-    assert_eq!(client.read(Content::Follows).status, 405);
+    assert_eq!(client.read(ExpectedContent::Follows).status, 405);
     drop(client);
     leave(&server);
     server.stops_clean();
@@ -197,13 +199,13 @@ fn the_status_is_a_page(io: Io) {
 
 /// HAProxy in front of two servers.
 struct Haproxy {
-    process: Process,
+    process: TestProcess,
     stats: PathBuf,
     addr: SocketAddr,
 }
 
 impl Haproxy {
-    fn start(program: &Path, folder: &Site, servers: &[&Server]) -> Self {
+    fn start(program: &Path, folder: &TestSite, servers: &[&TestServer]) -> Self {
         // No other process takes a port that was just given back, because the kernel cycles through
         // the ports.
         let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -227,7 +229,7 @@ impl Haproxy {
         fs::write(&file, text).unwrap();
         let mut command = Command::new(program);
         command.arg("-db").arg("-f").arg(file);
-        let process = Process::spawn(command);
+        let process = TestProcess::spawn(command);
         until("HAProxy listens", || {
             assert!(!process.has_ended(), "{}", process.stderr());
             TcpStream::connect(addr).and(UnixStream::connect(&stats)).ok()
@@ -249,7 +251,7 @@ impl Haproxy {
     }
 
     fn get(&self) -> String {
-        let response = Client::connect(self.addr).get("/name");
+        let response = TestClient::connect(self.addr).get("/name");
         assert_eq!(response.status, 200, "{}", self.process.stderr());
         response.text().to_owned()
     }
@@ -262,11 +264,11 @@ fn haproxy_weighs_servers_and_takes_leave_of_them() {
     else {
         return eprintln!("SKIPPED: no haproxy");
     };
-    let sites = [Site::new(), Site::new()];
+    let sites = [TestSite::new(), TestSite::new()];
     let servers = [0, 1].map(|number: usize| {
         sites[number].write("name", number.to_string().as_bytes());
         let args = ["--agent", "127.0.0.1:0", "--leave-timeout", "1h"];
-        Server::start(Io::Epoll, &sites[number], &args)
+        TestServer::start(Io::Epoll, &sites[number], &args)
     });
     let haproxy = Haproxy::start(&program, &sites[0], &[&servers[0], &servers[1]]);
     until("both agents have been heard", || {

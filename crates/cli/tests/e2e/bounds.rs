@@ -1,7 +1,9 @@
 //! Every bound on data, connections and delays of a client: the behaviour at the bound, and that
 //! the server continues afterwards.
 
-use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both, until};
+use crate::support::{
+    ConnectionEnd, ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until,
+};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,24 +23,24 @@ on_both!(
 );
 
 #[track_caller]
-fn goes_on(server: &Server) {
+fn goes_on(server: &TestServer) {
     assert_eq!(server.get("/").status, 200);
     server.stops_clean();
 }
 
 fn a_late_head_is_answered_408(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--header-timeout", "300ms"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--header-timeout", "300ms"]);
     for start in ["G", "GET / HT", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: h\r\nX: y"] {
         let mut client = server.client();
         client.send(start);
-        let response = client.read(Content::Follows);
+        let response = client.read(ExpectedContent::Follows);
         assert_eq!((response.status, response.closes()), (408, true), "{start:?}");
         client.ends_silently();
         let mut second = server.client();
         assert_eq!(second.get("/").status, 200);
         second.send(start);
-        assert_eq!(second.read(Content::Follows).status, 408, "{start:?} as the second request");
+        assert_eq!(second.read(ExpectedContent::Follows).status, 408, "{start:?} as the second request");
     }
     // Single bytes that arrive slowly do not extend the timeout.
     let mut client = server.client();
@@ -55,27 +57,27 @@ fn a_late_head_is_answered_408(io: Io) {
 }
 
 fn a_connection_that_says_nothing_is_closed(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--header-timeout", "300ms"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--header-timeout", "300ms"]);
     server.client().ends_silently();
     goes_on(&server);
 }
 
 fn a_late_body_closes_the_connection(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--body-timeout", "300ms"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--body-timeout", "300ms"]);
     for framing in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
         let mut client = server.client();
         client.send(format!("POST / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n1"));
-        assert_eq!(client.read(Content::Follows).status, 405);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 405);
         client.ends_silently();
     }
     goes_on(&server);
 }
 
 fn an_idle_connection_is_closed(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--keep-alive-timeout", "300ms"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--keep-alive-timeout", "300ms"]);
     let mut client = server.client();
     assert!(!client.get("/").closes());
     client.ends_silently();
@@ -83,7 +85,7 @@ fn an_idle_connection_is_closed(io: Io) {
 }
 
 /// Asks for more than all buffers hold and does not read the answer.
-fn stuck(server: &Server, target: &str, times: usize) -> Client {
+fn stuck(server: &TestServer, target: &str, times: usize) -> TestClient {
     let mut client = server.narrow_client();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(times));
     client.wait_readable();
@@ -91,10 +93,10 @@ fn stuck(server: &Server, target: &str, times: usize) -> Client {
 }
 
 fn who_stops_reading_is_cut(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("large.bin", &noise(1, 30 << 20));
     site.write("mid.bin", &noise(2, 60_000));
-    let server = Server::start(io, &site, &["--write-timeout", "300ms", "--keep-alive-timeout", "1h"]);
+    let server = TestServer::start(io, &site, &["--write-timeout", "300ms", "--keep-alive-timeout", "1h"]);
     let idle = sockets(&server);
     for (target, times) in [("/large.bin", 1), ("/mid.bin", 400)] {
         let stuck = stuck(&server, target, times);
@@ -105,7 +107,7 @@ fn who_stops_reading_is_cut(io: Io) {
 }
 
 /// Sockets that the server holds.
-fn sockets(server: &Server) -> usize {
+fn sockets(server: &TestServer) -> usize {
     let folder = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("our own child");
     let links = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
@@ -113,23 +115,23 @@ fn sockets(server: &Server) -> usize {
 
 /// The last answer of a connection may still be in transit when the time between requests is over.
 fn an_answer_that_is_read_slowly_is_not_cut_as_idle(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let content = noise(2, 8 << 20);
     site.write("large.txt", &content);
     let args = ["--keep-alive-timeout", "200ms", "--cache-file-bytes", "16M"];
-    let server = Server::start(io, &site, &args);
+    let server = TestServer::start(io, &site, &args);
     let mut client = stuck(&server, "/large.txt", 1);
     let mut idle = server.client();
     idle.get("/");
     // When that client has been idle too long, every other client has been idle too long as well.
     idle.ends_silently();
-    assert!(client.read(Content::Follows).body == content);
+    assert!(client.read(ExpectedContent::Follows).body == content);
     client.ends_silently();
     goes_on(&server);
 }
 
 fn beyond_the_bound_connections_wait(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write(
         "cgi-bin/wait",
         b"#!/bin/sh\nread x < ../wait$QUERY_STRING; echo Content-Type: x/y; echo; echo $x\n",
@@ -143,7 +145,7 @@ fn beyond_the_bound_connections_wait(io: Io) {
     if rustix::process::geteuid().is_root() {
         args.extend(["--cgi-user", "nobody"]);
     }
-    let server = Server::start(io, &site, &args);
+    let server = TestServer::start(io, &site, &args);
     let (mut first, mut second) = (server.client(), server.client());
     // While the server works for a client, the server does not evict its connection.
     first.ask("GET", "/cgi-bin/wait?1", &[]);
@@ -153,20 +155,20 @@ fn beyond_the_bound_connections_wait(io: Io) {
     server.says("a core holds 2 connections, its bound; new ones wait (raise --connections-max)");
     assert!(!third.is_readable());
     fs::write(site.path("wait1"), "one\n").unwrap();
-    assert_eq!(first.read(Content::Follows).text(), "one\n");
+    assert_eq!(first.read(ExpectedContent::Follows).text(), "one\n");
     // Now that client is idle.
-    assert_eq!(third.read(Content::Follows).status, 200);
+    assert_eq!(third.read(ExpectedContent::Follows).status, 200);
     fs::write(site.path("wait2"), "two\n").unwrap();
-    assert_eq!(second.read(Content::Follows).text(), "two\n");
+    assert_eq!(second.read(ExpectedContent::Follows).text(), "two\n");
     drop((first, second, third));
     goes_on(&server);
 }
 
 /// Regression: idle connections of clients filled the server for a minute.
 fn at_the_bound_idle_connections_give_way(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--cores", "1", "--connections-max", "2"]);
-    let mut kept: Vec<Client> = Vec::new();
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--cores", "1", "--connections-max", "2"]);
+    let mut kept: Vec<TestClient> = Vec::new();
     for _ in 0..6 {
         let mut client = server.client();
         assert_eq!(client.get("/").status, 200);
@@ -182,8 +184,8 @@ fn at_the_bound_idle_connections_give_way(io: Io) {
 }
 
 fn a_long_line_and_a_large_head_are_refused(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     let line = |len: usize| format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(len - 14));
     let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(count - 1));
     let bytes = |len: usize| format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "y".repeat(len - 32));
@@ -198,10 +200,13 @@ fn a_long_line_and_a_large_head_are_refused(io: Io) {
         let mut client = server.client();
         // The refusal may come before the server has taken the whole request.
         let _ = client.try_send(&request);
-        let response = client.read(Content::Follows);
+        let response = client.read(ExpectedContent::Follows);
         assert_eq!((response.status, response.closes()), (status, status != 200), "{} bytes", request.len());
         if status != 200 {
-            assert!(matches!(client.read_to_end(), End::Closed | End::Reset) && client.received().is_empty());
+            assert!(
+                matches!(client.read_to_end(), ConnectionEnd::Closed | ConnectionEnd::Reset)
+                    && client.received().is_empty()
+            );
         }
     }
     goes_on(&server);
@@ -210,8 +215,8 @@ fn a_long_line_and_a_large_head_are_refused(io: Io) {
 /// With epoll only: io_uring keeps the limit that was there when accepting began.
 #[test]
 fn short_of_descriptors_the_server_goes_on() {
-    let site = Site::new();
-    let server = Server::start(Io::Epoll, &site, &["--cores", "1"]);
+    let site = TestSite::new();
+    let server = TestServer::start(Io::Epoll, &site, &["--cores", "1"]);
     let mut first = server.client();
     assert_eq!(first.get("/").status, 200);
     // The server fits its bound of connections to the limit at its start, so the test lowers the
@@ -229,7 +234,7 @@ fn short_of_descriptors_the_server_goes_on() {
     assert!(matches!(first.get("/").status, 200 | 503));
     set_limit(before.current.expect("a limit"));
     for client in &mut others {
-        assert!(matches!(client.read(Content::Follows).status, 200 | 503));
+        assert!(matches!(client.read(ExpectedContent::Follows).status, 200 | 503));
     }
     drop(others);
     until("all is well again", || (first.get("/").status == 200).then_some(()));
@@ -241,15 +246,15 @@ fn short_of_descriptors_the_server_goes_on() {
 /// descriptor before the connection has a place.
 #[test]
 fn connections_fit_the_limit_of_descriptors() {
-    let site = Site::new();
+    let site = TestSite::new();
     let limited = ["sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"];
-    let server = Server::start_under(&limited, Io::Epoll, &site, &["--cores", "1"]);
+    let server = TestServer::start_under(&limited, Io::Epoll, &site, &["--cores", "1"]);
     let said = server.stderr();
     assert!(said.contains(" connections per core, not 8192: the limit of open files is 200"), "{said}");
     let mut clients: Vec<_> = (0..200).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.ask("GET", "/", &["Connection: close"]));
     for client in &mut clients {
-        assert_eq!(client.read(Content::Follows).status, 200);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 200);
     }
     drop(clients);
     assert!(!server.stderr().contains("cannot accept"), "{server:?}");

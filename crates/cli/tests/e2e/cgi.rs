@@ -2,7 +2,10 @@
 
 mod answers;
 
-use crate::support::{Client, Content, End, Io, PATIENCE, Response, Server, Site, noise, on_usual, until};
+use crate::support::{
+    ConnectionEnd, ExpectedContent, Io, PATIENCE, Response, TestClient, TestServer, TestSite, noise,
+    on_usual, until,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -35,8 +38,8 @@ on_usual! {
 }
 
 /// A site whose programs another user may run.
-fn site() -> Site {
-    let site = Site::new();
+fn site() -> TestSite {
+    let site = TestSite::new();
     let root = site.root();
     for folder in [root.parent().expect("around it"), &root] {
         mode(folder, 0o755);
@@ -48,7 +51,7 @@ fn mode(path: &std::path::Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
 }
 
-fn script(site: &Site, name: &str, lines: &str) {
+fn script(site: &TestSite, name: &str, lines: &str) {
     site.write(name, format!("#!/bin/sh\n{lines}\n").as_bytes());
     mode(&site.path(name), 0o755);
     mode(site.path(name).parent().expect("in a folder"), 0o755);
@@ -56,13 +59,13 @@ fn script(site: &Site, name: &str, lines: &str) {
 
 /// A server with CGI below `/cgi-bin/`.
 #[track_caller]
-fn serve(io: Io, site: &Site, args: &[&str]) -> Server {
+fn serve(io: Io, site: &TestSite, args: &[&str]) -> TestServer {
     let mut all = vec!["--cgi", "/cgi-bin/"];
     if rustix::process::geteuid().is_root() {
         all.extend(["--cgi-user", "nobody"]);
     }
     all.extend(args);
-    Server::start(io, site, &all)
+    TestServer::start(io, site, &all)
 }
 
 fn runs(number: u32) -> bool {
@@ -83,21 +86,21 @@ fn children(number: u32) -> Vec<u32> {
 
 /// The keeper of a server's spawner.
 #[track_caller]
-fn keeper(server: &Server) -> u32 {
+fn keeper(server: &TestServer) -> u32 {
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let is_keeper = |pid: &u32| name(pid).trim() == "vermeil-keeper";
     until("the server has a keeper", || children(server.pid()).into_iter().find(is_keeper))
 }
 
 #[track_caller]
-fn spawner(server: &Server) -> u32 {
+fn spawner(server: &TestServer) -> u32 {
     let keeper = keeper(server);
     until("the keeper has a spawner", || children(keeper).into_iter().next())
 }
 
 /// The next answer, with a length or in chunks; no request may follow an answer in chunks.
 #[track_caller]
-fn read(client: &mut Client) -> Response {
+fn read(client: &mut TestClient) -> Response {
     let mut seen = 1;
     loop {
         client.receive_at_least(seen);
@@ -106,7 +109,7 @@ fn read(client: &mut Client) -> Response {
         let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
         let head = std::str::from_utf8(&received[..end]).expect("text");
         if !head.contains("\r\nTransfer-Encoding: chunked") {
-            return client.read(Content::Follows);
+            return client.read(ExpectedContent::Follows);
         }
         let Some(body) = dechunked(&received[end + 4..]) else { continue };
         let mut lines = head.split("\r\n");
@@ -138,12 +141,12 @@ fn dechunked(mut chunks: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[track_caller]
-fn get(client: &mut Client, target: &str) -> Response {
+fn get(client: &mut TestClient, target: &str) -> Response {
     request(client, "GET", target)
 }
 
 #[track_caller]
-fn request(client: &mut Client, method: &str, target: &str) -> Response {
+fn request(client: &mut TestClient, method: &str, target: &str) -> Response {
     client.ask(method, target, &[]);
     read(client)
 }
@@ -166,8 +169,8 @@ fn documents(io: Io) {
     assert_eq!((gone.status, gone.text()), (410, "no"));
     assert_eq!(get(&mut client, "/cgi-bin/none").status, 204);
     client.send("GET /cgi-bin/hello HTTP/1.1\r\nHost: h\r\n\r\nGET /index.html HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(client.read(Content::Follows).text(), "hello");
-    assert_eq!(client.read(Content::Follows).status, 200, "a file behind it, on the same connection");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "hello");
+    assert_eq!(client.read(ExpectedContent::Follows).status, 200, "a file behind it, on the same connection");
     server.stops_clean();
 }
 
@@ -385,7 +388,7 @@ fn bad_answers(io: Io) {
     let mut client = server.client();
     assert_eq!(get(&mut client, "/cgi-bin/whole").text(), "whole", "nothing was left to say");
     client.ask("GET", "/cgi-bin/short", &[]);
-    assert!(client.try_read(Content::Follows).is_err(), "cut, so that a part is not taken for all");
+    assert!(client.try_read(ExpectedContent::Follows).is_err(), "cut, so that a part is not taken for all");
 }
 
 fn what_is_no_program(io: Io) {
@@ -508,7 +511,7 @@ fn family(path: &std::path::Path) -> Vec<u32> {
 }
 
 /// A program that writes the numbers of its family to the given file.
-fn write_family(site: &Site, name: &str, before: &str) -> std::path::PathBuf {
+fn write_family(site: &TestSite, name: &str, before: &str) -> std::path::PathBuf {
     let numbers = site.outside("numbers");
     fs::write(&numbers, "").expect("a file");
     mode(&numbers, 0o666);
@@ -527,7 +530,7 @@ fn late_programs_are_killed(io: Io) {
     until("all are dead", || (!family.iter().any(|number| runs(*number))).then_some(()));
     let mut client = server.client();
     client.ask("GET", "/cgi-bin/begun", &[]);
-    assert_ne!(client.read_to_end(), End::Reset);
+    assert_ne!(client.read_to_end(), ConnectionEnd::Reset);
     assert!(!client.received().ends_with(b"0\r\n\r\n"), "cut: {}", client.received().escape_ascii());
     server.stops_clean();
 }
@@ -554,12 +557,12 @@ fn a_host_has_its_bounds(io: Io) {
     let wait = format!("read line < {}; echo Content-Type: a/b; echo; echo done", fifo.display());
     script(&site, "cgi-bin/wait", &wait);
     let server = serve(io, &site, &["--cgi-max", "2", "--cgi-queue", "3"]);
-    let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
+    let mut clients: Vec<TestClient> = (0..6).map(|_| server.client()).collect();
     for client in &mut clients {
         client.ask("GET", "/cgi-bin/wait", &[]);
     }
     // Two requests run and three wait; the test cannot know which request was the sixth.
-    let refused = until("one is refused", || clients.iter().position(Client::is_readable));
+    let refused = until("one is refused", || clients.iter().position(TestClient::is_readable));
     let refusal = read(&mut clients.swap_remove(refused));
     assert_eq!((refusal.status, refusal.field("retry-after")), (503, "1"));
     server.says("3 requests wait for it already");
@@ -599,7 +602,7 @@ fn whole_answers_of_nph_programs(io: Io) {
     let server = serve(io, &site, &["--cgi-nph"]);
     let mut client = server.client();
     client.ask("GET", "/cgi-bin/nph-whole", &[]);
-    assert_eq!(client.read_to_end(), End::Closed);
+    assert_eq!(client.read_to_end(), ConnectionEnd::Closed);
     assert_eq!(client.received(), b"HTTP/1.1 203 As it is\r\nX: y\r\n\r\nwhole");
     assert_eq!(get(&mut server.client(), "/cgi-bin/nph-silent").status, 502);
     let server = serve(io, &site, &[]);

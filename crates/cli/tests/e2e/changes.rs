@@ -1,6 +1,8 @@
 //! Files that change: between requests, and during a send.
 
-use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both, until};
+use crate::support::{
+    ConnectionEnd, ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until,
+};
 use std::fs::OpenOptions;
 use std::io::Write;
 
@@ -18,11 +20,11 @@ on_both!(
 /// Asks until the answer is `wanted`. Until the kernel has reported a change, the server may answer
 /// with the old content, or may begin and cut the old content. No other answer is allowed.
 #[track_caller]
-fn becomes(server: &Server, target: &str, before: &[u8], wanted: &[u8]) {
+fn becomes(server: &TestServer, target: &str, before: &[u8], wanted: &[u8]) {
     until("the change is seen", || {
         let mut client = server.client();
         client.ask("GET", target, &[]);
-        let response = client.try_read(Content::Follows).ok()?;
+        let response = client.try_read(ExpectedContent::Follows).ok()?;
         assert!(response.status == 200 && (response.body == wanted || response.body == before), "{target}");
         (response.body == wanted).then_some(())
     });
@@ -30,13 +32,13 @@ fn becomes(server: &Server, target: &str, before: &[u8], wanted: &[u8]) {
 
 /// Waits until the status is `wanted`.
 #[track_caller]
-fn answers(server: &Server, target: &str, wanted: u16) {
+fn answers(server: &TestServer, target: &str, wanted: u16) {
     until("the change is seen", || (server.get(target).status == wanted).then_some(()));
 }
 
 fn a_request_after_a_change_sees_it(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     for (len, name) in [(1000, "f.txt"), (60_000, "f.bin"), (300_000, "sub/f.bin")] {
         let target = format!("/{name}");
         let mut before = noise(0, len);
@@ -57,8 +59,8 @@ fn a_request_after_a_change_sees_it(io: Io) {
 }
 
 fn what_is_created_deleted_and_moved_is_noticed(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     for _ in 0..3 {
         answers(&server, "/new.txt", 404);
         site.write("new.txt", b"new");
@@ -88,7 +90,7 @@ const LARGE: usize = 20 << 20;
 
 /// A client that has received only the start of a large file, because the rest does not fit into
 /// the buffers between.
-fn amid_download(server: &Server) -> Client {
+fn amid_download(server: &TestServer) -> TestClient {
     let mut client = server.narrow_client();
     client.ask("GET", "/large.bin", &[]);
     client.receive_at_least(10_000);
@@ -96,18 +98,18 @@ fn amid_download(server: &Server) -> Client {
 }
 
 /// Changes the file during the send, and checks that the client can notice the change.
-fn check_cut(io: Io, change: impl FnOnce(&Site)) {
-    let site = Site::new();
+fn check_cut(io: Io, change: impl FnOnce(&TestSite)) {
+    let site = TestSite::new();
     let old = noise(1, LARGE);
     site.write("large.bin", &old);
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = amid_download(&server);
     change(&site);
-    let end = client.try_read(Content::Follows).expect_err("the answer cannot be completed");
+    let end = client.try_read(ExpectedContent::Follows).expect_err("the answer cannot be completed");
     let received = client.received();
     let head = received.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     assert!(received.len() - head < LARGE, "all of the announced bytes came");
-    assert!(matches!(end, End::Closed | End::Reset));
+    assert!(matches!(end, ConnectionEnd::Closed | ConnectionEnd::Reset));
     server.says("file changed while sent: GET /large.bin HTTP/1.1 (connection cut)");
     assert_eq!(server.get("/").status, 200);
     server.stops_clean();
@@ -134,13 +136,13 @@ fn a_file_appended_to_while_sent_cuts_the_connection(io: Io) {
 /// The open file is not the file that was renamed over its name: either all old bytes come, or the
 /// connection is cut.
 fn a_file_replaced_while_sent_is_sent_as_it_was(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (old, new) = (noise(1, LARGE), noise(2, LARGE));
     site.write("large.bin", &old);
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = amid_download(&server);
     site.replace("large.bin", &new);
-    if let Ok(response) = client.try_read(Content::Follows) {
+    if let Ok(response) = client.try_read(ExpectedContent::Follows) {
         assert!(response.body == old, "a mixture of two files");
     }
     assert!(server.get("/large.bin").body == new);
@@ -166,8 +168,8 @@ fn complete_answer_is_one_state_of_the_file(io: Io) {
             std::os::unix::fs::FileExt::write_all_at(&file, b"N", MIDDLE as u64 - 1).unwrap();
         }),
     ];
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     let all = &[][..];
     let part = format!("Range: bytes=1-{MIDDLE}");
     let parts = format!("Range: bytes=0-{},{}-", MIDDLE / 2, MIDDLE / 2 + 10);
@@ -183,7 +185,7 @@ fn complete_answer_is_one_state_of_the_file(io: Io) {
             client.ask("GET", &target, &fields);
             client.receive_at_least(2000);
             change(&site.path(name));
-            if let Ok(response) = client.try_read(Content::Follows) {
+            if let Ok(response) = client.try_read(ExpectedContent::Follows) {
                 let has_other = response.body.iter().any(|&byte| byte == b'N' || byte == 0);
                 assert!(!has_other, "{how}, {name}: a whole answer of two states");
             }
@@ -197,14 +199,14 @@ fn complete_answer_is_one_state_of_the_file(io: Io) {
 const MIDDLE: usize = 2_000_000;
 
 fn file_rolled_back_to_an_older_date_is_sent(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let aged = |name: &str, seconds: u64| {
         let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
         OpenOptions::new().append(true).open(site.path(name)).unwrap().set_modified(time).unwrap();
     };
     site.write("page", b"new");
     aged("page", 100);
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let date = server.get("/page").field("last-modified").to_owned();
     site.write("before", b"old");
     aged("before", 9000);

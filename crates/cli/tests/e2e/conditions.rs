@@ -1,6 +1,6 @@
 //! Conditional requests: the verdicts of `vermeil-http` with the validators of real files.
 
-use crate::support::{Client, Io, Server, Site, noise, on_usual, until};
+use crate::support::{Io, TestClient, TestServer, TestSite, noise, on_usual, until};
 
 on_usual!(
     if_none_match_knows_lists_weak_tags_and_the_asterisk,
@@ -17,13 +17,13 @@ const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 /// One file for each way to send: copied after the head, gathered, sent from the page cache.
 const FILES: [(&str, usize); 3] = [("/small.txt", 1000), ("/mid.bin", 60_000), ("/large.bin", 3_000_000)];
 
-fn served(io: Io) -> (Site, Server) {
-    let site = Site::new();
+fn served(io: Io) -> (TestSite, TestServer) {
+    let site = TestSite::new();
     for (name, len) in FILES {
         site.write(&name[1..], &noise(len as u64, len));
         site.age(&name[1..]);
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     // A larger file has a weak tag while its last change is recent.
     for (name, _) in FILES {
         until("the tag is strong", || server.get(name).field("etag").starts_with('"').then_some(()));
@@ -33,7 +33,7 @@ fn served(io: Io) -> (Site, Server) {
 
 /// Checks statuses, and that the connection is in step after each.
 #[track_caller]
-fn check(client: &mut Client, target: &str, cases: &[(&[&str], u16)]) {
+fn check(client: &mut TestClient, target: &str, cases: &[(&[&str], u16)]) {
     for (fields, status) in cases {
         let response = client.get_with(target, fields);
         assert_eq!(response.status, *status, "{target} {fields:?}");
@@ -140,8 +140,8 @@ fn if_range_gives_a_part_of_the_same_only(io: Io) {
 /// Regression: a file that was written twice in a second had one date for both contents, and
 /// `If-Range` gave the second half of the other content.
 fn a_date_never_joins_parts_of_two_contents(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     for content in ["aaaaaaaaaa", "bbbbbbbbbb"] {
         site.write("page.txt", content.as_bytes());

@@ -1,7 +1,7 @@
 //! `vermeil.toml` through the binary: the server serves as with the command line, `check` prints
 //! the resulting settings, and an error message has its position.
 
-use crate::support::{Client, Content, Io, Server, Site, on_usual, vermeil};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_usual, vermeil};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,9 +17,9 @@ on_usual!(
 );
 
 fn a_file_serves_like_a_command_line(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("docs/a.txt", b"text");
-    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let client = &mut server.client();
     assert_eq!(client.get("/").text(), "<!doctype html>home\n");
     assert_eq!(client.get("/docs/a.txt").text(), "text");
@@ -30,11 +30,11 @@ fn a_file_serves_like_a_command_line(io: Io) {
 }
 
 fn limits_of_the_file_hold(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("docs/a.txt", b"text");
     let text =
         "[[host]]\nroot = \"site\"\nlisting = false\nindex = [\"a.txt\"]\n[limits]\nheader_count = 3\n";
-    let server = Server::configured(io, &site, text);
+    let server = TestServer::configured(io, &site, text);
     assert_eq!(server.get("/docs/").text(), "text");
     assert_eq!(server.get("/").status, 403);
     assert_eq!(server.client().get_with("/docs/", &["A: 1", "B: 2", "C: 3"]).status, 431);
@@ -42,7 +42,7 @@ fn limits_of_the_file_hold(io: Io) {
 }
 
 fn a_bad_file_does_not_start(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let file = site.configure(io, "[[host]]\nrot = \"site\"\n[limits]\nheader_count = 0\n");
     let file = file.to_str().unwrap();
     for command in ["serve", "check"] {
@@ -68,7 +68,7 @@ fn a_bad_file_does_not_start(io: Io) {
 /// Regression: the message told users to name the file with `--config`, which the users had done.
 #[test]
 fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
-    let site = Site::new();
+    let site = TestSite::new();
     let file = site.outside("latin1.toml");
     fs::write(&file, b"[[host]]\nroot = \"b\xfccher\"\n").unwrap();
     let folder = site.outside("");
@@ -90,7 +90,7 @@ fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
 
 #[test]
 fn check_says_what_would_be_done_and_binds_nothing() {
-    let site = Site::new();
+    let site = TestSite::new();
     let text = "[[listener]]\naddress = \"192.0.2.1:80\"\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n\
                 [[host]]\nnames = [\"b.example\"]\nroot = \"gone\"\n";
     let file = site.configure(Io::Epoll, text);
@@ -111,7 +111,7 @@ fn check_says_what_would_be_done_and_binds_nothing() {
 
 #[test]
 fn check_refuses_what_a_start_would_refuse() {
-    let site = Site::new();
+    let site = TestSite::new();
     let text = "log = \"gone/log\"\ncontrol = \"gone/control\"\n[php]\nsource = \"/nonexistent\"\n[[host]]\nroot = \"gone\"\nphp = true\n\
                 [[host]]\nnames = [\"b.example\"]\nroot = \"site\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
                 [host.cgi]\ndirectory = \"none\"\n[[host]]\nnames = [\"c.example\"]\nroot = \"gone too\"\n\
@@ -143,7 +143,7 @@ fn check_refuses_what_a_start_would_refuse() {
 
 #[test]
 fn who_php_shall_run_as_must_be_there() {
-    let site = Site::new();
+    let site = TestSite::new();
     let file = site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n[php]\nuser = \"no such user\"\n");
     let check = vermeil(&["check", "--config", file.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8_lossy(&check.stderr);
@@ -152,7 +152,7 @@ fn who_php_shall_run_as_must_be_there() {
 }
 
 fn routes_redirect_and_no_spelling_gets_around_them(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("old/page", b"old");
     site.write("old/kept/page", b"kept");
     let text = r#"
@@ -167,12 +167,12 @@ action = "redirect"
 to = "https://{host}/new{rest}{query}"
 code = 308
 "#;
-    let server = Server::configured(io, &site, text);
-    let client: &mut Client = &mut server.client();
+    let server = TestServer::configured(io, &site, text);
+    let client: &mut TestClient = &mut server.client();
     // Neither names a path that a route could take.
     assert_eq!(client.request("OPTIONS", "*", &[]).status, 204);
     assert_eq!(client.request("CONNECT", "test:80", &[]).status, 405);
-    let client: &mut Client = &mut server.client();
+    let client: &mut TestClient = &mut server.client();
     for target in ["/old/page?a=1", "/%6fld/page?a=1", "/x/../old//page?a=1", "//old/./page?a=1"] {
         let response = client.get(target);
         assert_eq!(
@@ -190,14 +190,14 @@ code = 308
 
 /// `Host` may be missing in HTTP/1.0. Regression: the redirect's address had no host.
 fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let routes = "[[host.route]]\naction = \"redirect\"\nto = \"https://{host}{path}\"\n";
     let hosts = ["names = [\"*.a.example\", \"a.example\", \"b.example\"]", "default = true"];
     for (host, status, location) in [(hosts[0], 301, Some("https://a.example/x")), (hosts[1], 400, None)] {
-        let server = Server::configured(io, &site, &format!("[[host]]\n{host}\n{routes}"));
+        let server = TestServer::configured(io, &site, &format!("[[host]]\n{host}\n{routes}"));
         let mut old = server.client();
         old.send("GET /x HTTP/1.0\r\n\r\n");
-        let response = old.read(Content::Follows);
+        let response = old.read(ExpectedContent::Follows);
         assert_eq!((response.status, response.get("location")), (status, location), "{host}");
         server.stops_clean();
     }
@@ -206,7 +206,7 @@ fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
 /// The prefix of a whole host ends in a slash. Regression: `{rest}` continued the name of the new
 /// host, so `/.evil.example` led to another host.
 fn a_whole_host_moves_to_another(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let text = r#"
 [[host]]
 [[host.route]]
@@ -214,8 +214,8 @@ prefix = "/"
 action = "redirect"
 to = "https://new.example{rest}{query}"
 "#;
-    let server = Server::configured(io, &site, text);
-    let client: &mut Client = &mut server.client();
+    let server = TestServer::configured(io, &site, text);
+    let client: &mut TestClient = &mut server.client();
     for (target, location) in [
         ("/", "https://new.example/"),
         ("/x?y", "https://new.example/x?y"),
@@ -234,7 +234,7 @@ fn cgi_user() -> &'static str {
 }
 
 fn a_route_starts_programs_and_a_reload_brings_the_first(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write(
         "cgi-bin/hello",
         b"#!/bin/sh\nprintf 'Content-Type: text/plain\\nContent-Length: 9\\n\\nhello %s' \"$QUERY_STRING\"\n",
@@ -244,12 +244,12 @@ fn a_route_starts_programs_and_a_reload_brings_the_first(io: Io) {
     }
     let plain = "[[host]]\nroot = \"site\"\n";
     let route = "[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
-    let server = Server::configured(io, &site, &format!("{plain}{route}{}", cgi_user()));
+    let server = TestServer::configured(io, &site, &format!("{plain}{route}{}", cgi_user()));
     assert_eq!(server.get("/cgi-bin/hello?you").text(), "hello you");
     assert_eq!(server.get("/").status, 200);
     server.stops_clean();
 
-    let server = Server::configured(io, &site, plain);
+    let server = TestServer::configured(io, &site, plain);
     site.configure(io, &format!("{plain}{route}{}", cgi_user()));
     server.signal(Signal::HUP);
     server.says("reloaded: ");

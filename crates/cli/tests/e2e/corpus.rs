@@ -7,14 +7,16 @@ mod framing;
 #[path = "../../../http/tests/corpus/heads.rs"]
 mod heads;
 
-use crate::support::{Client, Content, End, Io, Response, Server, Site, on_both};
+use crate::support::{
+    ConnectionEnd, ExpectedContent, Io, Response, TestClient, TestServer, TestSite, on_both,
+};
 
 on_both!(the_corpus_gets_the_answers_beside_it, requests_cut_anywhere_get_the_same_answers,);
 
 /// The expected answer to one request or refusal.
 #[derive(Debug)]
 struct Expected {
-    content: Content,
+    content: ExpectedContent,
     status: Option<u16>,
     closes: bool,
 }
@@ -31,11 +33,15 @@ fn promised(line: &str) -> Vec<Expected> {
         }
         if let Ok(status) = words[0].parse() {
             if !amid_content {
-                answers.push(Expected { content: Content::Follows, status: Some(status), closes: true });
+                answers.push(Expected {
+                    content: ExpectedContent::Follows,
+                    status: Some(status),
+                    closes: true,
+                });
             }
             break;
         }
-        let content = if words[0] == "HEAD" { Content::Omitted } else { Content::Follows };
+        let content = if words[0] == "HEAD" { ExpectedContent::Omitted } else { ExpectedContent::Follows };
         let closes = words[3] == "close" || words.get(4) == Some(&"continue");
         let status = (!matches!(words[0], "GET" | "HEAD" | "OPTIONS")).then_some(405);
         answers.push(Expected { content, status, closes });
@@ -45,7 +51,7 @@ fn promised(line: &str) -> Vec<Expected> {
 }
 
 /// Reads the answers to the sent requests, and the end of the connection.
-fn read_all(client: &mut Client, promised: &[Expected]) -> Result<Vec<Response>, String> {
+fn read_all(client: &mut TestClient, promised: &[Expected]) -> Result<Vec<Response>, String> {
     let mut answers = Vec::new();
     for expected in promised {
         let answer =
@@ -57,16 +63,16 @@ fn read_all(client: &mut Client, promised: &[Expected]) -> Result<Vec<Response>,
         answers.push(answer);
     }
     match client.read_to_end() {
-        End::Closed if client.received().is_empty() => Ok(answers),
+        ConnectionEnd::Closed if client.received().is_empty() => Ok(answers),
         end => Err(format!("{end:?} after {}", client.received().escape_ascii())),
     }
 }
 
 fn the_corpus_gets_the_answers_beside_it(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     // The targets of methods other than GET exist, so that the method decides.
     ["a", "f", "pot"].into_iter().for_each(|name| site.write(name, b"x"));
-    let server = Server::start(io, &site, &["--cores", "1"]);
+    let server = TestServer::start(io, &site, &["--cores", "1"]);
     let tables = [heads::VALID, heads::MALFORMED, framing::VALID, framing::MALFORMED, framing::SMUGGLING];
     let mut wrong = Vec::new();
     for &(name, input, line) in tables.into_iter().flatten() {
@@ -96,8 +102,8 @@ fn requests_cut_anywhere_get_the_same_answers(io: Io) {
         (b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "POST / h keep; 400 ChunkEnd"),
         (b"GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n", "400 FieldName"),
     ];
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--cores", "1"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--cores", "1"]);
     let mut other = server.client();
     for (input, line) in cases {
         let promised = promised(line);

@@ -1,6 +1,6 @@
 //! The files of a folder: which files are served, with which types, and which files are refused.
 
-use crate::support::{Io, Server, Site, noise, on_both};
+use crate::support::{Io, TestServer, TestSite, noise, on_both};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ on_both!(
 );
 
 fn types_have_a_charset_where_they_are_text(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let types = [
         ("a.html", "text/html; charset=utf-8"),
         ("a.css", "text/css; charset=utf-8"),
@@ -33,7 +33,7 @@ fn types_have_a_charset_where_they_are_text(io: Io) {
     for (name, _) in types {
         site.write(name, name.as_bytes());
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     for (name, media_type) in types {
         let response = client.get(&format!("/{name}"));
@@ -43,10 +43,10 @@ fn types_have_a_charset_where_they_are_text(io: Io) {
 }
 
 fn folders_have_an_index_a_listing_or_a_redirect(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("docs/index.html", b"docs");
     site.write("bare/file.txt", b"x");
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     assert_eq!(client.get("/").text(), "<!doctype html>home\n");
     assert_eq!(client.get("/docs/").text(), "docs");
@@ -61,18 +61,18 @@ fn folders_have_an_index_a_listing_or_a_redirect(io: Io) {
     assert!(listing.text().contains("href=\"file.txt\">file.txt<"), "{}", listing.text());
     assert!(client.request("HEAD", "/bare/", &[]).has_head_of(&listing));
     server.stops_clean();
-    let server = Server::start(io, &site, &["--no-listing"]);
+    let server = TestServer::start(io, &site, &["--no-listing"]);
     assert_eq!(server.get("/bare/").status, 403);
     assert_eq!(server.get("/docs/").text(), "docs");
     server.stops_clean();
 }
 
 fn listings_escape_names(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("l/<b>&\"'.txt", b"found");
     site.write("l/a b#c?d%e.txt", b"found");
     site.write("l/.hidden", b"");
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     let listing = client.get("/l/");
     let text = listing.text();
@@ -87,12 +87,12 @@ fn listings_escape_names(io: Io) {
 }
 
 fn listings_are_sorted_with_sizes_and_dates(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for (name, len) in [("l/file10.txt", 10), ("l/file9.txt", 2048), ("l/zoo/x", 0), ("l/a.txt", 0)] {
         site.write(name, &noise(1, len));
     }
     site.age("l/file9.txt");
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let listing = server.get("/l/");
     let rows: Vec<_> = listing.text().split("<tr>").skip(2).collect();
     assert_eq!(rows.len(), 4, "{}", listing.text());
@@ -105,14 +105,14 @@ fn listings_are_sorted_with_sizes_and_dates(io: Io) {
 }
 
 fn a_site_has_its_own_page_for_what_is_not_found(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     let plain = server.get("/missing");
     assert_eq!((plain.status, plain.field("content-type")), (404, "text/html; charset=utf-8"));
     server.stops_clean();
     for page in [b"<p>lost".to_vec(), noise(1, 200_000)] {
         site.write("404.html", &page);
-        let server = Server::start(io, &site, &[]);
+        let server = TestServer::start(io, &site, &[]);
         let mut client = server.client();
         for target in ["/missing", "/a/b/c", "/index.html/x", "/%2f"] {
             let own = client.get(target);
@@ -127,13 +127,13 @@ fn a_site_has_its_own_page_for_what_is_not_found(io: Io) {
 }
 
 fn precompressed_siblings_are_sent_to_who_accepts_them(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for (name, content) in
         [("p.html", "plain"), ("p.html.br", "br"), ("p.html.zst", "zst"), ("p.html.gz", "gz")]
     {
         site.write(name, content.as_bytes());
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     let mut tags = Vec::new();
     for (accept, content, encoding) in [
@@ -163,7 +163,7 @@ fn precompressed_siblings_are_sent_to_who_accepts_them(io: Io) {
 }
 
 fn nothing_outside_is_reachable(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     fs::write(site.outside("secret"), "secret").unwrap();
     fs::create_dir(site.outside("folder")).unwrap();
     fs::write(site.outside("folder/secret"), "secret").unwrap();
@@ -172,7 +172,7 @@ fn nothing_outside_is_reachable(io: Io) {
     site.link("absolute", site.outside("secret"));
     site.link("folder", "../folder");
     site.link("sub/twice", "../../secret");
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     for target in [
         "/../secret",
@@ -212,7 +212,7 @@ fn nothing_outside_is_reachable(io: Io) {
 }
 
 fn links_are_followed_as_told(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     fs::write(site.outside("secret"), "secret").unwrap();
     site.write("sub/file", b"inside");
     site.link("within", "sub/file");
@@ -221,7 +221,7 @@ fn links_are_followed_as_told(io: Io) {
     site.link("out", "../secret");
     site.link("loop", "loop");
     for (which, within, out) in [("within", 200, false), ("all", 200, true), ("none", 0, false)] {
-        let server = Server::start(io, &site, &["--follow-symlinks", which]);
+        let server = TestServer::start(io, &site, &["--follow-symlinks", which]);
         let mut client = server.client();
         for target in ["/within", "/sub/within", "/folder/file"] {
             let status = client.get(target).status;
@@ -239,7 +239,7 @@ fn links_are_followed_as_told(io: Io) {
 }
 
 fn dotfiles_are_hidden(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for name in [
         ".env",
         ".git/config",
@@ -250,7 +250,7 @@ fn dotfiles_are_hidden(io: Io) {
     ] {
         site.write(name, b"content");
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     for target in [
         "/.env",
@@ -269,10 +269,10 @@ fn dotfiles_are_hidden(io: Io) {
 }
 
 fn what_is_no_file_does_not_hang(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     mknodat(CWD, site.path("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(site.path("socket")).unwrap();
-    let server = Server::start(io, &site, &["--cores", "1"]);
+    let server = TestServer::start(io, &site, &["--cores", "1"]);
     let mut client = server.client();
     for target in ["/fifo", "/socket", "/fifo/", "/fifo/x"] {
         assert!(matches!(client.get(target).status, 403 | 404), "{target}");
@@ -285,19 +285,19 @@ fn what_may_not_be_read_is_forbidden(io: Io) {
     if rustix::process::geteuid().is_root() {
         return on_behalf_of_nobody(io);
     }
-    let site = Site::new();
+    let site = TestSite::new();
     may_not_read(&site);
-    check_forbidden(&Server::start(io, &site, &[]));
+    check_forbidden(&TestServer::start(io, &site, &[]));
 }
 
-fn may_not_read(site: &Site) {
+fn may_not_read(site: &TestSite) {
     site.write("closed.txt", b"x");
     site.write("closed/file.txt", b"x");
     fs::set_permissions(site.path("closed.txt"), fs::Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(site.path("closed"), fs::Permissions::from_mode(0o000)).unwrap();
 }
 
-fn check_forbidden(server: &Server) {
+fn check_forbidden(server: &TestServer) {
     let mut client = server.client();
     for target in ["/closed.txt", "/closed/", "/closed/file.txt"] {
         assert!(matches!(client.get(target).status, 403 | 404), "{target}");
@@ -319,8 +319,8 @@ fn on_behalf_of_nobody(io: Io) {
         eprintln!("SKIPPED: root reads everything, and setpriv cannot run the binary as somebody else");
         return;
     }
-    let site = Site::new();
+    let site = TestSite::new();
     may_not_read(&site);
     fs::set_permissions(site.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
-    check_forbidden(&Server::start_under(&setpriv, io, &site, &[]));
+    check_forbidden(&TestServer::start_under(&setpriv, io, &site, &[]));
 }

@@ -1,7 +1,9 @@
 //! `--take-over`: another server takes over the same addresses, and no client notices. If the other
 //! server cannot start, no client notices either.
 
-use crate::support::{Content, Io, Process, Server, Site, noise, on_both, until, vermeil};
+use crate::support::{
+    ExpectedContent, Io, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil,
+};
 use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send},
     process::{Signal, geteuid},
@@ -37,13 +39,13 @@ on_both!(
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
 
 /// Writes the configuration.
-fn configure(io: Io, site: &Site, top: &str) -> PathBuf {
+fn configure(io: Io, site: &TestSite, top: &str) -> PathBuf {
     site.configure(io, &format!("control = \"control\"\n{top}{HOST}"))
 }
 
 #[track_caller]
-fn next(file: &Path) -> Server {
-    let next = Server::of_file_with(file, &["--take-over"]);
+fn next(file: &Path) -> TestServer {
+    let next = TestServer::of_file_with(file, &["--take-over"]);
     next.says("vermeil: took over from process ");
     let said = next.stderr();
     assert!(!said.contains("does not choose") && !said.contains("does not let go"), "{said}");
@@ -52,7 +54,7 @@ fn next(file: &Path) -> Server {
 
 /// Waits for the end of a server after its successor has taken over.
 #[track_caller]
-fn ends(server: &Server, next: u32) {
+fn ends(server: &TestServer, next: u32) {
     server.says(&format!("vermeil: process {next} has taken over\n"));
     server.says("vermeil: stopped: ");
     assert_eq!(server.wait(), Some(0), "{server:?}");
@@ -72,7 +74,7 @@ fn under_load(addr: SocketAddr, content: &[u8], change: impl FnOnce(&dyn Fn())) 
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let ask = |requests_per_connection: usize| {
         while !stop.load(Ordering::Relaxed) {
-            let mut client = crate::support::Client::connect(addr);
+            let mut client = crate::support::TestClient::connect(addr);
             for _ in 0..requests_per_connection {
                 let response = client.get("/page");
                 assert!(response.status == 200 && response.body == content);
@@ -103,12 +105,12 @@ fn under_load(addr: SocketAddr, content: &[u8], change: impl FnOnce(&dyn Fn())) 
 
 /// Servers with these tops of their configurations follow each other.
 fn follow(io: Io, tops: &[&str]) {
-    let site = Site::new();
+    let site = TestSite::new();
     let content = noise(3, 100_000);
     site.write("page", &content);
-    let mut server = Server::of_file(&configure(io, &site, tops[0]));
+    let mut server = TestServer::of_file(&configure(io, &site, tops[0]));
     let addr = server.addr();
-    let mut past: Vec<(Server, u32)> = Vec::new();
+    let mut past: Vec<(TestServer, u32)> = Vec::new();
     under_load(addr, &content, |more_is_answered| {
         for top in &tops[1..] {
             let next = next(&configure(io, &site, top));
@@ -138,11 +140,11 @@ fn every_way_to_balance_follows_every_other(io: Io) {
 }
 
 fn one_that_cannot_start_changes_nothing(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let content = noise(3, 100_000);
     site.write("page", &content);
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
-        let server = Server::of_file(&configure(io, &site, instances));
+        let server = TestServer::of_file(&configure(io, &site, instances));
         under_load(server.addr(), &content, |more_is_answered| {
             for (text, code, words) in [
                 ("[[host]]\nrot = \"site\"\n", 2, "host.rot: there is no such key"),
@@ -150,7 +152,7 @@ fn one_that_cannot_start_changes_nothing(io: Io) {
             ] {
                 let file = site.configure(io, &format!("control = \"control\"\n{instances}{text}"));
                 let refused = vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]);
-                let refused = Process::spawn(refused);
+                let refused = TestProcess::spawn(refused);
                 assert_eq!(refused.wait(), Some(code), "{}", refused.stderr());
                 until("it says why", || refused.stderr().contains(words).then_some(()));
                 more_is_answered();
@@ -170,9 +172,9 @@ fn one_that_cannot_start_changes_nothing(io: Io) {
 }
 
 fn while_one_takes_over_no_other_configuration_is_taken(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
-        let server = Server::of_file(&configure(io, &site, instances));
+        let server = TestServer::of_file(&configure(io, &site, instances));
         let control = site.outside("control");
         let ask = |what: &str| {
             let mut stream = UnixStream::connect(&control).unwrap();
@@ -200,7 +202,7 @@ fn while_one_takes_over_no_other_configuration_is_taken(io: Io) {
 }
 
 /// Whether a process waits for SIGTERM already, or has ended.
-fn minds_being_stopped(process: &Process) -> bool {
+fn minds_being_stopped(process: &TestProcess) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.map_or(u64::MAX, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
@@ -210,13 +212,14 @@ fn minds_being_stopped(process: &Process) -> bool {
 /// Regression: the signal stayed pending, so the successor took over, stopped the old server, and
 /// then ended too.
 fn one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let file = configure(io, &site, instances);
-        let mut server = Server::of_file(&file);
+        let mut server = TestServer::of_file(&file);
         // A server that was faster than the signal has taken over.
         until("one is told in time", || {
-            let next = Process::spawn(vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]));
+            let next =
+                TestProcess::spawn(vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]));
             until("it minds signals", || minds_being_stopped(&next).then_some(()));
             next.signal(Signal::TERM);
             assert_eq!(next.wait(), Some(0), "{}", next.stderr());
@@ -227,7 +230,7 @@ fn one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving(io: Io
                 return Some(());
             }
             assert_eq!(server.wait(), Some(0), "{}", next.stderr());
-            server = Server::of_file(&file);
+            server = TestServer::of_file(&file);
             None
         });
         server.says("which was to take over, has not come to serve: going on as before\n");
@@ -257,10 +260,10 @@ fn begin_to_take_over(control: &Path) -> OwnedFd {
 
 /// Regression: the take-over counted as the second signal to stop.
 fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let agent = free_port();
-        let server = Server::of_file(&configure(io, &site, &format!("agent = \"{agent}\"\n{instances}")));
+        let server = TestServer::of_file(&configure(io, &site, &format!("agent = \"{agent}\"\n{instances}")));
         let told = || {
             let mut line = String::new();
             TcpStream::connect(agent).unwrap().read_to_string(&mut line).unwrap();
@@ -276,7 +279,7 @@ fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
         server.says(&format!("vermeil: process {} has taken over\n", std::process::id()));
         assert!(told().starts_with("ready up "), "as the one that has taken over");
         busy.send("\r\n");
-        let last = busy.read(Content::Follows);
+        let last = busy.read(ExpectedContent::Follows);
         assert!(last.status == 200 && last.closes(), "{server:?}");
         server.says("vermeil: stopped: ");
         assert_eq!(server.wait(), Some(0), "{server:?}");
@@ -286,11 +289,11 @@ fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
 /// A service manager also signals the draining server. Regression: the signal cut the draining
 /// server's requests.
 fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let file = configure(io, &site, instances);
         for signals in [1, 2] {
-            let server = Server::of_file(&file);
+            let server = TestServer::of_file(&file);
             let mut busy = server.client();
             busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
             let next = next(&file);
@@ -299,13 +302,13 @@ fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
             server.says("told to stop, and draining already; a second signal ends it now\n");
             if signals == 1 {
                 busy.send("\r\n");
-                let last = busy.read(Content::Follows);
+                let last = busy.read(ExpectedContent::Follows);
                 assert!(last.status == 200 && last.closes(), "{server:?}");
                 ends(&server, next.pid());
             } else {
                 server.signal(Signal::TERM);
                 assert_eq!(server.wait(), Some(4), "{server:?}");
-                assert!(busy.try_read(Content::Follows).is_err(), "{server:?}");
+                assert!(busy.try_read(ExpectedContent::Follows).is_err(), "{server:?}");
             }
             next.stops_clean();
         }
@@ -315,16 +318,16 @@ fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
 /// Regression: the old server removed the name of the control socket, so the successor was not
 /// reachable under that name.
 fn one_that_stops_leaves_its_control_socket_to_the_next_one(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let control = site.outside("control");
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
-        let server = Server::of_file(&configure(io, &site, instances));
+        let server = TestServer::of_file(&configure(io, &site, instances));
         let link = begin_to_take_over(&control);
         server.stops_clean();
         assert!(UnixStream::connect(&control).is_ok(), "the link has the socket");
         // A link that no process holds any more blocks no successor.
         drop(link);
-        let next = Server::of_file(&configure(io, &site, instances));
+        let next = TestServer::of_file(&configure(io, &site, instances));
         assert_eq!(status(&control)["pid"], next.pid());
         next.stops_clean();
         assert!(!control.exists());
@@ -336,7 +339,7 @@ fn free_port() -> SocketAddr {
 }
 
 fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (control, agent) = (site.outside("control"), free_port().to_string());
     let mut args = vec!["--control", control.to_str().unwrap(), "--agent", &agent];
     let is_root = geteuid().is_root();
@@ -352,20 +355,20 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
         TcpStream::connect(&agent).unwrap().read_to_string(&mut line).unwrap();
         line
     };
-    let server = Server::start(io, &site, &args);
+    let server = TestServer::start(io, &site, &args);
     assert!(told().starts_with("ready up "), "{server:?}");
     // A request that takes a while: the old server drains meanwhile.
     let mut busy = server.client();
     busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
     args.push("--take-over");
-    let next = Server::start(io, &site, &args);
+    let next = TestServer::start(io, &site, &args);
     next.says(&format!("vermeil: took over from process {}, which drains\n", server.pid()));
     assert_eq!(next.addr(), server.addr());
     server.says("draining, at most 30 s");
     until("only the next one answers", || told().starts_with("ready up ").then_some(()));
     assert_eq!(next.get("/").status, 200);
     busy.send("\r\n");
-    let last = busy.read(Content::Follows);
+    let last = busy.read(ExpectedContent::Follows);
     assert!(last.status == 200 && last.closes(), "{server:?}");
     ends(&server, next.pid());
     assert!(told().starts_with("ready up "), "{next:?}");
@@ -373,35 +376,35 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
 }
 
 fn addresses_that_the_next_one_does_not_want_are_closed(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let other = free_port();
     let listener = format!("[[listener]]\naddress = \"{other}\"\n");
     let both = site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
-    let server = Server::of_file(&both);
-    assert_eq!(crate::support::Client::connect(other).get("/").status, 200);
+    let server = TestServer::of_file(&both);
+    assert_eq!(crate::support::TestClient::connect(other).get("/").status, 200);
     let next = next(&configure(io, &site, ""));
     next.says(&format!("vermeil: no longer listening on {other}\n"));
     ends(&server, next.pid());
-    assert!(crate::support::Client::try_connect(other).is_none());
+    assert!(crate::support::TestClient::try_connect(other).is_none());
     assert_eq!(next.get("/").status, 200);
     // A listener that returns is opened, not taken over.
     site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
     let last = self::next(&both);
     ends(&next, last.pid());
-    assert_eq!(crate::support::Client::connect(other).get("/").status, 200);
+    assert_eq!(crate::support::TestClient::connect(other).get("/").status, 200);
     last.stops_clean();
 }
 
 fn without_a_server_it_starts_as_always(io: Io) {
-    let site = Site::new();
-    let server = Server::of_file_with(&configure(io, &site, ""), &["--take-over"]);
+    let site = TestSite::new();
+    let server = TestServer::of_file_with(&configure(io, &site, ""), &["--take-over"]);
     server.says("vermeil: nothing to take over: cannot ask the server at ");
     assert_eq!(server.get("/").status, 200);
     server.stops_clean();
 }
 
 fn a_service_manager_is_told_which_process_serves(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let place = site.outside("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&place).unwrap();
     manager.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
@@ -409,7 +412,7 @@ fn a_service_manager_is_told_which_process_serves(io: Io) {
         let file = configure(io, &site, top);
         let mut command = vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]);
         command.env("NOTIFY_SOCKET", &place);
-        let process = Process::spawn(command);
+        let process = TestProcess::spawn(command);
         let mut told = [0; 256];
         let bytes = manager.recv(&mut told).unwrap_or_else(|error| panic!("{error}: {}", process.stderr()));
         let expected = format!("READY=1\nMAINPID={}", process.pid());

@@ -1,7 +1,7 @@
 //! CGI of one host: user, folder, environment, bounds, cgroup and Landlock, each checked by a
 //! program that runs with these settings.
 
-use crate::support::{Io, Server, Site, on_usual, until};
+use crate::support::{Io, TestServer, TestSite, on_usual, until};
 use rustix::process::{Signal, geteuid};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -23,8 +23,8 @@ on_usual! {
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
 /// A site whose programs other users may run.
-fn site() -> Site {
-    let site = Site::new();
+fn site() -> TestSite {
+    let site = TestSite::new();
     let root = site.root();
     [root.parent().expect("around it"), &root].into_iter().for_each(|folder| mode(folder, 0o755));
     fs::create_dir(site.path("cgi-bin")).expect("a folder");
@@ -36,7 +36,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
 }
 
-fn script(site: &Site, name: &str, lines: &str) {
+fn script(site: &TestSite, name: &str, lines: &str) {
     let name = format!("cgi-bin/{name}");
     site.write(&name, format!("#!/bin/sh\necho Content-Type: text/plain; echo\n{lines}\n").as_bytes());
     mode(&site.path(&name), 0o755);
@@ -44,8 +44,8 @@ fn script(site: &Site, name: &str, lines: &str) {
 
 /// A server with a host for each of these texts, named `a` and `b`, whose programs are below
 /// `/cgi-bin/`.
-fn serve(io: Io, site: &Site, hosts: &[&str]) -> Server {
-    Server::configured(io, site, &configuration(hosts))
+fn serve(io: Io, site: &TestSite, hosts: &[&str]) -> TestServer {
+    TestServer::configured(io, site, &configuration(hosts))
 }
 
 fn configuration(hosts: &[&str]) -> String {
@@ -61,7 +61,7 @@ fn configuration(hosts: &[&str]) -> String {
 
 /// The output of a host's program `name`.
 #[track_caller]
-fn of(server: &Server, host: &str, name: &str) -> String {
+fn of(server: &TestServer, host: &str, name: &str) -> String {
     let response = ask(server, host, name);
     assert_eq!(response.0, 200, "{response:?} {server:?}");
     response.1
@@ -69,7 +69,7 @@ fn of(server: &Server, host: &str, name: &str) -> String {
 
 /// The status of an answer, and its content.
 #[track_caller]
-fn ask(server: &Server, host: &str, name: &str) -> (u16, String) {
+fn ask(server: &TestServer, host: &str, name: &str) -> (u16, String) {
     let mut client = server.client();
     client.ask("GET", &format!("http://{host}/cgi-bin/{name}"), &["Connection: close"]);
     client.read_to_end();
@@ -228,7 +228,7 @@ fn programs_reach_what_their_host_lets_them(io: Io) {
 /// Changes of bounds, folder, user and a new host take effect with the reload; a faulty
 /// configuration never does. Writes the configuration and reloads the server; waits until the
 /// server has printed `words` once more.
-fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
+fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
     server.signal(Signal::HUP);
@@ -245,8 +245,8 @@ fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
     fs::write(&program, "#!/bin/sh\necho Content-Type: text/plain; echo; echo other\n").expect("written");
     mode(&program, 0o755);
     let is_root = geteuid().is_root();
-    let who = |server: &Server| of(server, "a", "show").lines().last().unwrap_or_default().to_owned();
-    let reload = |server: &Server, text: &str, words: &str| reload(server, &site, io, text, words);
+    let who = |server: &TestServer| of(server, "a", "show").lines().last().unwrap_or_default().to_owned();
+    let reload = |server: &TestServer, text: &str, words: &str| reload(server, &site, io, text, words);
 
     let server = serve(io, &site, &["cgi = { descriptors = 70 }"]);
     let first = of(&server, "a", "show");
@@ -286,7 +286,7 @@ fn programs_of_instances_follow_a_reload(io: Io) {
         let hosts = configuration(&[&format!("cgi = {{ environment = [\"WHO={who}\"] }}")]);
         format!("instances = 2\nbalance = \"hash\"\ncores = \"{}\"\n{hosts}", cpus.join(","))
     };
-    let server = Server::configured(io, &site, &text("first"));
+    let server = TestServer::configured(io, &site, &text("first"));
     assert_eq!(of(&server, "a", "who"), "first\n");
     reload(&server, &site, io, &text("second"), "vermeil: reloaded: ");
     // The kernel's hash chooses the instance.
@@ -316,7 +316,7 @@ fn files_are_sent_from_folders_that_are_named(io: Io) {
         let of_hosts = configuration(hosts).replacen(&format!("[cgi]\n{user}"), "", 1);
         format!("[cgi]\nsend = [\"shared\"]\n{user}{of_hosts}")
     };
-    let server = Server::configured(io, &site, &named(&["", "[host.cgi]\nsend = [\"/private=own\"]"]));
+    let server = TestServer::configured(io, &site, &named(&["", "[host.cgi]\nsend = [\"/private=own\"]"]));
     assert_eq!(of(&server, "a", "shared"), "shared");
     assert_eq!(of(&server, "b", "own"), "own");
     assert_eq!(ask(&server, "a", "own").0, 502);
@@ -337,7 +337,7 @@ fn a_silent_program_is_late_by_the_key_of_all_programs(io: Io) {
     site.write("cgi-bin/silent", b"#!/bin/sh\nsleep 1000\n");
     mode(&site.path("cgi-bin/silent"), 0o755);
     let text = format!("[programs]\ntimeout = \"300ms\"\n{}", configuration(&["", ""]));
-    let server = Server::configured(io, &site, &text);
+    let server = TestServer::configured(io, &site, &text);
     assert_eq!(ask(&server, "a", "silent").0, 504);
     server.says(
         "/cgi-bin/silent: it was silent for 0.3 s; that limit is changed by timeout in [programs] (504)",

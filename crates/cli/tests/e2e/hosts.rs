@@ -1,7 +1,7 @@
 //! Virtual hosts through the binary: every name gets its own folder only, few folders are open, and
 //! a missing folder affects its own host alone.
 
-use crate::support::{Client, Content, Io, Response, Server, Site, on_usual};
+use crate::support::{ExpectedContent, Io, Response, TestClient, TestServer, TestSite, on_usual};
 use std::fmt::Write as _;
 use std::fs;
 
@@ -14,8 +14,8 @@ on_usual!(
 );
 
 /// A site with folders `a`, `b`, …, whose index pages name the folder.
-fn folders(names: &[&str]) -> Site {
-    let site = Site::new();
+fn folders(names: &[&str]) -> TestSite {
+    let site = TestSite::new();
     for name in names {
         fs::create_dir(site.outside(name)).unwrap();
         fs::write(site.outside(name).join("index.html"), name).unwrap();
@@ -24,9 +24,9 @@ fn folders(names: &[&str]) -> Site {
 }
 
 #[track_caller]
-fn get(client: &mut Client, host: &str, target: &str) -> Response {
+fn get(client: &mut TestClient, host: &str, target: &str) -> Response {
     client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-    client.read(Content::Follows)
+    client.read(ExpectedContent::Follows)
 }
 
 const THREE: &str = r#"
@@ -43,7 +43,7 @@ default = true
 
 fn each_name_gets_its_own_files(io: Io) {
     let site = folders(&["a", "b", "c"]);
-    let server = Server::configured(io, &site, THREE);
+    let server = TestServer::configured(io, &site, THREE);
     server.says("serving 3 hosts at http://");
     let client = &mut server.client();
     for (host, folder) in [
@@ -60,30 +60,30 @@ fn each_name_gets_its_own_files(io: Io) {
         assert_eq!(get(client, host, "/").text(), folder, "{host}");
         // The host of an absolute target counts, whatever the `Host` field has (RFC 9112 §3.2.2).
         client.send(format!("GET http://{host}/ HTTP/1.1\r\nHost: other.example\r\n\r\n"));
-        assert_eq!(client.read(Content::Follows).text(), folder, "{host}");
+        assert_eq!(client.read(ExpectedContent::Follows).text(), folder, "{host}");
     }
     let mut old = server.client();
     old.send("GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(old.read(Content::Follows).text(), "c");
+    assert_eq!(old.read(ExpectedContent::Follows).text(), "c");
     server.stops_clean();
 }
 
 fn names_that_nobody_has_get_the_default_host_or_421(io: Io) {
     let site = folders(&["a", "b", "c"]);
-    let server = Server::configured(io, &site, &format!("{THREE}[hosts]\nunknown = \"refuse\"\n"));
+    let server = TestServer::configured(io, &site, &format!("{THREE}[hosts]\nunknown = \"refuse\"\n"));
     let client = &mut server.client();
     assert_eq!(get(client, "nobody.example", "/").status, 421);
     assert_eq!(get(client, "a.example", "/").text(), "a", "the connection goes on");
     let mut old = server.client();
     old.send("GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(old.read(Content::Follows).status, 421);
+    assert_eq!(old.read(ExpectedContent::Follows).status, 421);
     server.stops_clean();
 }
 
 fn a_folder_that_is_not_there_concerns_nobody_else(io: Io) {
     let site = folders(&["a", "b", "c"]);
     fs::remove_dir_all(site.outside("a")).unwrap();
-    let server = Server::configured(io, &site, THREE);
+    let server = TestServer::configured(io, &site, THREE);
     let client = &mut server.client();
     assert_eq!(get(client, "a.example", "/").status, 404);
     server.says(&format!("serving the folder {}: there is no such folder", site.outside("a").display()));
@@ -101,7 +101,7 @@ fn many_hosts_are_served_with_few_folders_open(io: Io) {
     for name in &names {
         writeln!(text, "[[host]]\nnames = [\"{name}.example\"]\nroot = \"{name}\"").unwrap();
     }
-    let server = Server::configured(io, &site, &text);
+    let server = TestServer::configured(io, &site, &text);
     let around = site.outside("");
     let open = || {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().flatten();
@@ -123,7 +123,7 @@ fn many_hosts_are_served_with_few_folders_open(io: Io) {
 
 fn a_change_in_any_host_is_seen_at_once(io: Io) {
     let site = folders(&["a", "b", "c"]);
-    let server = Server::configured(io, &site, THREE);
+    let server = TestServer::configured(io, &site, THREE);
     let client = &mut server.client();
     for round in 0..20 {
         for (host, folder) in [("a.example", "a"), ("x.b.example", "b"), ("other", "c")] {

@@ -1,7 +1,9 @@
 //! Several instances under one supervisor. A killed instance is started again, and the others do
 //! not notice. All instances take a reload, or none. All instances drain together.
 
-use crate::support::{Client, Content, Io, Process, Server, Site, on_usual, until, vermeil};
+use crate::support::{
+    ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, on_usual, until, vermeil,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -29,8 +31,8 @@ const HOST: &str = "[[host]]\nroot = \"site\"\n";
 /// The top of a configuration with two instances.
 const TWO: &str = "instances = 2\nbalance = \"hash\"\ncontrol = \"control\"\n";
 
-fn two(io: Io, site: &Site) -> (Server, PathBuf) {
-    let server = Server::configured(io, site, &format!("{TWO}{HOST}"));
+fn two(io: Io, site: &TestSite) -> (TestServer, PathBuf) {
+    let server = TestServer::configured(io, site, &format!("{TWO}{HOST}"));
     (server, site.outside("control"))
 }
 
@@ -52,8 +54,8 @@ fn is_there(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-fn clients(server: &Server) -> Vec<Client> {
-    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+fn clients(server: &TestServer) -> Vec<TestClient> {
+    let mut clients: Vec<TestClient> = (0..CLIENTS).map(|_| server.client()).collect();
     for client in &mut clients {
         assert_eq!(client.get("/").status, 200);
     }
@@ -61,7 +63,7 @@ fn clients(server: &Server) -> Vec<Client> {
 }
 
 fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = two(io, &site);
     let mut clients = clients(&server);
     let before = status(&control);
@@ -76,7 +78,7 @@ fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
     }
     let still_answered = clients.iter_mut().filter_map(|client| {
         client.try_send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
-        client.try_read(Content::Follows).ok()
+        client.try_read(ExpectedContent::Follows).ok()
     });
     assert_eq!(still_answered.count(), others, "the others' connections, and no more");
     server.says("instance 0 serves again, after ");
@@ -97,7 +99,7 @@ fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
 
 /// Writes the configuration and reloads the server; waits until the server has printed `words` once
 /// more.
-fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
+fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
     server.signal(Signal::HUP);
@@ -105,7 +107,7 @@ fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
 }
 
 fn a_reload_is_taken_by_all_or_by_none(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     fs::create_dir(site.outside("new")).unwrap();
     fs::write(site.outside("new/index.html"), "new").unwrap();
     let (server, control) = two(io, &site);
@@ -129,17 +131,17 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
         assert_eq!(client.get("/").text(), "new");
     }
     for _ in 0..CLIENTS {
-        assert_eq!(Client::connect(other).get("/").text(), "new");
+        assert_eq!(TestClient::connect(other).get("/").text(), "new");
     }
     // An instance that starts now takes the configuration in force.
     let pid = pids(&status(&control))[1];
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     server.says("instance 1 serves again, after ");
     for _ in 0..CLIENTS {
-        assert_eq!(Client::connect(other).get("/").text(), "new");
+        assert_eq!(TestClient::connect(other).get("/").text(), "new");
     }
     reload(&server, &site, io, &format!("{TWO}{HOST}"), &format!("no longer listening on {other}"));
-    until("nobody listens", || Client::try_connect(other).is_none().then_some(()));
+    until("nobody listens", || TestClient::try_connect(other).is_none().then_some(()));
     reload(&server, &site, io, &format!("instances = 3\n{HOST}"), "only a restart changes instances\n");
     let said = status(&control);
     assert_eq!((said["reloads"].as_u64(), pids(&said).len()), (Some(3), 2), "{said}");
@@ -149,9 +151,9 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
 const LARGE: usize = 8 << 20;
 
 /// Clients in the middle of a large file.
-fn slow_clients(site: &Site, server: &Server) -> Vec<Client> {
+fn slow_clients(site: &TestSite, server: &TestServer) -> Vec<TestClient> {
     site.write("large", &vec![b'x'; LARGE]);
-    let mut slow: Vec<Client> = (0..8).map(|_| server.narrow_client()).collect();
+    let mut slow: Vec<TestClient> = (0..8).map(|_| server.narrow_client()).collect();
     for client in &mut slow {
         client.ask("GET", "/large", &[]);
         client.receive_at_least(1);
@@ -160,14 +162,14 @@ fn slow_clients(site: &Site, server: &Server) -> Vec<Client> {
 }
 
 fn all_drain_and_none_is_left(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = two(io, &site);
     let pids = pids(&status(&control));
     let mut slow = slow_clients(&site, &server);
     server.signal(Signal::TERM);
     server.says("draining, at most 30 s");
     for client in &mut slow {
-        assert_eq!(client.read(Content::Follows).body.len(), LARGE);
+        assert_eq!(client.read(ExpectedContent::Follows).body.len(), LARGE);
     }
     assert_eq!(server.wait(), Some(0), "{server:?}");
     assert!(!pids.into_iter().any(is_there));
@@ -176,8 +178,8 @@ fn all_drain_and_none_is_left(io: Io) {
 /// systemd signals every process of a service. Regression: an instance took its supervisor's signal
 /// for the second signal, and cut its requests.
 fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
-    let site = Site::new();
-    let all_drain = |server: &Server| {
+    let site = TestSite::new();
+    let all_drain = |server: &TestServer| {
         until("all drain", || (server.stderr().matches("draining, at most 30 s").count() == 3).then_some(()));
     };
     let (server, control) = two(io, &site);
@@ -191,7 +193,7 @@ fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
     server.signal(Signal::TERM);
     all_drain(&server);
     for client in &mut slow {
-        assert_eq!(client.read(Content::Follows).body.len(), LARGE);
+        assert_eq!(client.read(ExpectedContent::Follows).body.len(), LARGE);
     }
     assert_eq!(server.wait(), Some(0), "{server:?}");
 
@@ -207,9 +209,9 @@ fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
 /// Regression: a hanging instance delayed the supervisor's stop for ever, a reload for a minute,
 /// and every status request with the reload.
 fn one_that_hangs_keeps_nobody_from_stopping(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let text = format!("{TWO}[timeouts]\ndrain = \"10ms\"\n{HOST}");
-    let server = Server::configured(io, &site, &text);
+    let server = TestServer::configured(io, &site, &text);
     let control = site.outside("control");
     let hanging = pids(&status(&control))[1];
     kill_process(Pid::from_raw(hanging).unwrap(), Signal::STOP).unwrap();
@@ -225,7 +227,7 @@ fn one_that_hangs_keeps_nobody_from_stopping(io: Io) {
 }
 
 fn without_the_supervisor_none_is_left(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = two(io, &site);
     let pids = pids(&status(&control));
     server.signal(Signal::KILL);
@@ -235,9 +237,9 @@ fn without_the_supervisor_none_is_left(io: Io) {
 }
 
 fn what_cannot_start_is_refused_as_a_whole(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let file = site.configure(io, "instances = 2\n[[host]]\nroot = \"gone\"\n");
-    let server = Process::spawn(vermeil(&["serve", "--config", file.to_str().unwrap()]));
+    let server = TestProcess::spawn(vermeil(&["serve", "--config", file.to_str().unwrap()]));
     assert_eq!(server.wait(), Some(3));
     until("both have said why", || {
         let said = server.stderr();
@@ -249,10 +251,10 @@ fn what_cannot_start_is_refused_as_a_whole(io: Io) {
 }
 
 fn sixty_four_on_any_number_of_cpus_serve(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let control = site.outside("control");
     let arguments = ["--instances", "64", "--balance", "hash", "--control", control.to_str().unwrap()];
-    let server = Server::start(io, &site, &arguments);
+    let server = TestServer::start(io, &site, &arguments);
     for _ in 0..CLIENTS {
         assert_eq!(server.get("/").status, 200);
     }
@@ -265,8 +267,8 @@ fn sixty_four_on_any_number_of_cpus_serve(io: Io) {
 }
 
 fn a_command_line_is_enough(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--instances", "2", "--log", "-"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--instances", "2", "--log", "-"]);
     for _ in 0..CLIENTS {
         assert_eq!(server.get("/").status, 200);
     }

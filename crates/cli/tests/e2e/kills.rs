@@ -8,7 +8,7 @@
 //! order of the kills comes from a seed, which is printed too; the kernel decides when a kill takes
 //! effect.
 
-use crate::support::{Client, Content, Io, Server, Site, on_both, until, vermeil};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_both, until, vermeil};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal},
@@ -118,7 +118,7 @@ fn restarts(status: &Value) -> u64 {
 }
 
 /// A server with a PHP pool of its own, a host with its own pool, and CGI.
-fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
+fn serve(io: Io, top: &str) -> Option<(TestSite, TestServer)> {
     if seconds().is_none() {
         eprintln!("SKIPPED: {SECONDS} is not set");
         return None;
@@ -127,7 +127,7 @@ fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
         eprintln!("SKIPPED: no php-fpm or no php-cgi on this machine");
         return None;
     }
-    let site = Site::new();
+    let site = TestSite::new();
     let root = site.root();
     site.write(
         "x.php",
@@ -160,14 +160,14 @@ fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
     );
     let file = site.outside("vermeil.toml");
     fs::write(&file, text).expect("a file");
-    let server = Server::of_file(&file);
+    let server = TestServer::of_file(&file);
     Some((site, server))
 }
 
 /// Clients ask while processes of all `chosen` kinds are killed, for the configured time, and until
 /// all targets give good answers again. Returns the answers, and the number of requests that lost
 /// their connection.
-fn under_load(server: &Server, killed: &Killed, chosen: impl Fn(&str) -> bool) -> (Answers, u64) {
+fn under_load(server: &TestServer, killed: &Killed, chosen: impl Fn(&str) -> bool) -> (Answers, u64) {
     let (stop, all) = (AtomicBool::new(false), Mutex::new((Answers::new(), 0)));
     let good: [AtomicU64; TARGETS.len()] = Default::default();
     thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn under_load(server: &Server, killed: &Killed, chosen: impl Fn(&str) -> bool) -
                 });
             }
         }
-        let _stopping = Stopping(&stop);
+        let _stopping = StopSignal(&stop);
         kill_for(seconds().expect("it is run"), server.pid(), killed, chosen, &good);
     });
     let (answers, lost) = all.into_inner().expect("nobody panicked");
@@ -190,15 +190,15 @@ fn under_load(server: &Server, killed: &Killed, chosen: impl Fn(&str) -> bool) -
 }
 
 /// Signals on drop that it is time to stop, also after a failure.
-struct Stopping<'a>(&'a AtomicBool);
+struct StopSignal<'a>(&'a AtomicBool);
 
-impl Drop for Stopping<'_> {
+impl Drop for StopSignal<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) -> (Answers, u64) {
+fn ask_on(server: &TestServer, target: &str, stop: &AtomicBool, good: &AtomicU64) -> (Answers, u64) {
     let (mut answers, mut lost) = (Answers::new(), 0);
     // A connection may wait in the sockets of an instance that is killed repeatedly, each time for
     // the restart pause.
@@ -216,8 +216,8 @@ fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) ->
             }
             Err(()) => {
                 lost += 1;
-                client =
-                    until("somebody listens", || Client::try_connect(server.addr())).patient_for(PATIENCE);
+                client = until("somebody listens", || TestClient::try_connect(server.addr()))
+                    .patient_for(PATIENCE);
             }
         }
     }
@@ -225,10 +225,10 @@ fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) ->
 }
 
 /// The status of the next answer, and whether the connection ends after the answer.
-fn ask(client: &mut Client, target: &str) -> Result<(u16, bool), ()> {
+fn ask(client: &mut TestClient, target: &str) -> Result<(u16, bool), ()> {
     let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n");
     client.try_send(request).map_err(drop)?;
-    let response = client.try_read(Content::Follows).map_err(drop)?;
+    let response = client.try_read(ExpectedContent::Follows).map_err(drop)?;
     Ok((response.status, response.closes()))
 }
 
@@ -244,7 +244,7 @@ impl Killed {
 
 fn kill_for(time: Duration, server: u32, killed: &Killed, chosen: impl Fn(&str) -> bool, good: &[AtomicU64]) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-    let mut random = Random(now.as_nanos() as u64 | 1);
+    let mut random = Xorshift(now.as_nanos() as u64 | 1);
     println!("seed {}", random.0);
     let deadline = Instant::now() + time;
     while Instant::now() < deadline {
@@ -268,7 +268,7 @@ fn wait_until_well(good: &[AtomicU64]) {
     }
 }
 
-fn kill_one(server: u32, killed: &Killed, chosen: impl Fn(&str) -> bool, random: &mut Random) {
+fn kill_one(server: u32, killed: &Killed, chosen: impl Fn(&str) -> bool, random: &mut Xorshift) {
     let found: Vec<_> = below(server).into_iter().filter(|process| chosen(process.kind)).collect();
     let mut kinds: Vec<_> = found.iter().map(|process| process.kind).collect();
     kinds.sort_unstable();
@@ -284,9 +284,9 @@ fn kill_one(server: u32, killed: &Killed, chosen: impl Fn(&str) -> bool, random:
 }
 
 /// Xorshift, after Marsaglia (2003).
-struct Random(u64);
+struct Xorshift(u64);
 
-impl Random {
+impl Xorshift {
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -296,13 +296,13 @@ impl Random {
 }
 
 /// A process that may be killed.
-struct Process {
+struct KilledProcess {
     pid: u32,
     parent: u32,
     kind: &'static str,
 }
 
-impl Process {
+impl KilledProcess {
     /// Kills the process, but no process that has reused its number; returns whether the process
     /// existed.
     fn kill(&self) -> bool {
@@ -324,17 +324,17 @@ fn is_over(pid: u32) -> bool {
 }
 
 /// The processes below a server, or below a supervisor of several, that may be killed.
-fn below(server: u32) -> Vec<Process> {
+fn below(server: u32) -> Vec<KilledProcess> {
     let mut found = Vec::new();
     for child in children(server) {
         match name(child).as_str() {
             "vermeil" => {
-                found.push(Process { pid: child, parent: server, kind: "instance" });
+                found.push(KilledProcess { pid: child, parent: server, kind: "instance" });
                 found.extend(below(child));
             }
             "vermeil-keeper" => {
                 for spawner in children(child).into_iter().filter(|pid| name(*pid) == "vermeil-spawn") {
-                    found.push(Process { pid: spawner, parent: child, kind: "spawner" });
+                    found.push(KilledProcess { pid: spawner, parent: child, kind: "spawner" });
                     found.extend(programs(spawner));
                 }
             }
@@ -344,7 +344,7 @@ fn below(server: u32) -> Vec<Process> {
     found
 }
 
-fn programs(spawner: u32) -> Vec<Process> {
+fn programs(spawner: u32) -> Vec<KilledProcess> {
     let mut found = Vec::new();
     for program in children(spawner) {
         let name = name(program);
@@ -354,9 +354,9 @@ fn programs(spawner: u32) -> Vec<Process> {
             "hello" => ("CGI program", "CGI program"),
             _ => continue,
         };
-        found.push(Process { pid: program, parent: spawner, kind });
+        found.push(KilledProcess { pid: program, parent: spawner, kind });
         let below = children(program).into_iter();
-        found.extend(below.map(|pid| Process { pid, parent: program, kind: kind_below }));
+        found.extend(below.map(|pid| KilledProcess { pid, parent: program, kind: kind_below }));
     }
     found
 }
@@ -373,7 +373,7 @@ fn children(pid: u32) -> Vec<u32> {
     listed.iter().flat_map(|pids| pids.split_ascii_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
 }
 
-fn status(site: &Site) -> Value {
+fn status(site: &TestSite) -> Value {
     let control = site.outside("control");
     let asked = vermeil(&["status", "--json", "--control", control.to_str().expect("UTF-8")]).output();
     serde_json::from_slice(&asked.expect("it runs").stdout).expect("JSON")

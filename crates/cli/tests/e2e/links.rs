@@ -2,7 +2,7 @@
 //! opens or makes, with each kind of link. Where the tests do not run as the superuser, the tests
 //! report a skip and pass. The rule itself: `crates/io/src/output.rs`.
 
-use crate::support::{Io, Process, Server, Site, until, vermeil};
+use crate::support::{Io, TestProcess, TestServer, TestSite, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use std::{
     fs::{self, Permissions},
@@ -32,13 +32,13 @@ const TRICKS: [Trick; 5] =
     [Trick::Link, Trick::DanglingLink, Trick::HardLink, Trick::FolderLink, Trick::DanglingFolderLink];
 
 /// A folder of user `nobody`, and the superuser's folder beside it.
-struct World {
-    site: Site,
+struct LinksWorld {
+    site: TestSite,
 }
 
-impl World {
+impl LinksWorld {
     fn new() -> Self {
-        let site = Site::new();
+        let site = TestSite::new();
         fs::set_permissions(site.outside("."), Permissions::from_mode(0o755)).unwrap();
         site.write("index.html", b"page");
         for name in ["theirs", "etc"] {
@@ -92,10 +92,10 @@ fn is_superuser() -> bool {
 }
 
 /// Runs a server until the server serves or has ended, and ends the server.
-fn serve(site: &Site, arguments: &[&str]) {
+fn serve(site: &TestSite, arguments: &[&str]) {
     let mut command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--user", "nobody:nogroup"]);
     command.args(arguments).arg(site.root());
-    let process = Process::spawn(command);
+    let process = TestProcess::spawn(command);
     until("the server serves or has ended", || {
         (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
     });
@@ -117,7 +117,7 @@ fn planted_links_lead_the_superuser_nowhere() {
         return;
     }
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    type Writer<'a> = &'a dyn Fn(&World, &Path);
+    type Writer<'a> = &'a dyn Fn(&LinksWorld, &Path);
     let writers: [(&str, Writer<'_>); 12] = [
         ("--log", &|world, path| serve(&world.site, &["--log", &text(path)])),
         ("--trace", &|world, path| serve(&world.site, &["--log", "off", "--trace", &text(path)])),
@@ -129,14 +129,14 @@ fn planted_links_lead_the_superuser_nowhere() {
         ("log of a server without --user", &|world, path| {
             let root = text(&world.site.root());
             let command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--log", &text(path), &root]);
-            let process = Process::spawn(command);
+            let process = TestProcess::spawn(command);
             until("the server serves or has ended", || {
                 (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
             });
         }),
         ("log after a reload", &|world, path| {
             let file = world.site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n");
-            let server = Server::of_file(&file);
+            let server = TestServer::of_file(&file);
             let other = format!("log = \"{}\"", text(path));
             let changed = fs::read_to_string(&file).unwrap().replace("log = \"off\"", &other);
             fs::write(&file, changed).unwrap();
@@ -144,12 +144,12 @@ fn planted_links_lead_the_superuser_nowhere() {
             server.says("the configuration stays as it is");
         }),
         ("load --json", &|world, path| {
-            let server = Server::start(Io::Epoll, &world.site, &[]);
+            let server = TestServer::start(Io::Epoll, &world.site, &[]);
             let url = format!("http://{}/", server.addr());
             run(vermeil(&["load", &url, "--duration", "100ms", "--json", &text(path)]));
         }),
         ("load --html", &|world, path| {
-            let server = Server::start(Io::Epoll, &world.site, &[]);
+            let server = TestServer::start(Io::Epoll, &world.site, &[]);
             let url = format!("http://{}/", server.addr());
             run(vermeil(&["load", &url, "--duration", "100ms", "--html", &text(path)]));
         }),
@@ -160,7 +160,7 @@ fn planted_links_lead_the_superuser_nowhere() {
     ];
     for (name, write) in writers {
         for trick in TRICKS {
-            let world = World::new();
+            let world = LinksWorld::new();
             let path = world.plant(trick);
             write(&world, &path);
             world.is_untouched(name, trick);
@@ -173,7 +173,7 @@ fn log_of_another_user_is_refused_with_advice() {
     if !is_superuser() {
         return;
     }
-    let world = World::new();
+    let world = LinksWorld::new();
     let log = world.site.outside("theirs/file");
     fs::write(&log, "").unwrap();
     fs::set_permissions(&log, Permissions::from_mode(0o600)).unwrap();

@@ -1,6 +1,6 @@
 //! The access log and the messages on standard error.
 
-use crate::support::{Content, Io, Server, Site, noise, on_usual, until};
+use crate::support::{ExpectedContent, Io, TestServer, TestSite, noise, on_usual, until};
 use rustix::process::Signal;
 use std::fs;
 
@@ -23,11 +23,11 @@ fn without_time(line: &str) -> &str {
 }
 
 fn each_answer_has_a_line(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("a.txt", b"0123456789");
     site.write("large.bin", &noise(1, 200_000));
     site.write("folder/x", b"");
-    let server = Server::start(io, &site, &["--log", "-"]);
+    let server = TestServer::start(io, &site, &["--log", "-"]);
     let mut client = server.client();
     let tag = client.get("/a.txt").field("etag").to_owned();
     client.get_with("/a.txt", &["Referer: http://from/", "User-Agent: test/1"]);
@@ -41,7 +41,7 @@ fn each_answer_has_a_line(io: Io) {
     let refused = client.request("PUT", "/a.txt", &[]).body.len();
     client.request("OPTIONS", "*", &[]);
     client.send("GET / HTTP/1.1\r\n\r\n");
-    let bad = client.read(Content::Follows).body.len();
+    let bad = client.read(ExpectedContent::Follows).body.len();
     client.ends_silently();
     server.stops_clean();
     let expected = [
@@ -70,12 +70,12 @@ fn each_answer_has_a_line(io: Io) {
 }
 
 fn what_a_client_sends_cannot_forge_a_line(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--log", "-"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--log", "-"]);
     let mut client = server.client();
     client.get_with("/\"%0a\\", &["User-Agent: a\" 200 1 \"\\\tb\u{e9}"]);
     client.send("GET /\r127.0.0.1 forged HTTP/1.1\r\n\r\n");
-    client.read(Content::Follows);
+    client.read(ExpectedContent::Follows);
     server.stops_clean();
     let log = server.stdout();
     let lines: Vec<_> = log.lines().map(without_time).collect();
@@ -86,9 +86,9 @@ fn what_a_client_sends_cannot_forge_a_line(io: Io) {
 }
 
 fn a_file_is_opened_anew_on_sighup(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (log, old) = (site.outside("access.log"), site.outside("access.log.1"));
-    let server = Server::start(io, &site, &["--log", log.to_str().unwrap()]);
+    let server = TestServer::start(io, &site, &["--log", log.to_str().unwrap()]);
     let mut client = server.client();
     let has = |path: &std::path::Path, words: &str| {
         until(words, || fs::read_to_string(path).ok()?.contains(words).then_some(()));
@@ -110,17 +110,17 @@ fn a_file_is_opened_anew_on_sighup(io: Io) {
 }
 
 fn off_writes_nothing(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &["--log", "off"]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--log", "off"]);
     assert_eq!(server.get("/").status, 200);
     server.stops_clean();
     assert_eq!(server.stdout(), "");
 }
 
 /// A site whose programs another user may run, and a server for the site.
-fn with_programs(io: Io, args: &[&str]) -> (Site, Server, std::path::PathBuf) {
+fn with_programs(io: Io, args: &[&str]) -> (TestSite, TestServer, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt as _;
-    let site = Site::new();
+    let site = TestSite::new();
     let open = |path: &std::path::Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
     };
@@ -149,7 +149,7 @@ fn with_programs(io: Io, args: &[&str]) -> (Site, Server, std::path::PathBuf) {
         all.extend(["--cgi-user", "nobody"]);
     }
     all.extend(args);
-    let server = Server::start(io, &site, &all);
+    let server = TestServer::start(io, &site, &all);
     (site, server, ran)
 }
 
@@ -192,11 +192,11 @@ fn each_request_has_one_line_however_it_ends(io: Io) {
     let mut half = server.client();
     half.ask("GET", "/cgi-bin/now?half", &[]);
     half.finish();
-    assert_eq!(half.read_to_end(), super::support::End::Closed);
+    assert_eq!(half.read_to_end(), super::support::ConnectionEnd::Closed);
     line("\"GET /cgi-bin/now?half HTTP/1.1\" 200 3 ");
     let mut late = server.client();
     late.send("POST /cgi-bin/now?late HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1");
-    assert_eq!(late.read(Content::Follows).status, 408);
+    assert_eq!(late.read(ExpectedContent::Follows).status, 408);
     line("\"POST /cgi-bin/now?late HTTP/1.1\" 408 ");
     assert_eq!(server.get("/cgi-bin/bad").status, 502);
     // A client that asks for nothing has no line.
@@ -249,7 +249,7 @@ fn refused_request_keeps_its_fields(io: Io) {
         let (_site, server, _ran) = with_programs(io, &limits);
         let mut client = server.client();
         client.send(format!("{line} HTTP/1.1\r\n{fields}{more}\r\n"));
-        assert_eq!(client.read(Content::Follows).status, status, "{line}");
+        assert_eq!(client.read(ExpectedContent::Follows).status, status, "{line}");
         server.says(notice);
         server.stops_clean();
         let log = server.stdout();

@@ -1,6 +1,9 @@
 //! Starting and stopping: exit codes, cpus, and the fate of requests when the server stops.
 
-use crate::support::{Client, Content, End, Io, Process, Server, Site, noise, on_usual, until, vermeil};
+use crate::support::{
+    ConnectionEnd, ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, noise, on_usual,
+    until, vermeil,
+};
 use rustix::process::Signal;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,8 +24,8 @@ on_usual!(
 );
 
 fn a_taken_port_names_its_holder(io: Io) {
-    let site = Site::new();
-    let first = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let first = TestServer::start(io, &site, &[]);
     let addr = first.addr().to_string();
     let root = site.root();
     let second = vermeil(&["serve", "--listen", &addr, root.to_str().unwrap()]).output().unwrap();
@@ -35,14 +38,14 @@ fn a_taken_port_names_its_holder(io: Io) {
 
 /// With connections of the first still in the kernel's memory.
 fn a_server_is_followed_by_the_next_on_its_port(io: Io) {
-    let site = Site::new();
-    let first = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let first = TestServer::start(io, &site, &[]);
     let mut client = first.client();
     client.get("/");
     let addr = first.addr().to_string();
     first.stops_clean();
-    let second = Server::start(io, &site, &["--listen", &addr]);
-    assert_eq!(Client::connect(addr.parse().unwrap()).get("/").status, 200);
+    let second = TestServer::start(io, &site, &["--listen", &addr]);
+    assert_eq!(TestClient::connect(addr.parse().unwrap()).get("/").status, 200);
     second.stops_clean();
 }
 
@@ -67,14 +70,14 @@ fn what_cannot_start_says_why(io: Io) {
 }
 
 fn the_start_says_what_serves_where(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let mut args = vec!["--listen", "127.0.0.2:0"];
     let has_ipv6 =
         fs::metadata("/proc/net/if_inet6").is_ok_and(|_| std::net::TcpListener::bind("[::1]:0").is_ok());
     if has_ipv6 {
         args.extend(["--listen", "[::1]:0"]);
     }
-    let server = Server::start(io, &site, &args);
+    let server = TestServer::start(io, &site, &args);
     let said = server.stderr();
     let root = site.root().canonicalize().unwrap();
     let start = format!("vermeil: serving {} at http://", root.display());
@@ -82,7 +85,7 @@ fn the_start_says_what_serves_where(io: Io) {
     assert_eq!(addrs.len(), 2 + usize::from(has_ipv6), "{said}");
     for addr in addrs {
         let addr = addr.trim_end_matches('/').parse().unwrap_or_else(|error| panic!("{addr}: {error}"));
-        assert_eq!(Client::connect(addr).get("/").status, 200);
+        assert_eq!(TestClient::connect(addr).get("/").status, 200);
     }
     let driver = if io == Io::Epoll { "epoll" } else { "io_uring" };
     assert!(said.contains(&format!("\nvermeil: io: {driver}")), "{said}");
@@ -91,7 +94,7 @@ fn the_start_says_what_serves_where(io: Io) {
 }
 
 /// The cpus that thread `name` of a process may use.
-fn cpus_of(process: &Process, name: &str) -> Option<String> {
+fn cpus_of(process: &TestProcess, name: &str) -> Option<String> {
     fs::read_dir(format!("/proc/{}/task", process.pid())).ok()?.find_map(|task| {
         let folder = task.ok()?.path();
         let is_it = fs::read_to_string(folder.join("comm")).ok()?.trim() == name;
@@ -105,8 +108,8 @@ fn all_cores_are_those_it_may_use(io: Io) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let last = allowed.trim().rsplit(['-', ',']).next().unwrap().to_owned();
-    let site = Site::new();
-    let server = Server::start_under(&["taskset", "-c", &last], io, &site, &["--cores", "all"]);
+    let site = TestSite::new();
+    let server = TestServer::start_under(&["taskset", "-c", &last], io, &site, &["--cores", "all"]);
     server.says(&format!("vermeil: cores: 1 (cpus {last})"));
     assert_eq!(cpus_of(&server, "vermeil-0"), Some(last.clone()), "{server:?}");
     assert_eq!(cpus_of(&server, "vermeil-1"), None);
@@ -115,8 +118,8 @@ fn all_cores_are_those_it_may_use(io: Io) {
 }
 
 fn an_idle_server_stops_at_once(io: Io) {
-    let site = Site::new();
-    let server = Server::start(io, &site, &[]);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &[]);
     let mut idle = server.client();
     idle.get("/");
     let mut silent = server.client();
@@ -127,7 +130,7 @@ fn an_idle_server_stops_at_once(io: Io) {
 }
 
 /// Shared state of the clients of the test below.
-struct Load {
+struct ClientLoad {
     answered: AtomicUsize,
     stopping: AtomicBool,
 }
@@ -137,12 +140,12 @@ struct Load {
 /// A request may go unanswered only if the server has not read a byte of the request: when the
 /// server had closed the connection as idle before. That needs a pause between requests longer than
 /// the grace. There is no pause here, so every request must be answered.
-fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
+fn ask_until_it_stops(server: &TestServer, load: &ClientLoad, seed: usize) {
     let files =
         [("/small.txt", noise(1, 1000)), ("/mid.bin", noise(2, 60_000)), ("/large.bin", noise(3, 500_000))];
     let mut turn = seed;
     loop {
-        let Some(mut client) = Client::try_connect(server.addr()) else { return };
+        let Some(mut client) = TestClient::try_connect(server.addr()) else { return };
         loop {
             let (target, content) = &files[turn % files.len()];
             turn += 1;
@@ -150,7 +153,7 @@ fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
                 assert!(load.stopping.load(Ordering::Acquire), "closed before it was told to stop");
                 return;
             }
-            match client.try_read(Content::Follows) {
+            match client.try_read(ExpectedContent::Follows) {
                 Ok(response) => {
                     assert!(response.status == 200 && response.body == *content, "{target}");
                     load.answered.fetch_add(1, Ordering::Relaxed);
@@ -174,13 +177,13 @@ fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
 }
 
 fn no_request_is_lost_when_it_stops_under_load(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for (name, seed, len) in [("small.txt", 1, 1000), ("mid.bin", 2, 60_000), ("large.bin", 3, 500_000)] {
         site.write(name, &noise(seed, len));
     }
     for _ in 0..3 {
-        let server = Server::start(io, &site, &[]);
-        let load = Load { answered: AtomicUsize::new(0), stopping: AtomicBool::new(false) };
+        let server = TestServer::start(io, &site, &[]);
+        let load = ClientLoad { answered: AtomicUsize::new(0), stopping: AtomicBool::new(false) };
         thread::scope(|scope| {
             for seed in 0..8 {
                 let (server, load) = (&server, &load);
@@ -194,15 +197,15 @@ fn no_request_is_lost_when_it_stops_under_load(io: Io) {
 }
 
 /// A client that has got the start of a file and does not read on.
-fn downloading(server: &Server) -> Client {
+fn downloading(server: &TestServer) -> TestClient {
     let mut client = server.narrow_client();
     client.ask("GET", "/large.bin", &[]);
     client.receive_at_least(1000);
     client
 }
 
-fn large_site(len: usize) -> (Site, Vec<u8>) {
-    let site = Site::new();
+fn large_site(len: usize) -> (TestSite, Vec<u8>) {
+    let site = TestSite::new();
     let content = noise(5, len);
     site.write("large.bin", &content);
     (site, content)
@@ -210,12 +213,12 @@ fn large_site(len: usize) -> (Site, Vec<u8>) {
 
 fn a_download_is_finished_before_it_stops(io: Io) {
     let (site, content) = large_site(30 << 20);
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = downloading(&server);
     server.signal(Signal::TERM);
     server.says("vermeil: draining");
-    until("nobody listens", || Client::try_connect(server.addr()).is_none().then_some(()));
-    assert!(client.read(Content::Follows).body == content);
+    until("nobody listens", || TestClient::try_connect(server.addr()).is_none().then_some(()));
+    assert!(client.read(ExpectedContent::Follows).body == content);
     assert_eq!(server.wait(), Some(0), "{server:?}");
     client.ends_silently();
 }
@@ -223,32 +226,35 @@ fn a_download_is_finished_before_it_stops(io: Io) {
 /// Only a part of the answer is in the kernel, and the connection has no other work.
 fn an_answer_that_is_still_on_its_way_is_no_idle_connection(io: Io) {
     let (site, content) = large_site(8 << 20);
-    let server = Server::start(io, &site, &["--cache-file-bytes", "16M"]);
+    let server = TestServer::start(io, &site, &["--cache-file-bytes", "16M"]);
     let mut client = downloading(&server);
     let mut idle = server.client();
     idle.get("/");
     server.signal(Signal::TERM);
     // When the server has ended that connection, the server has ended every idle connection.
     idle.ends_silently();
-    assert!(client.read(Content::Follows).body == content);
+    assert!(client.read(ExpectedContent::Follows).body == content);
     assert_eq!(server.wait(), Some(0), "{server:?}");
 }
 
 fn a_second_signal_ends_it_now(io: Io) {
     let (site, content) = large_site(30 << 20);
-    let server = Server::start(io, &site, &["--drain-timeout", "1h", "--write-timeout", "1h"]);
+    let server = TestServer::start(io, &site, &["--drain-timeout", "1h", "--write-timeout", "1h"]);
     let mut client = downloading(&server);
     server.signal(Signal::TERM);
     server.says("vermeil: draining");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), Some(4), "{server:?}");
-    let end = client.try_read(Content::Follows).expect_err("it was cut");
-    assert!(matches!(end, End::Closed | End::Reset) && client.received().len() < content.len());
+    let end = client.try_read(ExpectedContent::Follows).expect_err("it was cut");
+    assert!(
+        matches!(end, ConnectionEnd::Closed | ConnectionEnd::Reset)
+            && client.received().len() < content.len()
+    );
 }
 
 fn the_deadline_ends_it(io: Io) {
     let (site, _) = large_site(30 << 20);
-    let server = Server::start(io, &site, &["--drain-timeout", "300ms"]);
+    let server = TestServer::start(io, &site, &["--drain-timeout", "300ms"]);
     let client = downloading(&server);
     assert_eq!(server.stop(), Some(4), "{server:?}");
     drop(client);

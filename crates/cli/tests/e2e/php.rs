@@ -17,7 +17,7 @@ mod pools;
 mod reload;
 mod routing;
 
-use crate::support::{Client, End, Io, Server, Site};
+use crate::support::{ConnectionEnd, Io, TestClient, TestServer, TestSite};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -53,15 +53,15 @@ fn with(name: &str, test: impl FnOnce(&Path)) {
 }
 
 /// A site that the user of PHP can read too.
-fn site() -> Site {
-    let site = Site::new();
+fn site() -> TestSite {
+    let site = TestSite::new();
     let around = site.outside("");
     fs::set_permissions(around, fs::Permissions::from_mode(0o755)).expect("ours");
     site
 }
 
 /// A folder that PHP may write in.
-fn writable(site: &Site, name: &str) -> PathBuf {
+fn writable(site: &TestSite, name: &str) -> PathBuf {
     let folder = site.outside(name);
     fs::create_dir(&folder).expect("a folder");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("ours");
@@ -69,18 +69,18 @@ fn writable(site: &Site, name: &str) -> PathBuf {
 }
 
 /// A server with a pool of its own.
-fn serve(io: Io, site: &Site, args: &[&str]) -> Option<Server> {
-    is_installed().then(|| Server::start(io, site, &[&["--php"], args].concat()))
+fn serve(io: Io, site: &TestSite, args: &[&str]) -> Option<TestServer> {
+    is_installed().then(|| TestServer::start(io, site, &[&["--php"], args].concat()))
 }
 
-fn write(site: &Site, name: &str, code: &str) {
+fn write(site: &TestSite, name: &str, code: &str) {
     site.write(name, format!("<?php {code}").as_bytes());
 }
 
 /// An answer on a connection of its own: the head, and the content without the framing.
 #[track_caller]
 fn whole(
-    client: &mut Client,
+    client: &mut TestClient,
     method: &str,
     target: &str,
     fields: &[&str],
@@ -88,7 +88,7 @@ fn whole(
 ) -> (String, Vec<u8>) {
     client.ask(method, target, &[fields, &["Connection: close"]].concat());
     client.send(content);
-    assert_eq!(client.read_to_end(), End::Closed);
+    assert_eq!(client.read_to_end(), ConnectionEnd::Closed);
     let received = client.received();
     let end = received.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
     let head = String::from_utf8(received[..end].to_vec()).expect("ASCII");

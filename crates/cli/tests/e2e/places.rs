@@ -3,7 +3,7 @@
 //!
 //! `crates/server/src/connections.rs` tests the order itself.
 
-use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until};
 use std::os::unix::fs::PermissionsExt;
 
 on_both!(
@@ -18,11 +18,11 @@ on_both!(
 
 /// A server with four places, and a client from `occupy` in each place.
 #[track_caller]
-fn crowded(io: Io, site: &Site, args: &[&str], occupy: impl FnMut(&Server) -> Client) {
+fn crowded(io: Io, site: &TestSite, args: &[&str], occupy: impl FnMut(&TestServer) -> TestClient) {
     let args = [args, &["--cores", "1", "--connections-max", "4"]].concat();
-    let server = Server::start(io, site, &args);
+    let server = TestServer::start(io, site, &args);
     let mut occupy = occupy;
-    let occupied: Vec<Client> = (0..4).map(|_| occupy(&server)).collect();
+    let occupied: Vec<TestClient> = (0..4).map(|_| occupy(&server)).collect();
     for _ in 0..8 {
         assert_eq!(server.get("/").status, 200, "a place is there at once: {server:?}");
     }
@@ -31,11 +31,11 @@ fn crowded(io: Io, site: &Site, args: &[&str], occupy: impl FnMut(&Server) -> Cl
 }
 
 fn silent_connections_give_way(io: Io) {
-    crowded(io, &Site::new(), &[], Server::client);
+    crowded(io, &TestSite::new(), &[], TestServer::client);
 }
 
 fn half_heads_give_way(io: Io) {
-    crowded(io, &Site::new(), &[], |server| {
+    crowded(io, &TestSite::new(), &[], |server| {
         let mut client = server.client();
         client.send("GET / HTTP/1.1\r\nHost: h\r\n");
         client
@@ -43,7 +43,7 @@ fn half_heads_give_way(io: Io) {
 }
 
 fn half_bodies_give_way(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     // A body that is thrown away.
     crowded(io, &site, &[], |server| {
         let mut client = server.client();
@@ -59,7 +59,7 @@ fn half_bodies_give_way(io: Io) {
 }
 
 /// A program that echoes its input, and the options for the program.
-fn echo(site: &Site) -> Vec<&'static str> {
+fn echo(site: &TestSite) -> Vec<&'static str> {
     site.write("cgi-bin/echo", b"#!/bin/sh\necho Content-Type: x/y; echo; cat\n");
     std::fs::set_permissions(site.path("cgi-bin/echo"), PermissionsExt::from_mode(0o755)).unwrap();
     let mut args = vec!["--cgi", "/cgi-bin/"];
@@ -70,7 +70,7 @@ fn echo(site: &Site) -> Vec<&'static str> {
 }
 
 fn unread_answers_give_way(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("large.txt", &noise(1, 16 << 20));
     crowded(io, &site, &[], |server| {
         let mut client = server.narrow_client();
@@ -81,22 +81,22 @@ fn unread_answers_give_way(io: Io) {
 }
 
 fn lingering_connections_give_way(io: Io) {
-    crowded(io, &Site::new(), &[], |server| {
+    crowded(io, &TestSite::new(), &[], |server| {
         let mut client = server.client();
         client.send("nonsense\r\n\r\n");
-        assert_eq!(client.read(Content::Follows).status, 400);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 400);
         client
     });
 }
 
 fn client_bound_refuses_with_503(io: Io) {
     let args = ["--cores", "1", "--client-connections-max", "2"];
-    let server = Server::start(io, &Site::new(), &args);
+    let server = TestServer::start(io, &TestSite::new(), &args);
     let mut first = server.client();
     let mut second = server.client();
     assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
     let mut third = server.client();
-    let refused = third.read(Content::Follows);
+    let refused = third.read(ExpectedContent::Follows);
     assert_eq!((refused.status, refused.closes()), (503, true));
     server.says("127.0.0.1 holds 2 connections, the bound for one address; more are refused with 503");
     assert_eq!(first.get("/").status, 200, "the connections it holds go on");
@@ -104,16 +104,16 @@ fn client_bound_refuses_with_503(io: Io) {
     until("the place is given back", || {
         let mut client = server.client();
         let _ = client.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        client.try_read(Content::Follows).is_ok_and(|answer| answer.status == 200).then_some(())
+        client.try_read(ExpectedContent::Follows).is_ok_and(|answer| answer.status == 200).then_some(())
     });
     server.stops_clean();
 }
 
 /// Regression: slow bodies of 64 KiB each ended a server with little memory.
 fn body_without_memory_is_spooled(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let args = [echo(&site), vec!["--body-memory-bytes", "0"]].concat();
-    let server = Server::start(io, &site, &args);
+    let server = TestServer::start(io, &site, &args);
     let mut client = server.client();
     client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nhalf");
     // The rest comes once the server has a file for the first half.
@@ -124,6 +124,6 @@ fn body_without_memory_is_spooled(io: Io) {
     };
     until("the first half is in a file", holds_file);
     client.send("rest");
-    assert_eq!(client.read(Content::Follows).text(), "halfrest");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "halfrest");
     server.stops_clean();
 }

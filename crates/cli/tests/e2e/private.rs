@@ -1,6 +1,6 @@
 //! Hosts that answer at some listeners only, and routes for some clients only.
 
-use crate::support::{Client, Content, Io, Server, Site, on_usual};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_usual};
 use std::fs;
 use std::net::SocketAddr;
 
@@ -25,16 +25,16 @@ action = "status"
 
 #[track_caller]
 fn status(addr: SocketAddr, host: &str, target: &str) -> u16 {
-    let mut client = Client::connect(addr);
+    let mut client = TestClient::connect(addr);
     client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-    client.read(Content::Follows).status
+    client.read(ExpectedContent::Follows).status
 }
 
 /// Regression: any client could read the status by naming the host of the monitors.
 fn bound_host_answers_at_its_listener_only(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("only-public", b"x");
-    let server = Server::configured(io, &site, HOSTS);
+    let server = TestServer::configured(io, &site, HOSTS);
     let said = server.stderr();
     let port = said.split("http://127.0.0.2:").nth(1).expect("both are said");
     let port: u16 = port.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
@@ -49,9 +49,9 @@ fn bound_host_answers_at_its_listener_only(io: Io) {
     ] {
         assert_eq!(status(addr, host, target), expected, "{host}{target} at {addr}");
     }
-    let mut private = Client::connect(private);
+    let mut private = TestClient::connect(private);
     private.send("GET /only-public?json HTTP/1.1\r\nHost: any.example\r\n\r\n");
-    assert!(private.read(Content::Follows).text().contains("uptime_s"), "it is the status");
+    assert!(private.read(ExpectedContent::Follows).text().contains("uptime_s"), "it is the status");
     server.stops_clean();
 }
 
@@ -67,7 +67,7 @@ fn route_hides_from_other_clients(io: Io) {
         // A later route does not open a path that an earlier route hides.
         "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n".to_owned(),
     ];
-    let server = Server::configured(io, &Site::new(), &text.concat());
+    let server = TestServer::configured(io, &TestSite::new(), &text.concat());
     for (target, expected) in [
         ("/open", 200),
         ("/closed", 404),
@@ -83,7 +83,7 @@ fn route_hides_from_other_clients(io: Io) {
 
 /// Outside of its route, the program would be a file like any other.
 fn hidden_route_sends_no_file(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("cgi-bin/secret", b"#!/bin/sh\necho Content-Type: x/y; echo; echo secret\n");
     site.write("intern/page.txt", b"secret");
     let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
@@ -92,7 +92,7 @@ fn hidden_route_sends_no_file(io: Io) {
     };
     let text =
         format!("{user}[[host]]\nroot = \"site\"\n{}{}", route("/cgi-bin", "cgi"), route("/intern", "files"));
-    let server = Server::configured(io, &site, &text);
+    let server = TestServer::configured(io, &site, &text);
     for target in ["/cgi-bin/secret", "/intern/page.txt", "/intern/"] {
         assert_eq!(status(server.addr(), "h", target), 404, "{target}");
     }

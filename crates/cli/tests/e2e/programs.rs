@@ -1,6 +1,6 @@
 //! The text of a program is never sent, and an index page that is a program goes to the program.
 
-use crate::support::{Io, Server, Site, noise, on_usual, vermeil};
+use crate::support::{Io, TestServer, TestSite, noise, on_usual, vermeil};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 on_usual!(
@@ -14,15 +14,15 @@ on_usual!(
 const SECRET: &str = "SECRET";
 
 /// A site whose programs other users may run.
-fn site() -> Site {
-    let site = Site::new();
+fn site() -> TestSite {
+    let site = TestSite::new();
     for folder in [site.outside(""), site.root()] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("ours");
     }
     site
 }
 
-fn script(site: &Site, name: &str, lines: &str) {
+fn script(site: &TestSite, name: &str, lines: &str) {
     site.write(name, format!("#!/bin/sh\n# {SECRET}\n{lines}\n").as_bytes());
     for path in [site.path(name), site.path(name).parent().expect("in a folder").to_owned()] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -30,9 +30,9 @@ fn script(site: &Site, name: &str, lines: &str) {
 }
 
 /// A configuration with one host; CGI programs run as an ordinary user.
-fn configured(io: Io, site: &Site, host: &str) -> Server {
+fn configured(io: Io, site: &TestSite, host: &str) -> TestServer {
     let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
-    Server::configured(io, site, &format!("{user}[[host]]\nroot = \"site\"\n{host}"))
+    TestServer::configured(io, site, &format!("{user}[[host]]\nroot = \"site\"\n{host}"))
 }
 
 fn source_of_a_program_is_never_sent(io: Io) {
@@ -47,7 +47,7 @@ fn source_of_a_program_is_never_sent(io: Io) {
     site.link("large.txt", "large.php");
     site.link("404.html", "x.php");
     site.link("index.html.gz", "x.php");
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let mut client = server.client();
     let targets = [
         "/x.php",
@@ -103,7 +103,7 @@ fn index_page_that_is_cgi_runs(io: Io) {
         assert_eq!((response.status, response.text()), (200, &*format!("GET {script} |")), "{target}");
         let mut client = server.client();
         client.send(format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"));
-        let response = client.read(crate::support::Content::Follows);
+        let response = client.read(crate::support::ExpectedContent::Follows);
         assert_eq!((response.status, response.text()), (200, &*format!("POST {script} |body")), "{target}");
     }
     // Names in capitals are the same names.
@@ -182,7 +182,7 @@ fn index_page_that_is_php_runs(io: Io) {
 
 #[test]
 fn check_refuses_an_index_page_that_nothing_runs() {
-    let site = Site::new();
+    let site = TestSite::new();
     for (keys, is_fine) in [
         ("index = [\"index.php\"]\n", false),
         ("index = [\"index.html\", \"index.CGI\"]\n", false),
@@ -200,7 +200,7 @@ fn check_refuses_an_index_page_that_nothing_runs() {
 
 #[test]
 fn check_warns_of_a_program_that_nothing_runs() {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("index.php", b"<?php");
     let file = site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n");
     let output = vermeil(&["check", file.to_str().unwrap()]).output().unwrap();

@@ -1,6 +1,6 @@
 //! Parts of files, on each way to send, compared byte by byte.
 
-use crate::support::{Client, Io, Response, Server, Site, noise, on_both};
+use crate::support::{Io, Response, TestClient, TestServer, TestSite, noise, on_both};
 
 on_both!(
     one_range_gives_its_bytes,
@@ -12,17 +12,17 @@ on_both!(
 /// Kept in memory and copied; kept in memory and gathered; sent from the page cache.
 const FILES: [(&str, usize); 3] = [("/small.txt", 1000), ("/mid.bin", 60_000), ("/large.bin", 3_000_000)];
 
-fn served(io: Io) -> (Server, Client, Site) {
-    let site = Site::new();
+fn served(io: Io) -> (TestServer, TestClient, TestSite) {
+    let site = TestSite::new();
     for (name, len) in FILES {
         site.write(&name[1..], &noise(len as u64, len));
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let client = server.client();
     (server, client, site)
 }
 
-fn ask(client: &mut Client, target: &str, ranges: &str) -> Response {
+fn ask(client: &mut TestClient, target: &str, ranges: &str) -> Response {
     client.get_with(target, &[&format!("Range: bytes={ranges}")])
 }
 

@@ -1,7 +1,7 @@
 //! Another configuration while the server runs: taken as a whole or refused as a whole, and no
 //! connection is closed.
 
-use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until};
 use rustix::process::Signal;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -20,22 +20,22 @@ on_both!(
 
 /// Writes the configuration and reloads the server; waits until the server has printed `words` once
 /// more.
-fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
+fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
     server.signal(Signal::HUP);
     until("it has reloaded", || (server.stderr().matches(words).count() > before).then_some(()));
 }
 
-fn folder(site: &Site, name: &str) {
+fn folder(site: &TestSite, name: &str) {
     fs::create_dir(site.outside(name)).unwrap();
     fs::write(site.outside(name).join("index.html"), name).unwrap();
 }
 
 fn a_connection_gets_the_new_hosts_with_its_next_request(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     folder(&site, "new");
-    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let client = &mut server.client();
     assert_eq!(client.get("/").text(), "<!doctype html>home\n");
     reload(
@@ -51,8 +51,8 @@ fn a_connection_gets_the_new_hosts_with_its_next_request(io: Io) {
 }
 
 fn a_bad_configuration_is_refused_and_the_old_stays(io: Io) {
-    let site = Site::new();
-    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let site = TestSite::new();
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let client = &mut server.client();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let in_use =
@@ -80,37 +80,37 @@ fn free_port() -> SocketAddr {
 }
 
 fn addresses_come_and_go(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let host = "[[host]]\nroot = \"site\"\n";
-    let server = Server::configured(io, &site, host);
+    let server = TestServer::configured(io, &site, host);
     let other = free_port();
-    assert!(Client::try_connect(other).is_none());
+    assert!(TestClient::try_connect(other).is_none());
     let both = format!("{host}[[listener]]\naddress = \"{other}\"\n");
     reload(&server, &site, io, &both, "vermeil: reloaded: ");
     server.says(&format!("listening on {other} too"));
-    let mut kept = Client::connect(other);
+    let mut kept = TestClient::connect(other);
     assert_eq!(kept.get("/").status, 200);
     assert_eq!(server.get("/").status, 200);
     reload(&server, &site, io, host, &format!("no longer listening on {other}"));
-    until("nobody listens", || Client::try_connect(other).is_none().then_some(()));
+    until("nobody listens", || TestClient::try_connect(other).is_none().then_some(()));
     assert_eq!(kept.get("/").status, 200, "a connection outlives its listener");
     assert_eq!(server.get("/").status, 200);
     // All interfaces in addition to a single interface, on a port that this server has.
     let all = format!("{host}[[listener]]\naddress = \"0.0.0.0:{}\"\n", other.port());
     reload(&server, &site, io, &both, "vermeil: reloaded: ");
     reload(&server, &site, io, &all, &format!("no longer listening on {other}"));
-    assert_eq!(Client::connect(other).get("/").status, 200);
+    assert_eq!(TestClient::connect(other).get("/").status, 200);
     server.stops_clean();
 }
 
 /// Clients that ask without a pause, on connections that last and on such that do not.
 fn no_request_is_lost_however_often_it_reloads(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let content = noise(3, 200_000);
     site.write("page", &content);
     folder(&site, "new");
     fs::write(site.outside("new/page"), &content).unwrap();
-    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let ask = |requests_per_connection: usize| {
         while !stop.load(Ordering::Relaxed) {
@@ -138,8 +138,8 @@ fn no_request_is_lost_however_often_it_reloads(io: Io) {
 }
 
 fn limits_and_the_log_change(io: Io) {
-    let site = Site::new();
-    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let site = TestSite::new();
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let client = &mut server.client();
     assert_eq!(client.get_with("/", &["A: 1", "B: 2", "C: 3"]).status, 200);
     reload(
@@ -163,8 +163,8 @@ fn limits_and_the_log_change(io: Io) {
 }
 
 fn what_needs_a_restart_is_said(io: Io) {
-    let site = Site::new();
-    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let site = TestSite::new();
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let text = "[[host]]\nroot = \"site\"\n[cache]\nentries = 7\n[hosts]\nopen_max = 3\n";
     reload(&server, &site, io, text, "vermeil: reloaded: ");
     server.says("vermeil: only a restart changes cache, hosts.open_max\n");
@@ -172,16 +172,16 @@ fn what_needs_a_restart_is_said(io: Io) {
 }
 
 fn a_server_without_a_file_opens_its_log_anew(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let log = site.outside("access.log");
-    let server = Server::start(io, &site, &["--log", log.to_str().unwrap()]);
-    let client: &mut Client = &mut server.client();
+    let server = TestServer::start(io, &site, &["--log", log.to_str().unwrap()]);
+    let client: &mut TestClient = &mut server.client();
     client.get("/");
     fs::rename(&log, site.outside("old.log")).unwrap();
     server.signal(Signal::HUP);
     until("there is a new one", || fs::metadata(&log).ok());
     client.ask("GET", "/", &[]);
-    assert_eq!(client.read(Content::Follows).status, 200);
+    assert_eq!(client.read(ExpectedContent::Follows).status, 200);
     assert!(!server.stderr().contains("reloaded"), "{server:?}");
     server.stops_clean();
 }

@@ -1,6 +1,6 @@
 //! Methods, bodies, persistence and pipelining.
 
-use crate::support::{Content, Io, Server, Site, noise, on_both};
+use crate::support::{ExpectedContent, Io, TestServer, TestSite, noise, on_both};
 
 on_both!(
     head_is_get_without_the_content,
@@ -21,11 +21,11 @@ on_both!(
 );
 
 fn target_is_judged_before_method(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("file.txt", b"x");
     site.write("folder/index.html", b"x");
     site.write("listed/x", b"x");
-    let server = Server::configured(
+    let server = TestServer::configured(
         io,
         &site,
         "[[host]]\nnames = [\"test\"]\nroot = \"site\"\n\
@@ -59,10 +59,10 @@ fn target_is_judged_before_method(io: Io) {
 }
 
 fn raw_utf8_target_is_served_as_escaped(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("caf\u{e9}.txt", b"utf8");
     site.write("d\u{e9}p\u{f4}t/index.html", b"folder");
-    let server = Server::start(io, &site, &["--log", "-"]);
+    let server = TestServer::start(io, &site, &["--log", "-"]);
     let mut client = server.client();
     assert_eq!(client.get("/caf\u{e9}.txt").text(), "utf8");
     assert_eq!(client.get("/caf%C3%A9.txt?q=\u{e9}").text(), "utf8");
@@ -70,7 +70,7 @@ fn raw_utf8_target_is_served_as_escaped(io: Io) {
     assert_eq!((moved.status, moved.field("location")), (301, "/d%C3%A9p%C3%B4t/?q=%C3%A9"));
     // A control byte stays refused.
     client.send("GET /\u{7f} HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(client.read(Content::Follows).status, 400);
+    assert_eq!(client.read(ExpectedContent::Follows).status, 400);
     server.stops_clean();
     assert!(server.stdout().contains(r#""GET /caf\xC3\xA9.txt HTTP/1.1" 200"#), "{}", server.stdout());
 }
@@ -80,13 +80,13 @@ fn later_minor_version_is_answered_as_1_1(io: Io) {
     let mut client = server.client();
     for version in ["1.2", "1.9"] {
         client.send(format!("GET /small.txt HTTP/{version}\r\nHost: h\r\n\r\n"));
-        let response = client.read(Content::Follows);
+        let response = client.read(ExpectedContent::Follows);
         assert_eq!((response.status, response.closes()), (200, false), "{version}");
     }
     for version in ["0.9", "2.0", "3.1"] {
         let mut client = server.client();
         client.send(format!("GET / HTTP/{version}\r\nHost: h\r\n\r\n"));
-        assert_eq!(client.read(Content::Follows).status, 505, "{version}");
+        assert_eq!(client.read(ExpectedContent::Follows).status, 505, "{version}");
     }
     server.stops_clean();
 }
@@ -99,19 +99,19 @@ fn bad_method_is_refused_in_two_pieces(io: Io) {
         let mut client = server.client();
         // The answer to the preceding request shows that the server has read the first piece alone.
         client.send(format!("GET /missing HTTP/1.1\r\nHost: h\r\n\r\n{first}"));
-        assert_eq!(client.read(Content::Follows).status, 404);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 404);
         client.send(second);
-        assert_eq!(client.read(Content::Follows).status, 400, "{first}");
+        assert_eq!(client.read(ExpectedContent::Follows).status, 400, "{first}");
     }
     server.stops_clean();
 }
 
-fn served(io: Io, args: &[&str]) -> (Site, Server) {
-    let site = Site::new();
+fn served(io: Io, args: &[&str]) -> (TestSite, TestServer) {
+    let site = TestSite::new();
     site.write("small.txt", &noise(1, 1000));
     site.write("mid.bin", &noise(2, 60_000));
     site.write("large.bin", &noise(3, 3_000_000));
-    let server = Server::start(io, &site, args);
+    let server = TestServer::start(io, &site, args);
     (site, server)
 }
 
@@ -161,9 +161,9 @@ fn a_body_is_read_and_the_connection_kept(io: Io) {
     ];
     for framed in framed {
         client.send(format!("POST /small.txt HTTP/1.1\r\nHost: h\r\n{framed}"));
-        assert_eq!(client.read(Content::Follows).status, 405);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 405);
         client.send(format!("GET /small.txt HTTP/1.1\r\nHost: h\r\n{framed}"));
-        assert_eq!(client.read(Content::Follows).body, noise(1, 1000));
+        assert_eq!(client.read(ExpectedContent::Follows).body, noise(1, 1000));
         assert_eq!(client.get("/mid.bin").body, noise(2, 60_000));
     }
     server.stops_clean();
@@ -174,11 +174,11 @@ fn a_body_over_the_limit_is_refused_and_the_connection_closed(io: Io) {
     let mut client = server.client();
     client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n");
     client.send([b'x'; 1000]);
-    assert!(!client.read(Content::Follows).closes());
+    assert!(!client.read(ExpectedContent::Follows).closes());
     client.send("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n");
     // The server reads on for a while so that no reset overtakes its answer.
     client.send([b'x'; 1001]);
-    let response = client.read(Content::Follows);
+    let response = client.read(ExpectedContent::Follows);
     assert_eq!((response.status, response.closes()), (413, true));
     client.ends_silently();
     server.says(
@@ -188,7 +188,7 @@ fn a_body_over_the_limit_is_refused_and_the_connection_closed(io: Io) {
     for (request, status) in [("PUT /", 405), ("PUT /missing", 404)] {
         let mut client = server.client();
         client.send(format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n"));
-        let response = client.read(Content::Follows);
+        let response = client.read(ExpectedContent::Follows);
         assert_eq!((response.status, response.closes()), (status, true), "{request}");
         client.ends_silently();
     }
@@ -200,7 +200,7 @@ fn a_chunked_body_over_the_limit_closes_the_connection(io: Io) {
     let mut client = server.client();
     client.send("PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n");
     // A request has a single answer, which was sent before the content was read.
-    assert_eq!(client.read(Content::Follows).status, 405);
+    assert_eq!(client.read(ExpectedContent::Follows).status, 405);
     client.ends_silently();
     server.stops_clean();
 }
@@ -212,7 +212,7 @@ fn who_expects_100_gets_the_final_answer_and_the_end(io: Io) {
         client.send(format!(
             "{method} /small.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
         ));
-        let response = client.read(Content::Follows);
+        let response = client.read(ExpectedContent::Follows);
         assert_eq!((response.status, response.closes()), (status, true));
         client.ends_silently();
     }
@@ -226,14 +226,14 @@ fn http_1_0_closes_unless_asked_to_keep(io: Io) {
     let mut client = server.client();
     for _ in 0..2 {
         client.send("GET /small.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        let response = client.read(Content::Follows);
+        let response = client.read(ExpectedContent::Follows);
         assert_eq!(response.field("connection"), "keep-alive");
         assert_eq!(response.body, noise(1, 1000));
     }
     for target in ["/small.txt", "/mid.bin", "/large.bin"] {
         let mut client = server.client();
         client.send(format!("GET {target} HTTP/1.0\r\n\r\n"));
-        assert!(client.read(Content::Follows).closes(), "{target}");
+        assert!(client.read(ExpectedContent::Follows).closes(), "{target}");
         client.ends_silently();
     }
     server.stops_clean();
@@ -246,7 +246,7 @@ fn close_is_honoured(io: Io) {
         // The server does not answer data after the last request.
         let further = "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n";
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n{further}"));
-        assert!(client.read(Content::Follows).closes(), "{target}");
+        assert!(client.read(ExpectedContent::Follows).closes(), "{target}");
         client.ends_silently();
     }
     server.stops_clean();
@@ -274,7 +274,7 @@ fn pipelined_requests_are_answered_in_order(io: Io) {
     for _ in 0..3 {
         client.send(&requests);
         for (index, expected) in expected.iter().enumerate() {
-            let response = client.read(Content::Follows);
+            let response = client.read(ExpectedContent::Follows);
             match expected.len() {
                 0 => assert_eq!(response.status, 404, "request {index}"),
                 _ => assert!(response.status == 200 && response.body == *expected, "request {index}"),
@@ -289,7 +289,7 @@ fn the_last_request_of_a_connection_says_so(io: Io) {
     let mut client = server.client();
     for index in 1..=3 {
         client.ask("GET", "/small.txt", &[]);
-        assert_eq!(client.read(Content::Follows).closes(), index == 3);
+        assert_eq!(client.read(ExpectedContent::Follows).closes(), index == 3);
     }
     client.ends_silently();
     server.stops_clean();

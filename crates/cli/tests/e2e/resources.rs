@@ -3,7 +3,7 @@
 //! Measured from outside, on one core and in the tested build. Kernel memory (socket buffers) is
 //! not counted, because the server cannot save that memory.
 
-use crate::support::{Client, Content, Io, Server, Site, noise, on_usual, until};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_usual, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ const WARM: usize = 500;
 
 /// Memory that the process has written, in bytes. Pages shared with the binary's file cost nothing
 /// per connection.
-fn private_bytes(server: &Server) -> u64 {
+fn private_bytes(server: &TestServer) -> u64 {
     let path = format!("/proc/{}/smaps_rollup", server.pid());
     let text = fs::read_to_string(path).expect("our own child");
     let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("a field");
@@ -34,7 +34,7 @@ fn private_bytes(server: &Server) -> u64 {
 
 /// The least memory seen while a core ran its periodic work twice, because the allocator then
 /// returns free memory.
-fn settled_bytes(server: &Server) -> u64 {
+fn settled_bytes(server: &TestServer) -> u64 {
     let (start, mut least) = (Instant::now(), private_bytes(server));
     until("its memory settles", || {
         least = least.min(private_bytes(server));
@@ -42,12 +42,12 @@ fn settled_bytes(server: &Server) -> u64 {
     })
 }
 
-fn descriptors(server: &Server) -> usize {
+fn descriptors(server: &TestServer) -> usize {
     fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("our own child").count()
 }
 
 /// Connections that wait after one answer each.
-fn idle_connections(server: &Server, count: usize) -> Vec<Client> {
+fn idle_connections(server: &TestServer, count: usize) -> Vec<TestClient> {
     let mut clients = Vec::with_capacity(count);
     // A few at a time, as in practice, because the temporary memory of a request does not count as
     // memory of an idle connection.
@@ -55,7 +55,7 @@ fn idle_connections(server: &Server, count: usize) -> Vec<Client> {
         let mut more: Vec<_> = (0..50.min(count - clients.len())).map(|_| server.client()).collect();
         more.iter_mut().for_each(|client| client.ask("GET", "/small.txt", &[]));
         for client in &mut more {
-            assert_eq!(client.read(Content::Follows).body.len(), 1000);
+            assert_eq!(client.read(ExpectedContent::Follows).body.len(), 1000);
         }
         clients.append(&mut more);
     }
@@ -66,13 +66,13 @@ fn hold(io: Io, count: usize) {
     // Together these tests would need more descriptors than a process has.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("small.txt", &noise(1, 1000));
     let max = (count + WARM).to_string();
     // The memory of connections, independent of the allocator's granularity: without pages of 2 MB.
     let small_pages = ["env", "MIMALLOC_ALLOW_THP=0"];
     let args = ["--cores", "1", "--connections-max", &max];
-    let server = Server::start_under(&small_pages, io, &site, &args);
+    let server = TestServer::start_under(&small_pages, io, &site, &args);
     let warm = idle_connections(&server, WARM);
     let (bytes, open) = (settled_bytes(&server), descriptors(&server));
     let clients = idle_connections(&server, count);
@@ -121,17 +121,17 @@ fn calls(table: &str, names: &[&str]) -> u64 {
 fn a_request_costs_few_system_calls(io: Io) {
     const CONNECTIONS: usize = 64;
     const ROUNDS: usize = 120;
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("small.txt", &noise(1, 1000));
     let table = site.outside("calls");
     let strace = ["strace", "-f", "-c", "-o", table.to_str().expect("UTF-8")];
     if std::process::Command::new("strace").args(["-c", "true"]).output().is_ok_and(|o| o.status.success()) {
-        let server = Server::start_under(&strace, io, &site, &["--cores", "1"]);
+        let server = TestServer::start_under(&strace, io, &site, &["--cores", "1"]);
         let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| server.client()).collect();
         for _ in 0..ROUNDS {
             clients.iter_mut().for_each(|client| client.ask("GET", "/small.txt", &[]));
             for client in &mut clients {
-                assert_eq!(client.read(Content::Follows).body.len(), 1000);
+                assert_eq!(client.read(ExpectedContent::Follows).body.len(), 1000);
             }
         }
         drop(clients);
@@ -143,7 +143,7 @@ fn a_request_costs_few_system_calls(io: Io) {
 }
 
 fn files_are_kept_on_the_pages_that_were_asked_for(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for number in 0..100 {
         site.write(&format!("{number}"), &noise(number, 60_000));
     }
@@ -152,7 +152,7 @@ fn files_are_kept_on_the_pages_that_were_asked_for(io: Io) {
         let text = format!(
             "[memory]\npages = \"{pages}\"\n[cache]\nbytes = \"16M\"\n[[host]]\nroot = \"site\"\n{status}"
         );
-        let server = Server::configured(io, &site, &text);
+        let server = TestServer::configured(io, &site, &text);
         let mut client = server.client();
         for number in (0..100).chain(0..100) {
             assert_eq!(client.get(&format!("/{number}")).body, noise(number, 60_000), "{pages}");
@@ -172,7 +172,7 @@ fn files_are_kept_on_the_pages_that_were_asked_for(io: Io) {
 }
 
 /// strace ends when its traced process has ended, and blocks signals for itself.
-fn stop_traced(server: &Server) {
+fn stop_traced(server: &TestServer) {
     let children = format!("/proc/{0}/task/{0}/children", server.pid());
     let pid = fs::read_to_string(children).expect("our own child");
     let pid: i32 = pid.trim().parse().expect("one child");

@@ -5,7 +5,10 @@
 //! The server reports whether connections rest, because the server sees the core's shelf. On a
 //! machine with one cpu, or without the right to trace, the tests report a skip and pass.
 
-use crate::support::{Client, Content, Io, Server, Site, Stopped, noise, on_both, two_cpus, until, vermeil};
+use crate::support::{
+    ExpectedContent, Io, StoppedThread, TestClient, TestServer, TestSite, noise, on_both, two_cpus, until,
+    vermeil,
+};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -25,21 +28,21 @@ on_both! {
 }
 
 /// A server on two cores that can be asked.
-struct Asked {
-    server: Server,
+struct AskedServer {
+    server: TestServer,
     control: String,
 }
 
-impl Asked {
-    fn start(io: Io, site: &Site, cpus: [usize; 2], args: &[&str]) -> Self {
+impl AskedServer {
+    fn start(io: Io, site: &TestSite, cpus: [usize; 2], args: &[&str]) -> Self {
         Self::on(io, site, &format!("{},{}", cpus[0], cpus[1]), args)
     }
 
-    fn on(io: Io, site: &Site, cores: &str, args: &[&str]) -> Self {
+    fn on(io: Io, site: &TestSite, cores: &str, args: &[&str]) -> Self {
         site.write("a.txt", b"a");
         let control = site.outside("control").to_str().expect("UTF-8").to_owned();
         let ours = ["--cores", cores, "--balance", "local", "--control", &control];
-        let server = Server::start(io, site, &[&ours, args].concat());
+        let server = TestServer::start(io, site, &[&ours, args].concat());
         Self { server, control }
     }
 
@@ -68,18 +71,18 @@ impl Asked {
     }
 
     /// Clients that have asked once, half of the clients from each cpu, and that rest.
-    fn clients(&self, cpus: [usize; 2], count: usize) -> Vec<Client> {
+    fn clients(&self, cpus: [usize; 2], count: usize) -> Vec<TestClient> {
         let addr = self.server.addr();
         let of = |cpu| {
             let asking = std::thread::spawn(move || {
                 vermeil_io::pin_current_thread(cpu).expect("a cpu of ours");
-                let mut clients: Vec<_> = (0..count / 2).map(|_| Client::connect(addr)).collect();
+                let mut clients: Vec<_> = (0..count / 2).map(|_| TestClient::connect(addr)).collect();
                 clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
                 clients
             });
             asking.join().expect("every request is answered")
         };
-        let clients: Vec<Client> = cpus.into_iter().flat_map(of).collect();
+        let clients: Vec<TestClient> = cpus.into_iter().flat_map(of).collect();
         self.rests(clients.len());
         clients
     }
@@ -87,18 +90,18 @@ impl Asked {
 
 /// All clients ask, then all clients read their answers.
 #[track_caller]
-fn ask_all(clients: &mut [Client]) {
+fn ask_all(clients: &mut [TestClient]) {
     clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
-    clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
+    clients.iter_mut().for_each(|client| assert_eq!(client.read(ExpectedContent::Follows).status, 200));
 }
 
 fn a_stuck_core_holds_up_no_connection_that_rests(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &[]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &[]);
     let mut clients = asked.clients(cpus, 12);
     let (core, its) = asked.fullest();
-    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
     // Without a neighbour, the stuck core's clients would wait until the core continues, which
     // happens below.
     ask_all(&mut clients);
@@ -117,8 +120,8 @@ fn a_stuck_core_holds_up_no_connection_that_rests(io: Io) {
 
 fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &[]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &[]);
     let mut clients = asked.clients(cpus, 200);
     for round in 0..4 {
         let core = round % 2;
@@ -126,11 +129,11 @@ fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
         // the others are answered.
         let (before, after) = clients.split_at_mut(100);
         before.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
-        let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+        let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
         after.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
-        until("some have been answered", || after.iter().any(Client::is_readable).then_some(()));
+        until("some have been answered", || after.iter().any(TestClient::is_readable).then_some(()));
         drop(stopped);
-        clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
+        clients.iter_mut().for_each(|client| assert_eq!(client.read(ExpectedContent::Follows).status, 200));
         asked.rests(200);
     }
     assert_eq!((asked.sum("connections"), asked.sum("requests")), (200, 1000));
@@ -141,10 +144,10 @@ fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
 
 fn requests_are_counted_on_from_one_core_to_another(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &["--requests-per-connection", "3"]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &["--requests-per-connection", "3"]);
     let mut clients = asked.clients(cpus, 8);
-    let Some(stopped) = Stopped::core(&asked.server, asked.fullest().0) else { return };
+    let Some(stopped) = StoppedThread::core(&asked.server, asked.fullest().0) else { return };
     ask_all(&mut clients);
     for client in &mut clients {
         let last = client.get("/a.txt");
@@ -158,18 +161,18 @@ fn requests_are_counted_on_from_one_core_to_another(io: Io) {
 
 fn a_request_in_pieces_goes_on_elsewhere(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &[]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &[]);
     let mut clients = asked.clients(cpus, 8);
     let (core, _) = asked.fullest();
-    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
     for piece in ["GET /a.txt HTT", "P/1.1\r\nHost: h\r\n\r\nGET /a.txt ", "HTTP/1.1\r\nHost: h\r\n\r\n"] {
         clients.iter_mut().for_each(|client| client.send(piece));
         until("they are taken", || (asked.of_cores("resting")[1 - core] == 0).then_some(()));
     }
     for client in &mut clients {
-        assert_eq!(client.read(Content::Follows).status, 200);
-        assert_eq!(client.read(Content::Follows).status, 200);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 200);
+        assert_eq!(client.read(ExpectedContent::Follows).status, 200);
     }
     drop(stopped);
     asked.server.stops_clean();
@@ -177,11 +180,11 @@ fn a_request_in_pieces_goes_on_elsewhere(io: Io) {
 
 fn who_leaves_while_its_core_is_stuck_is_forgotten(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &[]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &[]);
     let clients = asked.clients(cpus, 8);
     let (core, its) = asked.fullest();
-    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
     drop(clients);
     until("the neighbour has seen it", || (asked.of_cores("moved")[1 - core] >= its).then_some(()));
     drop(stopped);
@@ -191,12 +194,12 @@ fn who_leaves_while_its_core_is_stuck_is_forgotten(io: Io) {
 
 fn who_rests_is_closed_when_its_time_is_over(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
     let mut clients = asked.clients(cpus, 4);
     ask_all(&mut clients);
     asked.rests(4);
-    clients.iter_mut().for_each(Client::ends_silently);
+    clients.iter_mut().for_each(TestClient::ends_silently);
     until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
     asked.server.stops_clean();
 }
@@ -204,11 +207,11 @@ fn who_rests_is_closed_when_its_time_is_over(io: Io) {
 /// A late core finds the request and the expired timeout together.
 fn who_asked_in_time_is_answered(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
     let mut clients = asked.clients(cpus, 8);
     let answered = Instant::now();
-    let stopped = [0, 1].map(|core| Stopped::core(&asked.server, core));
+    let stopped = [0, 1].map(|core| StoppedThread::core(&asked.server, core));
     if stopped.iter().any(Option::is_none) || answered.elapsed() > Duration::from_secs(3) {
         eprintln!("SKIPPED: both cores could not be stopped in time");
         return;
@@ -217,7 +220,7 @@ fn who_asked_in_time_is_answered(io: Io) {
     // By now the time since the last answer is longer.
     std::thread::sleep(Duration::from_secs(9));
     drop(stopped);
-    clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
+    clients.iter_mut().for_each(|client| assert_eq!(client.read(ExpectedContent::Follows).status, 200));
     asked.server.stops_clean();
 }
 
@@ -225,15 +228,15 @@ fn who_asked_in_time_is_answered(io: Io) {
 /// for a connection with a request.
 fn a_full_neighbour_makes_room(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &["--connections-max", "6"]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &["--connections-max", "6"]);
     let mut clients = asked.clients(cpus, 8);
     let (core, its) = asked.fullest();
-    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
     let addr = asked.server.addr();
     let mut more = Vec::new();
     while asked.of_cores("connections")[1 - core] < 6 {
-        let mut client = Client::connect(addr);
+        let mut client = TestClient::connect(addr);
         assert_eq!(client.get("/a.txt").status, 200);
         more.push(client);
     }
@@ -245,8 +248,8 @@ fn a_full_neighbour_makes_room(io: Io) {
 
 fn who_rests_gives_way_to_new_ones(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &["--connections-max", "2"]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &["--connections-max", "2"]);
     let mut kept = asked.clients(cpus, 2);
     for _ in 0..6 {
         let mut client = asked.server.client();
@@ -262,34 +265,34 @@ fn who_rests_gives_way_to_new_ones(io: Io) {
 
 fn who_rests_is_closed_when_the_server_stops(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &[]);
+    let site = TestSite::new();
+    let asked = AskedServer::start(io, &site, cpus, &[]);
     let mut clients = asked.clients(cpus, 8);
     asked.server.stops_clean();
-    clients.iter_mut().for_each(Client::ends_silently);
+    clients.iter_mut().for_each(TestClient::ends_silently);
 }
 
 fn who_still_reads_an_answer_does_not_rest(io: Io) {
     let Some(cpus) = two_cpus() else { return };
-    let site = Site::new();
+    let site = TestSite::new();
     let content = noise(5, 8 << 20);
     site.write("large.txt", &content);
-    let asked = Asked::start(io, &site, cpus, &["--cache-file-bytes", "16M"]);
+    let asked = AskedServer::start(io, &site, cpus, &["--cache-file-bytes", "16M"]);
     let mut slow = asked.server.narrow_client();
     slow.ask("GET", "/large.txt", &[]);
     slow.wait_readable();
     // When these clients rest, that client has waited for longer.
     let clients = asked.clients(cpus, 2);
     assert_eq!(asked.sum("connections"), 3);
-    assert!(slow.read(Content::Follows).body == content);
+    assert!(slow.read(ExpectedContent::Follows).body == content);
     assert_eq!(slow.get("/a.txt").status, 200);
     drop(clients);
     asked.server.stops_clean();
 }
 
 fn without_neighbours_nobody_rests(io: Io) {
-    let site = Site::new();
-    let alone = Asked::on(io, &site, "1", &["--keep-alive-timeout", "1500ms"]);
+    let site = TestSite::new();
+    let alone = AskedServer::on(io, &site, "1", &["--keep-alive-timeout", "1500ms"]);
     let mut client = alone.server.client();
     assert_eq!(client.get("/a.txt").status, 200);
     until("its time is over", || {

@@ -8,7 +8,7 @@
 mod calls;
 mod enter;
 
-use crate::support::{Io, Process, Server, Site, on_both, until};
+use crate::support::{Io, TestProcess, TestServer, TestSite, on_both, until};
 use rustix::process::geteuid;
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -23,8 +23,8 @@ on_both!(
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
 
-fn site() -> Site {
-    let site = Site::new();
+fn site() -> TestSite {
+    let site = TestSite::new();
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     // The server's user must be able to make a file here, so that only the sandbox refuses the
     // file.
@@ -40,14 +40,14 @@ fn user() -> &'static str {
 
 fn every_thread_is_confined_when_it_serves_a_folder(io: Io) {
     let site = site();
-    let server = Server::start(io, &site, &["--log", site.outside("access.log").to_str().unwrap()]);
+    let server = TestServer::start(io, &site, &["--log", site.outside("access.log").to_str().unwrap()]);
     assert_confined(&server, &site, &[server.pid()]);
     server.stops_clean();
 }
 
 fn every_thread_is_confined_with_a_configuration(io: Io) {
     let site = site();
-    let server = Server::configured(io, &site, &format!("control = \"control\"\n{}{HOST}", user()));
+    let server = TestServer::configured(io, &site, &format!("control = \"control\"\n{}{HOST}", user()));
     assert_confined(&server, &site, &[server.pid()]);
     server.stops_clean();
 }
@@ -57,7 +57,7 @@ fn every_thread_is_confined_with_php(io: Io) {
         return;
     }
     let site = site();
-    let server = Server::start(io, &site, &["--php"]);
+    let server = TestServer::start(io, &site, &["--php"]);
     assert_confined(&server, &site, &[server.pid()]);
     server.stops_clean();
 }
@@ -66,14 +66,14 @@ fn every_thread_is_confined_with_cgi(io: Io) {
     let site = site();
     let mut arguments = vec!["--cgi", "/cgi-bin/"];
     arguments.extend(if geteuid().is_root() { &["--cgi-user", "nobody"][..] } else { &[] });
-    let server = Server::start(io, &site, &arguments);
+    let server = TestServer::start(io, &site, &arguments);
     assert_confined(&server, &site, &[server.pid()]);
     server.stops_clean();
 }
 
 fn every_thread_of_every_instance_is_confined(io: Io) {
     let site = site();
-    let server = Server::configured(io, &site, &format!("instances = 2\n{}{HOST}", user()));
+    let server = TestServer::configured(io, &site, &format!("instances = 2\n{}{HOST}", user()));
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap();
     // Instances are started by threads of the supervisor.
     assert_eq!(children, "");
@@ -95,12 +95,12 @@ fn reload_opens_log_and_address_from_inside(io: Io) {
         let text = text.replace("log = \"off\"", &format!("log = {:?}", site.outside(log)));
         fs::write(&file, format!("{text}[[listener]]\naddress = \"{address}\"\n")).unwrap();
     };
-    let server = Server::of_file(&file);
+    let server = TestServer::of_file(&file);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     configure("second.log", &free.to_string());
     server.signal(rustix::process::Signal::HUP);
     server.says(&format!("vermeil: listening on {free} too\n"));
-    let mut client = crate::support::Client::connect(free);
+    let mut client = crate::support::TestClient::connect(free);
     assert_eq!(client.get("/").status, 200);
     let log = site.outside("second.log");
     let has_line = || fs::read_to_string(&log).unwrap_or_default().contains("GET / ").then_some(());
@@ -132,7 +132,7 @@ fn status(thread: u32, name: &str) -> Option<String> {
 /// The claims of the start line hold for every thread of these processes, and no thread has a
 /// partial sandbox.
 #[track_caller]
-fn assert_confined(process: &Process, site: &Site, pids: &[u32]) {
+fn assert_confined(process: &TestProcess, site: &TestSite, pids: &[u32]) {
     let said = process.stderr();
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("sandbox: ")).collect();
     assert_eq!(lines.len(), pids.len(), "{said}");

@@ -2,7 +2,7 @@
 //! `vermeil serve` agree, the folder of a service is used, and the limits of a login do not prevent
 //! a start.
 
-use crate::support::{Io, Process, Site, until, vermeil};
+use crate::support::{Io, TestProcess, TestSite, until, vermeil};
 use rustix::process::{Resource, Signal, geteuid, getrlimit};
 use std::{
     fs::{self, Permissions},
@@ -20,7 +20,7 @@ const LOGIN: u64 = 1024;
 /// Whether a server starts to serve, and its output; the server is ended.
 fn starts(mut command: Command) -> (bool, String) {
     command.env_remove("RUNTIME_DIRECTORY");
-    let process = Process::spawn(command);
+    let process = TestProcess::spawn(command);
     until("the server serves or has ended", || {
         (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
     });
@@ -77,7 +77,7 @@ fn check_and_serve_agree_on_each_configuration() {
         ),
     ];
     for (case, top, tables, expected) in cases {
-        let site = Site::new();
+        let site = TestSite::new();
         fs::set_permissions(site.outside("."), Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(site.outside("theirs")).unwrap();
         fs::write(site.outside("target"), "").unwrap();
@@ -123,7 +123,7 @@ fn every_command_runs_with_the_limits_of_a_login() {
     if getrlimit(Resource::Nofile).maximum.is_some_and(|hard| hard < 10_000) {
         return eprintln!("SKIPPED: the hard limit of descriptors is small here");
     }
-    let site = Site::new();
+    let site = TestSite::new();
     fs::set_permissions(site.outside("."), Permissions::from_mode(0o777)).unwrap();
     site.write("index.html", b"page");
     let file = site.configure(Io::Epoll, "[limits]\nconnections_max = 1000\n[[host]]\nroot = \"site\"\n");
@@ -135,7 +135,7 @@ fn every_command_runs_with_the_limits_of_a_login() {
     if !of_a_login(&["--version"]).output().unwrap().status.success() {
         return eprintln!("SKIPPED: an ordinary user cannot reach the binary here");
     }
-    let server = Process::spawn(of_a_login(&["serve", "--config", file]));
+    let server = TestProcess::spawn(of_a_login(&["serve", "--config", file]));
     until("the server serves", || {
         assert!(!server.has_ended(), "{}", server.stderr());
         server.stderr().contains("\nvermeil: control:").then_some(())
@@ -171,7 +171,7 @@ fn service_folder_of_the_superuser_is_used() {
     if !geteuid().is_root() {
         return eprintln!("SKIPPED: only the superuser becomes another user");
     }
-    let site = Site::new();
+    let site = TestSite::new();
     fs::set_permissions(site.outside("."), Permissions::from_mode(0o755)).unwrap();
     let file = site.configure(
         Io::Epoll,
@@ -183,7 +183,7 @@ fn service_folder_of_the_superuser_is_used() {
         fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
         let mut command = vermeil(&["serve", "--config", file.to_str().unwrap()]);
         command.env("RUNTIME_DIRECTORY", &folder);
-        let process = Process::spawn(command);
+        let process = TestProcess::spawn(command);
         until("the server serves or has ended", || {
             (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
         });

@@ -1,7 +1,7 @@
 //! The control socket: the status agrees with the server's work, a reload is answered, and other
 //! users have no access.
 
-use crate::support::{Content, Io, Server, Site, noise, on_usual, until, vermeil};
+use crate::support::{ExpectedContent, Io, TestServer, TestSite, noise, on_usual, until, vermeil};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -21,9 +21,9 @@ on_usual!(
 );
 
 /// A server whose control socket is beside its folder.
-fn controlled(io: Io, site: &Site) -> (Server, PathBuf) {
+fn controlled(io: Io, site: &TestSite) -> (TestServer, PathBuf) {
     let control = site.outside("control");
-    let server = Server::start(io, site, &["--control", control.to_str().unwrap()]);
+    let server = TestServer::start(io, site, &["--control", control.to_str().unwrap()]);
     (server, control)
 }
 
@@ -39,7 +39,7 @@ fn status(control: &Path) -> Value {
 }
 
 fn the_status_tells_what_was_done(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("page", &noise(1, 10_000));
     let (server, control) = controlled(io, &site);
     let mut clients = [server.client(), server.client(), server.client()];
@@ -50,7 +50,7 @@ fn the_status_tells_what_was_done(io: Io) {
     // An invalid request is answered and counted.
     let mut nonsense = server.client();
     nonsense.send(b"nonsense\r\n\r\n");
-    assert_eq!(nonsense.read(Content::Follows).status, 400);
+    assert_eq!(nonsense.read(ExpectedContent::Follows).status, 400);
     drop(nonsense);
     until("its connection is closed", || {
         (status(&control)["instances"][0]["connections"] == 3).then_some(())
@@ -94,7 +94,7 @@ fn the_status_tells_what_was_done(io: Io) {
 }
 
 fn a_busy_core_is_seen(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = controlled(io, &site);
     let idle = status(&control);
     let busy = |status: &Value| -> f64 {
@@ -108,7 +108,7 @@ fn a_busy_core_is_seen(io: Io) {
             let mut client = server.client();
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 (0..50).for_each(|_| client.ask("GET", "/", &[]));
-                (0..50).for_each(|_| drop(client.read(crate::support::Content::Follows)));
+                (0..50).for_each(|_| drop(client.read(crate::support::ExpectedContent::Follows)));
             }
         });
         until("a core is busy", || (busy(&status(&control)) > 0.05).then_some(()));
@@ -118,7 +118,7 @@ fn a_busy_core_is_seen(io: Io) {
 }
 
 fn a_reload_is_answered(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let file = site.configure(io, "[[host]]\nroot = \"site\"\n");
     let control = site.outside("control");
     let with_control = |text: &str| {
@@ -126,7 +126,7 @@ fn a_reload_is_answered(io: Io) {
         fs::write(&file, text).unwrap();
     };
     with_control("control = \"control\"");
-    let server = Server::of_file(&file);
+    let server = TestServer::of_file(&file);
     let output = ask("reload", &control, &[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stdout.starts_with(b"reloaded: "), "{output:?}");
@@ -149,7 +149,7 @@ fn a_reload_is_answered(io: Io) {
 }
 
 fn the_socket_is_private_and_goes_with_the_server(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = controlled(io, &site);
     server.says(&format!("vermeil: control: {}\n", control.display()));
     assert_eq!(fs::metadata(&control).unwrap().permissions().mode() & 0o777, 0o600);
@@ -158,14 +158,14 @@ fn the_socket_is_private_and_goes_with_the_server(io: Io) {
     let output = ask("status", &control, &[]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 
-    let off = Server::start(io, &site, &["--control", "off"]);
+    let off = TestServer::start(io, &site, &["--control", "off"]);
     off.says("vermeil: control: off\n");
     off.stops_clean();
 }
 
 /// With a folder for sockets of this test's own.
 fn the_only_server_is_found_by_itself(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let runtime = site.outside("runtime");
     fs::create_dir(&runtime).unwrap();
     let with_runtime = |command: &mut Command| {
@@ -178,12 +178,12 @@ fn the_only_server_is_found_by_itself(io: Io) {
     };
     assert_eq!(ask().status.code(), Some(3), "there is none");
     let env = format!("XDG_RUNTIME_DIR={}", runtime.display());
-    let first = Server::start_under(&["env", &env], io, &site, &[]);
+    let first = TestServer::start_under(&["env", &env], io, &site, &[]);
     let found: Value = serde_json::from_slice(&ask().stdout).unwrap();
     assert_eq!(found["pid"], first.pid());
     let folder = fs::metadata(runtime.join("vermeil")).unwrap();
     assert_eq!(folder.mode() & 0o777, 0o700);
-    let second = Server::start_under(&["env", &env], io, &site, &[]);
+    let second = TestServer::start_under(&["env", &env], io, &site, &[]);
     let several = ask();
     let said = String::from_utf8(several.stderr).unwrap();
     assert_eq!(several.status.code(), Some(3), "{said}");
@@ -197,7 +197,7 @@ fn the_only_server_is_found_by_itself(io: Io) {
     second.stops_clean();
     // The server does not trust or use a folder that other users may enter.
     fs::set_permissions(runtime.join("vermeil"), fs::Permissions::from_mode(0o777)).unwrap();
-    let third = Server::start_under(&["env", &env], io, &site, &[]);
+    let third = TestServer::start_under(&["env", &env], io, &site, &[]);
     third.says("is not a folder of this user's alone");
     assert_eq!(third.get("/").status, 200);
     assert_eq!(ask().status.code(), Some(3));
@@ -205,7 +205,7 @@ fn the_only_server_is_found_by_itself(io: Io) {
 }
 
 fn a_place_that_is_taken_is_refused(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = controlled(io, &site);
     let site_root = site.root();
     let start = || {
@@ -225,7 +225,7 @@ fn a_place_that_is_taken_is_refused(io: Io) {
 }
 
 fn silent_client_of_the_control_socket_delays_no_other(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (server, control) = controlled(io, &site);
     let mut nonsense = UnixStream::connect(&control).unwrap();
     nonsense.write_all(b"make me a sandwich\n").unwrap();

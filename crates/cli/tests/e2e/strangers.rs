@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Io, Server, Site, noise, on_usual};
+use crate::support::{Io, TestServer, TestSite, noise, on_usual};
 
 on_usual!(
     wget_mirrors_a_tree_byte_for_byte,
@@ -27,7 +27,7 @@ fn client(program: &str, folder: &Path, arguments: &[&str]) -> Option<Output> {
     }
 }
 
-fn wget(server: &Server, folder: &Path) -> Option<Output> {
+fn wget(server: &TestServer, folder: &Path) -> Option<Output> {
     let url = format!("http://{}/", server.addr());
     let mirror = ["-q", "-r", "-l", "inf", "-nH", "-e", "robots=off", "--restrict-file-names=nocontrol"];
     client("wget", folder, &[mirror.as_slice(), &[&url]].concat())
@@ -67,7 +67,7 @@ fn assert_same(original: &Path, copy: &Path, expected: &[PathBuf]) {
 
 /// Without an index anywhere, so that every file is found by the listings alone.
 fn wget_mirrors_a_tree_byte_for_byte(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.remove("index.html");
     let lengths = [0, 1, 4095, 4096, 65_537, 3_000_001];
     for (seed, len) in (0..).zip(lengths) {
@@ -79,7 +79,7 @@ fn wget_mirrors_a_tree_byte_for_byte(io: Io) {
     for name in ["a b", "50%", "q?x=1&y", "h#sh", "+plus", "über", "semi;colon", "'quoted'", "comma,"] {
         site.write(&format!("odd names/{name}.txt"), name.as_bytes());
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let copy = site.outside("copy");
     fs::create_dir(&copy).unwrap();
     if let Some(output) = wget(&server, &copy) {
@@ -90,7 +90,7 @@ fn wget_mirrors_a_tree_byte_for_byte(io: Io) {
 }
 
 fn wget_follows_the_links_of_pages(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write(
         "index.html",
         b"<link rel=stylesheet href=s.css><a href=part/one.html>one</a><img src=i/p.png>",
@@ -101,7 +101,7 @@ fn wget_follows_the_links_of_pages(io: Io) {
     for name in ["i/p.png", "i/back.png"] {
         site.write(name, &noise(7, 30_000));
     }
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let copy = site.outside("copy");
     fs::create_dir(&copy).unwrap();
     if let Some(output) = wget(&server, &copy) {
@@ -115,7 +115,7 @@ fn wget_follows_the_links_of_pages(io: Io) {
 }
 
 /// curl's report of one request: the status and the length of the response.
-fn curl(server: &Server, folder: &Path, target: &str, arguments: &[&str]) -> Option<String> {
+fn curl(server: &TestServer, folder: &Path, target: &str, arguments: &[&str]) -> Option<String> {
     let url = format!("http://{}{target}", server.addr());
     let say = ["-sS", "--path-as-is", "-w", "%{http_code} %{size_download}", "-o", "got"];
     let output = client("curl", folder, &[say.as_slice(), arguments, &[&url]].concat())?;
@@ -124,13 +124,13 @@ fn curl(server: &Server, folder: &Path, target: &str, arguments: &[&str]) -> Opt
 }
 
 fn curl_resumes_and_revalidates(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let bytes = noise(3, 200_000);
     site.write("big.bin", &bytes);
     // A file that was just written has no date yet.
     let file = fs::File::options().write(true).open(site.root().join("big.bin")).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let folder = site.outside("curl");
     fs::create_dir(&folder).unwrap();
     let got = || fs::read(folder.join("got")).unwrap();
@@ -151,9 +151,9 @@ fn curl_resumes_and_revalidates(io: Io) {
 }
 
 fn curl_is_refused_with_reasons(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write(".secret", b"not served");
-    let server = Server::start(io, &site, &[]);
+    let server = TestServer::start(io, &site, &[]);
     let folder = site.outside("curl");
     fs::create_dir(&folder).unwrap();
     let status = |target: &str, arguments: &[&str]| {

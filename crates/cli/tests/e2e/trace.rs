@@ -1,6 +1,6 @@
 //! `--trace`: a server's recording of real requests is simulated on another machine.
 
-use crate::support::{Io, Server, Site, noise, on_usual, vermeil};
+use crate::support::{Io, TestServer, TestSite, noise, on_usual, vermeil};
 use serde_json::Value;
 use std::process::Output;
 
@@ -12,11 +12,11 @@ fn stdout(output: &Output) -> &str {
 }
 
 fn a_server_is_replayed_on_a_machine_one_does_not_have(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("page", &noise(1, 10_000));
     let trace = site.outside("server.ndjson");
     let trace = trace.to_str().unwrap();
-    let server = Server::start(io, &site, &["--trace", trace]);
+    let server = TestServer::start(io, &site, &["--trace", trace]);
     let mut clients = [server.client(), server.client(), server.client()];
     for _ in 0..20 {
         clients.iter_mut().for_each(|client| assert_eq!(client.get("/page").status, 200));

@@ -1,6 +1,6 @@
 //! Listeners on unix sockets, for a proxy on the same machine.
 
-use crate::support::{Io, Process, Server, Site, noise, on_both, until, vermeil};
+use crate::support::{Io, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -68,7 +68,7 @@ fn inode_of(path: &Path) -> u64 {
 
 /// No temporary name is left in the folder.
 #[track_caller]
-fn assert_tidy(site: &Site) {
+fn assert_tidy(site: &TestSite) {
     let names = fs::read_dir(site.outside("")).expect("a folder").map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(".vermeil")).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -81,7 +81,7 @@ fn run(args: &[&str]) -> (Option<i32>, String) {
 }
 
 fn unix_listener_serves_and_has_its_mode(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("other/page", b"of the other host");
     let (path, log) = (site.outside("v.sock"), site.outside("log"));
     let text = format!(
@@ -96,7 +96,7 @@ fn unix_listener_serves_and_has_its_mode(io: Io) {
     let text = text.replace("log = \"off\"", "log = \"log\"\nlog_format = \"combined\"");
     fs::write(&file, text.replace("[[host]]\nroot", "[limits]\nclient_connections_max = 1\n[[host]]\nroot"))
         .unwrap();
-    let server = Server::of_file(&file);
+    let server = TestServer::of_file(&file);
     server.says(&format!(" at unix:{}\n", path.display()));
     assert_eq!(mode_of(&path), 0o640);
     assert_tidy(&site);
@@ -124,10 +124,10 @@ fn unix_listener_serves_and_has_its_mode(io: Io) {
 
 #[test]
 fn command_line_serves_unix_listener_alone() {
-    let site = Site::new();
+    let site = TestSite::new();
     let path = site.outside("v.sock");
     let listen = format!("unix:{}", path.display());
-    let server = Process::spawn(vermeil(&[
+    let server = TestProcess::spawn(vermeil(&[
         "serve",
         site.root().to_str().unwrap(),
         "--log",
@@ -145,24 +145,24 @@ fn command_line_serves_unix_listener_alone() {
 
 #[test]
 fn restart_replaces_stale_socket() {
-    let site = Site::new();
+    let site = TestSite::new();
     let path = site.outside("v.sock");
     let file = site.configure(Io::Epoll, &format!("control = \"off\"\n{}{HOST}", listener("v.sock", "")));
-    let first = Server::of_file(&file);
+    let first = TestServer::of_file(&file);
     first.signal(Signal::KILL);
     first.wait();
     assert!(path.exists(), "nothing removes it");
-    let second = Server::of_file(&file);
+    let second = TestServer::of_file(&file);
     assert!(get(&path, "/").contains("home"));
     second.stops_clean();
 }
 
 #[test]
 fn living_server_keeps_its_socket() {
-    let site = Site::new();
+    let site = TestSite::new();
     let path = site.outside("v.sock");
     let file = site.configure(Io::Epoll, &format!("control = \"off\"\n{}{HOST}", listener("v.sock", "")));
-    let first = Server::of_file(&file);
+    let first = TestServer::of_file(&file);
     let inode = inode_of(&path);
     let (code, said) = run(&["serve", "--config", file.to_str().unwrap()]);
     let expected = format!(
@@ -179,7 +179,7 @@ fn living_server_keeps_its_socket() {
 
 #[test]
 fn place_that_holds_no_socket_is_refused() {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("file", b"kept");
     site.link("link", "file");
     for (place, why) in [
@@ -199,9 +199,9 @@ fn place_that_holds_no_socket_is_refused() {
 
 #[test]
 fn server_leaves_socket_of_its_successor() {
-    let site = Site::new();
+    let site = TestSite::new();
     let path = site.outside("v.sock");
-    let server = Server::configured(Io::Epoll, &site, &format!("{}{HOST}", listener("v.sock", "")));
+    let server = TestServer::configured(Io::Epoll, &site, &format!("{}{HOST}", listener("v.sock", "")));
     let other = site.outside("other.sock");
     let _next = UnixListener::bind(&other).unwrap();
     fs::rename(&other, &path).unwrap();
@@ -210,14 +210,14 @@ fn server_leaves_socket_of_its_successor() {
 }
 
 fn client_that_reads_nothing_is_closed(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("large", &noise(1, 8 << 20));
     let path = site.outside("v.sock");
     let text = format!("[timeouts]\nwrite = \"200ms\"\n{}{HOST}", listener("v.sock", ""));
     let file = site.configure(io, &text);
     let log = site.outside("log");
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("log = \"off\"", "log = \"log\"")).unwrap();
-    let server = Server::of_file(&file);
+    let server = TestServer::of_file(&file);
     let mut client = connect(&path);
     write!(client, "GET /large HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
     until("the server gives the client up", || {
@@ -233,7 +233,7 @@ fn client_that_reads_nothing_is_closed(io: Io) {
 }
 
 fn client_that_has_sent_all_gets_its_answer(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     for folder in [site.outside(""), site.root()] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -253,7 +253,7 @@ fn client_that_has_sent_all_gets_its_answer(io: Io) {
     let path = site.outside("v.sock");
     let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
     let route = "[[host.route]]\nprefix = \"/cgi\"\naction = \"cgi\"\n";
-    let server = Server::configured(io, &site, &format!("{}{user}{HOST}{route}", listener("v.sock", "")));
+    let server = TestServer::configured(io, &site, &format!("{}{user}{HOST}{route}", listener("v.sock", "")));
     let mut client = connect(&path);
     write!(client, "GET /cgi/run HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
@@ -291,26 +291,26 @@ fn under_load(path: &Path, change: impl FnOnce(&dyn Fn())) {
 }
 
 fn takeover_loses_no_connection(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (path, left) = (site.outside("v.sock"), site.outside("left.sock"));
     let configure = |cores: usize, more: &str| -> PathBuf {
         let top = format!("control = \"control\"\ncores = {cores}\n");
         site.configure(io, &format!("{top}{}{more}{HOST}", listener("v.sock", "")))
     };
-    let first = Server::of_file(&configure(1, &listener("left.sock", "")));
+    let first = TestServer::of_file(&configure(1, &listener("left.sock", "")));
     let inode = inode_of(&path);
     // The last server outlives the load.
     let mut kept = None;
     under_load(&path, |some_more| {
         some_more();
         let cores = thread::available_parallelism().map_or(1, usize::from).min(2);
-        let next = Server::of_file_with(&configure(cores, ""), &["--take-over"]);
+        let next = TestServer::of_file_with(&configure(cores, ""), &["--take-over"]);
         next.says("vermeil: took over from process ");
         assert_eq!(first.wait(), Some(0), "{first:?}");
         some_more();
         assert_eq!(inode_of(&path), inode, "the same socket");
         until("the socket that is no longer wanted is removed", || (!left.exists()).then_some(()));
-        let last = Server::of_file_with(&configure(1, ""), &["--take-over"]);
+        let last = TestServer::of_file_with(&configure(1, ""), &["--take-over"]);
         last.says("vermeil: took over from process ");
         assert_eq!(next.wait(), Some(0), "{next:?}");
         some_more();
@@ -322,11 +322,11 @@ fn takeover_loses_no_connection(io: Io) {
 }
 
 fn reload_adds_changes_and_removes_unix_listener(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let path = site.outside("v.sock");
     let configure =
         |listeners: &str| site.configure(io, &format!("control = \"control\"\n{listeners}{HOST}"));
-    let server = Server::of_file(&configure(""));
+    let server = TestServer::of_file(&configure(""));
     let reload = || {
         let (code, said) = run(&["reload", "--control", site.outside("control").to_str().unwrap()]);
         assert_eq!(code, Some(0), "{said}");
@@ -359,12 +359,12 @@ fn reload_adds_changes_and_removes_unix_listener(io: Io) {
 }
 
 fn instances_share_unix_listener(io: Io) {
-    let site = Site::new();
+    let site = TestSite::new();
     let (path, control) = (site.outside("v.sock"), site.outside("control"));
     let configure = |listeners: &str| {
         site.configure(io, &format!("instances = 2\ncontrol = \"control\"\n{listeners}{HOST}"))
     };
-    let server = Server::of_file(&configure(&listener("v.sock", "")));
+    let server = TestServer::of_file(&configure(&listener("v.sock", "")));
     for _ in 0..20 {
         assert!(get(&path, "/").contains("home"));
     }

@@ -2,7 +2,7 @@
 //! the tests do not run as the superuser, the tests report a skip and pass, because only the
 //! superuser may change users.
 
-use crate::support::{Io, Process, Server, Site, on_usual, until, vermeil};
+use crate::support::{Io, TestProcess, TestServer, TestSite, on_usual, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -25,8 +25,8 @@ fn may_change_users() -> bool {
 }
 
 /// A folder that every user may enter, with a file that only the superuser may read.
-fn site() -> Site {
-    let site = Site::new();
+fn site() -> TestSite {
+    let site = TestSite::new();
     fs::set_permissions(site.outside("."), fs::Permissions::from_mode(0o755)).unwrap();
     site.write("secret", b"secret");
     fs::set_permissions(site.path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -34,7 +34,7 @@ fn site() -> Site {
 }
 
 /// The processes of a server, itself first.
-fn processes(server: &Server) -> Vec<u32> {
+fn processes(server: &TestServer) -> Vec<u32> {
     let mut found = vec![server.pid()];
     let mut at = 0;
     while let Some(pid) = found.get(at) {
@@ -62,7 +62,7 @@ fn every_process_becomes_the_user(io: Io) {
     fs::create_dir(site.path("cgi-bin")).unwrap();
     let log = site.outside("access.log");
     let arguments = ["--user", "nobody:nogroup", "--log", log.to_str().unwrap(), "--cgi", "/cgi-bin/"];
-    let server = Server::start(io, &site, &arguments);
+    let server = TestServer::start(io, &site, &arguments);
     assert_eq!(server.get("/").status, 200);
     assert_eq!(server.get("/secret").status, 403, "{server:?}");
     let pids = processes(&server);
@@ -83,7 +83,7 @@ fn every_instance_does_and_so_does_the_supervisor(io: Io) {
     }
     let site = site();
     let top = format!("instances = 2\nuser = {:?}\n", NOBODY.0);
-    let server = Server::configured(io, &site, &format!("{top}[[host]]\nroot = \"site\"\n"));
+    let server = TestServer::configured(io, &site, &format!("{top}[[host]]\nroot = \"site\"\n"));
     let pids = processes(&server);
     assert_eq!(
         pids.len(),
@@ -105,14 +105,15 @@ fn the_superuser_is_warned(io: Io) {
     if !may_change_users() {
         return;
     }
-    let server = Server::start(io, &Site::new(), &[]);
+    let server = TestServer::start(io, &TestSite::new(), &[]);
     server.says("vermeil: warning: serving as the superuser; --user NAME");
     server.stops_clean();
 }
 
 #[test]
 fn who_is_not_there_or_not_ours_to_become_is_refused() {
-    let unknown = Process::spawn(vermeil(&["serve", "--user", "no-such-user", "--listen", "127.0.0.1:0"]));
+    let unknown =
+        TestProcess::spawn(vermeil(&["serve", "--user", "no-such-user", "--listen", "127.0.0.1:0"]));
     assert_eq!(unknown.wait(), Some(2));
     until("it has said why", || {
         unknown.stderr().contains("the system knows none of this name").then_some(())
@@ -125,7 +126,7 @@ fn who_is_not_there_or_not_ours_to_become_is_refused() {
     let mut command = std::process::Command::new("setpriv");
     command.args(["--reuid", "nobody", "--clear-groups", binary, "serve", "--listen", "127.0.0.1:0"]);
     command.args(["--log", "off", "--user", "root"]).arg(site.root());
-    let refused = Process::spawn(command);
+    let refused = TestProcess::spawn(command);
     let code = refused.wait();
     if code == Some(127) || code == Some(126) {
         eprintln!("SKIPPED: others may not enter the folder of {binary}");

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::namespace::Namespace;
-use super::traffic::{Running, cpus};
+use super::traffic::{TrafficProcess, cpus};
 use super::{VERMEIL, text};
 
 /// Each driver has its own way to ask the kernel for polling.
@@ -37,7 +37,7 @@ impl Namespace {
     }
 
     /// A server on one core that may poll; `None` where this kernel lacks the features.
-    fn serve_polling(&self, driver: &str) -> Option<(Running, String)> {
+    fn serve_polling(&self, driver: &str) -> Option<(TrafficProcess, String)> {
         let control = self.state().join("control").into_os_string().into_string().expect("text");
         let [_, last] = cpus();
         let args = ["--io", driver, "--busy-poll", "load", "--control", &control];

@@ -9,13 +9,13 @@ use super::VERMEIL;
 use super::namespace::{Namespace, SERVER};
 
 /// A process that reports when it is ready; killed when dropped.
-pub(crate) struct Running {
+pub(crate) struct TrafficProcess {
     pub(crate) child: Child,
     pub(crate) stderr: BufReader<ChildStderr>,
     pub(crate) ready: String,
 }
 
-impl Running {
+impl TrafficProcess {
     /// Starts `command` and waits for a line with `ready`; the error is the output if the process
     /// ends before.
     pub(crate) fn start(command: &mut Command, ready: &str) -> Result<Self, String> {
@@ -53,7 +53,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TrafficProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -62,14 +62,14 @@ impl Drop for Running {
 
 impl Namespace {
     /// A server on `cpu`, and its URL.
-    pub(crate) fn serve(&self, cpu: &str, args: &[&str]) -> (Running, String) {
+    pub(crate) fn serve(&self, cpu: &str, args: &[&str]) -> (TrafficProcess, String) {
         let mut command = self.command(VERMEIL);
         let listen = format!("{SERVER}:0");
         command
             .args(["serve", "--cores", cpu, "--log", "off", "--listen", &listen])
             .args(args)
             .arg(self.state());
-        let server = Running::start(&mut command, "http://").expect("it serves");
+        let server = TrafficProcess::start(&mut command, "http://").expect("it serves");
         let at = server.ready.find("http://").expect("it is there");
         let url = server.ready[at..].split_whitespace().next().expect("a URL").to_owned();
         (server, url)

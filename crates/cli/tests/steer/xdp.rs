@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::namespace::{Namespace, SERVER};
-use super::traffic::{Running, cpus, number};
+use super::traffic::{TrafficProcess, cpus, number};
 use super::{VERMEIL, text};
 
 impl Namespace {
-    fn classify(&self, args: &[&str]) -> Result<Running, String> {
+    fn classify(&self, args: &[&str]) -> Result<TrafficProcess, String> {
         let mut command = self.command(VERMEIL);
         command.args(["steer", "xdp", "--nic", "steer0", "--state"]).arg(self.state()).args(args);
-        Running::start(&mut command, "hands each flow")
+        TrafficProcess::start(&mut command, "hands each flow")
     }
 
     fn has_program(&self) -> bool {

@@ -2,7 +2,7 @@
 //! sending side.
 
 use super::{get, mode, read, script, serve, site};
-use crate::support::{Content, End, Io, on_both};
+use crate::support::{ConnectionEnd, ExpectedContent, Io, on_both};
 use std::{fs, process::Command};
 
 on_both! {
@@ -135,16 +135,16 @@ fn half_closed_client_gets_its_answer(io: Io) {
          GET /index.html HTTP/1.1\r\nHost: h\r\n\r\n",
     );
     several.finish();
-    assert_eq!(several.read(Content::Follows).status, 200);
+    assert_eq!(several.read(ExpectedContent::Follows).status, 200);
     fs::write(&fifo, "go\n").expect("the program reads it");
-    assert_eq!(several.read(Content::Follows).text(), "late");
-    assert_eq!(several.read(Content::Follows).status, 200);
+    assert_eq!(several.read(ExpectedContent::Follows).text(), "late");
+    assert_eq!(several.read(ExpectedContent::Follows).status, 200);
     several.ends_silently();
     let mut raw = server.client();
     raw.ask("GET", "/cgi-bin/nph-late", &[]);
     raw.finish();
     fs::write(&fifo, "go\n").expect("the program reads it");
-    assert_eq!(raw.read_to_end(), End::Closed);
+    assert_eq!(raw.read_to_end(), ConnectionEnd::Closed);
     assert_eq!(raw.received(), b"raw");
     server.stops_clean();
 }

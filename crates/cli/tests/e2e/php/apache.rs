@@ -5,7 +5,7 @@
 //! difference fails the test.
 
 use super::{installed, operation::Fpm, site, writable, write};
-use crate::support::{Io, Process, Server, on_usual, until};
+use crate::support::{Io, TestProcess, TestServer, on_usual, until};
 use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
@@ -142,7 +142,7 @@ fn php_reads_the_same_as_behind_apache(io: Io) {
     };
     until("php-fpm listens", || socket.exists().then_some(()));
     let ours =
-        Server::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "2"]);
+        TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "2"]);
     let (_running, theirs) = start_apache(&apache, &site.root(), &socket, &writable(&site, "apache"));
     let mut wrong = Vec::new();
     for shape in SHAPES {
@@ -193,7 +193,7 @@ fn read_by_php(addr: SocketAddr, (what, line, fields, content): Shape) -> BTreeM
 }
 
 /// Apache, which ends its workers only after a request to end.
-struct Apache(Process);
+struct Apache(TestProcess);
 
 impl Drop for Apache {
     fn drop(&mut self) {
@@ -221,7 +221,7 @@ fn start_apache(program: &Path, root: &Path, socket: &Path, state: &Path) -> (Ap
     fs::write(&file, text).expect("a file");
     let mut command = Command::new(program);
     command.args(["-D", "FOREGROUND", "-f", &file]);
-    let apache = Apache(Process::spawn(command));
+    let apache = Apache(TestProcess::spawn(command));
     until("Apache listens", || {
         assert!(!apache.0.has_ended(), "Apache: {}", apache.0.stderr());
         TcpStream::connect(addr).ok()

@@ -2,7 +2,7 @@
 //! speaks a few lines of FastCGI.
 
 use super::{site, writable, write};
-use crate::support::{Io, Server, on_usual, until};
+use crate::support::{Io, TestServer, on_usual, until};
 use std::{
     fs,
     io::{self, Read, Write},
@@ -47,11 +47,11 @@ fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
         }
         drop(first);
     });
-    let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    let server = TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
     let mut client = server.client();
     client.ask("POST", "/x.php", &[&format!("Content-Length: {MUCH}")]);
     client.send(vec![b'x'; MUCH]);
-    assert_eq!(client.read(crate::support::Content::Follows).text(), "unread");
+    assert_eq!(client.read(crate::support::ExpectedContent::Follows).text(), "unread");
     for _ in 0..3 {
         assert_eq!(client.get("/x.php").text(), "read");
     }
@@ -74,7 +74,7 @@ fn what_was_held_is_sent_although_its_application_dies(io: Io) {
         told.recv().expect("the client has it");
         server.write_all(&record(STDOUT, id, b"second")).expect("there is room");
     });
-    let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    let server = TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
     let mut client = server.client();
     client.ask("GET", "/x.php", &[]);
     until("the first part", || {
@@ -107,7 +107,7 @@ fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
             server.write_all(&rest).expect("there is room");
         }
     });
-    let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    let server = TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
     for (field, lines) in [
         ("", "content-length: 11\r\n"),
         ("X-Accel-Buffering: no\r\n", "\r\n\r\n5\r\nfirst\r\n6\r\nsecond\r\n0\r\n\r\n"),
@@ -149,7 +149,7 @@ fn who_writes_a_held_answer_keeps_its_cpu(io: Io) {
             server.write_all(&[behind, &record(END, id, &[0; 8])].concat()).expect("there is room");
         }
     });
-    let server = Server::start(io, &site, &["--cores=1", &format!("--php=unix:{}", socket.display())]);
+    let server = TestServer::start(io, &site, &["--cores=1", &format!("--php=unix:{}", socket.display())]);
     let mut client = server.client();
     let mut while_held = |bytes, pause| {
         look.send((server.pid(), bytes, pause)).expect("it waits");
@@ -239,7 +239,7 @@ fn each_bad_head_is_told_with_its_request(io: Io) {
         write(&site, &format!("{name}.php"), "");
     }
     let server =
-        Server::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "1"]);
+        TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "1"]);
     for (name, head, status, notice) in heads {
         tell.send(head).expect("it listens");
         assert_eq!(server.get(&format!("/{name}.php")).status, status, "{name}");
@@ -268,7 +268,7 @@ fn half_closed_client_gets_its_answer(io: Io) {
         }
     });
     let server =
-        Server::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "1"]);
+        TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "1"]);
     let (mut first, mut waits) = (server.client(), server.client());
     for client in [&mut first, &mut waits] {
         client.ask("GET", "/x.php", &[]);
@@ -283,7 +283,7 @@ fn half_closed_client_gets_its_answer(io: Io) {
         go.send(()).expect("it waits");
     }
     for client in [&mut first, &mut waits] {
-        assert_eq!(client.read(crate::support::Content::Follows).text(), "late");
+        assert_eq!(client.read(crate::support::ExpectedContent::Follows).text(), "late");
         client.ends_silently();
     }
     server.stops_clean();

@@ -5,7 +5,7 @@
 //! own or with the server's group.
 
 use super::{installed, site, write};
-use crate::support::{Io, Server, Site, on_both, until};
+use crate::support::{Io, TestServer, TestSite, on_both, until};
 use rustix::process::geteuid;
 use std::{
     fs,
@@ -39,14 +39,14 @@ fn may_try() -> bool {
 }
 
 /// The private folder, which the start names.
-fn private_folder(server: &Server) -> PathBuf {
+fn private_folder(server: &TestServer) -> PathBuf {
     let said = server.stderr();
     let is_it = |word: &&str| word.contains("/vermeil-") && !word.contains(".sock");
     let found = said.split([' ', ',', ';', '\n']).find(is_it);
     PathBuf::from(found.unwrap_or_else(|| panic!("no private folder in: {said}")))
 }
 
-fn ask(server: &Server, host: &str, how: &str, at: &str) -> String {
+fn ask(server: &TestServer, host: &str, how: &str, at: &str) -> String {
     let answer = server.get(&format!("http://{host}/probe.php?how={how}&at={at}"));
     assert_eq!(answer.status, 200, "{host}: {}\n{server:?}", answer.text());
     answer.text().to_owned()
@@ -69,7 +69,7 @@ fn program_of_one_host_reaches_nothing_of_others(io: Io) {
     let log = folder.join("access.log");
     let named = format!("log = \"{}\"", log.display());
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("log = \"off\"", &named)).unwrap();
-    let server = Server::of_file(&file);
+    let server = TestServer::of_file(&file);
     for host in ["a", "b", "c"] {
         assert!(ask(&server, host, "list", "/").ends_with("yes"), "the pools run");
     }
@@ -133,7 +133,7 @@ fn programs_gain_privileges_only_where_allowed(io: Io) {
     if !may_try() {
         return;
     }
-    let site: Site = site();
+    let site: TestSite = site();
     write(
         &site,
         "status.php",
@@ -148,7 +148,7 @@ fn programs_gain_privileges_only_where_allowed(io: Io) {
         "user = \"nobody:nogroup\"\n[php]\nuser = \"bin\"\nno_new_privileges = false\n{}{shared}",
         hosts.collect::<String>()
     );
-    let server = Server::configured(io, &site, &text);
+    let server = TestServer::configured(io, &site, &text);
     for (host, expected) in [("a", "0"), ("b", "1"), ("c", "0")] {
         let answer = server.get(&format!("http://{host}/status.php"));
         assert_eq!((answer.status, answer.text()), (200, expected), "{host}: {server:?}");

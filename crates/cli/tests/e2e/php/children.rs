@@ -3,7 +3,7 @@
 //! a child, and the time in the child.
 
 use super::{installed, site, write};
-use crate::support::{Content, Io, Server, Site, on_usual, vermeil};
+use crate::support::{ExpectedContent, Io, TestServer, TestSite, on_usual, vermeil};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ on_usual! {
 }
 
 /// Runs `test` with a server of each kind of pool that is there.
-fn with_each(io: Io, site: &Site, args: &[&str], test: impl Fn(&str, &Server)) {
+fn with_each(io: Io, site: &TestSite, args: &[&str], test: impl Fn(&str, &TestServer)) {
     for name in ["php-fpm", "php-cgi"] {
         let Some(program) = installed(name) else {
             eprintln!("SKIPPED: no {name} on this machine");
             continue;
         };
         let php = format!("--php={}", program.display());
-        let server = Server::start(io, site, &[&[php.as_str()], args].concat());
+        let server = TestServer::start(io, site, &[&[php.as_str()], args].concat());
         test(name, &server);
         server.stops_clean();
     }
@@ -81,7 +81,9 @@ fn the_status_tells_how_long_requests_wait_and_take(io: Io) {
     with_each(io, &site, &["--php-children", "1", "--control", control], |name, server| {
         let mut clients = [server.client(), server.client(), server.client()];
         clients.iter_mut().for_each(|client| client.ask("GET", "/slow.php", &[]));
-        clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).text(), "slow"));
+        clients
+            .iter_mut()
+            .for_each(|client| assert_eq!(client.read(ExpectedContent::Follows).text(), "slow"));
         let asked = |args: &[&str]| {
             let output = vermeil(&["status", "--control", control]).args(args).output().expect("it runs");
             assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");

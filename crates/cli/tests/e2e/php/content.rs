@@ -1,7 +1,7 @@
 //! Content in both directions: whole, streamed, too long, none.
 
 use super::{serve, site, whole, writable, write};
-use crate::support::{Content, End, Io, noise, on_both, until};
+use crate::support::{ConnectionEnd, ExpectedContent, Io, noise, on_both, until};
 use std::fs;
 
 on_both! {
@@ -25,7 +25,7 @@ fn phpinfo_comes_whole(io: Io) {
     // HTTP/1.0 has no chunks: the end is that of the connection.
     let mut old = server.client();
     old.send("GET /info.php HTTP/1.0\r\n\r\n");
-    assert_eq!(old.read_to_end(), End::Closed);
+    assert_eq!(old.read_to_end(), ConnectionEnd::Closed);
     let whole = String::from_utf8_lossy(old.received()).into_owned();
     assert!(whole.contains("Connection: close\r\n") && whole.trim_end().ends_with("</html>"));
     assert!(!whole.contains("Transfer-Encoding"));
@@ -49,7 +49,7 @@ fn ten_megabytes_are_posted(io: Io) {
         client.send("\r\n");
     }
     client.send("0\r\n\r\n");
-    let sum = client.read(Content::Follows);
+    let sum = client.read(ExpectedContent::Follows);
     assert!(sum.text().starts_with("10485760 "), "{}", sum.text());
     assert_eq!(client.get("/sum.php").text(), "0 d41d8cd98f00b204e9800998ecf8427e", "the connection goes on");
     server.stops_clean();
@@ -65,15 +65,15 @@ fn expectations_are_met_and_the_connection_goes_on(io: Io) {
     assert_eq!(client.received(), b"HTTP/1.1 100 Continue\r\n\r\n");
     client.discard();
     client.send("hello");
-    assert_eq!(client.read(Content::Follows).text(), "hello");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "hello");
     // A client that does not wait gets no `100 Continue`.
     client.send("POST /echo.php HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nyes");
-    assert_eq!(client.read(Content::Follows).text(), "yes");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "yes");
     assert_eq!(client.get("/echo.php").text(), "");
     // The server answers at once for a missing program, and the connection ends.
     let mut client = server.client();
     client.ask("POST", "/missing.php", &["Expect: 100-continue", "Content-Length: 5"]);
-    let refused = client.read(Content::Follows);
+    let refused = client.read(ExpectedContent::Follows);
     assert!(refused.closes() && refused.status == 404, "{refused:?}");
 }
 
@@ -85,18 +85,18 @@ fn too_long_content_is_refused(io: Io) {
     };
     let mut client = server.client();
     client.ask("POST", "/x.php", &["Content-Length: 102401"]);
-    let refused = client.read(Content::Follows);
+    let refused = client.read(ExpectedContent::Follows);
     assert!(refused.status == 413 && refused.closes(), "{refused:?}");
     let mut client = server.client();
     client.ask("POST", "/x.php", &["Transfer-Encoding: chunked"]);
     client.send(format!("{:x}\r\n", 200_000));
     // The server may refuse the request before the server has taken the whole request.
     let _ = client.try_send(noise(1, 200_000));
-    assert_eq!(client.read(Content::Follows).status, 413);
+    assert_eq!(client.read(ExpectedContent::Follows).status, 413);
     let mut client = server.client();
     client.ask("POST", "/x.php", &["Content-Length: 102400"]);
     client.send(noise(1, 102_400));
-    assert_eq!(client.read(Content::Follows).text(), "x");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "x");
 }
 
 fn an_answer_comes_as_it_is_written(io: Io) {

@@ -1,7 +1,7 @@
 //! PHP is killed: children and parents, between requests and amid requests. No request is lost.
 
 use super::{serve, site, with, write};
-use crate::support::{Io, Server, on_both, until};
+use crate::support::{Io, TestServer, on_both, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -29,9 +29,9 @@ fn a_stale_connection_is_not_noticed(io: Io) {
 }
 
 /// Signals on drop that it is time to stop.
-struct Stopping<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stopping<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -39,11 +39,11 @@ impl Drop for Stopping<'_> {
 
 /// Kills the pool's processes again and again under load: each request is answered, some with 502
 /// or 503.
-fn crash(server: &Server, kill: impl Fn(u32)) {
+fn crash(server: &TestServer, kill: impl Fn(u32)) {
     let (stop, answered, good) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         // Also when something fails below.
-        let stopping = Stopping(&stop);
+        let stopping = StopOnDrop(&stop);
         for _ in 0..6 {
             scope.spawn(|| {
                 let mut client = server.client();
@@ -93,7 +93,7 @@ fn php_cgi_works_and_crashes_alike(io: Io) {
         write(&site, "sapi.php", "echo PHP_SAPI, ' ', ini_get('opcache.enable');");
         write(&site, "x.php", "echo getmypid();");
         let option = format!("--php={}", program.display());
-        let server = Server::start(io, &site, &[&option, "--php-children", "3"]);
+        let server = TestServer::start(io, &site, &[&option, "--php-children", "3"]);
         assert_eq!(server.get("/sapi.php").text(), "cgi-fcgi 1");
         // The test kills a child, and its parent replaces the child.
         crash(&server, |_| {

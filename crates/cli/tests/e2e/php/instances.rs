@@ -2,7 +2,7 @@
 //! pool behind.
 
 use super::{serve, site, write};
-use crate::support::{Client, Io, Server, on_usual, two_cpus, until, vermeil};
+use crate::support::{Io, TestClient, TestServer, on_usual, two_cpus, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path, thread, time::Duration};
@@ -36,7 +36,7 @@ fn instances(control: &str) -> Vec<Value> {
 
 /// The masters of the answering pools, with one request for each connection.
 #[track_caller]
-fn masters(server: &Server) -> BTreeSet<u32> {
+fn masters(server: &TestServer) -> BTreeSet<u32> {
     let answers = (0..CLIENTS).map(|_| {
         let response = server.get("/parent.php");
         assert_eq!(response.status, 200, "{response:?}");
@@ -100,15 +100,15 @@ fn new_connections_go_where_less_waits_for_php(io: Io) {
         let asking = scope.spawn(|| {
             vermeil_io::pin_current_thread(cpus[0]).expect("a cpu of ours");
             assert_eq!(
-                Client::connect(addr).get("/slow.php").text(),
+                TestClient::connect(addr).get("/slow.php").text(),
                 "slept",
                 "so it is known how long it takes"
             );
-            let mut waiting: Vec<Client> = (0..WAITING).map(|_| Client::connect(addr)).collect();
+            let mut waiting: Vec<TestClient> = (0..WAITING).map(|_| TestClient::connect(addr)).collect();
             waiting.iter_mut().for_each(|client| client.ask("GET", "/slow.php", &[]));
             let moved = (0..LOOKS).any(|_| {
                 thread::sleep(LOOK);
-                drop(Client::connect(addr).get("/none"));
+                drop(TestClient::connect(addr).get("/none"));
                 instances(control)[0]["cores"][0]["sent_away"].as_u64() > Some(0)
             });
             (moved, waiting)

@@ -2,7 +2,7 @@
 //! with the back end's answers, and rejects PHP's output without the back end.
 
 use super::{serve, site};
-use crate::support::{Io, Process, Site, on_both, until, vermeil};
+use crate::support::{Io, TestProcess, TestSite, on_both, until, vermeil};
 use std::path::Path;
 
 on_both! {
@@ -10,8 +10,8 @@ on_both! {
 }
 
 /// `vermeil load backend`, with its address.
-fn backend() -> (Process, String) {
-    let process = Process::spawn(vermeil(&["load", "backend", "--listen", "127.0.0.1:0"]));
+fn backend() -> (TestProcess, String) {
+    let process = TestProcess::spawn(vermeil(&["load", "backend", "--listen", "127.0.0.1:0"]));
     let addr = until("the back end says where it listens", || {
         let said = process.stderr();
         let (_, rest) = said.split_once("back end at ")?;
@@ -20,10 +20,10 @@ fn backend() -> (Process, String) {
     (process, addr)
 }
 
-fn files(site: &Site, backend: &str) {
+fn files(site: &TestSite, backend: &str) {
     let root = site.root();
     // One directory, the minimum.
-    let process = Process::spawn(vermeil(&[
+    let process = TestProcess::spawn(vermeil(&[
         "load",
         "files",
         "support",
@@ -44,7 +44,7 @@ fn utf8(path: &Path) -> &str {
 fn load(url: &str, pages: &str) -> serde_json::Value {
     let words =
         ["load", "support", url, "-c", "3", "-n", pages, "--compress", "1000", "--cores", "1", "--json", "-"];
-    let process = Process::spawn(vermeil(&words));
+    let process = TestProcess::spawn(vermeil(&words));
     process.wait();
     // The output arrives a moment after the end.
     until("the record is whole", || serde_json::from_str(&process.stdout()).ok())

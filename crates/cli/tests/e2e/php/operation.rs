@@ -1,7 +1,7 @@
 //! Running a pool, from the operator's view: turns, bounds, times, messages, and no leftovers.
 
 use super::{installed, serve, site, writable, write};
-use crate::support::{Client, Content, Io, Server, Site, noise, on_usual, until};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_usual, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -57,7 +57,7 @@ fn a_folder_named_through_its_parent_has_scripts(io: Io) {
     let root = site.root().canonicalize().expect("there");
     for of_host in ["php = true\n", "[host.php]\n"] {
         let text = format!("[[host]]\nroot = \"site/not/..\"\n{of_host}");
-        let server = Server::configured(io, &site, &text);
+        let server = TestServer::configured(io, &site, &text);
         assert_eq!(server.get("/x.php").text(), root.to_str().expect("ASCII"), "{of_host}");
         server.stops_clean();
     }
@@ -82,7 +82,7 @@ fn what_is_no_answer_is_a_502(io: Io) {
     server.says("php ");
     server.says(" (502)");
     client.ask("GET", "/short.php", &[]);
-    assert!(client.try_read(Content::Follows).is_err(), "a part is never taken for the whole");
+    assert!(client.try_read(ExpectedContent::Follows).is_err(), "a part is never taken for the whole");
     until("a child is there again", || {
         let response = server.get("/index.html");
         (response.status == 200).then_some(())
@@ -110,7 +110,7 @@ fn a_client_that_goes_ends_its_program(io: Io) {
     waiting.ask("GET", "/x.php", &[]);
     drop(client);
     until("the program has noticed", || ended.exists().then_some(()));
-    assert_eq!(waiting.read(Content::Follows).text(), "x");
+    assert_eq!(waiting.read(ExpectedContent::Follows).text(), "x");
     server.stops_clean();
 }
 
@@ -130,7 +130,7 @@ fn one_child_serves_clients_of_all_cores(io: Io) {
     for _ in 0..10 {
         clients.iter_mut().for_each(|client| client.ask("GET", "/x.php", &[]));
         for client in &mut clients {
-            assert_eq!(client.read(Content::Follows).text(), "x");
+            assert_eq!(client.read(ExpectedContent::Follows).text(), "x");
         }
     }
     server.stops_clean();
@@ -152,14 +152,14 @@ fn a_full_queue_refuses(io: Io) {
     let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.ask("GET", "/wait.php", &[]));
     // One request is served, one waits, and one is refused, in any order.
-    let refused = until("one is refused", || clients.iter().position(Client::is_readable));
-    let response = clients.remove(refused).read(Content::Follows);
+    let refused = until("one is refused", || clients.iter().position(TestClient::is_readable));
+    let response = clients.remove(refused).read(ExpectedContent::Follows);
     assert_eq!((response.status, response.field("retry-after")), (503, "1"));
     // Files do not wait for PHP.
     assert_eq!(server.get("/index.html").status, 200);
     fs::write(go, "").expect("a file");
     for mut client in clients {
-        assert_eq!(client.read(Content::Follows).text(), "done");
+        assert_eq!(client.read(ExpectedContent::Follows).text(), "done");
     }
     server.stops_clean();
     server.says("php: 2 requests, 1 refused, 0 given up");
@@ -177,7 +177,8 @@ fn who_waits_too_long_is_told(io: Io) {
     let mut second = server.client();
     second.ask("GET", "/wait.php", &[]);
     // One request has the child and is late; the other request never gets the child.
-    let mut statuses = [first.read(Content::Follows).status, second.read(Content::Follows).status];
+    let mut statuses =
+        [first.read(ExpectedContent::Follows).status, second.read(ExpectedContent::Follows).status];
     statuses.sort_unstable();
     assert_eq!(statuses, [503, 504]);
     server.says("none was free within 0.1 s; that limit is changed by --programs-queue-timeout, or more --php-children (503)");
@@ -190,11 +191,11 @@ pub(super) struct Fpm(Child);
 
 impl Fpm {
     /// With the setting under which php-fpm would run the file that PATH_TRANSLATED names.
-    fn start(site: &Site, listen: &str, children: u32) -> Option<Self> {
+    fn start(site: &TestSite, listen: &str, children: u32) -> Option<Self> {
         Self::start_with(site, listen, children, "cgi.fix_pathinfo=0")
     }
 
-    pub(super) fn start_with(site: &Site, listen: &str, children: u32, setting: &str) -> Option<Self> {
+    pub(super) fn start_with(site: &TestSite, listen: &str, children: u32, setting: &str) -> Option<Self> {
         let program = installed("php-fpm")?;
         let file = site.outside("fpm.conf");
         let user =
@@ -232,7 +233,7 @@ fn a_pool_of_others_is_used(io: Io) {
         (socket.display().to_string(), format!("--php=unix:{}", socket.display())),
         (format!("127.0.0.1:{port}"), format!("--php=127.0.0.1:{port}")),
     ] {
-        let server = Server::start(io, &site, &[&option, "--php-children", "2"]);
+        let server = TestServer::start(io, &site, &[&option, "--php-children", "2"]);
         // No process listens yet.
         assert_eq!(server.get("/x.php").status, 502);
         let Some(_fpm) = Fpm::start(&site, &listen, 2) else {
@@ -257,18 +258,18 @@ fn a_pool_of_others_is_shared_with_them(io: Io) {
     };
     // Both cores assume four children and keep one connection each, but there is one child.
     let option = format!("--php=unix:{}", socket.display());
-    let servers = [(); 2].map(|()| Server::start(io, &site, &[&option, "--php-children", "4"]));
-    let mut clients = servers.each_ref().map(Server::client);
+    let servers = [(); 2].map(|()| TestServer::start(io, &site, &[&option, "--php-children", "4"]));
+    let mut clients = servers.each_ref().map(TestServer::client);
     until("it listens", || (clients[0].get("/x.php").status == 200).then_some(()));
     for _ in 0..3 {
         for client in &mut clients {
             assert_eq!(client.get("/x.php").text(), "x");
             client.ask("POST", "/x.php", &["Content-Length: 1"]);
             client.send("y");
-            assert_eq!(client.read(Content::Follows).text(), "xy");
+            assert_eq!(client.read(ExpectedContent::Follows).text(), "xy");
         }
     }
-    servers.iter().for_each(Server::stops_clean);
+    servers.iter().for_each(TestServer::stops_clean);
 }
 
 fn nothing_is_left_behind(io: Io) {
@@ -280,25 +281,25 @@ fn nothing_is_left_behind(io: Io) {
     let folder = writable(&site, "tmp");
     let wrapper = format!("TMPDIR={}", folder.display());
     let is_gone = |pid: i32| !Path::new(&format!("/proc/{pid}/cmdline")).exists();
-    let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
+    let server = TestServer::start_under(&["env", &wrapper], io, &site, &["--php"]);
     let mut client = server.client();
     // Something is spooled.
     client.ask("POST", "/x.php", &["Content-Length: 300000"]);
     client.send(noise(1, 300_000));
-    let pool: i32 = client.read(Content::Follows).text().parse().expect("a number");
+    let pool: i32 = client.read(ExpectedContent::Follows).text().parse().expect("a number");
     assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1);
     server.stops_clean();
     assert!(is_gone(pool), "the pool has ended");
     assert_eq!(fs::read_dir(&folder).expect("listed").count(), 0);
     // If the server is killed, no process remains either.
-    let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
+    let server = TestServer::start_under(&["env", &wrapper], io, &site, &["--php"]);
     let pool: i32 = server.get("/x.php").text().parse().expect("a number");
     server.signal(Signal::KILL);
     until("the pool has ended too", || is_gone(pool).then_some(()));
     assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1, "nobody was left to remove it");
     let left = fs::read_dir(&folder).expect("listed").next().expect("one").expect("read").path();
     // The next server works.
-    let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
+    let server = TestServer::start_under(&["env", &wrapper], io, &site, &["--php"]);
     server.says("removed a private folder that a killed server had left in ");
     assert!(!left.exists());
     server.stops_clean();

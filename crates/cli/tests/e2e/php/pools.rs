@@ -2,7 +2,7 @@
 //! and stays within a bound.
 
 use super::{installed, site, whole, writable, write};
-use crate::support::{Client, Content, Io, Server, Site, on_usual, until};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_usual, until};
 use rustix::process::geteuid;
 use std::{fs, path::Path};
 
@@ -30,16 +30,16 @@ fn is_there() -> bool {
 }
 
 /// Hosts `a` and `b` with pools of their own: `keys` of each, and `top` before the hosts.
-fn serve(io: Io, site: &Site, top: &str, keys: [&str; 2]) -> Server {
+fn serve(io: Io, site: &TestSite, top: &str, keys: [&str; 2]) -> TestServer {
     let hosts = ["a", "b"].iter().zip(keys).map(|(name, keys)| {
         format!("[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\n[host.php]\n{keys}\n{STATUS}")
     });
-    Server::configured(io, site, &format!("{top}\n{}", hosts.collect::<String>()))
+    TestServer::configured(io, site, &format!("{top}\n{}", hosts.collect::<String>()))
 }
 
 /// An answer of `host`, which must be 200.
 #[track_caller]
-fn of(server: &Server, host: &str, target: &str) -> String {
+fn of(server: &TestServer, host: &str, target: &str) -> String {
     let mut client = server.client();
     let (head, body) = whole_of(&mut client, host, target);
     assert!(
@@ -50,7 +50,7 @@ fn of(server: &Server, host: &str, target: &str) -> String {
     String::from_utf8(body).expect("UTF-8")
 }
 
-fn whole_of(client: &mut Client, host: &str, target: &str) -> (String, Vec<u8>) {
+fn whole_of(client: &mut TestClient, host: &str, target: &str) -> (String, Vec<u8>) {
     let target = format!("http://{host}{target}");
     whole(client, "GET", &target, &[], b"")
 }
@@ -61,7 +61,7 @@ fn is_gone(pid: &str) -> bool {
 
 /// Waits until the status page, which may be a second old, has `text`.
 #[track_caller]
-fn status_has(server: &Server, text: &str) {
+fn status_has(server: &TestServer, text: &str) {
     until(text, || of(server, "a", "/status").contains(text).then_some(()));
 }
 
@@ -209,7 +209,7 @@ fn beyond_the_bound_requests_wait_and_are_told(io: Io) {
     let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Retry-After: 1"), "{head}");
     fs::write(go, "").expect("a file");
-    assert_eq!(busy.read(Content::Follows).text(), "done");
+    assert_eq!(busy.read(ExpectedContent::Follows).text(), "done");
     until("there is room", || {
         let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
         head.starts_with("HTTP/1.1 200 ").then_some(())

@@ -2,7 +2,7 @@
 //! for hosts that had no pool. No request is lost.
 
 use super::{installed, site, whole, writable, write};
-use crate::support::{Content, Io, Server, Site, on_usual, until, vermeil};
+use crate::support::{ExpectedContent, Io, TestServer, TestSite, on_usual, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use std::{
@@ -54,7 +54,7 @@ fn top() -> &'static str {
 
 /// Reloads the server with `text`; waits until the server has printed `words` once more.
 #[track_caller]
-fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
+fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
     server.signal(Signal::HUP);
@@ -68,7 +68,7 @@ const TAKEN: &str = "vermeil: reloaded: ";
 const REFUSED: &str = "the configuration stays as it is, because the new one is refused";
 
 /// Requests that wait for the first pool of a host that is running.
-fn queued(server: &Server) -> u64 {
+fn queued(server: &TestServer) -> u64 {
     let said = server.stderr();
     let control =
         said.lines().find_map(|line| line.strip_prefix("vermeil: control: ")).expect("a control socket");
@@ -77,7 +77,7 @@ fn queued(server: &Server) -> u64 {
     status["instances"][0]["php_pools_used"][0]["pool"]["queue"].as_u64().expect("a pool of a host")
 }
 
-fn ask(server: &Server, host: &str, target: &str) -> (String, String) {
+fn ask(server: &TestServer, host: &str, target: &str) -> (String, String) {
     let target = format!("http://{host}{target}");
     let (head, body) = whole(&mut server.client(), "GET", &target, &[], b"");
     (head, String::from_utf8(body).expect("UTF-8"))
@@ -85,7 +85,7 @@ fn ask(server: &Server, host: &str, target: &str) -> (String, String) {
 
 /// An answer of `host`, which must be 200.
 #[track_caller]
-fn of(server: &Server, host: &str, target: &str) -> String {
+fn of(server: &TestServer, host: &str, target: &str) -> String {
     let (head, body) = ask(server, host, target);
     assert!(head.starts_with("HTTP/1.1 200 "), "{host}{target}: {head}{body}\n{server:?}");
     body
@@ -93,7 +93,7 @@ fn of(server: &Server, host: &str, target: &str) -> String {
 
 /// Without PHP, the text of a program is not sent either.
 #[track_caller]
-fn is_refused(server: &Server) {
+fn is_refused(server: &TestServer) {
     let (head, body) = ask(server, "a", "/who.php");
     assert!(head.starts_with("HTTP/1.1 403 ") && !body.contains("<?php"), "{head}{body}");
 }
@@ -110,14 +110,14 @@ fn goes(pid: &str) {
 /// Stops the server, which must have answered all requests. Some requests may have been repeated,
 /// because children end after a number of requests.
 #[track_caller]
-fn loses_nothing(server: &Server) {
+fn loses_nothing(server: &TestServer) {
     server.stops_clean();
     server.says(" 0 refused, 0 given up, ");
     server.says(" 0 failed; ");
 }
 
 /// Asks host `a` without a pause while `meanwhile` runs; everything must be answered.
-fn under_load(server: &Server, meanwhile: impl FnOnce()) {
+fn under_load(server: &TestServer, meanwhile: impl FnOnce()) {
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -142,7 +142,7 @@ fn come_and_go(io: Io, source: &str) {
     let php = format!("[php]\nsource = \"{source}\"\n");
     let one = format!("{}{}{php}", top(), host("a", &format!("{{ {first}children = 2 }}")));
     let two = format!("{one}{}", host("b", &format!("{{ {second}children = 1 }}")));
-    let server = Server::configured(io, &site, &one);
+    let server = TestServer::configured(io, &site, &one);
     under_load(&server, || {
         for _ in 0..2 {
             reload(&server, &site, io, &two, TAKEN);
@@ -182,7 +182,7 @@ fn the_servers_own_php_comes_changes_and_goes(io: Io) {
     write(&site, "who.php", "echo getmypid();");
     let without = host("a", "false");
     let with = |children: usize| format!("{}[php]\nchildren = {children}\n", host("a", "true"));
-    let server = Server::configured(io, &site, &without);
+    let server = TestServer::configured(io, &site, &without);
     is_refused(&server);
     for _ in 0..2 {
         reload(&server, &site, io, &with(1), TAKEN);
@@ -209,7 +209,7 @@ fn what_was_there_from_the_start_goes_too(io: Io) {
     let site = site();
     write(&site, "who.php", "echo getmypid();");
     let with = |children: usize| format!("{}[php]\nchildren = {children}\n", host("a", "true"));
-    let server = Server::configured(io, &site, &with(1));
+    let server = TestServer::configured(io, &site, &with(1));
     let first = of(&server, "a", "/who.php");
     reload(&server, &site, io, &format!("{}{}", with(1), host("b", "true")), TAKEN);
     assert_eq!(of(&server, "b", "/who.php"), first, "it goes on");
@@ -234,7 +234,7 @@ fn a_request_of_a_pool_that_goes_is_answered(io: Io) {
     );
     write(&site, "wait.php", &code);
     let with = format!("{}{}", host("a", "false"), host("b", "{ children = 1 }"));
-    let server = Server::configured(io, &site, &with);
+    let server = TestServer::configured(io, &site, &with);
     let (mut served, mut waits) = (server.client(), server.client());
     served.ask("GET", "http://b/wait.php", &[]);
     until("it began", || began.exists().then_some(()));
@@ -243,8 +243,8 @@ fn a_request_of_a_pool_that_goes_is_answered(io: Io) {
     until("the second one waits", || (queued(&server) == 1).then_some(()));
     reload(&server, &site, io, &host("a", "false"), TAKEN);
     fs::write(go, "").expect("a file");
-    let pid = served.read(Content::Follows).text().to_owned();
-    assert_eq!(waits.read(Content::Follows).status, 200);
+    let pid = served.read(ExpectedContent::Follows).text().to_owned();
+    assert_eq!(waits.read(ExpectedContent::Follows).status, 200);
     goes(&pid);
     server.stops_clean();
     server.says("php: 2 requests, 0 refused, 0 given up, 0 repeated, 0 failed");
@@ -260,7 +260,7 @@ fn every_instance_has_the_new_pools(io: Io) {
     let top = format!("instances = 2\nbalance = \"hash\"\n{}", top());
     let one = format!("{top}{}", host("a", &format!("{{ {first}children = 1 }}")));
     let two = format!("{one}{}", host("b", &format!("{{ {second}children = 1 }}")));
-    let server = Server::configured(io, &site, &one);
+    let server = TestServer::configured(io, &site, &one);
     reload(&server, &site, io, &two, TAKEN);
     // The kernel's hash chooses the instance of a connection: with twenty connections, both
     // instances get some.
@@ -281,7 +281,7 @@ fn the_first_other_user_takes_a_restart_unless_one_was_named(io: Io) {
     let (without, with) = (host("a", "false"), host("a", &format!("{{ {other}children = 1 }}")));
     for named in ["", "[cgi]\nuser = \"nobody\"\n"] {
         let configuration = |host: &str| format!("{}{host}{named}", top());
-        let server = Server::configured(io, &site, &configuration(&without));
+        let server = TestServer::configured(io, &site, &configuration(&without));
         if named.is_empty() {
             reload(&server, &site, io, &configuration(&with), REFUSED);
             server.says("because none of its programs was another's when it started; start it again as root");

@@ -1,7 +1,7 @@
 //! The requests that go to PHP, PHP's variables for them, and the files that PHP may have sent.
 
 use super::{serve, site, write};
-use crate::support::{Content, Io, noise, on_usual};
+use crate::support::{ExpectedContent, Io, noise, on_usual};
 use std::fs;
 
 on_usual! {
@@ -128,7 +128,7 @@ fn what_programs_are_told(io: Io) {
     ];
     client.ask("POST", "/vars.php/p%20i?q=1", &fields);
     client.send(content);
-    let told = client.read(Content::Follows);
+    let told = client.read(ExpectedContent::Follows);
     let text = told.text();
     let root = site.root().canonicalize().expect("there").display().to_string().replace('/', "\\/");
     for expected in [

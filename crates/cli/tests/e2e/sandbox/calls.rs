@@ -5,7 +5,7 @@
 //! unless the list has a reason.
 
 use super::site;
-use crate::support::{Io, Server, Site, noise, until, vermeil};
+use crate::support::{Io, TestServer, TestSite, noise, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,10 +63,10 @@ fn list_has_the_calls_of_a_running_server_and_no_others() {
 }
 
 /// Runs a server on a driver, with its folder.
-type Run = fn(Io, &Path);
+type RunServer = fn(Io, &Path);
 
 /// The servers that run under `strace`.
-const RUNS: [(&str, Run); 3] =
+const RUNS: [(&str, RunServer); 3] =
     [("programs", serve_programs), ("folder", serve_folder), ("instances", serve_instances)];
 
 /// The command before the server's: the tracer is no parent of the server, so signals go to the
@@ -103,7 +103,7 @@ fn serve_programs(io: Io, folder: &Path) {
     let log = site.outside("access.log");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("log = \"off\"", &format!("log = {log:?}"))).unwrap();
-    let server = under(folder, |strace| Server::of_file_under(strace, &file, &[]));
+    let server = under(folder, |strace| TestServer::of_file_under(strace, &file, &[]));
     ask_for_all(&server, has_php);
     site.replace("large", &noise(2, 3_000_000));
     assert_eq!(server.get("/large").body.len(), 3_000_000);
@@ -125,7 +125,7 @@ fn serve_programs(io: Io, folder: &Path) {
     fs::write(&file, format!("{changed}[[listener]]\naddress = \"{free}\"\n")).unwrap();
     told("reload");
     ask_for_all(&server, has_php);
-    let next = under(folder, |strace| Server::of_file_under(strace, &file, &["--take-over"]));
+    let next = under(folder, |strace| TestServer::of_file_under(strace, &file, &["--take-over"]));
     next.says("vermeil: took over from process ");
     assert_eq!(server.wait(), Some(0), "{server:?}");
     ask_for_all(&next, has_php);
@@ -148,7 +148,7 @@ fn configuration(has_php: bool) -> String {
     )
 }
 
-fn ask_for_all(server: &Server, has_php: bool) {
+fn ask_for_all(server: &TestServer, has_php: bool) {
     let targets = ["/", "/large", "/cgi-bin/program"];
     targets.iter().for_each(|target| ask(server, target, 0));
     ask(server, "/cgi-bin/program", 10);
@@ -160,7 +160,7 @@ fn ask_for_all(server: &Server, has_php: bool) {
 }
 
 /// Asks for `target`, with so many bytes of content, on a connection that ends with the answer.
-fn ask(server: &Server, target: &str, bytes: usize) {
+fn ask(server: &TestServer, target: &str, bytes: usize) {
     let method = if bytes == 0 { "GET" } else { "POST" };
     let mut client = TcpStream::connect(server.addr()).unwrap();
     write!(client, "{method} {target} HTTP/1.0\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n").unwrap();
@@ -172,11 +172,11 @@ fn ask(server: &Server, target: &str, bytes: usize) {
 
 /// A folder, with the log on standard output and a recording.
 fn serve_folder(io: Io, folder: &Path) {
-    let site = Site::new();
+    let site = TestSite::new();
     site.write("small", b"small");
     let recording = site.outside("recording");
     let arguments = ["--log", "-", "--trace", recording.to_str().unwrap()];
-    let server = under(folder, |strace| Server::start_under(strace, io, &site, &arguments));
+    let server = under(folder, |strace| TestServer::start_under(strace, io, &site, &arguments));
     assert_eq!(server.get("/small").status, 200);
     site.write("small", b"other");
     assert_eq!(server.get("/small").body, b"other");
@@ -187,7 +187,7 @@ fn serve_folder(io: Io, folder: &Path) {
 fn serve_instances(io: Io, folder: &Path) {
     let site = site();
     let file = site.configure(io, "instances = 2\n[[host]]\nroot = \"site\"\nlisting = true\n");
-    let server = under(folder, |strace| Server::of_file_under(strace, &file, &[]));
+    let server = under(folder, |strace| TestServer::of_file_under(strace, &file, &[]));
     assert_eq!(server.get("/").status, 200);
     server.signal(Signal::HUP);
     server.says("vermeil: reloaded: ");

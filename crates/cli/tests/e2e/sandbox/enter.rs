@@ -26,7 +26,7 @@ const STACK_BYTES_USED: u64 = 4096;
 
 /// A system call; a text argument is passed by its address.
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct CallAttempt {
     number: u64,
     text: Vec<u8>,
     arguments: [Argument; 4],
@@ -47,10 +47,10 @@ pub(super) enum Made {
 
 /// Typical calls of an attacker, with the expected refusals. `file` is a path where the server's
 /// user could make a file.
-pub(super) fn attempts(file: &Path) -> Vec<(Attempt, Errno)> {
+pub(super) fn attempts(file: &Path) -> Vec<(CallAttempt, Errno)> {
     use Argument::{Number, Text};
     let none = Number(0);
-    let attempt = |number, text: &[u8], arguments| Attempt { number, text: text.to_owned(), arguments };
+    let attempt = |number, text: &[u8], arguments| CallAttempt { number, text: text.to_owned(), arguments };
     let here = Number((-100_i64).cast_unsigned());
     let flags = Number(nix::libc::O_CREAT as u64 | nix::libc::O_WRONLY as u64);
     let parent = u64::from(std::process::id());
@@ -73,13 +73,13 @@ pub(super) fn attempts(file: &Path) -> Vec<(Attempt, Errno)> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn make(_: u32, _: &Attempt) -> Made {
+pub(super) fn make(_: u32, _: &CallAttempt) -> Made {
     Made::NotPossible("this is for x86-64".to_owned())
 }
 
 /// Has a thread make a call.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn make(thread: u32, attempt: &Attempt) -> Made {
+pub(super) fn make(thread: u32, attempt: &CallAttempt) -> Made {
     let pid = Pid::from_raw(thread.cast_signed());
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -103,7 +103,7 @@ fn result(value: u64) -> Made {
 
 /// Nothing if the thread was in no system call.
 #[cfg(target_arch = "x86_64")]
-fn make_once(pid: Pid, attempt: &Attempt) -> nix::Result<Option<u64>> {
+fn make_once(pid: Pid, attempt: &CallAttempt) -> nix::Result<Option<u64>> {
     /// The instruction `syscall`.
     const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
 

@@ -1,6 +1,6 @@
 //! A client that writes arbitrary bytes and reads whole responses, on one connection.
 
-use super::response::{Content, Head, Response};
+use super::response::{ExpectedContent, Response, TestHead};
 use super::{PATIENCE, until};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// One connection.
-pub(crate) struct Client {
+pub(crate) struct TestClient {
     stream: TcpStream,
     /// Received and not yet read as responses.
     received: Vec<u8>,
@@ -17,14 +17,14 @@ pub(crate) struct Client {
 
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ConnectionEnd {
     /// Nothing more came.
     Closed,
     /// A reset, which may overtake earlier data.
     Reset,
 }
 
-impl Client {
+impl TestClient {
     pub(crate) fn connect(addr: SocketAddr) -> Self {
         Self::over(TcpStream::connect(addr).expect("connected"))
     }
@@ -85,7 +85,7 @@ impl Client {
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, target: &str, fields: &[&str]) -> Response {
         self.ask(method, target, fields);
-        self.read(if method == "HEAD" { Content::Omitted } else { Content::Follows })
+        self.read(if method == "HEAD" { ExpectedContent::Omitted } else { ExpectedContent::Follows })
     }
 
     #[track_caller]
@@ -100,7 +100,7 @@ impl Client {
 
     /// Reads one whole response.
     #[track_caller]
-    pub(crate) fn read(&mut self, content: Content) -> Response {
+    pub(crate) fn read(&mut self, content: ExpectedContent) -> Response {
         match self.try_read(content) {
             Ok(response) => response,
             Err(end) => {
@@ -112,9 +112,9 @@ impl Client {
 
     /// Reads one whole response, or reports how the connection ended before a response.
     #[track_caller]
-    pub(crate) fn try_read(&mut self, content: Content) -> Result<Response, End> {
+    pub(crate) fn try_read(&mut self, content: ExpectedContent) -> Result<Response, ConnectionEnd> {
         let (head, start) = loop {
-            match Head::read(&self.received, content) {
+            match TestHead::read(&self.received, content) {
                 Some(found) => break found,
                 None => self.receive()?,
             }
@@ -133,15 +133,15 @@ impl Client {
 
     /// Receives once, up to 64 KiB.
     #[track_caller]
-    fn receive(&mut self) -> Result<(), End> {
+    fn receive(&mut self) -> Result<(), ConnectionEnd> {
         let mut buffer = [0; 1 << 16];
         match self.stream.read(&mut buffer) {
-            Ok(0) => Err(End::Closed),
+            Ok(0) => Err(ConnectionEnd::Closed),
             Ok(count) => {
                 self.received.extend_from_slice(&buffer[..count]);
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(End::Reset),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(ConnectionEnd::Reset),
             // A stop signal interrupted this process for a moment: a read with a time limit is not
             // restarted then.
             Err(error) if error.kind() == ErrorKind::Interrupted => self.receive(),
@@ -183,7 +183,7 @@ impl Client {
 
     /// Reads to the end; unread data stays in [`received`](Self::received).
     #[track_caller]
-    pub(crate) fn read_to_end(&mut self) -> End {
+    pub(crate) fn read_to_end(&mut self) -> ConnectionEnd {
         loop {
             if let Err(end) = self.receive() {
                 return end;
@@ -195,7 +195,7 @@ impl Client {
     #[track_caller]
     pub(crate) fn ends_silently(&mut self) {
         let end = self.read_to_end();
-        assert_eq!((end, self.received.escape_ascii().to_string()), (End::Closed, String::new()));
+        assert_eq!((end, self.received.escape_ascii().to_string()), (ConnectionEnd::Closed, String::new()));
     }
 
     /// Waits until data has arrived, without taking the data.

@@ -1,6 +1,6 @@
-//! Parts of every test here: a server that is the real binary ([`Server`]), its folder ([`Site`]),
-//! a client that writes bytes and reads strictly ([`Client`]), and waiting for a condition with a
-//! deadline ([`until`]).
+//! Parts of every test here: a server that is the real binary ([`TestServer`]), its folder
+//! ([`TestSite`]), a client that writes bytes and reads strictly ([`TestClient`]), and waiting for
+//! a condition with a deadline ([`until`]).
 //!
 //! [`on_both!`] makes two tests of one function, one for each I/O driver. [`on_usual!`] is for
 //! functions that are independent of the driver: the test on the other driver runs in `cargo xtask
@@ -12,11 +12,11 @@ mod server;
 mod site;
 mod stopped;
 
-pub(crate) use client::{Client, End};
-pub(crate) use response::{Content, Response};
-pub(crate) use server::{Io, Process, Server, vermeil};
-pub(crate) use site::{Site, noise};
-pub(crate) use stopped::{Stopped, two_cpus};
+pub(crate) use client::{ConnectionEnd, TestClient};
+pub(crate) use response::{ExpectedContent, Response};
+pub(crate) use server::{Io, TestProcess, TestServer, vermeil};
+pub(crate) use site::{TestSite, noise};
+pub(crate) use stopped::{StoppedThread, two_cpus};
 
 use std::time::{Duration, Instant};
 

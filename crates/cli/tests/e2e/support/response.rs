@@ -2,7 +2,7 @@
 
 /// Whether content follows the head: not after HEAD, independent of `Content-Length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum ExpectedContent {
     Follows,
     Omitted,
 }
@@ -16,17 +16,17 @@ pub(crate) struct Response {
 }
 
 /// A head, and the length of its content.
-pub(crate) struct Head {
+pub(crate) struct TestHead {
     status: u16,
     fields: Vec<(String, String)>,
     pub(crate) content_bytes: usize,
 }
 
-impl Head {
+impl TestHead {
     /// Reads the head at the start of `bytes`; also returns the length of the head. `None` if the
     /// head is incomplete.
     #[track_caller]
-    pub(crate) fn read(bytes: &[u8], content: Content) -> Option<(Self, usize)> {
+    pub(crate) fn read(bytes: &[u8], content: ExpectedContent) -> Option<(Self, usize)> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let text = std::str::from_utf8(&bytes[..end - 4]).expect("a head of ASCII");
         assert!(text.is_ascii() && !text.replace("\r\n", "").contains(['\r', '\n', '\0']), "{text:?}");
@@ -59,7 +59,7 @@ fn field(line: &str) -> (String, String) {
 }
 
 #[track_caller]
-fn content_bytes(status: u16, fields: &[(String, String)], content: Content) -> usize {
+fn content_bytes(status: u16, fields: &[(String, String)], content: ExpectedContent) -> usize {
     let mut names: Vec<_> = fields.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|two| two[0] != two[1]), "a field twice: {fields:?}");
@@ -69,7 +69,7 @@ fn content_bytes(status: u16, fields: &[(String, String)], content: Content) -> 
     let has_none = matches!(status, 204 | 304);
     assert_eq!(length.is_none(), has_none, "Content-Length of {status}: {fields:?}");
     match (length, content) {
-        (Some(length), Content::Follows) => length.parse().expect("a number of bytes"),
+        (Some(length), ExpectedContent::Follows) => length.parse().expect("a number of bytes"),
         _ => 0,
     }
 }

@@ -1,7 +1,7 @@
 //! The binary as a process: started on a free port, listened to, stopped, and killed when a test
 //! fails.
 
-use super::{Client, PATIENCE, Site, until, until_or};
+use super::{PATIENCE, TestClient, TestSite, until, until_or};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
 use std::fs;
@@ -43,8 +43,8 @@ impl Io {
     fn uring_refusal() -> Option<&'static str> {
         static REFUSED: OnceLock<Option<String>> = OnceLock::new();
         let refused = REFUSED.get_or_init(|| {
-            let site = Site::new();
-            let process = Process::spawn(command(Self::Uring, &site, &[]));
+            let site = TestSite::new();
+            let process = TestProcess::spawn(command(Self::Uring, &site, &[]));
             let mut refused = None;
             until("it serves or ends", || {
                 let ended = process.has_ended();
@@ -64,7 +64,7 @@ pub(crate) fn vermeil(args: &[&str]) -> Command {
     command
 }
 
-fn command(io: Io, site: &Site, args: &[&str]) -> Command {
+fn command(io: Io, site: &TestSite, args: &[&str]) -> Command {
     let mut command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--io", io.name()]);
     if !args.contains(&"--log") {
         command.args(["--log", "off"]);
@@ -74,13 +74,13 @@ fn command(io: Io, site: &Site, args: &[&str]) -> Command {
 }
 
 /// A process whose words are collected.
-pub(crate) struct Process {
+pub(crate) struct TestProcess {
     child: Mutex<Child>,
     stdout: Arc<Mutex<Vec<u8>>>,
     stderr: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Process {
+impl TestProcess {
     pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
@@ -150,7 +150,7 @@ fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
     collected
 }
 
-impl Drop for Process {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         self.child(|child| {
             let _ = child.kill();
@@ -160,35 +160,35 @@ impl Drop for Process {
 }
 
 /// A server that serves.
-pub(crate) struct Server {
-    process: Process,
+pub(crate) struct TestServer {
+    process: TestProcess,
     addr: SocketAddr,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for TestServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "server at {}, which said: {}", self.addr, self.process.stderr())
     }
 }
 
-impl std::ops::Deref for Server {
-    type Target = Process;
+impl std::ops::Deref for TestServer {
+    type Target = TestProcess;
 
-    fn deref(&self) -> &Process {
+    fn deref(&self) -> &TestProcess {
         &self.process
     }
 }
 
-impl Server {
+impl TestServer {
     /// Serves `site`, with no access log unless `args` ask for one.
     #[track_caller]
-    pub(crate) fn start(io: Io, site: &Site, args: &[&str]) -> Self {
+    pub(crate) fn start(io: Io, site: &TestSite, args: &[&str]) -> Self {
         Self::run(command(io, site, args))
     }
 
     /// As [`start`](Self::start), under another program, given with its arguments.
     #[track_caller]
-    pub(crate) fn start_under(wrapper: &[&str], io: Io, site: &Site, args: &[&str]) -> Self {
+    pub(crate) fn start_under(wrapper: &[&str], io: Io, site: &TestSite, args: &[&str]) -> Self {
         let inner = command(io, site, args);
         let mut outer = Command::new(wrapper[0]);
         outer.args(&wrapper[1..]).arg(inner.get_program()).args(inner.get_args());
@@ -197,7 +197,7 @@ impl Server {
 
     /// Serves the configuration beside `site`: `text`, after the driver and a free address.
     #[track_caller]
-    pub(crate) fn configured(io: Io, site: &Site, text: &str) -> Self {
+    pub(crate) fn configured(io: Io, site: &TestSite, text: &str) -> Self {
         Self::of_file(&site.configure(io, text))
     }
 
@@ -226,7 +226,7 @@ impl Server {
 
     #[track_caller]
     fn run(command: Command) -> Self {
-        let process = Process::spawn(command);
+        let process = TestProcess::spawn(command);
         let addr = until("the server says where it serves", || {
             let said = process.stderr();
             assert!(!process.has_ended(), "the server ended: {said}");
@@ -242,13 +242,13 @@ impl Server {
         self.addr
     }
 
-    pub(crate) fn client(&self) -> Client {
-        Client::connect(self.addr)
+    pub(crate) fn client(&self) -> TestClient {
+        TestClient::connect(self.addr)
     }
 
     /// A client with a small receive buffer.
-    pub(crate) fn narrow_client(&self) -> Client {
-        Client::connect_narrow(self.addr)
+    pub(crate) fn narrow_client(&self) -> TestClient {
+        TestClient::connect_narrow(self.addr)
     }
 
     /// A request on a connection of its own.

@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// The folder, inside an outer folder, so that files can stand outside of the served folder.
-pub(crate) struct Site {
+pub(crate) struct TestSite {
     around: TempDir,
 }
 
-impl Site {
+impl TestSite {
     /// With an `index.html`.
     pub(crate) fn new() -> Self {
         let around = TempDir::new().expect("a temporary folder");

@@ -1,6 +1,6 @@
 //! A core that is really stuck, because a tracer stops its thread.
 
-use super::Server;
+use super::TestServer;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -33,14 +33,14 @@ ptrace(17)
 ";
 
 /// A stopped thread, which continues when this is dropped.
-pub(crate) struct Stopped {
+pub(crate) struct StoppedThread {
     stopper: Child,
     words: BufReader<ChildStdout>,
 }
 
-impl Stopped {
+impl StoppedThread {
     /// Stops the thread of a core; `None` with a message where tracing is not allowed.
-    pub(crate) fn core(server: &Server, core: usize) -> Option<Self> {
+    pub(crate) fn core(server: &TestServer, core: usize) -> Option<Self> {
         let tid = thread_named(server, &format!("vermeil-{core}"));
         let mut command = Command::new("python3");
         command.args(["-c", STOPPER, &tid.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -57,14 +57,14 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedThread {
     fn drop(&mut self) {
         drop(self.stopper.stdin.take());
         let _ = self.stopper.wait();
     }
 }
 
-fn thread_named(server: &Server, name: &str) -> u32 {
+fn thread_named(server: &TestServer, name: &str) -> u32 {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("a process that runs");
     let mut tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let is_named = |tid: &u32| {
