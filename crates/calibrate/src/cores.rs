@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use vermeil_sched::{Distance, Layout};
 
-use crate::{Effort, Error};
+use crate::{CalibrateError, MeasureEffort};
 
 /// Reads of a line before a waiting thread yields, because two threads on the same cpu must still
 /// make progress.
@@ -21,10 +21,10 @@ const ASLEEP: Duration = Duration::from_micros(100);
 struct Padded(AtomicU64);
 
 /// Runs `f` on a new thread on this cpu.
-pub(crate) fn on_cpu<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
+pub(crate) fn on_cpu<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> Result<T, CalibrateError> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, move || {
-            vermeil_io::pin_current_thread(cpu).map_err(|source| Error::Pin { cpu, source })?;
+            vermeil_io::pin_current_thread(cpu).map_err(|source| CalibrateError::Pin { cpu, source })?;
             Ok(f())
         })?;
         thread.join().expect("a measurement does not panic")
@@ -47,7 +47,7 @@ pub(crate) fn pairs(layout: &Layout, cpus: &[usize]) -> Vec<(Distance, usize, us
 }
 
 /// Time of a line's transfer from the core that wrote the line to another core.
-pub(crate) fn line_ns(a: usize, b: usize, effort: Effort) -> Result<f64, Error> {
+pub(crate) fn line_ns(a: usize, b: usize, effort: MeasureEffort) -> Result<f64, CalibrateError> {
     let rounds = effort.of(2_000) as u64;
     let tries = effort.of(200).min(20);
     let line = Padded::default();
@@ -60,11 +60,11 @@ pub(crate) fn line_ns(a: usize, b: usize, effort: Effort) -> Result<f64, Error> 
                 // Pairs with the loads of `wait_for`: a store moves the line.
                 line.0.store(2 * round + 2, Ordering::Release);
             }
-            pinned.map_err(|source| Error::Pin { cpu: b, source })
+            pinned.map_err(|source| CalibrateError::Pin { cpu: b, source })
         })?;
         let mut best = f64::INFINITY;
         let pinned = vermeil_io::current_affinity();
-        let here = vermeil_io::pin_current_thread(a).map_err(|source| Error::Pin { cpu: a, source });
+        let here = vermeil_io::pin_current_thread(a).map_err(|source| CalibrateError::Pin { cpu: a, source });
         for turn in 0..tries as u64 {
             let start = Instant::now();
             for round in turn * rounds..(turn + 1) * rounds {
@@ -100,7 +100,11 @@ pub(crate) struct Wake {
 
 impl Wake {
     /// Wakes a thread on `sleeper` from a thread on `waker`.
-    pub(crate) fn measure(waker: usize, sleeper: usize, effort: Effort) -> Result<Self, Error> {
+    pub(crate) fn measure(
+        waker: usize,
+        sleeper: usize,
+        effort: MeasureEffort,
+    ) -> Result<Self, CalibrateError> {
         let epoch = Instant::now();
         let now_ns = move || epoch.elapsed().as_nanos() as u64;
         let (woke_ns, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -112,7 +116,7 @@ impl Wake {
                     thread::park();
                     woke_ns.store(now_ns(), Ordering::Release);
                 }
-                pinned.map_err(|source| Error::Pin { cpu: sleeper, source })
+                pinned.map_err(|source| CalibrateError::Pin { cpu: sleeper, source })
             })?
         };
         let wakes = effort.of(2_000);

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use vermeil_sched::Distance;
 use vermeil_topology::{Cache, CacheKind, Machine, synthetic};
 
-use crate::{Calibration, Effort};
+use crate::{Calibration, MeasureEffort};
 
 /// Cache lines that a scan moves for each event: an entry of the runtime's queue of events is eight
 /// bytes of 64.
@@ -18,7 +18,7 @@ impl Calibration {
     /// The machine as a file of the simulator.
     pub fn to_toml(&self, machine: &Machine) -> String {
         let mut text = String::new();
-        if self.effort == Effort::Smoke {
+        if self.effort == MeasureEffort::Smoke {
             text +=
                 "# Measured in a moment (--quick): the figures are rough, they only show that it works.\n";
         }
@@ -146,11 +146,11 @@ fn exactly(count: usize, above: usize) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::cores::Wake;
-    use crate::memory::Memory;
+    use crate::memory::MeasuredMemory;
     use crate::operations::Operations;
 
-    fn measured(effort: Effort, memory_ns: f64) -> String {
-        let memory = Memory { latency_ns: memory_ns, gb_per_s: 9.0, overlap: 2.0 };
+    fn measured(effort: MeasureEffort, memory_ns: f64) -> String {
+        let memory = MeasuredMemory { latency_ns: memory_ns, gb_per_s: 9.0, overlap: 2.0 };
         let operations = Operations { lock_ns: 9.0, atomic_ns: 5.0, syscall_ns: 90.0, event_ns: 50.0 };
         let wake = Wake { call_ns: 900.0, median_ns: 4_000.0, tail_ns: 9_000.0 };
         let caches = vec![(2, 4.0), (3, 20.0)];
@@ -163,7 +163,7 @@ mod tests {
     /// than a cache without a warning.
     #[test]
     fn figures_that_mean_little_say_so() {
-        let (full, quick) = (measured(Effort::Full, 90.0), measured(Effort::Smoke, 15.0));
+        let (full, quick) = (measured(MeasureEffort::Full, 90.0), measured(MeasureEffort::Smoke, 15.0));
         assert!(!full.contains("--quick") && !full.contains("Not to be believed"), "{full}");
         assert!(quick.starts_with("# Measured in a moment (--quick)"), "{quick}");
         assert!(

@@ -17,14 +17,14 @@ use vermeil_topology::{CpuId, Machine};
 
 /// The permitted duration of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum MeasureEffort {
     /// Some seconds, for numbers.
     Full,
     /// A moment, as a smoke test: the numbers mean little.
     Smoke,
 }
 
-impl Effort {
+impl MeasureEffort {
     /// The number `full`, and a hundredth in a smoke run.
     fn of(self, full: usize) -> usize {
         match self {
@@ -37,7 +37,7 @@ impl Effort {
 /// The errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum CalibrateError {
     /// A thread cannot be put on a cpu.
     #[error("cannot run on cpu {cpu}: {source}; leave it out with taskset")]
     Pin {
@@ -60,12 +60,12 @@ pub enum Error {
 /// The measurements. Times in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    effort: Effort,
+    effort: MeasureEffort,
     /// Millions of dependent operations, of one cycle each, per second.
     mhz: f64,
     /// By level of cache: bytes, and the time of a chase step within the cache.
     caches: Vec<(u8, f64)>,
-    memory: memory::Memory,
+    memory: memory::MeasuredMemory,
     operations: operations::Operations,
     /// Transfer time of a line, by distance.
     lines: Vec<(Distance, f64)>,
@@ -76,10 +76,15 @@ pub struct Calibration {
 ///
 /// # Errors
 /// A thread cannot be started or pinned.
-pub fn calibrate(machine: &Machine, cpus: &[CpuId], effort: Effort) -> Result<Calibration, Error> {
-    let first = cpus.first().ok_or(Error::NoCpu)?.0 as usize;
+pub fn calibrate(
+    machine: &Machine,
+    cpus: &[CpuId],
+    effort: MeasureEffort,
+) -> Result<Calibration, CalibrateError> {
+    let first = cpus.first().ok_or(CalibrateError::NoCpu)?.0 as usize;
     let all: Vec<usize> = cpus.iter().map(|cpu| cpu.0 as usize).collect();
-    let layout = Layout::from_machine(machine, cpus).map_err(|error| Error::Runtime(error.to_string()))?;
+    let layout =
+        Layout::from_machine(machine, cpus).map_err(|error| CalibrateError::Runtime(error.to_string()))?;
     let on_first = cores::on_cpu(first, || {
         (
             operations::mhz(effort),
@@ -97,7 +102,7 @@ pub fn calibrate(machine: &Machine, cpus: &[CpuId], effort: Effort) -> Result<Ca
         effort,
         mhz,
         caches,
-        memory: memory::Memory::measure(machine, &all, effort)?,
+        memory: memory::MeasuredMemory::measure(machine, &all, effort)?,
         operations: operations::Operations { event_ns, ..operations },
         lines,
         wake: cores::Wake::measure(first, all.last().copied().unwrap_or(first), effort)?,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use vermeil_topology::{CacheKind, CpuId, Machine};
 
-use crate::{Effort, Error, least};
+use crate::{CalibrateError, MeasureEffort, least};
 
 /// Maximum size of a chase: enough for caches of 64 MB, and quick to build.
 const CHASE_BYTES_MAX: u64 = 256 << 20;
@@ -19,11 +19,11 @@ const SUM_BYTES: usize = 64 << 20;
 /// A line of a chase: the index of the next line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Line(u32);
+struct ChaseLine(u32);
 
 /// Memory of this machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
+pub(crate) struct MeasuredMemory {
     /// A chase step that no cache serves.
     pub(crate) latency_ns: f64,
     /// Bandwidth of a node's memory when all cores read.
@@ -33,7 +33,7 @@ pub(crate) struct Memory {
 }
 
 /// By level from 2 on: the time of a chase step through half of the cache.
-pub(crate) fn caches(machine: &Machine, cpu: usize, effort: Effort) -> Vec<(u8, f64)> {
+pub(crate) fn caches(machine: &Machine, cpu: usize, effort: MeasureEffort) -> Vec<(u8, f64)> {
     let ours = machine.caches().iter().filter(|cache| {
         cache.level > 1 && cache.kind != CacheKind::Instruction && cache.cpus.contains(CpuId(cpu as u32))
     });
@@ -43,13 +43,17 @@ pub(crate) fn caches(machine: &Machine, cpu: usize, effort: Effort) -> Vec<(u8, 
     all
 }
 
-impl Memory {
+impl MeasuredMemory {
     /// Measures with these cpus.
-    pub(crate) fn measure(machine: &Machine, cpus: &[usize], effort: Effort) -> Result<Self, Error> {
+    pub(crate) fn measure(
+        machine: &Machine,
+        cpus: &[usize],
+        effort: MeasureEffort,
+    ) -> Result<Self, CalibrateError> {
         let largest = machine.caches().iter().filter_map(|cache| cache.bytes).max().unwrap_or(8 << 20);
         let bytes = match effort {
-            Effort::Full => (BEYOND_CACHE * largest).min(CHASE_BYTES_MAX),
-            Effort::Smoke => 1 << 20,
+            MeasureEffort::Full => (BEYOND_CACHE * largest).min(CHASE_BYTES_MAX),
+            MeasureEffort::Smoke => 1 << 20,
         };
         let latency_ns = crate::cores::on_cpu(cpus[0], || chase_ns(bytes, effort))?;
         let alone = bandwidth(&cpus[..1], effort)?;
@@ -61,7 +65,7 @@ impl Memory {
 }
 
 /// Time of a step of a circular chase through this number of bytes, in random order.
-fn chase_ns(bytes: u64, effort: Effort) -> f64 {
+fn chase_ns(bytes: u64, effort: MeasureEffort) -> f64 {
     let lines = (bytes / 64).clamp(2, u64::from(u32::MAX)) as usize;
     let circle = circle(lines);
     let steps = effort.of(500_000);
@@ -80,8 +84,8 @@ fn chase_ns(bytes: u64, effort: Effort) -> f64 {
 }
 
 /// A permutation with a single cycle (Sattolo, 1986).
-fn circle(lines: usize) -> Vec<Line> {
-    let mut circle: Vec<Line> = (0..lines as u32).map(Line).collect();
+fn circle(lines: usize) -> Vec<ChaseLine> {
+    let mut circle: Vec<ChaseLine> = (0..lines as u32).map(ChaseLine).collect();
     let mut random = 0x9E37_79B9_7F4A_7C15u64;
     for last in (1..lines).rev() {
         // Xorshift (Marsaglia, 2003): good enough for a prefetcher.
@@ -94,7 +98,7 @@ fn circle(lines: usize) -> Vec<Line> {
 }
 
 /// Gigabytes per second that these cpus read in order, together.
-fn bandwidth(cpus: &[usize], effort: Effort) -> Result<f64, Error> {
+fn bandwidth(cpus: &[usize], effort: MeasureEffort) -> Result<f64, CalibrateError> {
     let words = effort.of(SUM_BYTES / 8);
     let ready = Barrier::new(cpus.len());
     let times = thread::scope(|scope| {
@@ -102,7 +106,8 @@ fn bandwidth(cpus: &[usize], effort: Effort) -> Result<f64, Error> {
         let reader = |cpu: &usize| {
             let cpu = *cpu;
             thread::Builder::new().spawn_scoped(scope, move || {
-                let pinned = vermeil_io::pin_current_thread(cpu).map_err(|source| Error::Pin { cpu, source });
+                let pinned =
+                    vermeil_io::pin_current_thread(cpu).map_err(|source| CalibrateError::Pin { cpu, source });
                 let buffer = vec![1u64; words];
                 let sum = || black_box(&buffer).iter().fold(0u64, |sum, word| sum.wrapping_add(*word));
                 ready.wait();
@@ -115,10 +120,10 @@ fn bandwidth(cpus: &[usize], effort: Effort) -> Result<f64, Error> {
             })
         };
         let readers = cpus.iter().map(reader).collect::<Result<Vec<_>, _>>()?;
-        let join = |reader: thread::ScopedJoinHandle<'_, Result<f64, Error>>| {
+        let join = |reader: thread::ScopedJoinHandle<'_, Result<f64, CalibrateError>>| {
             reader.join().expect("a measurement does not panic")
         };
-        readers.into_iter().map(join).collect::<Result<Vec<f64>, Error>>()
+        readers.into_iter().map(join).collect::<Result<Vec<f64>, CalibrateError>>()
     })?;
     Ok(times.iter().map(|ns| (words * 8) as f64 / ns.max(1.0)).sum())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use vermeil::{Handler, Runtime};
 
-use crate::{Effort, Error, least};
+use crate::{CalibrateError, MeasureEffort, least};
 
 /// Dependent operations of a step of the clock's measurement: shifts and exclusive ors, each one
 /// cycle on every supported processor.
@@ -28,7 +28,7 @@ pub(crate) struct Operations {
 
 impl Operations {
     /// All operations except the runtime's events.
-    pub(crate) fn measure(effort: Effort) -> Self {
+    pub(crate) fn measure(effort: MeasureEffort) -> Self {
         let times = effort.of(100_000);
         let (lock, number) = (Mutex::new(0u64), AtomicU64::new(0));
         let each = |operation: &dyn Fn()| {
@@ -48,7 +48,7 @@ impl Operations {
 }
 
 /// Millions of cycles per second.
-pub(crate) fn mhz(effort: Effort) -> f64 {
+pub(crate) fn mhz(effort: MeasureEffort) -> f64 {
     let steps = effort.of(2_000_000);
     let ns = least(5, || {
         let mut value = black_box(0x9E37_79B9_7F4A_7C15u64);
@@ -65,8 +65,8 @@ pub(crate) fn mhz(effort: Effort) -> f64 {
 }
 
 /// An event that posts itself again, on a runtime of one core.
-pub(crate) fn event_ns(cpu: usize, effort: Effort) -> Result<f64, Error> {
-    let wrong = |error: &dyn std::fmt::Display| Error::Runtime(error.to_string());
+pub(crate) fn event_ns(cpu: usize, effort: MeasureEffort) -> Result<f64, CalibrateError> {
+    let wrong = |error: &dyn std::fmt::Display| CalibrateError::Runtime(error.to_string());
     let runtime = Runtime::builder()
         .cpus([cpu])
         .policy(vermeil::Policy::None)

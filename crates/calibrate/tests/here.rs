@@ -1,6 +1,6 @@
 //! A smoke measurement of this machine gives a machine that the simulator runs.
 
-use vermeil_calibrate::{Effort, calibrate};
+use vermeil_calibrate::{MeasureEffort, calibrate};
 use vermeil_sim::{SimMachine, SimOptions, simulate, workload};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -8,7 +8,7 @@ use vermeil_topology::{CpuId, sysfs};
 fn what_is_measured_can_be_simulated() {
     let tree = sysfs::read(std::path::Path::new("/")).unwrap();
     let cpus: Vec<CpuId> = vermeil_io::current_affinity().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
-    let text = calibrate(&tree, &cpus, Effort::Smoke).unwrap().to_toml(&tree);
+    let text = calibrate(&tree, &cpus, MeasureEffort::Smoke).unwrap().to_toml(&tree);
     if !text.contains("topology =") {
         // A machine with an irregular tree is described by an export.
         return;

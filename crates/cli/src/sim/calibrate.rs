@@ -5,7 +5,7 @@ use crate::writable::check_writable;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_calibrate::Effort;
+use vermeil_calibrate::MeasureEffort;
 use vermeil_server::config::Surroundings;
 
 /// Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the
@@ -35,7 +35,7 @@ impl CalibrateArgs {
         if let Some(Err(why)) = self.out.as_deref().map(check_writable) {
             return print::failure(&why, Exit::CannotStart);
         }
-        let text = match here(if self.quick { Effort::Smoke } else { Effort::Full }) {
+        let text = match here(if self.quick { MeasureEffort::Smoke } else { MeasureEffort::Full }) {
             Ok(text) => text,
             Err(error) => return print::failure(&error, error.exit()),
         };
@@ -50,7 +50,7 @@ impl CalibrateArgs {
 }
 
 /// This machine's description.
-pub(super) fn here(effort: Effort) -> Result<String, SimUsage> {
+pub(super) fn here(effort: MeasureEffort) -> Result<String, SimUsage> {
     let Surroundings { machine, allowed, .. } = Surroundings::here()?;
     let cpus: Vec<_> = allowed.cpus.iter().collect();
     Ok(vermeil_calibrate::calibrate(&machine, &cpus, effort)?.to_toml(&machine))

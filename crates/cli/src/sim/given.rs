@@ -7,7 +7,7 @@ use crate::Exit;
 use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
-use vermeil_calibrate::Effort;
+use vermeil_calibrate::MeasureEffort;
 use vermeil_sched::plan::{Plan, PlanFile};
 use vermeil_sched::{PlanName, Policy};
 use vermeil_sim::{CompiledProgram, MachineSpec, SimMachine};
@@ -27,7 +27,7 @@ pub(super) enum SimUsage {
     #[error("{0}")]
     Topology(#[from] vermeil_topology::TopologyError),
     #[error("measuring this machine: {0}")]
-    Calibrate(#[from] vermeil_calibrate::Error),
+    Calibrate(#[from] vermeil_calibrate::CalibrateError),
     #[error("{0}")]
     Parity(#[from] vermeil_parity::Error),
 }
@@ -84,8 +84,8 @@ impl MachineArgs {
             return Err(SimUsage::Useless { option: "--costs", what });
         }
         match extension {
-            _ if word == "here" => here(None, Effort::Full),
-            Some("toml") => here(Some(path), Effort::Full),
+            _ if word == "here" => here(None, MeasureEffort::Full),
+            Some("toml") => here(Some(path), MeasureEffort::Full),
             Some("xml") => {
                 let text = read("--machine", path)?;
                 let tree = xml::parse(&text).map_err(|error| SimUsage::inside(path)(error.into()))?;
@@ -110,7 +110,7 @@ impl MachineArgs {
 }
 
 /// This machine, from a file that `vermeil sim calibrate` wrote, or measured now.
-pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<SimMachine, SimUsage> {
+pub(super) fn here(path: Option<&Path>, effort: MeasureEffort) -> Result<SimMachine, SimUsage> {
     match path {
         None => Ok(SimMachine::from_toml(&super::calibrate::here(effort)?)?),
         Some(path) => SimMachine::from_toml(&read("--machine", path)?)

@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
-use vermeil_calibrate::Effort;
+use vermeil_calibrate::MeasureEffort;
 use vermeil_parity::{Finding, Options, POLICIES, Script, Size, compare};
 use vermeil_server::config::Surroundings;
 
@@ -69,7 +69,7 @@ impl ParityArgs {
 
     fn compare(&self) -> Result<Vec<Finding>, SimUsage> {
         let (effort, size) =
-            if self.quick { (Effort::Smoke, Size::Smoke) } else { (Effort::Full, Size::Full) };
+            if self.quick { (MeasureEffort::Smoke, Size::Smoke) } else { (MeasureEffort::Full, Size::Full) };
         let machine = given::here(self.machine.as_deref(), effort)?;
         let cpus = Surroundings::here()?.allowed.cpus.iter().map(|cpu| cpu.0 as usize).collect();
         let options = Options { cpus, size, rounds: self.rounds };
