@@ -10,9 +10,9 @@ use vermeil::Runtime;
 use vermeil_sched::Policy;
 use vermeil_sim::{SimMachine, simulate};
 
-use crate::finding::{Finding, Line};
-use crate::script::{Pieces, Reading, Script, Size};
-use crate::{Error, finding::Better};
+use crate::finding::{Finding, PolicyLine};
+use crate::script::{Pieces, RunSize, Script, ScriptReading};
+use crate::{ParityError, finding::Better};
 
 /// The policies of both ways: all policies that need no plan and no second node.
 pub const POLICIES: [Policy; 4] = [Policy::None, Policy::Libasync, Policy::Mely, Policy::Adaptive];
@@ -22,11 +22,11 @@ const STOP: Duration = Duration::from_secs(10);
 
 /// The parameters of a comparison.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CompareOptions {
     /// The cpus of the real runs, as many as the described machine has cores.
     pub cpus: Vec<usize>,
     /// The size of each program.
-    pub size: Size,
+    pub size: RunSize,
     /// Real runs of each program and policy.
     pub rounds: usize,
 }
@@ -35,10 +35,14 @@ pub struct Options {
 ///
 /// # Errors
 /// The description is of another machine, or the runtime does not start.
-pub fn compare(machine: &SimMachine, options: &Options, done: impl Fn()) -> Result<Vec<Finding>, Error> {
+pub fn compare(
+    machine: &SimMachine,
+    options: &CompareOptions,
+    done: impl Fn(),
+) -> Result<Vec<Finding>, ParityError> {
     let here = options.cpus.len();
     if machine.cores() != here {
-        return Err(Error::OtherMachine { described: machine.cores(), here });
+        return Err(ParityError::OtherMachine { described: machine.cores(), here });
     }
     let pieces = Pieces::measure();
     let mut findings = Vec::new();
@@ -55,9 +59,9 @@ pub fn compare(machine: &SimMachine, options: &Options, done: impl Fn()) -> Resu
             let results = simulate(machine, &program, &vermeil_sim::SimOptions::new(policy.clone()));
             let waits = results.waits.permille_ns(990);
             let rate = script.counted(options.size) as f64 * 1e9 / results.counted_ns as f64;
-            Reading { rate, wait_us: Some(waits as f64 / 1e3) }
+            ScriptReading { rate, wait_us: Some(waits as f64 / 1e3) }
         });
-        let simulated: Vec<Reading> = simulated.collect();
+        let simulated: Vec<ScriptReading> = simulated.collect();
         for &(measure, better) in script.measures() {
             findings.push(finding(script, measure, better, &real, &simulated));
         }
@@ -65,9 +69,14 @@ pub fn compare(machine: &SimMachine, options: &Options, done: impl Fn()) -> Resu
     Ok(findings)
 }
 
-fn real_run(script: Script, policy: &Policy, options: &Options, pieces: Pieces) -> Result<Reading, Error> {
+fn real_run(
+    script: Script,
+    policy: &Policy,
+    options: &CompareOptions,
+    pieces: Pieces,
+) -> Result<ScriptReading, ParityError> {
     let runtime = Runtime::builder().cpus(options.cpus.iter().copied()).policy(policy.clone()).build();
-    let runtime = runtime.map_err(|error| Error::Runtime(error.to_string()))?;
+    let runtime = runtime.map_err(|error| ParityError::Runtime(error.to_string()))?;
     let reading = script.real(&runtime.handle(), options.size, pieces);
     runtime.shutdown(STOP);
     Ok(reading)
@@ -77,17 +86,17 @@ fn finding(
     script: Script,
     measure: &'static str,
     better: Better,
-    real: &[Vec<Reading>],
-    simulated: &[Reading],
+    real: &[Vec<ScriptReading>],
+    simulated: &[ScriptReading],
 ) -> Finding {
-    let value = |reading: &Reading| match better {
+    let value = |reading: &ScriptReading| match better {
         Better::More => reading.rate,
         Better::Less => reading.wait_us.unwrap_or_default(),
     };
-    let line = |((policy, real), simulated): ((&Policy, &Vec<Reading>), &Reading)| {
+    let line = |((policy, real), simulated): ((&Policy, &Vec<ScriptReading>), &ScriptReading)| {
         let mut real: Vec<f64> = real.iter().map(value).collect();
         real.sort_by(f64::total_cmp);
-        Line { policy: policy.to_string(), real, simulated: value(simulated) }
+        PolicyLine { policy: policy.to_string(), real, simulated: value(simulated) }
     };
     let lines = POLICIES.iter().zip(real).zip(simulated).map(line).collect();
     Finding { program: script.name(), measure, better, lines }
@@ -105,7 +114,7 @@ mod tests {
         let tree = format!("node:1 l3:1 core:{} pu:1", cpus.len());
         let tree = vermeil_topology::synthetic::parse(&tree).unwrap();
         let machine = SimMachine::described("two", &tree, &machine.unwrap()).unwrap();
-        let options = Options { cpus, size: Size::Smoke, rounds: 1 };
+        let options = CompareOptions { cpus, size: RunSize::Smoke, rounds: 1 };
         let runs = Cell::new(0);
         let findings = compare(&machine, &options, || runs.set(runs.get() + 1)).unwrap();
         assert_eq!((findings.len(), runs.get()), (4, Script::ALL.len() * POLICIES.len()));
@@ -119,7 +128,7 @@ mod tests {
     #[test]
     fn a_description_of_another_machine_is_refused() {
         let machine = vermeil_sim::profile("epyc-2x64").unwrap();
-        let options = Options { cpus: vec![0], size: Size::Smoke, rounds: 1 };
+        let options = CompareOptions { cpus: vec![0], size: RunSize::Smoke, rounds: 1 };
         let error = compare(&machine, &options, || ()).unwrap_err().to_string();
         assert!(error.contains("128 cores") && error.contains("1 cpus"), "{error}");
     }

@@ -20,7 +20,7 @@ pub enum Better {
 
 /// A policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct PolicyLine {
     /// The policy's name.
     pub policy: String,
     /// The measurements of the real runs, ascending; at least one.
@@ -39,10 +39,10 @@ pub struct Finding {
     /// The good direction.
     pub better: Better,
     /// By policy.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PolicyLine>,
 }
 
-impl Line {
+impl PolicyLine {
     /// The median of the real runs.
     pub fn median(&self) -> f64 {
         self.real[self.real.len() / 2]
@@ -64,13 +64,13 @@ impl Line {
 
 impl Finding {
     /// Pairs of policies that the real runs distinguish, the higher first.
-    pub fn apart(&self) -> Vec<(&Line, &Line)> {
+    pub fn apart(&self) -> Vec<(&PolicyLine, &PolicyLine)> {
         let pairs = self.lines.iter().flat_map(|a| self.lines.iter().map(move |b| (a, b)));
         pairs.filter(|(a, b)| a.lowest() > b.highest()).collect()
     }
 
     /// Distinguished pairs that the simulator ranks in reverse, or as equals.
-    pub fn reversed(&self) -> Vec<(&Line, &Line)> {
+    pub fn reversed(&self) -> Vec<(&PolicyLine, &PolicyLine)> {
         self.apart().into_iter().filter(|(high, low)| high.simulated <= low.simulated).collect()
     }
 
@@ -82,7 +82,7 @@ impl Finding {
 
     /// The finding as JSON.
     pub fn to_json(&self) -> serde_json::Value {
-        let line = |line: &Line| {
+        let line = |line: &PolicyLine| {
             serde_json::json!({
                 "policy": line.policy, "real": line.real, "simulated": line.simulated, "error": line.error(),
             })
@@ -101,7 +101,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.program, self.measure)?;
         let mut table = Table::new(&["policy", "real", "lowest", "highest", "simulated", "error"]);
-        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        let mut lines: Vec<&PolicyLine> = self.lines.iter().collect();
         lines.sort_by(|a, b| match self.better {
             Better::More => b.median().total_cmp(&a.median()),
             Better::Less => a.median().total_cmp(&b.median()),
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn finding(lines: [(&str, [f64; 3], f64); 3]) -> Finding {
-        let line = |(policy, real, simulated): (&str, [f64; 3], f64)| Line {
+        let line = |(policy, real, simulated): (&str, [f64; 3], f64)| PolicyLine {
             policy: policy.to_owned(),
             real: real.to_vec(),
             simulated,

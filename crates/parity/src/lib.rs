@@ -11,14 +11,14 @@ mod compare;
 mod finding;
 mod script;
 
-pub use compare::{Options, POLICIES, compare};
-pub use finding::{Better, Finding, Line};
-pub use script::{Script, Size};
+pub use compare::{CompareOptions, POLICIES, compare};
+pub use finding::{Better, Finding, PolicyLine};
+pub use script::{RunSize, Script};
 
 /// The errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ParityError {
     /// The runtime does not start on these cpus.
     #[error("cannot start the runtime: {0}")]
     Runtime(String),

@@ -17,7 +17,7 @@ use crate::finding::Better;
 
 /// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum RunSize {
     /// About half a second of each program, for numbers.
     Full,
     /// A moment of each program, as a smoke test.
@@ -46,7 +46,7 @@ pub(crate) struct Pieces {
 
 /// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ScriptReading {
     /// Events per second.
     pub(crate) rate: f64,
     /// The 99th percentile of the wait, if measured.
@@ -96,21 +96,21 @@ impl Script {
     }
 
     /// Runs the program on the runtime.
-    pub(crate) fn real(self, handle: &Handle, size: Size, pieces: Pieces) -> Reading {
-        let rate = |outcome: ProgramOutcome| Reading { rate: outcome.throughput(), wait_us: None };
+    pub(crate) fn real(self, handle: &Handle, size: RunSize, pieces: Pieces) -> ScriptReading {
+        let rate = |outcome: ProgramOutcome| ScriptReading { rate: outcome.throughput(), wait_us: None };
         match self {
             Self::Roots => rate(sqrt_pipeline::run(handle, roots(size))),
             Self::Keyed => rate(keyed_stream::run(handle, keyed(size), pieces.pace)),
             Self::Mixed => {
                 let (outcome, delays) = mixed_jobs::run(handle, mixed(size), pieces.pace);
                 let wait_us = Some(delays.value_at_quantile(0.99) as f64 / 1e3);
-                Reading { rate: outcome.throughput(), wait_us }
+                ScriptReading { rate: outcome.throughput(), wait_us }
             }
         }
     }
 
     /// Events that the rate counts.
-    pub(crate) fn counted(self, size: Size) -> u64 {
+    pub(crate) fn counted(self, size: RunSize) -> u64 {
         match self {
             Self::Roots => u64::from(roots(size).events) * roots(size).stages as u64,
             Self::Mixed => mixed(size).events(),
@@ -122,7 +122,7 @@ impl Script {
     pub(crate) fn simulated(
         self,
         machine: &SimMachine,
-        size: Size,
+        size: RunSize,
         pieces: Pieces,
     ) -> Result<CompiledProgram, SimError> {
         match self {
@@ -135,13 +135,13 @@ impl Script {
     }
 }
 
-fn roots(size: Size) -> sqrt_pipeline::SqrtPipelineSize {
-    let events = if size == Size::Full { 1_000 } else { 20 };
+fn roots(size: RunSize) -> sqrt_pipeline::SqrtPipelineSize {
+    let events = if size == RunSize::Full { 1_000 } else { 20 };
     sqrt_pipeline::SqrtPipelineSize { stages: 16, roots: ROOTS, events }
 }
 
-fn mixed(size: Size) -> mixed_jobs::MixedJobsSize {
-    let (short_steps, long_steps) = if size == Size::Full { (5_000, 16) } else { (50, 1) };
+fn mixed(size: RunSize) -> mixed_jobs::MixedJobsSize {
+    let (short_steps, long_steps) = if size == RunSize::Full { (5_000, 16) } else { (50, 1) };
     mixed_jobs::MixedJobsSize {
         short_chains: 64,
         short_steps,
@@ -152,14 +152,14 @@ fn mixed(size: Size) -> mixed_jobs::MixedJobsSize {
     }
 }
 
-fn keyed(size: Size) -> keyed_stream::KeyedStreamSize {
-    let (keys, records) = if size == Size::Full { (10_000, 100_000) } else { (100, 1_000) };
+fn keyed(size: RunSize) -> keyed_stream::KeyedStreamSize {
+    let (keys, records) = if size == RunSize::Full { (10_000, 100_000) } else { (100, 1_000) };
     keyed_stream::KeyedStreamSize { keys, skew: 1.0, producers: 4, records, record_ns: 500 }
 }
 
 /// The row of handlers, each with a separate color, so that the simulator places the handlers as
 /// the runtime does.
-fn roots_text(machine: &SimMachine, size: Size, pieces: Pieces) -> String {
+fn roots_text(machine: &SimMachine, size: RunSize, pieces: Pieces) -> String {
     let cycles = machine.cycles(pieces.roots_ns);
     let sqrt_pipeline::SqrtPipelineSize { stages, events, .. } = roots(size);
     format!(

@@ -29,7 +29,7 @@ pub(super) enum SimUsage {
     #[error("measuring this machine: {0}")]
     Calibrate(#[from] vermeil_calibrate::CalibrateError),
     #[error("{0}")]
-    Parity(#[from] vermeil_parity::Error),
+    Parity(#[from] vermeil_parity::ParityError),
 }
 
 impl SimUsage {
@@ -38,7 +38,7 @@ impl SimUsage {
         match self {
             Self::File { action: "read", .. } | Self::Calibrate(_) => Exit::CannotStart,
             Self::Topology(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
-            Self::Parity(vermeil_parity::Error::Runtime(_)) => Exit::CannotStart,
+            Self::Parity(vermeil_parity::ParityError::Runtime(_)) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,
             Self::Parity(_)
             | Self::Inside { .. }

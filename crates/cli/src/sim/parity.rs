@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
 use vermeil_calibrate::MeasureEffort;
-use vermeil_parity::{Finding, Options, POLICIES, Script, Size, compare};
+use vermeil_parity::{CompareOptions, Finding, POLICIES, RunSize, Script, compare};
 use vermeil_server::config::Surroundings;
 
 /// Run the same programs under the same policies on the real runtime and in the simulator, and
@@ -68,11 +68,14 @@ impl ParityArgs {
     }
 
     fn compare(&self) -> Result<Vec<Finding>, SimUsage> {
-        let (effort, size) =
-            if self.quick { (MeasureEffort::Smoke, Size::Smoke) } else { (MeasureEffort::Full, Size::Full) };
+        let (effort, size) = if self.quick {
+            (MeasureEffort::Smoke, RunSize::Smoke)
+        } else {
+            (MeasureEffort::Full, RunSize::Full)
+        };
         let machine = given::here(self.machine.as_deref(), effort)?;
         let cpus = Surroundings::here()?.allowed.cpus.iter().map(|cpu| cpu.0 as usize).collect();
-        let options = Options { cpus, size, rounds: self.rounds };
+        let options = CompareOptions { cpus, size, rounds: self.rounds };
         let runs = Script::ALL.len() * POLICIES.len() * self.rounds;
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs {elapsed}")
             .expect("a template that is tested");
