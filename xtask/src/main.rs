@@ -25,6 +25,7 @@ mod source;
 mod steps;
 mod test;
 mod tsan;
+mod type_names;
 mod unused;
 mod workspace;
 
