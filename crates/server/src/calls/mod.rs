@@ -20,7 +20,7 @@ use crate::{
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
     settings::gateway::SendRoot,
 };
-use route::Route;
+use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
     Rejection, Request, Status,
@@ -72,10 +72,12 @@ pub(crate) async fn answer(
         };
     }
     let program = match route::find(connection, request, file_head, call).await? {
-        Route::Program(program) => program,
+        RequestRoute::Program(program) => program,
         // The content is not read yet.
-        Route::File(answer @ Answer::Slow(Deferred::Program(_))) => return Ok(CallOutcome::Answer(answer)),
-        Route::File(answer) => {
+        RequestRoute::File(answer @ Answer::Slow(Deferred::Program(_))) => {
+            return Ok(CallOutcome::Answer(answer));
+        }
+        RequestRoute::File(answer) => {
             connection.settle(file_head.persistence);
             return Ok(CallOutcome::Answer(answer));
         }

@@ -26,7 +26,7 @@ use vermeil_http::{
 };
 
 /// The target of a request.
-pub(crate) enum Route {
+pub(crate) enum RequestRoute {
     Program(FoundProgram),
     /// The answer of a file, or an error.
     File(Answer),
@@ -38,7 +38,7 @@ pub(crate) async fn find(
     request: &Request<'_>,
     head: AnswerHead,
     call: &GatewayRequest,
-) -> Result<Route, Lost> {
+) -> Result<RequestRoute, Lost> {
     let mut decoded = Vec::new();
     let path = match path::decode_for_program(request.target.path, &mut decoded) {
         Ok(path) => path,
@@ -48,7 +48,7 @@ pub(crate) async fn find(
         Ok(site) => site,
         Err(failure) => {
             let out = &mut connection.output;
-            return Ok(Route::File(local::with(|local| match failure {
+            return Ok(RequestRoute::File(local::with(|local| match failure {
                 Some(failure) => answer::not_served(local, &failure, head, out),
                 None => answer::error(local, Status::NotFound, b"", head, out),
             })));
@@ -63,7 +63,9 @@ pub(crate) async fn find(
             let script = call.script.as_deref().expect("an index page has a path");
             let handle = search.look_up(script).await?;
             Ok(match is_program(&handle) {
-                true => Route::Program(FoundProgram { script: script.to_vec(), path_info: Vec::new() }),
+                true => {
+                    RequestRoute::Program(FoundProgram { script: script.to_vec(), path_info: Vec::new() })
+                }
                 false => search.as_file(handle),
             })
         }
@@ -71,9 +73,9 @@ pub(crate) async fn find(
     }
 }
 
-fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Route {
+fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> RequestRoute {
     let lines: &[u8] = if status == Status::ServiceUnavailable { RETRY_AFTER } else { b"" };
-    Route::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
+    RequestRoute::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
 }
 
 /// The open folder of a host. Otherwise the reason why the folder cannot be served, or `None` if
@@ -106,14 +108,14 @@ struct RouteSearch<'a> {
 }
 
 impl RouteSearch<'_> {
-    async fn by_name(&mut self, path: ProgramPath<'_>) -> Result<Route, Lost> {
+    async fn by_name(&mut self, path: ProgramPath<'_>) -> Result<RequestRoute, Lost> {
         for cut in
             split::candidates(path.bytes, EXTENSION).take_while(|cut| cut.script.len() <= path.names_max())
         {
             let handle = self.look_up(cut.script).await?;
             if is_program(&handle) {
                 let (script, path_info) = (cut.script.to_vec(), cut.path_info.to_vec());
-                return Ok(Route::Program(FoundProgram { script, path_info }));
+                return Ok(RequestRoute::Program(FoundProgram { script, path_info }));
             }
             if cut.path_info.is_empty() {
                 // Answers with this result. A second lookup could find a file, and would then send
@@ -125,7 +127,7 @@ impl RouteSearch<'_> {
     }
 
     /// The program of a folder is its index page, or PHP's own index page beside another one.
-    async fn by_folder(&mut self, decoded: &[u8], call: &GatewayRequest) -> Result<Route, Lost> {
+    async fn by_folder(&mut self, decoded: &[u8], call: &GatewayRequest) -> Result<RequestRoute, Lost> {
         let handle = look_up(self.connection, &self.site, self.request.target.path).await?;
         let rules = call.host.host().rules;
         let script = match handle.as_ref().map(|handle| handle.outcome()) {
@@ -141,9 +143,9 @@ impl RouteSearch<'_> {
         };
         let Self { connection, request, head, .. } = self;
         Ok(match rules.run_by(&script, head.visitor.peer) {
-            RunBy::Php => Route::Program(FoundProgram { script, path_info: Vec::new() }),
-            RunBy::Cgi => Route::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),
-            RunBy::Route(route) => Route::File(local::with(|local| {
+            RunBy::Php => RequestRoute::Program(FoundProgram { script, path_info: Vec::new() }),
+            RunBy::Cgi => RequestRoute::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),
+            RunBy::Route(route) => RequestRoute::File(local::with(|local| {
                 let name = call.host.host().name;
                 answer::by_route(local, route, name, request, &script, *head, &mut connection.output)
             })),
@@ -156,19 +158,21 @@ impl RouteSearch<'_> {
     }
 
     /// The file cache's result for the request's own path.
-    async fn of_path(&mut self) -> Result<Route, Lost> {
+    async fn of_path(&mut self) -> Result<RequestRoute, Lost> {
         let handle = look_up(self.connection, &self.site, self.request.target.path).await?;
         Ok(self.as_file(handle))
     }
 
-    fn as_file(&mut self, handle: Result<EntryHandle, Status>) -> Route {
+    fn as_file(&mut self, handle: Result<EntryHandle, Status>) -> RequestRoute {
         let Self { connection, site, request, head } = self;
         let handle = match handle {
             Ok(handle) => handle,
             Err(status) => return refused(connection, status, *head),
         };
         let out = &mut connection.output;
-        Route::File(local::with(|local| answer::found_by_files(local, site, request, &handle, *head, out)))
+        RequestRoute::File(local::with(|local| {
+            answer::found_by_files(local, site, request, &handle, *head, out)
+        }))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     connection::Connection,
     exchange::{AnswerHead, Lost},
     files::EntryOutcome,
-    gateway::{Named, Refusal, SendSites},
+    gateway::{Named, SendRefusal, SendSites},
     local,
     pages::RETRY_AFTER,
     settings::gateway::SendRoot,
@@ -34,7 +34,7 @@ pub(crate) async fn send(
     response: &ResponseHead,
     named: Named<'_>,
     (sites, roots): (&SendSites, &[SendRoot]),
-) -> Result<Result<SendfileAnswer, Refusal>, Lost> {
+) -> Result<Result<SendfileAnswer, SendRefusal>, Lost> {
     let (root, raw_path) = match named.find(sites.of(roots)) {
         Ok(found) => found,
         Err(refusal) => return Ok(Err(refusal)),

@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Start(SpawnError),
     /// The program ended before its answer, in this way.
-    #[error("it ended with {} before its answer did", Ending(*.0))]
+    #[error("it ended with {} before its answer did", ProgramEnding(*.0))]
     Exited(ProgramEnd),
     /// The exchange with the program failed.
     #[error("{0}")]

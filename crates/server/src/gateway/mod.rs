@@ -33,7 +33,7 @@ pub(crate) use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind
 pub(crate) use patience::note_file;
 pub(crate) use program::{FoundProgram, Last, ProgramRead, ProgramReader, ProgramWriter, Trouble};
 pub(crate) use relay::{ExchangeParameters, PIECE_BYTES, Relayed, relay};
-pub(crate) use send_sites::{Named, Refusal, SendSites, encoded, send_roots};
+pub(crate) use send_sites::{Named, SendRefusal, SendSites, encoded, send_roots};
 pub(crate) use spool::Spools;
 pub(crate) use workspace::{Grounds, ParentFolder, PrivateWorkspace};
 pub(crate) use written::ResponseBuffer;

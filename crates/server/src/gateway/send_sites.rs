@@ -142,17 +142,18 @@ impl Named<'_> {
     pub(crate) fn find<'s>(
         self,
         mut roots: impl Iterator<Item = &'s SendSite>,
-    ) -> Result<(&'s SendSite, Vec<u8>), Refusal> {
+    ) -> Result<(&'s SendSite, Vec<u8>), SendRefusal> {
         let found = match self {
             Self::File(file) => roots.find_map(|root| Some((root, encoded(below(&root.folder, file)?)))),
             Self::Path(raw) => {
                 let path_len = raw.iter().position(|&byte| byte == b'?').unwrap_or(raw.len());
                 let mut decoded = Vec::new();
-                let decoded = path::decode(&raw[..path_len], &mut decoded).map_err(Refusal::NoPath)?.bytes;
+                let decoded =
+                    path::decode(&raw[..path_len], &mut decoded).map_err(SendRefusal::NoPath)?.bytes;
                 roots.find_map(|root| Some((root, encoded(below(root.prefix.as_ref()?, decoded)?))))
             }
         };
-        found.ok_or(Refusal::Elsewhere)
+        found.ok_or(SendRefusal::Elsewhere)
     }
 }
 
@@ -167,14 +168,14 @@ impl fmt::Display for Named<'_> {
 
 /// Why a file is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum SendRefusal {
     /// The name is not a valid path.
     NoPath(PathError),
     /// The file is in no allowed folder.
     Elsewhere,
 }
 
-impl Refusal {
+impl SendRefusal {
     /// The reason, for the operator. `cure` is the option or key that names such a folder.
     pub(crate) fn said(self, named: Named<'_>, cure: &str) -> String {
         match self {

@@ -30,7 +30,7 @@ use std::{
 use vermeil_spawn::Revisions;
 
 thread_local! {
-    static PROGRAMS: RefCell<Option<CorePrograms>> = const { RefCell::new(None) };
+    static PROGRAMS: RefCell<Option<GatewayPrograms>> = const { RefCell::new(None) };
 }
 
 /// The state of programs that all cores share.
@@ -128,7 +128,7 @@ impl ProgramsShared {
 }
 
 /// The state of programs on one core.
-pub(crate) struct CorePrograms {
+pub(crate) struct GatewayPrograms {
     pub(crate) shared: Arc<ProgramsShared>,
     /// The configuration of programs that belongs to the core's hosts.
     pub(crate) answering: Arc<Answering>,
@@ -137,11 +137,11 @@ pub(crate) struct CorePrograms {
 /// Makes programs available on this core.
 pub(crate) fn install(shared: Arc<ProgramsShared>) {
     let answering = Arc::new(shared.answering());
-    PROGRAMS.set(Some(CorePrograms { shared, answering }));
+    PROGRAMS.set(Some(GatewayPrograms { shared, answering }));
 }
 
 /// Runs a closure on the programs of this core. `None` if the server serves files only.
-pub(crate) fn with<R>(f: impl FnOnce(&CorePrograms) -> R) -> Option<R> {
+pub(crate) fn with<R>(f: impl FnOnce(&GatewayPrograms) -> R) -> Option<R> {
     PROGRAMS.with_borrow(|programs| programs.as_ref().map(f))
 }
 
