@@ -18,6 +18,8 @@ pub(crate) enum UsageError {
     Address { listen: Listen, source: AddressError },
     #[error("--agent {listen}: {source}")]
     Agent { listen: Listen, source: AddressError },
+    #[error("--php: {source}")]
+    Php { source: AddressError },
     #[error("{inner} {inner_size}: more than {outer} {outer_size} allows; raise {outer} or lower {inner}")]
     Contradiction { inner: &'static str, inner_size: Size, outer: &'static str, outer_size: Size },
     #[error("--from {}: cannot read it: {source}; export a machine with `lstopo --of xml FILE.xml`", path.display())]
@@ -38,7 +40,9 @@ impl UsageError {
     /// The exit code: an error of the command line, or a missing resource.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Address { .. } | Self::Agent { .. } | Self::MachineFile { .. } => Exit::CannotStart,
+            Self::Address { .. } | Self::Agent { .. } | Self::Php { .. } | Self::MachineFile { .. } => {
+                Exit::CannotStart
+            }
             Self::Machine(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
             Self::CgiUser(_)

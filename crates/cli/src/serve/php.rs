@@ -1,15 +1,14 @@
 //! The options of `vermeil serve` about PHP, and their conversion.
 
 use crate::usage::UsageError;
+use crate::values::PhpPlace;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::str::FromStr;
 use vermeil_server::Unfit;
+use vermeil_server::config::Surroundings;
 use vermeil_server::settings::cgi::Identity;
 use vermeil_server::settings::gateway::SendRoot;
-use vermeil_server::settings::php::{self, PhpOptions, PhpSource};
+use vermeil_server::settings::php::{self, PhpOptions};
 
 /// PHP.
 #[derive(Clone, Debug, Args)]
@@ -18,12 +17,13 @@ pub(super) struct PhpArgs {
     ///
     /// `auto`, or no value: the server starts a pool of its own with the installed php-fpm or
     /// php-cgi, and ends the pool with the server. A path: the same with that php-fpm or php-cgi.
-    /// unix:PATH or ADDRESS:PORT: a FastCGI pool that already runs. A folder without index.html is
+    /// unix:PATH, ADDRESS:PORT or NAME:PORT: a FastCGI pool that already runs, at the first address
+    /// of the name that accepts a connection. A folder without index.html is
     /// answered by its index.php. Default: no PHP; such files get 403, because the source of a
     /// program is never sent.
     #[arg(long, value_name = "auto|PATH|unix:PATH|ADDR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto")]
-    php: Option<Where>,
+    php: Option<PhpPlace>,
 
     /// Children of the pool, and connections to the pool at the same time
     ///
@@ -59,37 +59,6 @@ pub(super) struct PhpArgs {
     php_send: Vec<SendRoot>,
 }
 
-/// The PHP source, as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Where(PhpSource);
-
-impl FromStr for Where {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "auto" {
-            return Ok(Self(PhpSource::Own));
-        }
-        if text.starts_with('/') {
-            return Ok(Self(PhpSource::Program(text.into())));
-        }
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = PathBuf::from(path);
-            return if path.is_absolute() {
-                Ok(Self(PhpSource::Unix(path)))
-            } else {
-                Err("write the socket's path from the root, such as unix:/run/php/php-fpm.sock")
-            };
-        }
-        match text.parse::<SocketAddr>() {
-            Ok(addr) => Ok(Self(PhpSource::Tcp(addr))),
-            Err(_) => Err(
-                "write auto, the path of a php-fpm or php-cgi, unix:PATH, or an address and a port such as 127.0.0.1:9000",
-            ),
-        }
-    }
-}
-
 impl PhpArgs {
     /// Whether PHP was asked for.
     pub(super) fn is_on(&self) -> bool {
@@ -97,18 +66,23 @@ impl PhpArgs {
     }
 
     /// PHP for a server of `cores` cores.
-    pub(super) fn php(&self, cores: usize) -> Option<PhpOptions> {
-        let Where(source) = self.php.clone()?;
+    ///
+    /// # Errors
+    ///
+    /// The name of a pool has no address.
+    pub(super) fn php(&self, cores: usize, around: &Surroundings) -> Result<Option<PhpOptions>, UsageError> {
+        let Some(place) = self.php.clone() else { return Ok(None) };
+        let source = around.resolve_php(place).map_err(|source| UsageError::Php { source })?;
         let defaults = PhpOptions::new(source, cores);
         let children = self.php_children.unwrap_or(defaults.children);
-        Some(PhpOptions {
+        Ok(Some(PhpOptions {
             children,
             kept_max: php::kept_of(children),
             queue_max: self.php_queue,
             requests_per_child: self.php_requests,
             user: self.php_user.clone(),
             ..defaults
-        })
+        }))
     }
 
     /// Refuses to run a pool as the superuser. Whether the user exists is checked when the pool is

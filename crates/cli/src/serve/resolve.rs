@@ -60,7 +60,7 @@ impl ServeArgs {
             balancers,
             listen: addresses(&self.listen, around)?,
             gateway,
-            php: self.php.php(cpus.len()),
+            php: self.php.php(cpus.len(), around)?,
             php_pools: PoolsOptions::default(),
             cgi: self.cgi.options()?,
             cpus,

@@ -329,8 +329,9 @@ table! {
     /// PHP over FastCGI.
     pub(super) struct PhpTable {
         /// The PHP to use: `"auto"`, a pool of our own with the php-fpm or php-cgi that is found;
-        /// the path of a php-fpm or php-cgi; or a pool that runs already, `"unix:PATH"` or
-        /// `"ADDRESS:PORT"`.
+        /// the path of a php-fpm or php-cgi; or a pool that runs already, `"unix:PATH"`,
+        /// `"ADDRESS:PORT"` or `"NAME:PORT"`. The server uses the first address of a name that
+        /// accepts a connection.
         source: At<String> = At::unwritten("auto".to_owned()),
         /// Children of the pool, and the most open connections to the pool: 1 to 10000. Without the
         /// key: 4 for each core.

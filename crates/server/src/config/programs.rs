@@ -7,7 +7,8 @@ use super::{
     keys::{CgiTable, HostCgiTable, HostPhpTable, PhpTable, ProgramsTable},
     read::{At, FlagOr},
     resolve::{Problems, narrow},
-    values::Size,
+    surroundings::Surroundings,
+    values::{PhpPlace, Size},
 };
 use crate::{
     hosts::HostPhp,
@@ -18,11 +19,7 @@ use crate::{
     },
     user::{Unfit, User},
 };
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ops::Range, path::Path, sync::Arc};
 
 /// The most children of a pool.
 const CHILDREN_MAX: u64 = 10_000;
@@ -84,12 +81,24 @@ fn send_roots(written: &[At<String>], key: &str, folder: &Path, problems: &mut P
 }
 
 /// PHP for a server of `cores` cores.
-pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> PhpOptions {
-    let source = source(&table.source.value).unwrap_or_else(|| {
-        let what = "write \"auto\", the path of a php-fpm or php-cgi, \"unix:/PATH\", or an address such as \"127.0.0.1:9000\"";
-        problems.push(&table.source.at, "php.source", what);
-        PhpSource::Own
-    });
+pub(super) fn php(
+    table: &PhpTable,
+    cores: usize,
+    around: &Surroundings,
+    problems: &mut Problems,
+) -> PhpOptions {
+    let At { value, at } = &table.source;
+    let source = match value.parse::<PhpPlace>().map(|place| around.resolve_php(place)) {
+        Ok(Ok(source)) => source,
+        Ok(Err(error)) => {
+            problems.push(at, "php.source", error.to_string());
+            PhpSource::Own
+        }
+        Err(error) => {
+            problems.push(at, "php.source", error.to_string());
+            PhpSource::Own
+        }
+    };
     let defaults = PhpOptions::new(source, cores);
     let children = table.children.as_ref().map(|At { value, at }| {
         if !(1..=CHILDREN_MAX).contains(value) {
@@ -136,8 +145,8 @@ pub(super) fn host_php(php: &FlagOr<HostPhpTable>, problems: &mut Problems) -> H
 
 /// Bounds on the pools of all hosts together.
 pub(super) fn php_pools(table: &PhpTable) -> PoolsOptions {
-    let program = match source(&table.source.value) {
-        Some(PhpSource::Program(program)) => Some(program),
+    let program = match table.source.value.parse() {
+        Ok(PhpPlace::Program(program)) => Some(program),
         _ => None,
     };
     PoolsOptions { program, running_max: narrow(table.pools_max) }
@@ -206,19 +215,6 @@ pub(super) fn refuse_server_user(
     }
     for (_, at) in hosts.iter().filter(|(program, _)| *program == uid) {
         problems.push(at, "host.cgi.user", what());
-    }
-}
-
-fn source(text: &str) -> Option<PhpSource> {
-    if text == "auto" {
-        return Some(PhpSource::Own);
-    }
-    if text.starts_with('/') {
-        return Some(PhpSource::Program(text.into()));
-    }
-    match text.strip_prefix("unix:") {
-        Some(path) => path.starts_with('/').then(|| PhpSource::Unix(PathBuf::from(path))),
-        None => text.parse().ok().map(PhpSource::Tcp),
     }
 }
 

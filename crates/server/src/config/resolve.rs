@@ -86,7 +86,7 @@ pub(super) fn resolve(
         ..programs::gateway(&document.programs, sends, folder)
     };
     let cgi = programs::cgi(&document.cgi, &mut found);
-    let shared_php = programs::php(&document.php, cpus.len(), &mut found);
+    let shared_php = programs::php(&document.php, cpus.len(), around, &mut found);
     if let Some(user) = &user {
         programs::refuse_server_user(user, &document.cgi, &cgi, &cgi_users, &mut found);
     }

@@ -1,13 +1,13 @@
 //! The machine that a command line or a configuration is resolved against: this machine, or an
 //! invented one in tests.
 
-use super::values::Listen;
+use super::values::{Listen, PhpPlace};
 use crate::{
     address::{ListenAddr, UnixAddr},
     listen::unix,
     options::ServeOptions,
     paths,
-    settings::RequestedPlacement,
+    settings::{RequestedPlacement, php::PhpSource},
 };
 use std::{
     io,
@@ -42,7 +42,7 @@ pub enum GivenParts {
     InForce(RequestedPlacement, Vec<Instance>),
 }
 
-/// Why a name to listen on is no address.
+/// Why a name is no address.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// The lookup failed.
@@ -154,6 +154,23 @@ impl Surroundings {
             addrs.push(addr);
         }
         Ok(())
+    }
+
+    /// The source of PHP; a name stands for all its addresses.
+    ///
+    /// # Errors
+    /// A name without address.
+    pub fn resolve_php(&self, place: PhpPlace) -> Result<PhpSource, AddressError> {
+        Ok(match place {
+            PhpPlace::Own => PhpSource::Own,
+            PhpPlace::Program(program) => PhpSource::Program(program),
+            PhpPlace::Unix(path) => PhpSource::Unix(path),
+            PhpPlace::Tcp(listen) => {
+                let mut addrs = Vec::new();
+                self.resolve_tcp(&listen, &mut addrs)?;
+                PhpSource::Tcp(addrs)
+            }
+        })
     }
 }
 

@@ -238,8 +238,15 @@ fn programs_are_asked_for_by_hosts() {
         (crate::settings::cgi::Nph::Allowed, Some(1 << 30))
     );
     assert!(options.hosts.have_cgi() && options.hosts.have_php());
+    let text = "[[host]]\nroot = \"x\"\nphp = true\n[php]\nsource = \"localhost:9000\"\n";
+    let named = crate::settings::php::PhpSource::Tcp(["[::1]:9000", "127.0.0.1:9000"].map(addr).to_vec());
+    assert_eq!(load(text).php.unwrap().source, named);
     for (table, problem) in [
         ("[php]\nchildren = 0\n", "v.toml:2:12: php.children: 0 is not from 1 to 10000"),
+        (
+            "[php]\nsource = \"nowhere:9\"\n",
+            "v.toml:2:10: php.source: the name cannot be resolved: no such name; write an address such as 127.0.0.1:8080",
+        ),
         ("[cgi]\nmemory = 9\n", "v.toml:2:10: cgi.memory: 9 is not from 1M to 1T"),
     ] {
         assert_eq!(problems(&format!("{table}[[host]]\n")), [problem]);

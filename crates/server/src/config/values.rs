@@ -5,11 +5,13 @@
 
 mod listen;
 mod mode;
+mod place;
 mod size;
 mod span;
 
 pub use listen::{Listen, ListenSyntaxError};
 pub use mode::{FileMode, FileModeError};
+pub use place::{PhpPlace, PhpPlaceError};
 pub use size::{Size, SizeError, between as size_between};
 pub use span::{Span, SpanError};
 

@@ -2,10 +2,11 @@
 //! and the exchange of a request.
 //!
 //! Reading order: [`PhpOptions`], `run` (one request), `pool` (the queue for connections), `idle`
-//! (kept connections), `stream` (one connection), `unframe` (answers), `own` (finding, starting and
-//! supervising PHP; pools on demand). Code shared with other kinds of programs is in `gateway`.
+//! (kept connections), `stream` (one connection), `addresses` (those of an external pool), `unframe`
+//! (answers), `own` (finding, starting and supervising PHP; pools on demand). Code shared with other kinds of programs is in `gateway`.
 //! Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
 
+mod addresses;
 mod idle;
 mod own;
 mod pool;
@@ -23,6 +24,7 @@ pub(crate) use run::run;
 pub(crate) use snapshot::PoolSnapshot;
 
 use crate::settings::php::{KEPT_IDLE, PhpOptions, PhpSource};
+use addresses::PoolAddresses;
 use own::PoolPlan;
 pub(crate) use pool::gate::PoolState;
 use pool::{Pool, PoolBounds, gate::Notifier};
@@ -59,7 +61,7 @@ impl Php {
     pub(crate) fn of_others(options: &PhpOptions, cores: usize) -> Arc<Self> {
         let address = match &options.source {
             PhpSource::Unix(path) => ApplicationAddress::Unix(path.clone()),
-            PhpSource::Tcp(addr) => ApplicationAddress::Tcp(*addr),
+            PhpSource::Tcp(addrs) => ApplicationAddress::Tcp(PoolAddresses::new(addrs.clone())),
             PhpSource::Own | PhpSource::Program(_) => unreachable!("a pool of our own is not of others"),
         };
         Arc::new(Self {

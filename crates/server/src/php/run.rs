@@ -196,18 +196,19 @@ impl PhpRun<'_> {
     }
 
     async fn connect(&self) -> Result<PhpConnection, Failure> {
+        let patience = self.asking.options.timeouts.connect;
         let mut limit = Sleep::unset();
-        limit.set(self.asking.options.timeouts.connect);
+        limit.set(patience);
         let connecting = async {
             loop {
-                match PhpConnection::open(&self.php.address).await {
+                match PhpConnection::open(&self.php.address, patience).await {
                     Err(error) if self.php.is_ours() && is_absent(&error) => sleep(RESTART_PAUSE).await,
                     result => return result,
                 }
             }
         };
         let connected = limit.limit(connecting).await;
-        let late = || Failure::ConnectLate(self.asking.options.timeouts.connect);
+        let late = || Failure::ConnectLate(patience);
         connected.map_err(|_| late())?.map_err(Failure::Connect)
     }
 }

@@ -5,7 +5,10 @@
 //! connection is reused only if the last answer ended cleanly and no byte followed. Each request
 //! has another number, so that late output is not mistaken for an answer.
 
-use super::unframe::{make_room, unframe};
+use super::{
+    addresses::PoolAddresses,
+    unframe::{make_room, unframe},
+};
 use crate::{
     exchange::COPY_BYTES_MAX,
     gateway::{ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble},
@@ -14,9 +17,9 @@ use bytes::Bytes;
 use std::{
     future::poll_fn,
     io, mem,
-    net::SocketAddr,
     path::{Path, PathBuf},
     task::Poll,
+    time::Duration,
 };
 use vermeil::{DriverOptions, More, TcpStream};
 use vermeil_fastcgi::{
@@ -30,17 +33,17 @@ use vermeil_fastcgi::{
 const LONG_BYTES: usize = DriverOptions::RECV_BUFFER_BYTES as usize;
 
 /// Where an application listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum ApplicationAddress {
     Unix(PathBuf),
-    Tcp(SocketAddr),
+    Tcp(PoolAddresses),
 }
 
 impl std::fmt::Display for ApplicationAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", Path::display(path)),
-            Self::Tcp(addr) => addr.fmt(f),
+            Self::Tcp(addresses) => addresses.fmt(f),
         }
     }
 }
@@ -57,10 +60,12 @@ pub(crate) struct PhpConnection {
 }
 
 impl PhpConnection {
-    pub(crate) async fn open(address: &ApplicationAddress) -> io::Result<Self> {
+    /// Connects. An address that is silent for its part of `patience` is passed over; the caller
+    /// limits the whole.
+    pub(crate) async fn open(address: &ApplicationAddress, patience: Duration) -> io::Result<Self> {
         let stream = match address {
             ApplicationAddress::Unix(path) => TcpStream::connect_unix(path).await?,
-            ApplicationAddress::Tcp(addr) => TcpStream::connect(*addr).await?,
+            ApplicationAddress::Tcp(addresses) => addresses.connect(patience).await?,
         };
         Ok(Self { stream, id: RequestId::FIRST, buffer: Vec::new(), is_clean: true })
     }

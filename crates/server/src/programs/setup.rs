@@ -12,7 +12,7 @@ use crate::{
     privileges::{self, When},
     removal::Remover,
     sandbox::Rights,
-    settings::php::{PhpOptions, PhpSource},
+    settings::php::PhpOptions,
 };
 use std::{
     io,
@@ -203,10 +203,7 @@ impl ProgramSetup {
 
     /// The access that the sandbox must keep.
     pub(crate) fn rights(&self) -> Rights<'_> {
-        let connect_port = match self.php.as_ref().map(|php| &php.source) {
-            Some(PhpSource::Tcp(addr)) => Some(addr.port()),
-            _ => None,
-        };
+        let connect_port = self.php.as_ref().and_then(|php| php.source.port());
         Rights { workspace: Some(self.workspace.path()), spool: Some(&self.spool), connect_port }
     }
 

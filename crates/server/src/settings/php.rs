@@ -64,8 +64,9 @@ pub enum PhpSource {
     Program(PathBuf),
     /// A FastCGI pool that others run, behind a UNIX socket.
     Unix(PathBuf),
-    /// A FastCGI pool that others run, at an address.
-    Tcp(SocketAddr),
+    /// A FastCGI pool that others run, at the first of these addresses that accepts. All have the
+    /// same port.
+    Tcp(Vec<SocketAddr>),
 }
 
 /// Default number of kept connections to an external pool that allows `children` connections: a
@@ -73,6 +74,24 @@ pub enum PhpSource {
 /// given back.
 pub fn kept_of(children: usize) -> usize {
     children / 4
+}
+
+impl PhpSource {
+    /// The port of the pool, if it is at an address.
+    pub(crate) fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(addrs) => addrs.first().map(SocketAddr::port),
+            Self::Own | Self::Program(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// An address of the pool that has another port than `allowed`.
+    pub(crate) fn beyond(&self, allowed: Option<u16>) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(addrs) => addrs.iter().find(|addr| Some(addr.port()) != allowed).copied(),
+            Self::Own | Self::Program(_) | Self::Unix(_) => None,
+        }
+    }
 }
 
 impl PhpOptions {

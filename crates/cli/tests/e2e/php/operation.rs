@@ -232,6 +232,7 @@ fn a_pool_of_others_is_used(io: Io) {
     for (listen, option) in [
         (socket.display().to_string(), format!("--php=unix:{}", socket.display())),
         (format!("127.0.0.1:{port}"), format!("--php=127.0.0.1:{port}")),
+        (format!("127.0.0.1:{port}"), format!("--php=localhost:{port}")),
     ] {
         let server = TestServer::start(io, &site, &[&option, "--php-children", "2"]);
         // No process listens yet.

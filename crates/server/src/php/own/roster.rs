@@ -18,7 +18,7 @@ use crate::{
     log::Notices,
     options::ServeOptions,
     php::{Php, PoolSnapshot, pool::gate::Notifier},
-    settings::php::{PhpOptions, PhpSource, PoolOptions},
+    settings::php::{PhpOptions, PoolOptions},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -177,9 +177,9 @@ impl Pools {
     }
 
     fn of_others(&self, options: &PhpOptions) -> Result<Arc<Php>, PhpError> {
-        match options.source {
-            PhpSource::Tcp(addr) if self.connect_port != Some(addr.port()) => Err(PhpError::Beyond { addr }),
-            _ => Ok(Php::of_others(options, self.cores)),
+        match options.source.beyond(self.connect_port) {
+            Some(addr) => Err(PhpError::Beyond { addr }),
+            None => Ok(Php::of_others(options, self.cores)),
         }
     }
 
