@@ -9,7 +9,8 @@ use vermeil_server::settings::gateway::{self, GatewayOptions, GatewayTimeouts, S
 /// Programs.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ProgramsArgs {
-    /// How long a request may wait for a PHP child or a CGI turn, in seconds or with a unit: ms, s, m, h
+    /// How long a request may wait for a PHP child or a CGI turn, in seconds or with a unit: ms, s,
+    /// m, h
     ///
     /// From 1ms to 24h. Then: 503.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(GatewayTimeouts::default().queue))]

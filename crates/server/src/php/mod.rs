@@ -2,9 +2,10 @@
 //! and the exchange of a request.
 //!
 //! Reading order: [`PhpOptions`], `run` (one request), `pool` (the queue for connections), `idle`
-//! (kept connections), `stream` (one connection), `addresses` (those of an external pool), `unframe`
-//! (answers), `own` (finding, starting and supervising PHP; pools on demand). Code shared with other kinds of programs is in `gateway`.
-//! Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
+//! (kept connections), `stream` (one connection), `addresses` (those of an external pool),
+//! `unframe` (answers), `own` (finding, starting and supervising PHP; pools on demand). Code shared
+//! with other kinds of programs is in `gateway`. Tested with real PHP through the binary
+//! (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
 
 mod addresses;
 mod idle;
