@@ -295,7 +295,13 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Write the events of each core over time, for ui.perfetto.dev')
             [CompletionResult]::new('--show-from', '--show-from', [CompletionResultType]::ParameterName, 'The start of the picture and the trace, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--show-time', '--show-time', [CompletionResultType]::ParameterName, 'The length of the picture and the trace, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--annotated', '--annotated', [CompletionResultType]::ParameterName, 'Whether the handlers'' annotated costs are known: true or false')
+            [CompletionResult]::new('--batch', '--batch', [CompletionResultType]::ParameterName, 'Maximum number of events of a color in a row')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text; an array for several policies')
+            [CompletionResult]::new('--waits-for-locks', '--waits-for-locks', [CompletionResultType]::ParameterName, 'A thief waits for a taken lock')
+            [CompletionResult]::new('--leaves-half', '--leaves-half', [CompletionResultType]::ParameterName, 'A thief leaves a color that holds half of the victim''s waiting events or more')
+            [CompletionResult]::new('--colors-return', '--colors-return', [CompletionResultType]::ParameterName, 'An empty color returns to the core for which it was made, as in runtimes that hash colors to cores')
+            [CompletionResult]::new('--instance-per-node', '--instance-per-node', [CompletionResultType]::ParameterName, 'One instance of the program per memory node: colors stay on the node that made them, under any policy')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

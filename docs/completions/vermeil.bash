@@ -1664,7 +1664,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim__subcmd__run)
-            opts="-m -p -t -h --machine --costs --policy --compare --seed --time --spin --working-set --timeline --trace --show-from --show-time --json --help"
+            opts="-m -p -t -h --machine --costs --policy --compare --seed --time --spin --working-set --timeline --trace --show-from --show-time --json --waits-for-locks --leaves-half --colors-return --instance-per-node --annotated --batch --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1749,6 +1749,14 @@ _vermeil() {
                     return 0
                     ;;
                 --show-time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --annotated)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --batch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

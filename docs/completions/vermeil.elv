@@ -273,7 +273,13 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --trace 'Write the events of each core over time, for ui.perfetto.dev'
             cand --show-from 'The start of the picture and the trace, in seconds or with a unit: ms, s, m, h'
             cand --show-time 'The length of the picture and the trace, in seconds or with a unit: ms, s, m, h'
+            cand --annotated 'Whether the handlers'' annotated costs are known: true or false'
+            cand --batch 'Maximum number of events of a color in a row'
             cand --json 'Write JSON instead of text; an array for several policies'
+            cand --waits-for-locks 'A thief waits for a taken lock'
+            cand --leaves-half 'A thief leaves a color that holds half of the victim''s waiting events or more'
+            cand --colors-return 'An empty color returns to the core for which it was made, as in runtimes that hash colors to cores'
+            cand --instance-per-node 'One instance of the program per memory node: colors stay on the node that made them, under any policy'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

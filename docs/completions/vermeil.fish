@@ -233,7 +233,14 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_sub
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l trace -d 'Write the events of each core over time, for ui.perfetto.dev' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l show-from -d 'The start of the picture and the trace, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l show-time -d 'The length of the picture and the trace, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l annotated -d 'Whether the handlers\' annotated costs are known: true or false' -r -f -a "true\t''
+false\t''"
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l batch -d 'Maximum number of events of a color in a row' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l json -d 'Write JSON instead of text; an array for several policies'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l waits-for-locks -d 'A thief waits for a taken lock'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l leaves-half -d 'A thief leaves a color that holds half of the victim\'s waiting events or more'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l colors-return -d 'An empty color returns to the core for which it was made, as in runtimes that hash colors to cores'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l instance-per-node -d 'One instance of the program per memory node: colors stay on the node that made them, under any policy'
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from machines" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from workloads" -s h -l help -d 'Print help (see more with \'--help\')'

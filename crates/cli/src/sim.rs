@@ -4,6 +4,7 @@
 //! Leaves out the simulation. Tested through the binary (`tests/sim.rs`).
 
 mod calibrate;
+mod documents;
 mod given;
 mod list;
 mod parity;
@@ -19,6 +20,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil sim run web",
     "vermeil sim run keyed --machine opteron8380-4x4 --compare all",
     "vermeil sim run sfs --timeline sfs.svg --trace sfs.json",
+    "vermeil sim run web --compare none,libasync,mely --spin 1000000 --waits-for-locks --colors-return --batch 10",
     "vermeil sim run server.toml --machine 'node:4 l3:2(size=32MiB) core:8 pu:1' --policy mely",
     "vermeil sim calibrate --out here.toml",
     "vermeil sim run server.ndjson --working-set 4K --machine numa-4x32 --compare all",

@@ -74,6 +74,20 @@ fn policies_stand_side_by_side_against_the_ideal() {
     assert!(runs.iter().all(|run| run["percent_of_ideal"].as_f64() > Some(0.0)), "{runs:?}");
 }
 
+/// Regression: the runtime of Mely's paper existed only inside `sim reproduce`.
+#[test]
+fn options_of_the_documents_give_their_result() {
+    let words = ["sim", "run", "web", "--json", "--spin", "1000000", "--compare", "none,libasync,mely"];
+    let rates = |more: &[&str]| {
+        let runs = json(&[&words[..], more].concat());
+        [0, 1, 2].map(|run| runs[run]["per_second"].as_f64().unwrap())
+    };
+    let [none, libasync, mely] = rates(&["--waits-for-locks", "--colors-return", "--batch", "10"]);
+    assert!(libasync < 0.8 * none && mely > 1.4 * libasync, "{none} {libasync} {mely}");
+    let [none, libasync, _] = rates(&[]);
+    assert!(libasync > none, "{none} {libasync}");
+}
+
 #[test]
 fn machines_are_shipped_written_exported_and_described() {
     let folder = tempfile::tempdir().unwrap();

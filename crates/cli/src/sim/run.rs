@@ -1,6 +1,7 @@
 //! `vermeil sim run`: a workload on a machine, under a single policy or several policies side by
 //! side.
 
+use super::documents::DocumentArgs;
 use super::given::{self, MachineArgs, SimUsage};
 use crate::values::{Size, Span, size_between};
 use crate::{Exit, print};
@@ -96,6 +97,9 @@ pub(super) struct RunArgs {
     /// Default: text.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    documents: DocumentArgs,
 }
 
 /// The policies of an argument of --compare.
@@ -107,8 +111,10 @@ const ALL: &str = "none libasync mely ncopy per-node placed:round-robin placed:c
     placed:intermediate-2 trial adaptive";
 
 fn parse_policies(word: &str) -> Result<Policies, vermeil_sched::UnknownPolicy> {
-    let names = if word == "all" { ALL } else { word };
-    let policies = names.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    let policies = match word {
+        "all" => ALL.split_whitespace().map(str::parse).collect::<Result<_, _>>()?,
+        name => vec![name.parse()?],
+    };
     Ok(Policies(policies))
 }
 
@@ -131,7 +137,7 @@ impl RunArgs {
             run_ns,
             spin_ns: self.spin,
             plan,
-            ..SimOptions::new(self.policy.clone())
+            ..self.documents.options(self.policy.clone())
         };
         let policies: Vec<Policy> = self.compare.iter().flat_map(|some| some.0.clone()).collect();
         if policies.is_empty() {
