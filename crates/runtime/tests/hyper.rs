@@ -3,9 +3,12 @@
 //! Every case in a single process runs on both drivers. Foreign programs load `examples/axum.rs`;
 //! if such a program is not installed, the case says so and is skipped.
 
+use async_compat::Compat;
+use axum::{Router, http::StatusCode, routing::get};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper_util::service::TowerToHyperService;
 use std::{
     io::{Read, Write},
     net::SocketAddr,
@@ -13,6 +16,7 @@ use std::{
     process::{Child, Command, Stdio},
     time::Duration,
 };
+use tower_http::timeout::TimeoutLayer;
 use vermeil::{
     CoreIndex, DriverOptions, Handle, IoChoice, ListenOptions, Pinning, Runtime, TcpListener, TcpStream,
     hyper::{ColorExec, CoreTimer, HyperStream},
@@ -188,6 +192,64 @@ fn a_head_that_does_not_come_ends_by_the_timer() {
         socket.write_all(b"GET / HTTP/1.1\r\nHost: te").unwrap();
         let mut answer = Vec::new();
         socket.read_to_end(&mut answer).expect("the server closes");
+    }
+}
+
+/// A server of axum with tower's timeout, which needs tokio's timer: `/` answers at once, `/stuck`
+/// never. `Compat` provides the timer.
+fn start_with_timeout(handle: &Handle) -> SocketAddr {
+    let router = Router::new()
+        .route("/", get(|| async { "in time" }))
+        .route("/stuck", get(std::future::pending::<&str>))
+        .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, Duration::from_millis(50)));
+    let socket = listen(SocketAddr::from(([127, 0, 0, 1], 0)), &ListenOptions::default()).expect("a socket");
+    let addr = std::net::TcpListener::from(socket.try_clone().unwrap()).local_addr().unwrap();
+    let spawner = handle.clone();
+    let accept = async move {
+        let listener = TcpListener::new(socket).expect("on a core");
+        loop {
+            let socket = listener.accept().await.expect("descriptors are left");
+            let stream = HyperStream::new(TcpStream::new(socket).expect("on a core"));
+            let service = TowerToHyperService::new(router.clone());
+            let server = hyper::server::conn::http1::Builder::new();
+            spawner.spawn_on(
+                &spawner.color_on(CoreIndex(0)),
+                Compat::new(async move { drop(server.serve_connection(stream, service).await) }),
+            );
+        }
+    };
+    handle.spawn_on(&handle.color_on(CoreIndex(0)), accept);
+    addr
+}
+
+#[test]
+fn timeout_layer_runs_with_compat() {
+    for runtime in runtimes() {
+        let addr = start_with_timeout(&runtime.handle());
+        for (path, status, body) in [("/", "200 OK", "in time"), ("/stuck", "504 Gateway Timeout", "")] {
+            let mut socket = std::net::TcpStream::connect(addr).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            write!(socket, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            socket.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answer}");
+            assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");
+        }
+    }
+}
+
+/// Regression: the documentation promised that everything above hyper runs unchanged.
+#[test]
+fn timer_of_tokio_panics_without_compat() {
+    for runtime in runtimes() {
+        let bare = runtime.handle().spawn(async { tokio::time::sleep(Duration::ZERO).await });
+        let error = bare.wait().expect_err("there is no reactor").to_string();
+        assert!(error.contains("no reactor running"), "{error}");
+        let wrapped = runtime.handle().spawn(Compat::new(async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            vermeil::sleep(Duration::from_millis(1)).await;
+        }));
+        assert_eq!(wrapped.wait(), Ok(()));
     }
 }
 
