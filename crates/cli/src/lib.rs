@@ -13,7 +13,9 @@ mod instance;
 mod load;
 mod man;
 mod print;
+mod profile;
 mod reload;
+mod scale;
 mod serve;
 mod sim;
 mod status;
@@ -66,6 +68,8 @@ enum Command {
     Topo(topo::TopoArgs),
     Steer(steer::SteerArgs),
     Sim(sim::SimArgs),
+    Profile(profile::ProfileArgs),
+    Scale(scale::ScaleArgs),
     #[command(hide = true)]
     Instance(instance::InstanceArgs),
     #[command(hide = true)]
@@ -125,6 +129,8 @@ impl Command {
             Self::Topo(args) => args.run(),
             Self::Steer(args) => args.run(),
             Self::Sim(args) => args.run(),
+            Self::Profile(args) => args.run(),
+            Self::Scale(args) => args.run(),
             Self::Instance(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),

@@ -65,6 +65,8 @@ pub(crate) fn pages() -> Vec<ManPage> {
             "topo" => crate::topo::EXAMPLES,
             "steer" => crate::steer::EXAMPLES,
             "sim" => crate::sim::EXAMPLES,
+            "profile" => crate::profile::EXAMPLES,
+            "scale" => crate::scale::EXAMPLES,
             name => unreachable!("{name} has no examples"),
         };
         let see_also = [format!("vermeil-{}", command.get_name())];

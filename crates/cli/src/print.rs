@@ -7,8 +7,13 @@ use std::io::{self, Write};
 /// Writes a command's result. A reader that closed the pipe (`| head`) needs no more output, so a
 /// broken pipe is no error.
 pub(crate) fn result(text: &str) -> Exit {
+    bytes(text.as_bytes())
+}
+
+/// Writes a result that is not text.
+pub(crate) fn bytes(bytes: &[u8]) -> Exit {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Exit::Clean,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Clean,
         Err(error) => failure(&format_args!("cannot write to standard output: {error}"), Exit::Failed),

@@ -116,6 +116,8 @@ fn every_exit_code_and_every_example_is_in_the_help() {
         topo::EXAMPLES,
         steer::EXAMPLES,
         sim::EXAMPLES,
+        profile::EXAMPLES,
+        scale::EXAMPLES,
     ];
     for (command, examples) in helps.into_iter().chain(commands().into_iter().zip(examples)) {
         let help = long_help(&command);
@@ -139,6 +141,8 @@ fn examples_parse() {
         .chain(topo::EXAMPLES)
         .chain(steer::EXAMPLES)
         .chain(sim::EXAMPLES)
+        .chain(profile::EXAMPLES)
+        .chain(scale::EXAMPLES)
     {
         let words: Vec<_> = example.rsplit("| ").next().unwrap().split('\'').enumerate().fold(
             Vec::new(),
@@ -170,7 +174,13 @@ fn the_generated_files() {
             "vermeil-load-files.1",
             "vermeil-load-report.1",
             "vermeil-load.1",
+            "vermeil-profile-compare.1",
+            "vermeil-profile-import.1",
+            "vermeil-profile-record.1",
+            "vermeil-profile-report.1",
+            "vermeil-profile.1",
             "vermeil-reload.1",
+            "vermeil-scale.1",
             "vermeil-serve.1",
             "vermeil-sim-calibrate.1",
             "vermeil-sim-machines.1",

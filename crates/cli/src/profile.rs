@@ -1,0 +1,63 @@
+//! `vermeil profile`: where a process spends its time. One file for each subcommand.
+//!
+//! Leaves out recording and reports, which are the profile crate's. Tested through the binary
+//! (`tests/profile.rs`).
+
+mod compare;
+mod import;
+mod record;
+mod report;
+
+use crate::Exit;
+use clap::{Args, Subcommand};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil profile record -o web.prof --duration 10s --pid 4711",
+    "vermeil profile record -- vermeil serve /srv/www",
+    "vermeil profile report web.prof",
+    "vermeil profile report web.prof --callers-of copy_to_iter",
+    "vermeil profile report web.prof --form html -o web.html",
+    "vermeil profile report web.prof --form csv --window 10s..25s",
+    "vermeil profile compare vermeil-scale/cpus-1 vermeil-scale/cpus-2",
+    "vermeil profile import perf.data -o other.prof",
+];
+
+/// Find out where a process spends its time: sample stacks, read counters, report the functions that cost most.
+///
+/// The subject is any process with its descendants; the kernel's work on their behalf is included. Works on virtual machines
+/// without hardware counters, where a sample stands for time instead of cycles. docs/profile.md explains how to find out why
+/// a server is slow.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES), arg_required_else_help = true)]
+pub(crate) struct ProfileArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Record(record::RecordArgs),
+    Report(report::ReportArgs),
+    Compare(compare::CompareArgs),
+    Import(import::ImportArgs),
+}
+
+impl ProfileArgs {
+    /// Runs the subcommand.
+    pub(crate) fn run(self) -> Exit {
+        match self.what {
+            What::Record(args) => args.run(),
+            What::Report(args) => args.run(),
+            What::Compare(args) => args.run(),
+            What::Import(args) => args.run(),
+        }
+    }
+}
+
+/// A result for programs.
+pub(crate) fn as_json(result: &impl serde::Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(result).expect("results have text keys only");
+    text.push('\n');
+    text
+}

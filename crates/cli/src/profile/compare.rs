@@ -1,0 +1,75 @@
+//! `vermeil profile compare`: a configuration against its base.
+
+use crate::{Exit, print};
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use vermeil_profile::gain::compare_recordings;
+use vermeil_profile::report;
+
+/// Compare recordings: which functions cost more for each unit of work, and what a cure could gain.
+///
+/// The potential gain of a function is its share of the cost now, less its share in the base times the cost factor. The gains of
+/// all functions add up to the whole loss in cost. With several recordings of each side, one after another, the intervals know
+/// how runs differ; with one, only the error of sampling.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(super::EXAMPLES))]
+pub(super) struct CompareArgs {
+    /// The base: a recording, or a folder of recordings
+    #[arg(value_name = "BASE", value_hint = ValueHint::AnyPath)]
+    base: PathBuf,
+
+    /// What is compared with it: a recording, or a folder of recordings
+    #[arg(value_name = "NOW", value_hint = ValueHint::AnyPath)]
+    now: PathBuf,
+
+    /// The work done during each recording of the base and of the other side, such as requests
+    ///
+    /// Default: what the recordings say; those of vermeil scale do.
+    #[arg(long, value_name = "BASE,NOW", value_parser = parse_pair)]
+    work: Option<(f64, f64)>,
+
+    /// The cpus of the base and of the other side
+    ///
+    /// Default: what the recordings say; else 1,1.
+    #[arg(long, value_name = "BASE,NOW", value_parser = parse_pair)]
+    cpus: Option<(f64, f64)>,
+
+    /// Write JSON instead of text
+    ///
+    /// Default: text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl CompareArgs {
+    /// Compares.
+    pub(super) fn run(self) -> Exit {
+        match compare_recordings(&self.base, &self.now, self.work, self.cpus) {
+            Ok(comparison) if self.json => print::result(&super::as_json(&comparison)),
+            Ok(comparison) => print::result(&report::comparison_text(&comparison)),
+            Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+}
+
+/// Reads `1000,1900`.
+fn parse_pair(text: &str) -> Result<(f64, f64), String> {
+    let positive =
+        |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
+    text.split_once(',')
+        .and_then(|(base, now)| Some((positive(base)?, positive(now)?)))
+        .ok_or_else(|| "two positive numbers with a comma between them, such as 1000,1900".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pair_of_numbers_is_read() {
+        assert_eq!(parse_pair("1000,1900.5"), Ok((1000.0, 1900.5)));
+        for wrong in ["1000", "0,1", "-1,2", "a,b", "1,inf"] {
+            assert!(parse_pair(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `vermeil profile record`: a recording of a process tree.
+
+use crate::values::Span;
+use crate::{Exit, print};
+use clap::{Args, ValueEnum, ValueHint};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use vermeil_profile::{HardwareSet, RecordOptions, Recorded, Subject, Trigger, ended, record};
+
+/// A set of hardware events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Set {
+    /// Cycles and instructions
+    Ipc,
+    /// Accesses and misses of the last cache
+    Cache,
+    /// Misses of the translation caches
+    Tlb,
+    /// Accesses to memory of other nodes
+    Remote,
+}
+
+impl From<Set> for HardwareSet {
+    fn from(set: Set) -> Self {
+        match set {
+            Set::Ipc => Self::Ipc,
+            Set::Cache => Self::Cache,
+            Set::Tlb => Self::Tlb,
+            Set::Remote => Self::Remote,
+        }
+    }
+}
+
+/// Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time.
+///
+/// Each sample holds the whole stack of the process and of the kernel, by frame pointers. Root and processes with CAP_PERFMON
+/// sample at the cost of one event for each cpu; without, each thread gets its own.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(super::EXAMPLES))]
+pub(super) struct RecordArgs {
+    /// The process to record, with its descendants
+    ///
+    /// From 1. Default: COMMAND is started and recorded.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present = "command")]
+    pid: Option<i32>,
+
+    /// Samples per second and cpu
+    ///
+    /// From 1 to 20000. A rate that shares no divisor with the kernel's clock keeps samples from falling on its ticks.
+    #[arg(long, value_name = "N", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    hz: u32,
+
+    /// How long to record, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. A command that was started is then asked to end (SIGTERM), and killed 10 seconds later.
+    /// Default: until the process ends or a signal comes.
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Span>,
+
+    /// The set of hardware events that is counted beside the samples
+    ///
+    /// One set at a time, because the kernel only estimates when it shares counters. On a machine without hardware counters
+    /// the report says so.
+    #[arg(long, value_enum, value_name = "SET", default_value = "ipc")]
+    count: Set,
+
+    /// The file of the recording
+    ///
+    /// An existing file is overwritten.
+    #[arg(long, short, value_name = "FILE", default_value = "vermeil.prof", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+
+    /// The command to start and to record
+    ///
+    /// Default: none, with --pid.
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+impl RecordArgs {
+    /// Records.
+    pub(super) fn run(self) -> Exit {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {
+                return print::failure(&format_args!("cannot watch for signals: {error}"), Exit::CannotStart);
+            }
+        }
+        let subject = match self.pid {
+            Some(pid) => Subject::Process(pid),
+            None => Subject::Command(self.command),
+        };
+        let options = RecordOptions {
+            subject,
+            hz: self.hz,
+            duration: self.duration.map(Into::into),
+            output: self.output,
+            hardware: self.count.into(),
+        };
+        match record(&options, &stop) {
+            Ok(recorded) => tell(&recorded),
+            Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+}
+
+/// Says on standard error what was recorded, because standard output may be the command's.
+fn tell(recorded: &Recorded) -> Exit {
+    let summary = &recorded.summary;
+    let trigger = match summary.origin.trigger {
+        Trigger::CpuClock => "cpu-clock, because this machine has no hardware counters",
+        Trigger::Cycles | Trigger::Events => "hardware cycles",
+    };
+    let mut lines = vec![format!(
+        "{} samples in {:.1} s at {} Hz ({trigger}); {}: {} KiB",
+        summary.samples,
+        summary.duration.as_secs_f64(),
+        summary.origin.hz,
+        summary.output.display(),
+        summary.bytes.div_ceil(1024)
+    )];
+    if !summary.origin.kernel {
+        lines.push(
+            "the kernel's part is missing for want of rights; run as root, or `sysctl kernel.perf_event_paranoid=1`"
+                .to_owned(),
+        );
+    }
+    if summary.kernel_symbols_hidden {
+        lines.push(
+            "the kernel's functions have no names, because their addresses are hidden from this user; run as root, \
+             or `sysctl kernel.kptr_restrict=0`"
+                .to_owned(),
+        );
+    }
+    if summary.lost > 0 || summary.throttled > 0 {
+        lines.push(format!(
+            "{} samples were lost and the kernel paused sampling {} times: record with a lower --hz",
+            summary.lost, summary.throttled
+        ));
+    }
+    lines.extend(recorded.status.and_then(ended));
+    let exit = match &recorded.shortened {
+        Some(error) => {
+            lines.push(format!(
+                "{}: writing failed: {error}; the file holds everything before and `vermeil profile report` reads it",
+                summary.output.display()
+            ));
+            Exit::Failed
+        }
+        None => Exit::Clean,
+    };
+    for line in lines {
+        print::failure(&line, exit);
+    }
+    exit
+}

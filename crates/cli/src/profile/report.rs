@@ -1,0 +1,145 @@
+//! `vermeil profile report`: a recording in the form that is wanted.
+
+use crate::{Exit, print};
+use clap::{Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
+use std::time::Duration;
+use vermeil_profile::{Profile, ReadOptions, Window, report};
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Tables for people
+    Text,
+    /// All functions and counters for programs
+    Json,
+    /// One HTML file with a flame graph, without network
+    Html,
+    /// Folded stacks, for flame graph tools
+    Folded,
+    /// A compressed protocol buffer, for `pprof`
+    Pprof,
+    /// JSON for profiler.firefox.com
+    Firefox,
+    /// Counters over time, a line for each moment
+    Csv,
+}
+
+/// Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(super::EXAMPLES))]
+pub(super) struct ReportArgs {
+    /// The recording
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    recording: PathBuf,
+
+    /// The form of the report
+    #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
+    form: Form,
+
+    /// The file to write; `-` is standard output
+    ///
+    /// Default: standard output.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+
+    /// How many functions or callers a table lists
+    ///
+    /// From 1 to 100000.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    top: u32,
+
+    /// Show the callers of all functions with this text in the name
+    ///
+    /// Default: the functions that cost most.
+    #[arg(long, value_name = "TEXT")]
+    callers_of: Option<String>,
+
+    /// With --callers-of: the module whose nearest frame is responsible
+    ///
+    /// Default: the program.
+    #[arg(long, value_name = "NAME", requires = "callers_of")]
+    owner: Option<String>,
+
+    /// Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s
+    ///
+    /// Default: all.
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
+    window: Option<Window>,
+
+    /// Count functions that the compiler inlined as functions of their own
+    ///
+    /// Default: they count for the function that contains them.
+    #[arg(long)]
+    inlined: bool,
+}
+
+impl ReportArgs {
+    /// Reports.
+    pub(super) fn run(self) -> Exit {
+        let options = ReadOptions { window: self.window, inlined: self.inlined };
+        let profile = match Profile::read(&self.recording, options) {
+            Ok(profile) => profile,
+            Err(error) => return print::failure(&error, Exit::CannotStart),
+        };
+        let bytes = match self.form {
+            Form::Text => report::text(
+                &profile,
+                &report::TextOptions {
+                    top: self.top as usize,
+                    callers_of: self.callers_of,
+                    owner_module: self.owner,
+                },
+            )
+            .into_bytes(),
+            Form::Json => report::json(&profile).into_bytes(),
+            Form::Html => report::html(&profile, self.top as usize).into_bytes(),
+            Form::Folded => report::folded(&profile).into_bytes(),
+            Form::Pprof => report::pprof(&profile),
+            Form::Firefox => report::firefox(&profile).into_bytes(),
+            Form::Csv => report::csv(&profile).into_bytes(),
+        };
+        match self.output {
+            Some(path) if path.as_os_str() != "-" => match vermeil_io::output::write(&path, bytes) {
+                Ok(()) => Exit::Clean,
+                Err(error) => {
+                    print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed)
+                }
+            },
+            _ => print::bytes(&bytes),
+        }
+    }
+}
+
+/// Reads `10s..25s`.
+fn parse_window(text: &str) -> Result<Window, String> {
+    let span = |text: &str| {
+        text.parse::<crate::values::Span>().map(Duration::from).map_err(|error| error.to_string())
+    };
+    let (from, to) = text.split_once("..").ok_or("two times with .. between them, such as 10s..25s")?;
+    let from = if from.is_empty() { Duration::ZERO } else { span(from)? };
+    let to = if to.is_empty() { None } else { Some(span(to)?) };
+    if to.is_some_and(|to| to <= from) {
+        return Err("the end is not after the start".to_owned());
+    }
+    Ok(Window { from, to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_with_open_end_is_read() {
+        let window = |from, to: Option<u64>| Window {
+            from: Duration::from_secs(from),
+            to: to.map(Duration::from_secs),
+        };
+        assert_eq!(parse_window("10s..25s"), Ok(window(10, Some(25))));
+        assert_eq!(parse_window("10.."), Ok(window(10, None)));
+        assert_eq!(parse_window("..25s"), Ok(window(0, Some(25))));
+        for wrong in ["10s", "25s..10s", "a..b", "5..5"] {
+            assert!(parse_window(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `vermeil scale`: a program on several numbers of cpus, and why it does not scale.
+//!
+//! Leaves out running and comparing, which are the profile crate's. Tested through the binary
+//! (`tests/profile.rs`).
+
+use crate::values::Span;
+use crate::{Exit, print};
+use clap::{Args, ValueEnum, ValueHint};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use vermeil_profile::report;
+use vermeil_profile::scale::{Load, Plan, Repetition, scale};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil scale --cores 1,2 --reps 5 --ready 127.0.0.1:8080 --load 'load http://127.0.0.1:8080/ -d 20s --json' -- serve /srv/www --listen 127.0.0.1:8080",
+    "vermeil scale --cores 1,2,4,8 --work units -- ./batch --threads {count}",
+];
+
+/// The form of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Text for people
+    Text,
+    /// All runs and comparisons for programs
+    Json,
+    /// One HTML file, without network
+    Html,
+}
+
+/// Run a program on several numbers of cpus and find out why it does not scale.
+///
+/// Each block runs each number of cpus once, in random order, and records the program. The result splits the loss into idle
+/// cpus and the cost of a unit of work, and the cost among functions by their potential gain. Runs that fail a gate (the program
+/// did not use its cpus, samples were lost, the hypervisor took time, the load set the pace) are marked, not dropped.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES))]
+pub(crate) struct ScaleArgs {
+    /// Numbers of cpus, the base first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u32).range(1..))]
+    cores: Vec<u32>,
+
+    /// Runs on each number of cpus
+    ///
+    /// From 1 to 1000. With one, intervals know the error of sampling only; at least five are advised.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    reps: u32,
+
+    /// The load on a server, a command line; `load …` is vermeil's own
+    ///
+    /// It runs for each recording, and its output says how much work was done each second. Default: COMMAND is a batch that
+    /// ends and says how much it did.
+    #[arg(long, value_name = "COMMAND", requires = "ready")]
+    load: Option<String>,
+
+    /// The address at which the server is ready once it accepts connections
+    ///
+    /// Default: none, without --load.
+    #[arg(long, value_name = "ADDRESS", requires = "load")]
+    ready: Option<SocketAddr>,
+
+    /// How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Default: 2s.
+    #[arg(long, value_name = "TIME", requires = "load")]
+    warm_up: Option<Span>,
+
+    /// How long a recording under load takes, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. A load that ends earlier ends the recording. Default: 10s.
+    #[arg(long, value_name = "TIME", requires = "load")]
+    time: Option<Span>,
+
+    /// The work in the output: a key of its JSON, one key divided by another, or the word before a number
+    ///
+    /// Default: rate with --load, which is good answers each second; work without.
+    #[arg(long, value_name = "NAME")]
+    work: Option<String>,
+
+    /// Samples per second and cpu
+    ///
+    /// From 1 to 20000.
+    #[arg(long, value_name = "N", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    hz: u32,
+
+    /// What the order of runs comes from
+    ///
+    /// From 0 to 2^64 - 1.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// The folder in which recordings are kept
+    #[arg(long, value_name = "DIR", default_value = "vermeil-scale", value_hint = ValueHint::DirPath)]
+    folder: PathBuf,
+
+    /// The form of the result
+    #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
+    form: Form,
+
+    /// The program; `serve …` is vermeil's own server, {cpus} the list of its cpus, {count} their number
+    #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+impl ScaleArgs {
+    /// Runs the plan.
+    pub(crate) fn run(self) -> Exit {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {
+                return print::failure(&format_args!("cannot watch for signals: {error}"), Exit::CannotStart);
+            }
+        }
+        let form = self.form;
+        match scale(&self.plan(), &stop, &mut tell) {
+            Ok(scaling) => print::result(&match form {
+                Form::Text => report::scaling_text(&scaling),
+                Form::Json => crate::profile::as_json(&scaling),
+                Form::Html => report::scaling_html(&scaling),
+            }),
+            Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+
+    fn plan(self) -> Plan {
+        let seconds = |span: Option<Span>, default: u64| {
+            span.map_or(std::time::Duration::from_secs(default), std::time::Duration::from)
+        };
+        let (warm_up, duration) = (seconds(self.warm_up, 2), seconds(self.time, 10));
+        let work = self.work.unwrap_or_else(|| if self.load.is_some() { "rate" } else { "work" }.to_owned());
+        let load = self.load.zip(self.ready).map(|(load, ready)| Load {
+            command: own(load.split_whitespace().map(OsString::from).collect(), "load"),
+            ready,
+            warm_up,
+            duration,
+        });
+        Plan {
+            cpus: self.cores,
+            repetitions: self.reps,
+            command: own(self.command, "serve"),
+            load,
+            work,
+            hz: self.hz,
+            folder: self.folder,
+            seed: self.seed,
+        }
+    }
+}
+
+/// A command of this binary gets the binary in front.
+fn own(words: Vec<OsString>, name: &str) -> Vec<OsString> {
+    if words.first().is_some_and(|word| word == name) {
+        let binary = std::env::current_exe().map_or_else(|_| OsString::from("vermeil"), Into::into);
+        return std::iter::once(binary).chain(words).collect();
+    }
+    words
+}
+
+/// Says on standard error how a run went.
+fn tell(run: &Repetition) {
+    let failed: Vec<String> = run
+        .gates
+        .iter()
+        .filter(|gate| !gate.holds)
+        .map(|gate| format!("{}: {}", gate.name, gate.found))
+        .collect();
+    let gates = if failed.is_empty() { "gates hold".to_owned() } else { failed.join("; ") };
+    print::failure(
+        &format_args!("block {}, {} cpus: {:.1} each second; {gates}", run.block, run.cpus, run.rate),
+        Exit::Clean,
+    );
+}

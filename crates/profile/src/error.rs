@@ -1,0 +1,135 @@
+//! Why a recording, a report or a comparison fails: the thing, the place and the cure.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why the profiler cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel does not let this user sample.
+    #[error(
+        "cannot sample: the kernel refuses (kernel.perf_event_paranoid is {paranoid}: {source}); run as root, \
+         give the binary the right with `setcap cap_perfmon,cap_sys_ptrace=ep FILE`, or lower the limit with \
+         `sysctl kernel.perf_event_paranoid=1`"
+    )]
+    NoRight {
+        /// The setting, or "unknown".
+        paranoid: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel has no perf events, or a filter of system calls hides them.
+    #[error("cannot sample: this kernel has no perf events, or a sandbox hides perf_event_open(2): {0}")]
+    NoEvents(io::Error),
+    /// More threads than descriptors.
+    #[error(
+        "cannot sample {threads} threads on {cpus} cpus: that takes {} descriptors and the limit is {limit}; \
+         run as root or with CAP_PERFMON, where one descriptor for each cpu is enough, or raise `ulimit -n`",
+        threads * cpus
+    )]
+    ThreadsMax {
+        /// Threads of the process tree.
+        threads: usize,
+        /// Cpus of the machine.
+        cpus: usize,
+        /// The soft limit of descriptors.
+        limit: u64,
+    },
+    /// A process that is not there.
+    #[error("process {0}: no such process; `pgrep -a NAME` finds its number")]
+    NoProcess(i32),
+    /// A command that does not start.
+    #[error("cannot start {}: {source}", command.display())]
+    Start {
+        /// The program.
+        command: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that cannot be read or written.
+    #[error("{}: cannot {action} it: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// "read", "write" or "create".
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of another kind.
+    #[error("{}: not a recording of `vermeil profile record`{hint}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and the cure; may be empty.
+        hint: &'static str,
+    },
+    /// A recording of another version.
+    #[error("{}: a recording of form {found}; this binary reads form {known}: record again", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's form.
+        found: u32,
+        /// The form that this binary reads and writes.
+        known: u32,
+    },
+    /// A recording that is damaged before its first sample.
+    #[error("{}: damaged at byte {at}: {what}; nothing before that can be reported", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        at: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A recording without samples.
+    #[error("{}: no samples; the process was idle, or ended before the first sample", .0.display())]
+    Empty(PathBuf),
+    /// More cpus than there are.
+    #[error("{wanted} cpus wanted and the machine has {found} on line")]
+    Cpus {
+        /// Wanted.
+        wanted: u32,
+        /// There.
+        found: usize,
+    },
+    /// The output of a run does not tell the work.
+    #[error(
+        "no work named {work:?} in the output, whose last line is {output:?}; name a key of its JSON, or a word \
+         before a number, with --work"
+    )]
+    NoWork {
+        /// The name.
+        work: String,
+        /// The last line.
+        output: String,
+    },
+    /// A server that does not accept connections.
+    #[error("{}: accepts no connection at {address} after {seconds} s", command.display())]
+    NotReady {
+        /// The program.
+        command: PathBuf,
+        /// Its address.
+        address: SocketAddr,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// A recording without its work, in a comparison.
+    #[error("{}: does not say how much work was done; give --work BASE,NOW", .0.display())]
+    WorkUnknown(PathBuf),
+    /// Stopped by a signal.
+    #[error("stopped by a signal; the recordings so far are kept")]
+    Stopped,
+    /// The system does not answer.
+    #[error("{what}: {source}")]
+    System {
+        /// What was asked.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}

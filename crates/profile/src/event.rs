@@ -1,0 +1,230 @@
+//! Records of the kernel as typed events, from a ring of this machine or from a file of `perf record`.
+//!
+//! Leaves out the order of events (`recorder` sorts them by time) and what they mean for processes
+//! (`processes`). Tested below with records in the kernel's form.
+
+use linux_perf_data::Endianness;
+use linux_perf_data::linux_perf_event_reader::{
+    BranchSampleFormat, CpuMode, EventRecord, Mmap2FileId, RawData, RawEventRecord, ReadFormat,
+    RecordIdParseInfo, RecordParseInfo, RecordType, SampleFormat,
+};
+
+use crate::perf::{RawRecord, SAMPLE_FIELDS};
+
+/// Addresses from here on are marks between the parts of a call chain, not addresses.
+const CONTEXT_MIN: u64 = -4095_i64 as u64;
+/// The frames that follow are of the kernel.
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+/// The frames that follow are of the process.
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+/// What happened, and when, in nanoseconds of the recording's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) time: u64,
+    pub(crate) cpu: u32,
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Sample(Sample),
+    /// A process or thread began.
+    Fork {
+        pid: i32,
+        tid: i32,
+        parent: i32,
+    },
+    /// A thread ended.
+    Exit {
+        pid: i32,
+        tid: i32,
+    },
+    /// A thread has a new name; with `exec`, its process has a new program.
+    Named {
+        pid: i32,
+        tid: i32,
+        name: String,
+        exec: bool,
+    },
+    /// A process has mapped code.
+    Mapped {
+        pid: i32,
+        map: Map,
+    },
+    Lost(u64),
+    Throttled,
+}
+
+/// A sample of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+    /// Nanoseconds or cycles since the sample before.
+    pub(crate) weight: u64,
+    /// Addresses in the kernel, innermost first.
+    pub(crate) kernel: Vec<u64>,
+    /// Addresses in the process, innermost first.
+    pub(crate) user: Vec<u64>,
+}
+
+/// A file that stands in the memory of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Map {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: String,
+    pub(crate) build_id: Option<Vec<u8>>,
+}
+
+/// Reads the records of the recorder's own events.
+pub(crate) struct OwnRecords(RecordParseInfo);
+
+impl OwnRecords {
+    pub(crate) fn new() -> Self {
+        Self(RecordParseInfo {
+            endian: Endianness::NATIVE,
+            sample_format: SampleFormat::from_bits_truncate(SAMPLE_FIELDS),
+            branch_sample_format: BranchSampleFormat::empty(),
+            read_format: ReadFormat::empty(),
+            // Behind other records stand thread (8 bytes), time (8) and cpu (8).
+            common_data_offset_from_end: Some(24),
+            nonsample_record_time_offset_from_end: Some(16),
+            // A sample begins with address and thread.
+            sample_record_time_offset_from_start: Some(16),
+            sample_regs_user: 0,
+            user_regs_count: 0,
+            sample_regs_intr: 0,
+            intr_regs_count: 0,
+            id_parse_info: RecordIdParseInfo {
+                nonsample_record_id_offset_from_end: None,
+                sample_record_id_offset_from_start: None,
+            },
+        })
+    }
+
+    /// The event of a record; `None` for kinds that mean nothing here.
+    pub(crate) fn read(&self, record: &RawRecord<'_>) -> Option<Event> {
+        let body = RawData::from(record.body);
+        typed(&RawEventRecord::new(RecordType(record.kind), record.misc, body, self.0))
+    }
+}
+
+/// The event of a record of any source; `None` for kinds that mean nothing here, and for records
+/// that end too early.
+pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
+    let common = record.common_data().ok()?;
+    let time = record.timestamp().unwrap_or(0);
+    let what = match record.parse().ok()? {
+        EventRecord::Sample(sample) => {
+            let chain: Vec<u64> = match &sample.callchain {
+                Some(chain) => (0..chain.len()).filter_map(|index| chain.get(index)).collect(),
+                None => Vec::new(),
+            };
+            let (mut kernel, mut user) = split(&chain);
+            if kernel.is_empty() && user.is_empty() {
+                // Recorded without call chains: the address alone.
+                let frames = if sample.cpu_mode == CpuMode::Kernel { &mut kernel } else { &mut user };
+                frames.extend(sample.ip);
+            }
+            What::Sample(Sample {
+                pid: sample.pid?,
+                tid: sample.tid?,
+                weight: sample.period.unwrap_or(1),
+                kernel,
+                user,
+            })
+        }
+        EventRecord::Fork(fork) => What::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
+        EventRecord::Exit(exit) => What::Exit { pid: exit.pid, tid: exit.tid },
+        EventRecord::Comm(comm) => {
+            What::Named { pid: comm.pid, tid: comm.tid, name: text(comm.name), exec: comm.is_execve }
+        }
+        EventRecord::Mmap2(map) if map.cpu_mode == CpuMode::User => {
+            let build_id = match map.file_id {
+                Mmap2FileId::BuildId(id) => Some(id),
+                Mmap2FileId::InodeAndVersion(_) => None,
+            };
+            let (start, length, offset) = (map.address, map.length, map.page_offset);
+            What::Mapped { pid: map.pid, map: Map { start, length, offset, path: text(map.path), build_id } }
+        }
+        EventRecord::Mmap(map) if map.cpu_mode == CpuMode::User && map.is_executable => {
+            let (start, length, offset) = (map.address, map.length, map.page_offset);
+            let path = text(map.path);
+            What::Mapped { pid: map.pid, map: Map { start, length, offset, path, build_id: None } }
+        }
+        EventRecord::Lost(lost) => What::Lost(lost.count),
+        EventRecord::Throttle(_) => What::Throttled,
+        _ => return None,
+    };
+    Some(Event { time, cpu: common.cpu.unwrap_or(0), what })
+}
+
+fn text(bytes: RawData<'_>) -> String {
+    String::from_utf8_lossy(&bytes.as_slice()).into_owned()
+}
+
+/// Splits a call chain at its marks into the kernel's addresses and those of the process.
+fn split(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let (mut kernel, mut user) = (Vec::new(), Vec::new());
+    let mut of_kernel = false;
+    for &address in chain {
+        match address {
+            CONTEXT_KERNEL => of_kernel = true,
+            CONTEXT_USER => of_kernel = false,
+            // A guest or a hypervisor: nothing here names their addresses.
+            CONTEXT_MIN.. => {}
+            // A frame pointer that leads nowhere.
+            0 => {}
+            address if of_kernel => kernel.push(address),
+            address => user.push(address),
+        }
+    }
+    (kernel, user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn pair(low: u32, high: u32) -> u64 {
+        u64::from_ne_bytes([low.to_ne_bytes(), high.to_ne_bytes()].concat().try_into().unwrap())
+    }
+
+    #[test]
+    fn sample_splits_kernel_from_process() {
+        let chain = [CONTEXT_KERNEL, 0xffff_8000_0000_1000, CONTEXT_USER, 0x40_1000, 0x40_2000];
+        let mut words = vec![0xffff_8000_0000_1000, pair(7, 8), 5_000, pair(1, 0), 1_003_009, 5];
+        words.extend(chain);
+        let body = bytes(&words);
+        let event = OwnRecords::new().read(&RawRecord { kind: 9, misc: 1, body: &body }).unwrap();
+        let what = What::Sample(Sample {
+            pid: 7,
+            tid: 8,
+            weight: 1_003_009,
+            kernel: vec![0xffff_8000_0000_1000],
+            user: vec![0x40_1000, 0x40_2000],
+        });
+        assert_eq!(event, Event { time: 5_000, cpu: 1, what });
+    }
+
+    #[test]
+    fn lost_record_has_time_and_cpu() {
+        let body = bytes(&[3, 12, pair(7, 7), 9_000, pair(2, 0)]);
+        let event = OwnRecords::new().read(&RawRecord { kind: 2, misc: 0, body: &body }).unwrap();
+        assert_eq!(event, Event { time: 9_000, cpu: 2, what: What::Lost(12) });
+    }
+
+    #[test]
+    fn short_record_is_no_event() {
+        assert_eq!(OwnRecords::new().read(&RawRecord { kind: 9, misc: 0, body: &[1, 2, 3] }), None);
+        assert_eq!(OwnRecords::new().read(&RawRecord { kind: 3, misc: 0, body: &[] }), None);
+    }
+}

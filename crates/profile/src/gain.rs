@@ -1,0 +1,405 @@
+//! The potential performance gain of each function: what a server would gain if the function cost
+//! as much for each unit of work as it costs in the base configuration.
+//!
+//! With `T` the cost of a unit of work, `p` a function's share of the cost, and `ρ = T_base / T`, the
+//! gain is `p − ρ·p_base`. The gains of all functions add up to `1 − ρ`, the whole loss in cost, so
+//! what the listed functions leave is stated as the rest. Efficiency is the product of two factors:
+//! how busy the cpus are, and `ρ`. The gain sees only the second. Sources: Gaud, Lachaize, Lepers,
+//! Muller and Quéma on Apache (the gain); docs/profile.md has the derivation. Tested below with
+//! the numbers of that document.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::perf::Trigger;
+use crate::profile::Function;
+use crate::report::program;
+use crate::statistics::{Estimate, significant};
+use crate::{Error, Profile, ReadOptions};
+
+/// The share of the significant functions that may be so by chance.
+const FALSE_MAX: f64 = 0.05;
+/// A gain below this is not listed: no cure of it could be told from noise.
+const GAIN_MIN: f64 = 0.005;
+
+/// One run of a configuration: its cost by function and the work it did.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Own cost of each function, in nanoseconds or cycles.
+    pub cost: BTreeMap<Function, f64>,
+    /// The same by function and owner: the nearest caller in the program itself.
+    pub owned: BTreeMap<(Function, Function), f64>,
+    /// Samples in all.
+    pub samples: u64,
+    /// Work done: requests, bytes.
+    pub work: f64,
+    /// Seconds.
+    pub seconds: f64,
+    /// Cpus of the configuration.
+    pub cpus: f64,
+    /// Seconds of cpu time, if the cost is time.
+    pub busy_s: Option<f64>,
+}
+
+impl Run {
+    /// A run from its recording.
+    pub fn of(profile: &Profile, work: f64, cpus: u32) -> Self {
+        let costs = profile.costs().into_iter().filter(|cost| cost.own > 0);
+        let weight = profile.weight() as f64;
+        let program = program(profile);
+        let mut owned = BTreeMap::new();
+        for sample in &profile.samples {
+            let stack = profile.stack(sample);
+            let callers = stack.iter().skip(1).map(|id| profile.function(*id));
+            let owner = callers.into_iter().find(|function| function.module == program);
+            if let (Some(function), Some(owner)) = (stack.first(), owner) {
+                let key = (profile.function(*function).clone(), owner.clone());
+                *owned.entry(key).or_insert(0.0) += sample.weight as f64;
+            }
+        }
+        Self {
+            owned,
+            cost: costs.map(|cost| (profile.function(cost.function).clone(), cost.own as f64)).collect(),
+            samples: profile.samples.len() as u64,
+            work,
+            seconds: profile.duration_ns as f64 / 1e9,
+            cpus: f64::from(cpus),
+            busy_s: (profile.origin.trigger == Trigger::CpuClock).then_some(weight / 1e9),
+        }
+    }
+
+    fn total(&self) -> f64 {
+        self.cost.values().sum()
+    }
+
+    fn cost_of_work(&self) -> f64 {
+        self.total() / self.work
+    }
+
+    fn share(&self, function: &Function) -> f64 {
+        self.cost.get(function).copied().unwrap_or(0.0) / self.total()
+    }
+}
+
+/// The potential gain of a function whose cost for a unit of work grew from `base` to `now`, and
+/// which has the share `share` of the cost now.
+pub fn potential_gain(base: f64, now: f64, share: f64) -> f64 {
+    (now - base) / now * share
+}
+
+/// A function in a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// The function's name.
+    pub function: String,
+    /// The file name of its module.
+    pub module: String,
+    /// Cost for a unit of work in the base.
+    pub cost_base: f64,
+    /// Cost for a unit of work now.
+    pub cost: f64,
+    /// The potential gain.
+    pub gain: Estimate,
+    /// Whether the gain is told from noise, all functions considered, and is worth a cure.
+    pub listed: bool,
+    /// The function of the program that most of the excess belongs to, and its share of the excess.
+    pub owner: Option<(String, f64)>,
+}
+
+/// A configuration against its base.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Pairs of runs.
+    pub repetitions: usize,
+    /// Whether the intervals know only the error of sampling, because there is one repetition.
+    pub sampling_error_only: bool,
+    /// Work per second and cpu now, against the base.
+    pub efficiency: f64,
+    /// How busy the cpus are now, against the base; `None` if samples are cycles.
+    pub idle_factor: Option<f64>,
+    /// ρ: the cost of a unit of work in the base, against now.
+    pub cost_factor: f64,
+    /// The loss in cost: `1 − ρ`, which all gains add up to.
+    pub loss: Estimate,
+    /// All functions, greatest gain first.
+    pub gains: Vec<Gain>,
+    /// The part of the loss in functions that are not listed.
+    pub rest: f64,
+}
+
+/// Compares recordings, or folders of recordings in the order of their names.
+///
+/// `work` and `cpus`, of the base and of the other side, replace what the recordings say.
+///
+/// # Errors
+/// A recording cannot be read, or nothing says how much work was done.
+pub fn compare_recordings(
+    base: &Path,
+    now: &Path,
+    work: Option<(f64, f64)>,
+    cpus: Option<(f64, f64)>,
+) -> Result<Comparison, Error> {
+    let runs = |path: &Path, work: Option<f64>, cpus: Option<f64>| -> Result<Vec<Run>, Error> {
+        let one = |path: &PathBuf| {
+            let profile = Profile::read(path, ReadOptions::default())?;
+            let said = profile.work.as_ref();
+            let work =
+                work.or(said.map(|said| said.units)).ok_or_else(|| Error::WorkUnknown(path.clone()))?;
+            let cpus = cpus.or(said.map(|said| f64::from(said.cpus))).unwrap_or(1.0);
+            Ok(Run { cpus, ..Run::of(&profile, work, 1) })
+        };
+        recordings(path)?.iter().map(one).collect()
+    };
+    let (base_work, now_work) = work.unzip();
+    let (base_cpus, now_cpus) = cpus.unzip();
+    Ok(compare(&runs(base, base_work, base_cpus)?, &runs(now, now_work, now_cpus)?))
+}
+
+/// A recording itself, or those of a folder.
+fn recordings(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let failure = |source| Error::File { path: path.to_owned(), action: "read", source };
+    let entries = fs::read_dir(path).map_err(failure)?.flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "prof")).collect();
+    found.sort();
+    if found.is_empty() { Err(Error::Empty(path.to_owned())) } else { Ok(found) }
+}
+
+/// Compares runs of a configuration with runs of its base, in pairs of one block each.
+///
+/// # Panics
+/// There is no pair, or a run has neither work nor cost.
+pub fn compare(base: &[Run], now: &[Run]) -> Comparison {
+    let pairs: Vec<(&Run, &Run)> = base.iter().zip(now).collect();
+    assert!(!pairs.is_empty(), "no pair of runs");
+    let mean = |of: &dyn Fn(&Run, &Run) -> f64| {
+        pairs.iter().map(|(base, now)| of(base, now)).sum::<f64>() / pairs.len() as f64
+    };
+    let rho = |base: &Run, now: &Run| base.cost_of_work() / now.cost_of_work();
+    let losses: Vec<f64> = pairs.iter().map(|(base, now)| 1.0 - rho(base, now)).collect();
+    let sampling_error_only = pairs.len() == 1;
+    let functions: std::collections::BTreeSet<&Function> =
+        pairs.iter().flat_map(|(base, now)| base.cost.keys().chain(now.cost.keys())).collect();
+    let mut gains: Vec<Gain> = functions
+        .into_iter()
+        .map(|function| {
+            let values: Vec<f64> = pairs
+                .iter()
+                .map(|(base, now)| now.share(function) - rho(base, now) * base.share(function))
+                .collect();
+            let gain = Estimate::of_repetitions(&values).unwrap_or_else(|| {
+                let (base, now) = pairs[0];
+                Estimate::of_error(values[0], sampling_error(base, now, function, rho(base, now)))
+            });
+            let cost = |run: &Run| run.cost.get(function).copied().unwrap_or(0.0) / run.work;
+            Gain {
+                function: function.name.clone(),
+                module: function.module.clone(),
+                cost_base: mean(&|base, _| cost(base)),
+                cost: mean(&|_, now| cost(now)),
+                gain,
+                listed: false,
+                owner: owner(&pairs, function),
+            }
+        })
+        .collect();
+    let chances: Vec<f64> = gains.iter().map(|gain| gain.gain.p).collect();
+    for (gain, mark) in gains.iter_mut().zip(significant(&chances, FALSE_MAX)) {
+        gain.listed = mark && gain.gain.mean.abs() >= GAIN_MIN;
+    }
+    gains.sort_by(|a, b| b.gain.mean.total_cmp(&a.gain.mean));
+    let listed: f64 = gains.iter().filter(|gain| gain.listed).map(|gain| gain.gain.mean).sum();
+    let loss = Estimate::of_repetitions(&losses).unwrap_or_else(|| Estimate::of_error(losses[0], 0.0));
+    let busy = |run: &Run| run.busy_s.map(|busy| busy / run.seconds / run.cpus);
+    let idle_factor = pairs.iter().all(|(base, now)| busy(base).is_some() && busy(now).is_some());
+    let idle_factor =
+        idle_factor.then(|| mean(&|base, now| busy(now).unwrap_or(0.0) / busy(base).unwrap_or(f64::NAN)));
+    let speed = |run: &Run| run.work / run.seconds / run.cpus;
+    Comparison {
+        repetitions: pairs.len(),
+        sampling_error_only,
+        efficiency: mean(&|base, now| speed(now) / speed(base)),
+        idle_factor,
+        cost_factor: mean(&|base, now| rho(base, now)),
+        rest: loss.mean - listed,
+        loss,
+        gains,
+    }
+}
+
+/// The owner of most of a function's excess over the base.
+fn owner(pairs: &[(&Run, &Run)], function: &Function) -> Option<(String, f64)> {
+    let mut excess: BTreeMap<&Function, f64> = BTreeMap::new();
+    for (base, now) in pairs {
+        for (run, sign) in [(base, -1.0), (now, 1.0)] {
+            for ((of, owner), cost) in &run.owned {
+                if of == function {
+                    *excess.entry(owner).or_default() += sign * cost / run.work;
+                }
+            }
+        }
+    }
+    let all: f64 = excess.values().filter(|excess| **excess > 0.0).sum();
+    let (owner, most) = excess.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (most > 0.0).then(|| (owner.name.clone(), most / all))
+}
+
+/// The standard error of a gain by the numbers of samples alone.
+fn sampling_error(base: &Run, now: &Run, function: &Function, rho: f64) -> f64 {
+    // A function with few samples or none has an error too: one sample more or less.
+    let variance = |run: &Run| {
+        let samples = run.samples.max(1) as f64;
+        let share = (run.share(function) * samples + 1.0) / (samples + 2.0);
+        share * (1.0 - share) / samples
+    };
+    (variance(now) + rho * rho * variance(base)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(cost: &[(&str, f64)], work: f64) -> Run {
+        let function =
+            |name: &str| Function { name: name.to_owned(), module: "prog".to_owned(), is_named: true };
+        Run {
+            cost: cost.iter().map(|(name, cost)| (function(name), *cost)).collect(),
+            owned: BTreeMap::new(),
+            samples: 10_000,
+            work,
+            seconds: 1.0,
+            cpus: 1.0,
+            busy_s: Some(1.0),
+        }
+    }
+
+    fn gain_of(comparison: &Comparison, name: &str) -> f64 {
+        comparison.gains.iter().find(|gain| gain.function == name).unwrap().gain.mean
+    }
+
+    fn is_near(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
+    }
+
+    /// The two worked examples of the Apache document.
+    #[test]
+    fn published_examples_agree() {
+        is_near(potential_gain(2.0, 10.0, 0.20), 0.16);
+        is_near(potential_gain(1.0, 10.0, 0.20), 0.18);
+    }
+
+    /// The same examples from runs: a function grows from 2 (1) to 10 cycles of 50 for a unit of work.
+    #[test]
+    fn gain_from_shares_equals_gain_from_cycles() {
+        for (base_cycles, gain) in [(2.0, 0.16), (1.0, 0.18)] {
+            let base = run(&[("f", base_cycles), ("rest", 40.0)], 1.0);
+            let now = run(&[("f", 10.0), ("rest", 40.0)], 1.0);
+            let comparison = compare(&[base], &[now]);
+            is_near(gain_of(&comparison, "f"), gain);
+            is_near(gain_of(&comparison, "rest"), 0.0);
+        }
+    }
+
+    #[test]
+    fn gains_add_up_to_whole_loss() {
+        let base = run(&[("a", 10.0), ("gone", 5.0), ("b", 30.0)], 2.0);
+        let now = run(&[("a", 60.0), ("b", 20.0), ("new", 40.0)], 3.0);
+        let comparison = compare(&[base], &[now]);
+        let sum: f64 = comparison.gains.iter().map(|gain| gain.gain.mean).sum();
+        is_near(sum, comparison.loss.mean);
+        is_near(comparison.loss.mean, 1.0 - comparison.cost_factor);
+        is_near(comparison.cost_factor, 45.0 / 2.0 / (120.0 / 3.0));
+        assert!(gain_of(&comparison, "gone") < 0.0);
+    }
+
+    /// Table 7 of the Apache document: after its first two cures the five worst functions add up to
+    /// 7.81 %, of a loss of 10.1 % (8,900 against 8,000 clients for each processor).
+    #[test]
+    fn published_table_adds_up_with_rest() {
+        let gains = [2.49, 1.87, 1.41, 1.21, 0.83];
+        is_near(gains.iter().sum(), 7.81);
+        let loss = 1.0 - 8_000.0 / 8_900.0;
+        let total = 100.0;
+        let mut now = vec![];
+        let mut base = vec![];
+        for (index, gain) in gains.iter().enumerate() {
+            let name: &str = ["f0", "f1", "f2", "f3", "f4"][index];
+            now.push((name, 5.0));
+            base.push((name, 5.0 - gain));
+        }
+        now.push(("others", total - 25.0));
+        let base_total = total * (1.0 - loss);
+        base.push(("others", base_total - base.iter().map(|(_, cost)| cost).sum::<f64>()));
+        let comparison = compare(&[run(&base, 1.0)], &[run(&now, 1.0)]);
+        let listed: f64 = (0..5).map(|index| gain_of(&comparison, &format!("f{index}"))).sum();
+        is_near(listed, 0.0781);
+        is_near(comparison.loss.mean, loss);
+        assert!((listed / loss - 0.77).abs() < 0.005, "{}", listed / loss);
+    }
+
+    #[test]
+    fn efficiency_is_product_of_idle_and_cost() {
+        let mut base = run(&[("a", 1.0)], 100.0);
+        let mut now = run(&[("a", 1.5)], 120.0);
+        (base.busy_s, now.busy_s) = (Some(1.0), Some(1.5));
+        now.cpus = 2.0;
+        let comparison = compare(&[base], &[now]);
+        is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
+        is_near(comparison.efficiency, 0.6);
+    }
+
+    #[test]
+    fn repetitions_without_change_list_nothing() {
+        // Noise of a few percent that differs by run and function, without a change.
+        let runs = |seed: u64| {
+            (0..8).map(move |run_index: u64| {
+                let noise = |function: u64| {
+                    let mut x = seed * 7_919 + run_index * 104_729 + function * 1_299_709 + 1;
+                    for _ in 0..8 {
+                        x ^= x << 13;
+                        x ^= x >> 7;
+                        x ^= x << 17;
+                    }
+                    1.0 + (x % 1_000) as f64 / 10_000.0
+                };
+                let names: Vec<String> = (0..40).map(|function| format!("f{function}")).collect();
+                let cost: Vec<(&str, f64)> = names
+                    .iter()
+                    .enumerate()
+                    .map(|(function, name)| (name.as_str(), 10.0 * noise(function as u64)))
+                    .collect();
+                run(&cost, 100.0)
+            })
+        };
+        let quiet = (0..10)
+            .filter(|seed| {
+                let (base, now): (Vec<_>, Vec<_>) =
+                    (runs(2 * seed + 1).collect(), runs(2 * seed + 2).collect());
+                compare(&base, &now).gains.iter().all(|gain| !gain.listed)
+            })
+            .count();
+        assert!(quiet >= 9, "{quiet} of 10 comparisons without a change listed nothing");
+    }
+
+    #[test]
+    fn repeated_change_is_listed_first() {
+        let noise = [1.0, 1.02, 0.97, 1.01, 0.99];
+        let base: Vec<_> =
+            noise.iter().map(|n| run(&[("slow", 10.0 * n), ("a", 50.0 / n), ("b", 40.0)], 1.0)).collect();
+        let now: Vec<_> =
+            noise.iter().map(|n| run(&[("slow", 20.0 / n), ("a", 50.0 * n), ("b", 40.0)], 1.0)).collect();
+        let comparison = compare(&base, &now);
+        assert_eq!(comparison.gains[0].function, "slow");
+        assert!(
+            comparison.gains[0].listed && comparison.gains[0].gain.low > 0.0,
+            "{:?}",
+            comparison.gains[0]
+        );
+    }
+}

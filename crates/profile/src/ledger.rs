@@ -1,0 +1,299 @@
+//! Counters of each cpu and of the machine, read periodically with time stamps (lightProf).
+//!
+//! Values only grow and are stored as they are, so any window can be cut out afterwards. Nothing
+//! overflows and no threshold is to be calibrated. One set of hardware events at a time is counted:
+//! the kernel would share counters between more, and its estimates would be too rough. Leaves out rates (`report`).
+//! Sources: perf events, `/proc/stat`, `/proc/interrupts`, `/proc/pressure`. Tested below.
+
+use std::fs;
+
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_HW_CACHE_DTLB, PERF_COUNT_HW_CACHE_ITLB, PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_MISSES,
+    PERF_COUNT_HW_CACHE_NODE, PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_CPU_CYCLES,
+    PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_MIGRATIONS,
+    PERF_COUNT_SW_PAGE_FAULTS,
+};
+
+use crate::format::{NotMeasurable, Record, Series};
+use crate::perf::{Counted, CounterGroup};
+
+/// Events of the kernel, counted on each cpu.
+const SOFTWARE: [(&str, Counted); 3] = [
+    ("context switches", Counted::software(PERF_COUNT_SW_CONTEXT_SWITCHES)),
+    ("migrations", Counted::software(PERF_COUNT_SW_CPU_MIGRATIONS)),
+    ("page faults", Counted::software(PERF_COUNT_SW_PAGE_FAULTS)),
+];
+
+/// The columns of `/proc/stat` that are kept, by their place behind the cpu's name, joined.
+const STAT: [(&str, &[usize]); 4] =
+    [("busy", &[0, 1, 2]), ("interrupt time", &[5, 6]), ("idle", &[3, 4]), ("stolen time", &[7])];
+
+/// A named set of hardware events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HardwareSet {
+    /// Cycles and instructions.
+    #[default]
+    Ipc,
+    /// Accesses and misses of the last cache.
+    Cache,
+    /// Misses of the translation caches.
+    Tlb,
+    /// Accesses to memory of other nodes.
+    Remote,
+}
+
+impl HardwareSet {
+    fn events(self) -> Vec<(&'static str, Counted)> {
+        match self {
+            Self::Ipc => vec![
+                ("cycles", Counted::hardware(PERF_COUNT_HW_CPU_CYCLES)),
+                ("instructions", Counted::hardware(PERF_COUNT_HW_INSTRUCTIONS)),
+            ],
+            Self::Cache => vec![
+                ("cache accesses", Counted::hardware(PERF_COUNT_HW_CACHE_REFERENCES)),
+                ("cache misses", Counted::hardware(PERF_COUNT_HW_CACHE_MISSES)),
+                ("last level reads", Counted::cache(PERF_COUNT_HW_CACHE_LL, false)),
+                ("last level misses", Counted::cache(PERF_COUNT_HW_CACHE_LL, true)),
+            ],
+            Self::Tlb => vec![
+                ("data tlb misses", Counted::cache(PERF_COUNT_HW_CACHE_DTLB, true)),
+                ("code tlb misses", Counted::cache(PERF_COUNT_HW_CACHE_ITLB, true)),
+            ],
+            Self::Remote => vec![
+                ("node reads", Counted::cache(PERF_COUNT_HW_CACHE_NODE, false)),
+                ("remote node reads", Counted::cache(PERF_COUNT_HW_CACHE_NODE, true)),
+            ],
+        }
+    }
+}
+
+/// The counters of a recording.
+pub(crate) struct Ledger {
+    cpus: Vec<u32>,
+    groups: Vec<(CounterGroup, usize)>,
+    series: Vec<Series>,
+    missing: Vec<NotMeasurable>,
+    /// Values of the sources that are read less often.
+    slow: Vec<u64>,
+    has_interrupts: bool,
+    pressure: Vec<(&'static str, &'static str)>,
+    multiplexed: bool,
+    tick_ns: u64,
+}
+
+impl Ledger {
+    /// Opens what this machine and user can read.
+    pub(crate) fn open(cpus: &[u32], set: HardwareSet) -> Self {
+        let mut ledger = Self {
+            cpus: cpus.to_vec(),
+            groups: Vec::new(),
+            series: Vec::new(),
+            missing: Vec::new(),
+            slow: Vec::new(),
+            has_interrupts: false,
+            pressure: Vec::new(),
+            multiplexed: false,
+            tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
+        };
+        ledger.add_groups(&SOFTWARE);
+        ledger.add_groups(&set.events());
+        ledger.missing.push(NotMeasurable {
+            name: "link use".to_owned(),
+            why: "needs raw events of the processor's model, which this version does not know".to_owned(),
+        });
+        ledger.add_proc();
+        ledger
+    }
+
+    fn add_groups(&mut self, events: &[(&'static str, Counted)]) {
+        let counted: Vec<Counted> = events.iter().map(|(_, counted)| *counted).collect();
+        let groups: Result<Vec<_>, _> =
+            self.cpus.iter().map(|cpu| CounterGroup::open(&counted, *cpu)).collect();
+        match groups {
+            Ok(groups) => {
+                self.groups.extend(groups.into_iter().map(|group| (group, counted.len())));
+                let series = self.cpus.iter().flat_map(|cpu| {
+                    events.iter().map(|(name, _)| Series {
+                        name: (*name).to_owned(),
+                        cpu: Some(*cpu),
+                        unit: "count".to_owned(),
+                    })
+                });
+                let series: Vec<_> = series.collect();
+                self.series.extend(series);
+            }
+            Err(error) => {
+                let why = match error.raw_os_error() {
+                    // EPERM, EACCES
+                    Some(1 | 13) => "this user may not count whole cpus; run as root".to_owned(),
+                    // ENOENT, ENXIO, ENODEV, EINVAL, EOPNOTSUPP
+                    Some(2 | 6 | 19 | 22 | 95) => "no such event on this machine".to_owned(),
+                    _ => error.to_string(),
+                };
+                let names = events.iter().map(|(name, _)| *name);
+                self.missing
+                    .extend(names.map(|name| NotMeasurable { name: name.to_owned(), why: why.clone() }));
+            }
+        }
+    }
+
+    fn add_proc(&mut self) {
+        for cpu in &self.cpus {
+            for (name, _) in STAT {
+                self.series.push(Series { name: name.to_owned(), cpu: Some(*cpu), unit: "ns".to_owned() });
+            }
+        }
+        self.has_interrupts = interrupts(&self.cpus).is_some();
+        if self.has_interrupts {
+            for cpu in &self.cpus {
+                let (name, unit) = ("interrupts".to_owned(), "count".to_owned());
+                self.series.push(Series { name, cpu: Some(*cpu), unit });
+            }
+        }
+        for (resource, kind, name) in [
+            ("cpu", "some", "pressure of cpus"),
+            ("memory", "some", "pressure of memory"),
+            ("io", "some", "pressure of disks"),
+        ] {
+            if pressure_ns(resource, kind).is_some() {
+                self.pressure.push((resource, kind));
+                self.series.push(Series { name: name.to_owned(), cpu: None, unit: "ns".to_owned() });
+            } else {
+                let why = "this kernel has no pressure information".to_owned();
+                self.missing.push(NotMeasurable { name: name.to_owned(), why });
+            }
+        }
+    }
+
+    /// The record that names the columns.
+    pub(crate) fn columns(&self) -> Record {
+        Record::Counters { series: self.series.clone(), missing: self.missing.clone() }
+    }
+
+    /// Reads all counters. The sources in `/proc`, whose own resolution is 10 ms at best, are read
+    /// again only with `all`; otherwise their last values stand.
+    pub(crate) fn read(&mut self, time: u64, all: bool) -> Record {
+        let mut values = Vec::with_capacity(self.series.len());
+        for (group, count) in &self.groups {
+            let expected = values.len() + count;
+            match group.read(&mut values) {
+                Ok(is_whole) => self.multiplexed |= !is_whole,
+                // The cpu went off line: no growth is all that can be said.
+                Err(_) => values.resize(expected, 0),
+            }
+        }
+        if all || self.slow.is_empty() {
+            self.slow = self.read_proc();
+        }
+        values.extend(&self.slow);
+        Record::Tick { time, values }
+    }
+
+    fn read_proc(&self) -> Vec<u64> {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let mut values = Vec::new();
+        for cpu in &self.cpus {
+            let fields = stat_fields(&stat, *cpu);
+            for (_, places) in STAT {
+                let ticks: u64 = places.iter().filter_map(|place| fields.get(*place)).sum();
+                values.push(ticks * self.tick_ns);
+            }
+        }
+        if self.has_interrupts {
+            values.extend(interrupts(&self.cpus).unwrap_or_else(|| vec![0; self.cpus.len()]));
+        }
+        values.extend(self.pressure.iter().map(|(resource, kind)| pressure_ns(resource, kind).unwrap_or(0)));
+        values
+    }
+
+    /// The record that takes the hardware's columns back, if others used the counters meanwhile.
+    pub(crate) fn take_back(&self, set: HardwareSet) -> Option<Record> {
+        self.multiplexed.then(|| {
+            let why = "other programs used the processor's counters meanwhile";
+            let names = set.events().into_iter().map(|(name, _)| name);
+            let missing = names.map(|name| NotMeasurable { name: name.to_owned(), why: why.to_owned() });
+            Record::Counters {
+                series: self.series.clone(),
+                missing: self.missing.iter().cloned().chain(missing).collect(),
+            }
+        })
+    }
+}
+
+/// The numbers in the line of a cpu in `/proc/stat`.
+fn stat_fields(stat: &str, cpu: u32) -> Vec<u64> {
+    let name = format!("cpu{cpu} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
+    line.split(' ').filter_map(|field| field.parse().ok()).collect()
+}
+
+/// Interrupts of each cpu, all kinds together.
+fn interrupts(cpus: &[u32]) -> Option<Vec<u64>> {
+    sum_interrupts(&fs::read_to_string("/proc/interrupts").ok()?, cpus)
+}
+
+fn sum_interrupts(text: &str, cpus: &[u32]) -> Option<Vec<u64>> {
+    let mut lines = text.lines();
+    let columns: Vec<u32> =
+        lines.next()?.split_whitespace().filter_map(|name| name.strip_prefix("CPU")?.parse().ok()).collect();
+    let mut sums = vec![0; columns.len()];
+    for line in lines {
+        let counts = line.split_whitespace().skip(1).map_while(|field| field.parse::<u64>().ok());
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+    let of = |cpu: &u32| columns.iter().position(|column| column == cpu).map(|at| sums[at]);
+    cpus.iter().map(of).collect()
+}
+
+/// Time that tasks have waited for a resource.
+fn pressure_ns(resource: &str, kind: &str) -> Option<u64> {
+    parse_pressure(&fs::read_to_string(format!("/proc/pressure/{resource}")).ok()?, kind)
+}
+
+fn parse_pressure(text: &str, kind: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
+    let total = line.split(' ').find_map(|field| field.strip_prefix("total="))?;
+    Some(total.parse::<u64>().ok()? * 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_line_of_second_cpu_is_read() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 10 20 30 40 50 60 70 80 0 0\n";
+        assert_eq!(stat_fields(stat, 1)[..8], [10, 20, 30, 40, 50, 60, 70, 80]);
+        assert!(stat_fields(stat, 7).is_empty());
+    }
+
+    #[test]
+    fn interrupts_add_up_by_cpu() {
+        let text = "           CPU0       CPU1       \n  1:    5    7   IO-APIC  edge  1 kbd\nLOC:  100  200   Local timer\nERR:   3\n";
+        assert_eq!(sum_interrupts(text, &[0, 1]), Some(vec![108, 207]));
+        assert_eq!(sum_interrupts(text, &[2]), None);
+    }
+
+    #[test]
+    fn pressure_total_is_in_nanoseconds() {
+        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
+        assert_eq!(parse_pressure(text, "some"), Some(12_345_000));
+        assert_eq!(parse_pressure(text, "full"), Some(9_000));
+    }
+
+    #[test]
+    fn each_tick_has_value_for_each_column() {
+        let cpus = crate::machine::online_cpus();
+        let mut ledger = Ledger::open(&cpus, HardwareSet::Ipc);
+        let Record::Counters { series, missing } = ledger.columns() else { panic!("no columns") };
+        let Record::Tick { values, .. } = ledger.read(1, true) else { panic!("no tick") };
+        assert_eq!(values.len(), series.len());
+        assert!(series.iter().any(|series| series.name == "stolen time"), "{series:?}");
+        // Each hardware event is either a column or named as not measurable.
+        let has = |name: &str| series.iter().any(|series| series.name == name);
+        let lacks = |name: &str| missing.iter().any(|missing| missing.name == name);
+        assert!(has("cycles") != lacks("cycles"), "{series:?} {missing:?}");
+    }
+}

@@ -1,0 +1,38 @@
+//! The profiler: where a process spends its time, and why a server does not scale.
+//!
+//! The crate samples the stacks of a process tree and of the kernel on its behalf, reads counters of
+//! each cpu with time stamps in the same recording, and keeps both in one file. From such files it
+//! makes reports, and from repeated runs of two configurations the potential gain of each function.
+//! The crate knows nothing of the server: its subject is any process.
+//!
+//! Reading order: `perf` opens events of the kernel, `event` gives their records a type, `processes`
+//! follows the tree and its memory maps, `session` turns events into the records of `format`,
+//! `symbols` names addresses, `recorder` drives all of these. `profile` is a recording in memory, and
+//! `report` prints it. [`Error`] names the thing, the place and the cure.
+//! Tested in each module and end to end in `tests/record.rs`.
+
+mod error;
+mod event;
+mod format;
+pub mod gain;
+mod import;
+mod ledger;
+mod machine;
+mod perf;
+mod processes;
+mod profile;
+mod recorder;
+pub mod report;
+pub mod scale;
+mod session;
+pub mod statistics;
+mod symbols;
+pub mod usl;
+
+pub use error::Error;
+pub use format::{NotMeasurable, Origin, Series, Work};
+pub use import::{Imported, default_output, import};
+pub use ledger::HardwareSet;
+pub use perf::Trigger;
+pub use profile::{Cost, Function, FunctionId, Profile, ReadOptions, Sampled, Tick, Window};
+pub use recorder::{RecordOptions, Recorded, Subject, Summary, ended, record};

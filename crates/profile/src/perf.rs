@@ -1,0 +1,374 @@
+//! Events of perf_event_open(2) and the rings in which the kernel leaves their records.
+//!
+//! This is the only file of the crate with unsafe code: the system call, its ioctls, and the pages
+//! that the kernel shares. `Ring::drain` copies each record out of the shared pages before the
+//! caller sees it, because the kernel may overwrite a record as soon as the tail has moved.
+//! Leaves out the meaning of records (`event`) and the choice of events (`recorder`).
+//! Tested below on this process, where the kernel permits it, and through `tests/record.rs`.
+
+#![allow(unsafe_code)]
+
+use perf_event_open_sys::bindings::{
+    self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP,
+    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU,
+    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE,
+    PERF_TYPE_HW_CACHE, PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
+};
+use perf_event_open_sys::{ioctls, perf_event_open};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Data pages of a ring. 512 KiB hold more than a second of samples at 997 Hz with 64 frames each,
+/// and with the header page fit the 516 KiB that `kernel.perf_event_mlock_kb` grants each cpu.
+const RING_PAGES: usize = 128;
+
+/// The fields that each sample has, in the kernel's order: ip, tid, time, cpu, period, call chain.
+pub(crate) const SAMPLE_FIELDS: u64 = PERF_SAMPLE_IP as u64
+    | PERF_SAMPLE_TID as u64
+    | PERF_SAMPLE_TIME as u64
+    | PERF_SAMPLE_CPU as u64
+    | PERF_SAMPLE_PERIOD as u64
+    | PERF_SAMPLE_CALLCHAIN as u64;
+
+/// The event that triggers samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Trigger {
+    /// Cycles of the processor, counted by hardware.
+    Cycles,
+    /// A timer of the kernel that runs on each cpu; the weight of a sample is nanoseconds.
+    CpuClock,
+    /// Another event, in an imported file; the weight of a sample is a number of events.
+    Events,
+}
+
+/// The threads that an event observes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Observed {
+    /// All threads on a cpu, without the idle task.
+    Cpu,
+    /// A thread, and the threads and processes that it starts later.
+    Thread { tid: i32, on_exec: bool },
+}
+
+/// The description of a sampling event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampling {
+    pub(crate) trigger: Trigger,
+    pub(crate) hz: u32,
+    pub(crate) kernel: bool,
+    pub(crate) frames_max: u16,
+}
+
+fn attributes(sampling: &Sampling, observed: Observed) -> perf_event_attr {
+    let mut attr = perf_event_attr::default();
+    attr.size = size_of::<perf_event_attr>() as u32;
+    match sampling.trigger {
+        Trigger::Cycles => {
+            attr.type_ = PERF_TYPE_HARDWARE;
+            attr.config = u64::from(PERF_COUNT_HW_CPU_CYCLES);
+            attr.sample_period = u64::from(sampling.hz);
+            attr.set_freq(1);
+        }
+        Trigger::CpuClock | Trigger::Events => {
+            attr.type_ = PERF_TYPE_SOFTWARE;
+            attr.config = u64::from(PERF_COUNT_SW_CPU_CLOCK);
+            attr.sample_period = 1_000_000_000 / u64::from(sampling.hz);
+        }
+    }
+    attr.sample_type = SAMPLE_FIELDS;
+    attr.set_disabled(1);
+    attr.set_exclude_hv(1);
+    attr.set_exclude_idle(1);
+    attr.set_exclude_kernel(u64::from(!sampling.kernel));
+    if !sampling.kernel {
+        attr.set_exclude_callchain_kernel(1);
+    }
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    attr.set_build_id(1);
+    attr.set_comm(1);
+    attr.set_comm_exec(1);
+    attr.set_task(1);
+    attr.set_sample_id_all(1);
+    attr.set_use_clockid(1);
+    attr.clockid = rustix::time::ClockId::Monotonic as i32;
+    attr.sample_max_stack = sampling.frames_max;
+    if let Observed::Thread { on_exec, .. } = observed {
+        attr.set_inherit(1);
+        attr.set_enable_on_exec(u64::from(on_exec));
+    }
+    attr
+}
+
+/// A sampling event on one cpu.
+pub(crate) struct Event(OwnedFd);
+
+impl Event {
+    /// Opens an event, switched off.
+    pub(crate) fn open(sampling: &Sampling, observed: Observed, cpu: u32) -> io::Result<Self> {
+        let pid = match observed {
+            Observed::Cpu => -1,
+            Observed::Thread { tid, .. } => tid,
+        };
+        open(&mut attributes(sampling, observed), pid, cpu as i32, None).map(Self)
+    }
+
+    /// Starts sampling.
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is an event that this process owns; the call takes no pointer.
+        done(unsafe { ioctls::ENABLE(self.0.as_raw_fd(), 0) })
+    }
+
+    /// Stops sampling.
+    pub(crate) fn disable(&self) -> io::Result<()> {
+        // SAFETY: as in `enable`.
+        done(unsafe { ioctls::DISABLE(self.0.as_raw_fd(), 0) })
+    }
+
+    /// Sends the records of this event to the ring of another event of the same cpu.
+    pub(crate) fn write_to(&self, ring: &Ring) -> io::Result<()> {
+        // SAFETY: both descriptors are events that this process owns.
+        done(unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), ring.event.0.as_raw_fd()) })
+    }
+}
+
+fn done(answer: i32) -> io::Result<()> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn open(
+    attr: &mut perf_event_attr,
+    pid: i32,
+    cpu: i32,
+    group: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    let group = group.map_or(-1, |leader| leader.as_raw_fd());
+    // SAFETY: `attr` is initialised, says its own size, and lives until the call returns.
+    let fd = unsafe { perf_event_open(attr, pid, cpu, group, PERF_FLAG_FD_CLOEXEC.into()) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so this is a new descriptor without another owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// An event that is counted, by the kernel's type and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    kind: u32,
+    config: u64,
+}
+
+impl Counted {
+    pub(crate) const fn software(config: u32) -> Self {
+        Self { kind: PERF_TYPE_SOFTWARE, config: config as u64 }
+    }
+
+    pub(crate) const fn hardware(config: u32) -> Self {
+        Self { kind: PERF_TYPE_HARDWARE, config: config as u64 }
+    }
+
+    /// Accesses or misses of a cache, reads alone.
+    pub(crate) const fn cache(cache: u32, misses: bool) -> Self {
+        Self { kind: PERF_TYPE_HW_CACHE, config: cache as u64 | (misses as u64) << 16 }
+    }
+}
+
+/// Counters of one cpu that are read at once, and that the kernel counts together or not at all.
+pub(crate) struct CounterGroup {
+    leader: OwnedFd,
+    /// Kept open: a closed event leaves its group.
+    _members: Vec<OwnedFd>,
+    count: usize,
+}
+
+impl CounterGroup {
+    /// Opens and starts the counters of a cpu.
+    pub(crate) fn open(counted: &[Counted], cpu: u32) -> io::Result<Self> {
+        let mut fds: Vec<OwnedFd> = Vec::new();
+        for counted in counted {
+            let mut attr = perf_event_attr::default();
+            attr.size = size_of::<perf_event_attr>() as u32;
+            attr.type_ = counted.kind;
+            attr.config = counted.config;
+            attr.read_format = u64::from(
+                PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+            );
+            fds.push(open(&mut attr, -1, cpu as i32, fds.first().map(AsFd::as_fd))?);
+        }
+        let leader = fds.remove(0);
+        Ok(Self { leader, _members: fds, count: counted.len() })
+    }
+
+    /// Appends the counts. `false` if the kernel did not count all the time, because others need the
+    /// same counters.
+    pub(crate) fn read(&self, into: &mut Vec<u64>) -> io::Result<bool> {
+        // The number of counters, time enabled, time running, then the counts.
+        let mut bytes = [0_u8; 8 * 16];
+        let wanted = 8 * (3 + self.count);
+        let read = rustix::io::read(&self.leader, &mut bytes[..wanted])?;
+        if read != wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let word = |at: usize| u64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"));
+        into.extend((0..self.count).map(|index| word(3 + index)));
+        Ok(word(1) == word(2))
+    }
+}
+
+/// Records of one cpu, shared with the kernel.
+pub(crate) struct Ring {
+    event: Event,
+    base: NonNull<u8>,
+    page_bytes: usize,
+    data_bytes: usize,
+    scratch: Vec<u8>,
+}
+
+/// The type and the body of a record.
+pub(crate) struct RawRecord<'a> {
+    pub(crate) kind: u32,
+    pub(crate) misc: u16,
+    pub(crate) body: &'a [u8],
+}
+
+impl Ring {
+    /// Makes a ring for an event. With less locked memory than wanted the ring is smaller.
+    pub(crate) fn of(event: Event) -> io::Result<Self> {
+        let page_bytes = rustix::param::page_size();
+        let mut pages = RING_PAGES;
+        let base = loop {
+            let length = (pages + 1) * page_bytes;
+            let rights = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new mapping at an address that the kernel chooses; no existing memory changes.
+            match unsafe { mmap(std::ptr::null_mut(), length, rights, MapFlags::SHARED, &event.0, 0) } {
+                Ok(base) => break NonNull::new(base.cast()).expect("a mapping is not at address zero"),
+                Err(rustix::io::Errno::PERM) if pages > 1 => pages /= 2,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let data_bytes = pages * page_bytes;
+        Ok(Self { event, base, page_bytes, data_bytes, scratch: Vec::new() })
+    }
+
+    pub(crate) fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Hands over each record that is complete now, oldest first, and frees its place.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(RawRecord<'_>)) {
+        let header = self.base.as_ptr().cast::<perf_event_mmap_page>();
+        // SAFETY: the header page is mapped as long as the ring lives, and both words are aligned.
+        // The kernel writes the head and this thread alone writes the tail.
+        let (head_word, tail_word) = unsafe {
+            (
+                AtomicU64::from_ptr(&raw mut (*header).data_head),
+                AtomicU64::from_ptr(&raw mut (*header).data_tail),
+            )
+        };
+        // Acquire pairs with the kernel's barrier between the write of a record and of the head.
+        let head = head_word.load(Ordering::Acquire);
+        let mut tail = tail_word.load(Ordering::Relaxed);
+        while head.wrapping_sub(tail) >= size_of::<bindings::perf_event_header>() as u64 {
+            let mut first = [0; 8];
+            self.copy(tail, &mut first);
+            let kind = u32::from_ne_bytes(first[..4].try_into().expect("four bytes"));
+            let misc = u16::from_ne_bytes(first[4..6].try_into().expect("two bytes"));
+            let size = u64::from(u16::from_ne_bytes(first[6..].try_into().expect("two bytes")));
+            if size < 8 || size > head.wrapping_sub(tail) {
+                // The kernel writes no such record; without this check the loop would not end.
+                tail = head;
+                break;
+            }
+            let mut body = std::mem::take(&mut self.scratch);
+            body.resize(size as usize - 8, 0);
+            self.copy(tail + 8, &mut body);
+            take(RawRecord { kind, misc, body: &body });
+            self.scratch = body;
+            tail += size;
+        }
+        // Release: the kernel must not see the new tail before the copies above are done.
+        tail_word.store(tail, Ordering::Release);
+    }
+
+    fn copy(&self, at: u64, into: &mut [u8]) {
+        let start = (at % self.data_bytes as u64) as usize;
+        let until_end = into.len().min(self.data_bytes - start);
+        let (front, back) = into.split_at_mut(until_end);
+        // SAFETY: the data pages are mapped behind the header page, and `start + until_end` and
+        // `back.len()` are within them because a record is smaller than the ring. The kernel does
+        // not write between tail and head, where the record lies.
+        unsafe {
+            let data = self.base.as_ptr().add(self.page_bytes);
+            data.add(start).copy_to_nonoverlapping(front.as_mut_ptr(), front.len());
+            data.copy_to_nonoverlapping(back.as_mut_ptr(), back.len());
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this ring's own and nothing refers to it any more.
+        let _left = unsafe { munmap(self.base.as_ptr().cast(), self.page_bytes + self.data_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_counts_context_switches() {
+        let counted = [
+            Counted::software(bindings::PERF_COUNT_SW_CONTEXT_SWITCHES),
+            Counted::software(bindings::PERF_COUNT_SW_PAGE_FAULTS),
+        ];
+        let Ok(group) = CounterGroup::open(&counted, 0) else {
+            eprintln!("skipped: this user may not count whole cpus");
+            return;
+        };
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        group.read(&mut before).unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while after.is_empty() || (after[0] == before[0] && std::time::Instant::now() < deadline) {
+            after.clear();
+            std::thread::yield_now();
+            group.read(&mut after).unwrap();
+        }
+        assert_eq!(after.len(), 2);
+        assert!(after[0] > before[0], "{before:?} {after:?}");
+    }
+
+    fn sampling() -> Sampling {
+        Sampling { trigger: Trigger::CpuClock, hz: 997, kernel: false, frames_max: 64 }
+    }
+
+    #[test]
+    fn ring_holds_samples_of_this_thread() {
+        let this = Observed::Thread { tid: 0, on_exec: false };
+        let Ok(event) = Event::open(&sampling(), this, 0) else {
+            eprintln!("skipped: this kernel does not let this user sample");
+            return;
+        };
+        let mut rings = vec![Ring::of(event).unwrap()];
+        for cpu in 1..std::thread::available_parallelism().unwrap().get() as u32 {
+            if let Ok(event) = Event::open(&sampling(), this, cpu) {
+                rings.push(Ring::of(event).unwrap());
+            }
+        }
+        rings.iter().for_each(|ring| ring.event().enable().unwrap());
+        let mut samples = 0;
+        let mut sum = 0_u64;
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while samples < 3 && std::time::Instant::now() < deadline {
+            sum = (0..100_000).fold(sum, |sum, term| std::hint::black_box(sum.wrapping_add(term)));
+            for ring in &mut rings {
+                ring.drain(|record| samples += u32::from(record.kind == bindings::PERF_RECORD_SAMPLE));
+            }
+        }
+        assert!(samples >= 3, "{samples} samples, sum {sum}");
+    }
+}

@@ -1,0 +1,446 @@
+//! A recording in memory: functions, stacks of functions, samples.
+//!
+//! Places become functions here, by name and module, so that a function of several processes or
+//! with several clones is one function. A place without a name counts for its module. Nothing is
+//! left out except what a window excludes. Leaves out output (`report`). Tested below and by each
+//! report.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::Error;
+use crate::format::{
+    Frame, KERNEL, Module, NotMeasurable, Origin, Reader, Record, Series, Symbol, UNKNOWN, Work,
+};
+use crate::symbols::{self, KernelNames};
+
+/// A function, by its order in the profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// A function, or the code of a module that has no name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Function {
+    /// The name, in brackets for code without a name.
+    pub name: String,
+    /// The file name of the module.
+    pub module: String,
+    /// Whether the name was found.
+    pub is_named: bool,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// Nanoseconds since the start of the recording.
+    pub time: u64,
+    /// Cpu.
+    pub cpu: u32,
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// The index of the stack.
+    pub stack: u32,
+    /// Nanoseconds or cycles.
+    pub weight: u64,
+}
+
+/// Counters at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// Nanoseconds since the start of the recording.
+    pub time: u64,
+    /// Values in the order of the series.
+    pub values: Vec<u64>,
+}
+
+/// A part of a recording's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From this time after the start.
+    pub from: Duration,
+    /// To this time; `None` for the end.
+    pub to: Option<Duration>,
+}
+
+impl Window {
+    fn contains(self, time: u64) -> bool {
+        u128::from(time) >= self.from.as_nanos() && self.to.is_none_or(|to| u128::from(time) < to.as_nanos())
+    }
+}
+
+/// The choices in reading a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    /// Only this part.
+    pub window: Option<Window>,
+    /// Whether functions that the compiler inlined count as functions of their own.
+    pub inlined: bool,
+}
+
+/// A recording in memory.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The machine and the command line.
+    pub origin: Origin,
+    /// All functions.
+    pub functions: Vec<Function>,
+    /// Stacks of functions, innermost first.
+    pub stacks: Vec<Vec<FunctionId>>,
+    /// Samples by time.
+    pub samples: Vec<Sampled>,
+    /// Names of threads.
+    pub threads: HashMap<(i32, i32), String>,
+    /// Columns of the ticks.
+    pub series: Vec<Series>,
+    /// Counters that could not be read.
+    pub missing: Vec<NotMeasurable>,
+    /// Counters over time.
+    pub ticks: Vec<Tick>,
+    /// Samples that the kernel could not keep.
+    pub lost: u64,
+    /// Times that the kernel has paused sampling.
+    pub throttled: u64,
+    /// Samples of other processes, which were left out.
+    pub others: u64,
+    /// Nanoseconds from the first to the last moment of the recording or the window.
+    pub duration_ns: u64,
+    /// Why the file ends early, if it does.
+    pub cut: Option<String>,
+    /// The work that was done meanwhile, if the file says so.
+    pub work: Option<Work>,
+}
+
+impl Profile {
+    /// Reads a recording.
+    ///
+    /// # Errors
+    /// The file cannot be read, is of another kind, or has no sample.
+    pub fn read(path: &Path, options: ReadOptions) -> Result<Self, Error> {
+        let (mut reader, origin) = Reader::open(path)?;
+        let mut raw = Raw::default();
+        let mut profile = Self::empty(origin);
+        let is_within = |time: u64| options.window.is_none_or(|window| window.contains(time));
+        let start = profile.origin.start_ns;
+        let mut last = 0;
+        let mut ended = false;
+        while let Some(record) = reader.next() {
+            match record {
+                Record::Origin(_) => {}
+                Record::Module(module) => raw.modules.push(module),
+                Record::Stack(frames) => raw.stacks.push(frames),
+                Record::Thread { pid, tid, name } => {
+                    profile.threads.insert((pid, tid), name);
+                }
+                Record::Sample { time, cpu, pid, tid, stack, weight } => {
+                    let time = time.saturating_sub(start);
+                    last = last.max(time);
+                    if is_within(time) && (stack as usize) < raw.stacks.len() {
+                        profile.samples.push(Sampled { time, cpu, pid, tid, stack, weight });
+                    }
+                }
+                Record::Lost { time, count, .. } => {
+                    profile.lost += if is_within(time.saturating_sub(start)) { count } else { 0 };
+                }
+                Record::Throttled { time, .. } => {
+                    profile.throttled += u64::from(is_within(time.saturating_sub(start)));
+                }
+                Record::Counters { series, missing } => {
+                    profile.series = series;
+                    profile.missing = missing;
+                }
+                Record::Tick { time, values } => {
+                    let time = time.saturating_sub(start);
+                    last = last.max(time);
+                    if is_within(time) {
+                        profile.ticks.push(Tick { time, values });
+                    }
+                }
+                Record::Symbols(symbols) => {
+                    raw.symbols.extend(symbols.into_iter().map(|symbol| (symbol.frame, symbol)));
+                }
+                Record::Work(work) => profile.work = Some(work),
+                Record::End { time, others } => {
+                    last = last.max(time.saturating_sub(start));
+                    profile.others = others;
+                    ended = true;
+                }
+            }
+        }
+        profile.cut = match reader.cut() {
+            Some(why) => Some(why.to_owned()),
+            None => (!ended).then(|| "the recording was ended before it was complete".to_owned()),
+        };
+        if profile.samples.is_empty() {
+            return Err(Error::Empty(path.to_owned()));
+        }
+        profile.duration_ns = match options.window {
+            None => last,
+            Some(window) => {
+                let to = window.to.map_or(last, |to| last.min(to.as_nanos() as u64));
+                to.saturating_sub(window.from.as_nanos() as u64)
+            }
+        };
+        if !ended {
+            raw.name_what_is_missing(&KernelNames::of_boot(&profile.origin.boot));
+        }
+        profile.take_stacks(&raw, options.inlined);
+        Ok(profile)
+    }
+
+    /// A profile without samples.
+    pub(crate) fn empty(origin: Origin) -> Self {
+        Self {
+            origin,
+            functions: Vec::new(),
+            stacks: Vec::new(),
+            samples: Vec::new(),
+            threads: HashMap::new(),
+            series: Vec::new(),
+            missing: Vec::new(),
+            ticks: Vec::new(),
+            lost: 0,
+            throttled: 0,
+            others: 0,
+            duration_ns: 0,
+            cut: None,
+            work: None,
+        }
+    }
+
+    /// Names the stacks, and joins those that are equal by name.
+    fn take_stacks(&mut self, raw: &Raw, inlined: bool) {
+        let mut names =
+            Names { raw, inlined, ids: HashMap::new(), functions: Vec::new(), places: HashMap::new() };
+        let mut stacks = HashMap::new();
+        let mut new_ids = HashMap::new();
+        for sample in &mut self.samples {
+            let id = *new_ids.entry(sample.stack).or_insert_with(|| {
+                let stack = names.stack(&raw.stacks[sample.stack as usize]);
+                let next = stacks.len() as u32;
+                *stacks.entry(stack).or_insert(next)
+            });
+            sample.stack = id;
+        }
+        let mut ordered: Vec<_> = stacks.into_iter().collect();
+        ordered.sort_by_key(|(_, id)| *id);
+        self.stacks = ordered.into_iter().map(|(stack, _)| stack).collect();
+        self.functions = names.functions;
+    }
+
+    /// A function.
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+
+    /// The functions of a sample, innermost first.
+    pub fn stack(&self, sample: &Sampled) -> &[FunctionId] {
+        &self.stacks[sample.stack as usize]
+    }
+
+    /// The sum of all weights.
+    pub fn weight(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.weight).sum()
+    }
+
+    /// Own and total weight of each function, most own weight first.
+    pub fn costs(&self) -> Vec<Cost> {
+        let mut costs: Vec<Cost> = (0..self.functions.len() as u32)
+            .map(|id| Cost { function: FunctionId(id), own: 0, total: 0, samples: 0 })
+            .collect();
+        let mut seen = HashSet::new();
+        for sample in &self.samples {
+            let stack = self.stack(sample);
+            if let Some(innermost) = stack.first() {
+                costs[innermost.0 as usize].own += sample.weight;
+                costs[innermost.0 as usize].samples += 1;
+            }
+            seen.clear();
+            for function in stack.iter().filter(|function| seen.insert(**function)) {
+                costs[function.0 as usize].total += sample.weight;
+            }
+        }
+        costs.sort_by(|a, b| (b.own, b.total).cmp(&(a.own, a.total)).then(a.function.cmp(&b.function)));
+        costs
+    }
+}
+
+/// The cost of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The function.
+    pub function: FunctionId,
+    /// Weight of the samples in the function itself.
+    pub own: u64,
+    /// Weight of the samples in the function and all that it calls.
+    pub total: u64,
+    /// Number of the samples in the function itself.
+    pub samples: u64,
+}
+
+/// What the file says, before places become functions.
+#[derive(Default)]
+struct Raw {
+    modules: Vec<Module>,
+    stacks: Vec<Vec<Frame>>,
+    symbols: HashMap<Frame, Symbol>,
+}
+
+impl Raw {
+    /// Names places here, for a recording that ended before it could do so.
+    fn name_what_is_missing(&mut self, kernel: &KernelNames) {
+        let places: HashSet<Frame> = self.stacks.iter().flatten().copied().collect();
+        let unnamed = places.into_iter().filter(|place| !self.symbols.contains_key(place));
+        let found = symbols::resolve(&self.modules, unnamed.collect::<Vec<_>>().into_iter(), kernel);
+        self.symbols.extend(found.into_iter().map(|symbol| (symbol.frame, symbol)));
+    }
+}
+
+/// Gives functions their ids.
+struct Names<'a> {
+    raw: &'a Raw,
+    inlined: bool,
+    ids: HashMap<Function, FunctionId>,
+    functions: Vec<Function>,
+    /// The functions of each place, innermost first.
+    places: HashMap<Frame, Vec<FunctionId>>,
+}
+
+impl Names<'_> {
+    fn stack(&mut self, frames: &[Frame]) -> Vec<FunctionId> {
+        let mut stack = Vec::with_capacity(frames.len());
+        for frame in frames {
+            if let Some(known) = self.places.get(frame) {
+                stack.extend(known);
+                continue;
+            }
+            let named = self.place(*frame);
+            stack.extend(&named);
+            self.places.insert(*frame, named);
+        }
+        stack
+    }
+
+    fn place(&mut self, frame: Frame) -> Vec<FunctionId> {
+        let path = self.raw.modules.get(frame.module as usize).map_or(UNKNOWN, |module| &module.path);
+        let module =
+            Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy()).into_owned();
+        let Some(symbol) = self.raw.symbols.get(&frame) else {
+            let name = match path {
+                UNKNOWN => UNKNOWN.to_owned(),
+                KERNEL => "[no name in the kernel]".to_owned(),
+                _ => format!("[no name in {module}]"),
+            };
+            return vec![self.id(Function { name, module, is_named: false })];
+        };
+        let names = symbol.inlined.iter().rev().filter(|_| self.inlined).chain([&symbol.function]);
+        let functions: Vec<_> = names
+            .map(|name| Function {
+                name: plain_name(name).to_owned(),
+                module: module.clone(),
+                is_named: true,
+            })
+            .collect();
+        functions.into_iter().map(|function| self.id(function)).collect()
+    }
+
+    fn id(&mut self, function: Function) -> FunctionId {
+        if let Some(id) = self.ids.get(&function) {
+            return *id;
+        }
+        let id = FunctionId(self.functions.len() as u32);
+        self.functions.push(function.clone());
+        self.ids.insert(function, id);
+        id
+    }
+}
+
+/// The name without what compilers add to clones of a function, so that its cost is not divided.
+fn plain_name(name: &str) -> &str {
+    let mut name = name;
+    loop {
+        let Some((front, last)) = name.rsplit_once('.') else { break };
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty();
+        let is_mark = ["cold", "isra", "part", "constprop", "llvm", "lto_priv"].contains(&last);
+        if front.is_empty() || !(is_number || is_mark) {
+            break;
+        }
+        name = front;
+    }
+    match name.rsplit_once("::h") {
+        Some((front, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => front,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::format::tests::origin;
+
+    /// A profile of stacks, written outermost first and separated by `;`, with their numbers of samples.
+    pub(crate) fn profile(stacks: &[(&str, u64)]) -> Profile {
+        let mut profile = Profile::empty(origin());
+        let mut ids = HashMap::new();
+        let mut time = 0;
+        for (stack, count) in stacks {
+            let functions = stack.rsplit(';').map(|name| {
+                *ids.entry(name.to_owned()).or_insert_with(|| {
+                    let module = if name.starts_with("k_") { KERNEL } else { "prog" };
+                    profile.functions.push(Function {
+                        name: name.to_owned(),
+                        module: module.to_owned(),
+                        is_named: true,
+                    });
+                    FunctionId(profile.functions.len() as u32 - 1)
+                })
+            });
+            let functions = functions.collect();
+            profile.stacks.push(functions);
+            for _ in 0..*count {
+                time += 1_003_009;
+                let stack = profile.stacks.len() as u32 - 1;
+                let cpu = (time / 1_003_009 % 2) as u32;
+                profile.samples.push(Sampled { time, cpu, pid: 7, tid: 7, stack, weight: 1_003_009 });
+            }
+        }
+        profile.duration_ns = time;
+        profile
+    }
+
+    #[test]
+    fn recursion_counts_once_in_total() {
+        let profile = profile(&[("main;f;f;g", 3), ("main;f", 1)]);
+        let of = |name: &str| {
+            let costs = profile.costs();
+            let cost = costs.into_iter().find(|cost| profile.function(cost.function).name == name).unwrap();
+            (cost.own / 1_003_009, cost.total / 1_003_009)
+        };
+        assert_eq!([of("main"), of("f"), of("g")], [(0, 4), (1, 4), (3, 3)]);
+    }
+
+    #[test]
+    fn clones_of_function_have_one_name() {
+        for (name, plain) in [
+            ("copy.cold", "copy"),
+            ("copy.isra.0.cold", "copy"),
+            ("copy.constprop.12", "copy"),
+            ("core::fmt::write::h0123456789abcdef", "core::fmt::write"),
+            ("core::fmt::write", "core::fmt::write"),
+            ("a.b", "a.b"),
+            (".text", ".text"),
+        ] {
+            assert_eq!(plain_name(name), plain);
+        }
+    }
+
+    #[test]
+    fn window_excludes_its_end() {
+        let window = Window { from: Duration::from_secs(1), to: Some(Duration::from_secs(2)) };
+        let found =
+            [999_999_999, 1_000_000_000, 1_999_999_999, 2_000_000_000].map(|time| window.contains(time));
+        assert_eq!(found, [false, true, true, false]);
+    }
+}

@@ -1,0 +1,455 @@
+//! Records a process tree into a file: opens the events, empties the rings, writes in order of time.
+//!
+//! With the right to observe whole cpus (root, or CAP_PERFMON) one event per cpu samples everything,
+//! and the recorder keeps the samples of the tree: threads and context switches then cost nothing.
+//! Without that right each thread gets an event of its own, which new threads inherit. Leaves out
+//! what records mean (`event`, `session`). Tested end to end in `tests/record.rs`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::event::{Event as Happened, OwnRecords};
+use crate::format::{Origin, Record, Writer, cut_to_whole};
+use crate::ledger::{HardwareSet, Ledger};
+use crate::perf::{Event, Observed, Ring, Sampling, Trigger};
+use crate::processes::{self, Processes};
+use crate::session::{Counts, Session};
+use crate::symbols::{self, KernelNames};
+use crate::{Error, machine};
+
+/// How often counters are read.
+const TICK: Duration = Duration::from_millis(10);
+/// How many ticks pass until the rings are emptied. A ring holds more than ten times as much at
+/// 997 Hz.
+const DRAIN_TICKS: u64 = 5;
+/// How many ticks pass until the counters in `/proc` are read.
+const PROC_TICKS: u64 = 10;
+/// A record is written a little after its time stamp. Later than this is never seen.
+const SETTLED: Duration = Duration::from_millis(10);
+/// How long a command may take to end after `duration` before it is killed.
+const ENDS: Duration = Duration::from_secs(10);
+
+/// The process tree to record.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A process that runs, and its descendants.
+    Process(i32),
+    /// A command to start.
+    Command(Vec<OsString>),
+}
+
+/// The options of a recording.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// What to record.
+    pub subject: Subject,
+    /// Samples per second and cpu.
+    pub hz: u32,
+    /// The longest time to record.
+    pub duration: Option<Duration>,
+    /// The file.
+    pub output: PathBuf,
+    /// The hardware events that are counted beside the samples.
+    pub hardware: HardwareSet,
+}
+
+/// Sums over a recording.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The file.
+    pub output: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// The machine and the command line.
+    pub origin: Origin,
+    /// How long it took.
+    pub duration: Duration,
+    /// Samples of the tree.
+    pub samples: u64,
+    /// Samples of other processes, which were left out.
+    pub others: u64,
+    /// Samples that the kernel could not keep.
+    pub lost: u64,
+    /// How often the kernel has paused sampling.
+    pub throttled: u64,
+    /// Whether the kernel's symbols were hidden from this user.
+    pub kernel_symbols_hidden: bool,
+    /// Whether each thread had an event of its own, for want of rights.
+    pub by_thread: bool,
+}
+
+/// How a recording ended.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What is in the file.
+    pub summary: Summary,
+    /// Why the file holds less than it should, if it does.
+    pub shortened: Option<io::Error>,
+    /// How a started command ended.
+    pub status: Option<ExitStatus>,
+}
+
+/// Records until the subject ends, `duration` is over or `stop` is set.
+///
+/// # Errors
+/// The subject is not there, the kernel refuses, or the file cannot be made. A file that cannot be
+/// written further is no error: see [`Recorded::shortened`].
+pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Error> {
+    let started = Instant::now();
+    let root = match &options.subject {
+        Subject::Process(pid) => Some(existing(*pid)?),
+        Subject::Command(_) => None,
+    };
+    let mut sampler = Sampler::open(options.hz, root)?;
+    let mut origin = sampler.origin(options);
+    let mut run = match &options.subject {
+        Subject::Process(pid) => Run::attach(*pid)?,
+        Subject::Command(words) => {
+            // Before the start, so that nothing of it is missed. A path that cannot be written must
+            // not start a command either.
+            drop(Writer::create(&options.output, &origin)?);
+            sampler.enable()?;
+            Run::start(words)?
+        }
+    };
+    origin.pid = run.pid;
+    let mut writer = Writer::create(&options.output, &origin)?;
+    if root.is_some() {
+        sampler.enable()?;
+    }
+    let mut session = Session::new(Processes::tree(run.pid));
+    let mut failed = known_threads(&session, &mut writer).err();
+    let mut ledger = Ledger::open(&sampler.cpus, options.hardware);
+    failed = failed.or_else(|| writer.write(&ledger.columns()).err());
+    let mut waiting = Vec::new();
+    let mut ticks = 0;
+    let mut is_over = false;
+    while failed.is_none() && !is_over {
+        let tick = ledger.read(now_ns(), ticks % PROC_TICKS == 0);
+        failed = writer.write(&tick).err();
+        ticks += 1;
+        is_over = run.wait(started + TICK * ticks as u32, started, options.duration, stop)?;
+        if is_over {
+            sampler.disable();
+        } else if ticks % DRAIN_TICKS != 0 {
+            continue;
+        }
+        let until = if is_over { u64::MAX } else { now_ns().saturating_sub(SETTLED.as_nanos() as u64) };
+        sampler.drain(&mut waiting);
+        failed = failed.or_else(|| write_until(until, &mut waiting, &mut session, &mut writer).err());
+    }
+    let status = run.finish();
+    let duration = started.elapsed();
+    if failed.is_none() {
+        let last = ledger.read(now_ns(), true);
+        let written = writer
+            .write(&last)
+            .and_then(|()| ledger.take_back(options.hardware).map_or(Ok(()), |record| writer.write(&record)));
+        failed = written.and_then(|()| finish(&session, &mut writer)).err();
+    }
+    let bytes = writer.bytes();
+    if failed.is_some() {
+        cut_to_whole(writer);
+    }
+    let Counts { samples, others, lost, throttled } = session.counts();
+    let summary = Summary {
+        output: options.output.clone(),
+        bytes,
+        kernel_symbols_hidden: origin.kernel && !machine::shows_kernel_symbols(),
+        by_thread: sampler.by_thread,
+        origin,
+        duration,
+        samples,
+        others,
+        lost,
+        throttled,
+    };
+    Ok(Recorded { summary, shortened: failed, status })
+}
+
+fn existing(pid: i32) -> Result<i32, Error> {
+    if pid > 0 && Path::new(&format!("/proc/{pid}")).exists() { Ok(pid) } else { Err(Error::NoProcess(pid)) }
+}
+
+/// Writes the names that the threads of the tree have at the start.
+fn known_threads(session: &Session, writer: &mut Writer) -> io::Result<()> {
+    for pid in session.processes.pids() {
+        for tid in processes::threads(pid) {
+            if let Some(name) = processes::thread_name(pid, tid) {
+                writer.write(&Record::Thread { pid, tid, name })?;
+            }
+        }
+    }
+    writer.flush()
+}
+
+/// Writes the events up to a time, oldest first; later ones may still lack predecessors.
+fn write_until(
+    until: u64,
+    waiting: &mut Vec<Happened>,
+    session: &mut Session,
+    writer: &mut Writer,
+) -> io::Result<()> {
+    waiting.sort_by_key(|event| event.time);
+    let settled = waiting.partition_point(|event| event.time <= until);
+    for event in waiting.drain(..settled) {
+        session.take(event, &mut |record| writer.write(record))?;
+    }
+    writer.flush()
+}
+
+/// Names the places that were seen and ends the file.
+fn finish(session: &Session, writer: &mut Writer) -> io::Result<()> {
+    let symbols = symbols::resolve(session.modules(), session.places(), &KernelNames::Here);
+    for some in symbols.chunks(10_000) {
+        writer.write(&Record::Symbols(some.to_vec()))?;
+    }
+    writer.write(&Record::End { time: now_ns(), others: session.counts().others })?;
+    writer.flush()
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The events and rings of a recording.
+struct Sampler {
+    rings: Vec<Ring>,
+    /// Events that write to a ring of another.
+    further: Vec<Event>,
+    records: OwnRecords,
+    sampling: Sampling,
+    cpus: Vec<u32>,
+    by_thread: bool,
+    /// Whether the kernel starts the events, when the command has begun.
+    on_exec: bool,
+}
+
+impl Sampler {
+    /// Opens the best events that the machine and the user's rights permit.
+    fn open(hz: u32, root: Option<i32>) -> Result<Self, Error> {
+        let cpus = machine::online_cpus();
+        let probed = root.unwrap_or(0);
+        let rungs = [(false, true), (true, true), (true, false)];
+        let mut refused = None;
+        for (by_thread, kernel) in rungs {
+            for trigger in [Trigger::Cycles, Trigger::CpuClock] {
+                let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max() };
+                let observed =
+                    if by_thread { Observed::Thread { tid: probed, on_exec: false } } else { Observed::Cpu };
+                match Event::open(&sampling, observed, cpus[0]) {
+                    Ok(_probe) => {
+                        let mut sampler = Self {
+                            rings: Vec::new(),
+                            further: Vec::new(),
+                            records: OwnRecords::new(),
+                            sampling,
+                            cpus,
+                            by_thread,
+                            on_exec: by_thread && root.is_none(),
+                        };
+                        sampler.open_all(root)?;
+                        return Ok(sampler);
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+        Err(refusal(refused.expect("each rung was tried")))
+    }
+
+    fn open_all(&mut self, root: Option<i32>) -> Result<(), Error> {
+        let observed: Vec<Observed> = match (self.by_thread, root) {
+            (false, _) => vec![Observed::Cpu],
+            // The command inherits the event of the thread that starts it.
+            (true, None) => vec![Observed::Thread { tid: 0, on_exec: true }],
+            (true, Some(root)) => {
+                let tree = Processes::tree(root);
+                let threads = tree.pids().flat_map(processes::threads);
+                threads.map(|tid| Observed::Thread { tid, on_exec: false }).collect()
+            }
+        };
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        if limit.is_some_and(|limit| (observed.len() * self.cpus.len()) as u64 + 64 > limit) {
+            let (threads, cpus) = (observed.len(), self.cpus.len());
+            return Err(Error::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
+        }
+        for &cpu in &self.cpus {
+            let mut ring = None;
+            for &observed in &observed {
+                let event = match Event::open(&self.sampling, observed, cpu) {
+                    Ok(event) => event,
+                    // The thread has ended since it was listed.
+                    Err(error) if error.raw_os_error() == Some(3) => continue,
+                    Err(error) => return Err(refusal(error)),
+                };
+                match &ring {
+                    None => {
+                        ring = Some(Ring::of(event).map_err(|source| system("cannot map a ring", source))?)
+                    }
+                    Some(ring) => {
+                        event.write_to(ring).map_err(|source| system("cannot share a ring", source))?;
+                        self.further.push(event);
+                    }
+                }
+            }
+            self.rings.extend(ring);
+        }
+        Ok(())
+    }
+
+    fn origin(&self, options: &RecordOptions) -> Origin {
+        let (command, pid) = match &options.subject {
+            Subject::Process(pid) => (machine::command_line(*pid), *pid),
+            Subject::Command(words) => {
+                (words.iter().map(|word| word.to_string_lossy().into_owned()).collect(), 0)
+            }
+        };
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Origin {
+            command,
+            pid,
+            trigger: self.sampling.trigger,
+            hz: options.hz,
+            kernel: self.sampling.kernel,
+            cpus: self.cpus.clone(),
+            release: machine::release(),
+            processor: machine::processor(),
+            start_ns: now_ns(),
+            started_s: since_1970.map_or(0, |since| since.as_secs()),
+            boot: machine::boot(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.rings.iter().map(Ring::event).chain(&self.further)
+    }
+
+    fn enable(&self) -> Result<(), Error> {
+        if self.on_exec {
+            return Ok(());
+        }
+        self.events()
+            .try_for_each(|event| event.enable().map_err(|source| system("cannot start sampling", source)))
+    }
+
+    fn disable(&self) {
+        for event in self.events() {
+            // An event whose thread has ended refuses, and has nothing to stop.
+            let _ended = event.disable();
+        }
+    }
+
+    fn drain(&mut self, into: &mut Vec<Happened>) {
+        for ring in &mut self.rings {
+            ring.drain(|record| into.extend(self.records.read(&record)));
+        }
+    }
+}
+
+fn system(what: &'static str, source: io::Error) -> Error {
+    Error::System { what, source }
+}
+
+fn refusal(source: io::Error) -> Error {
+    match source.raw_os_error() {
+        // EPERM, EACCES
+        Some(1 | 13) => Error::NoRight { paranoid: machine::paranoid(), source },
+        // ENOSYS
+        Some(38) => Error::NoEvents(source),
+        // EMFILE and others.
+        _ => system("cannot open a sampling event", source),
+    }
+}
+
+/// The process that is recorded.
+struct Run {
+    pid: i32,
+    handle: OwnedFd,
+    child: Option<Child>,
+    asked_to_end: Option<Instant>,
+}
+
+impl Run {
+    fn attach(pid: i32) -> Result<Self, Error> {
+        let id = Pid::from_raw(pid).ok_or(Error::NoProcess(pid))?;
+        let handle = pidfd_open(id, PidfdFlags::empty()).map_err(|_| Error::NoProcess(pid))?;
+        Ok(Self { pid, handle, child: None, asked_to_end: None })
+    }
+
+    fn start(words: &[OsString]) -> Result<Self, Error> {
+        let child = Command::new(&words[0]).args(&words[1..]).spawn();
+        let child = child.map_err(|source| Error::Start { command: PathBuf::from(&words[0]), source })?;
+        let mut run = Self::attach(child.id() as i32)?;
+        run.child = Some(child);
+        Ok(run)
+    }
+
+    /// Waits until a time; says whether the recording is over.
+    fn wait(
+        &mut self,
+        until: Instant,
+        started: Instant,
+        duration: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<bool, Error> {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut handle = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
+        match poll(&mut handle, Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(system("cannot wait for the process", error.into())),
+        }
+        let is_due = duration.is_some_and(|duration| started.elapsed() >= duration);
+        let is_stopped = stop.load(Ordering::Relaxed);
+        match (&self.child, self.asked_to_end) {
+            _ if !is_due && !is_stopped => Ok(false),
+            (None, _) => Ok(true),
+            (Some(_), None) => {
+                self.signal(Signal::TERM);
+                self.asked_to_end = Some(Instant::now());
+                Ok(false)
+            }
+            (Some(_), Some(asked)) => Ok(asked.elapsed() >= ENDS),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // It may have ended meanwhile; its number is not used again before it is waited for.
+            let _gone = kill_process(pid, signal);
+        }
+    }
+
+    /// Ends a command that was started.
+    fn finish(&mut self) -> Option<ExitStatus> {
+        let mut child = self.child.take()?;
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        self.signal(Signal::KILL);
+        child.wait().ok()
+    }
+}
+
+/// How a command ended, in words; `None` if it succeeded.
+pub fn ended(status: ExitStatus) -> Option<String> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("the command ended with exit code {code}")),
+        (None, signal) => Some(format!("signal {} ended the command", signal.unwrap_or(0))),
+    }
+}

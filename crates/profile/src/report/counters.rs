@@ -1,0 +1,155 @@
+//! Counters over time: rates for people, all values as CSV.
+//!
+//! A rate is the growth between the first and the last value of the recording or the window, so it
+//! needs no value at an exact time. A counter that could not be read has no number at all.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::Profile;
+
+/// The rate of a counter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CounterRate {
+    /// The counter.
+    pub name: String,
+    /// The cpu; `None` for the machine.
+    pub cpu: Option<u32>,
+    /// The unit of what grew.
+    pub unit: String,
+    /// Growth in all.
+    pub growth: u64,
+    /// Growth for each second.
+    pub per_second: f64,
+}
+
+/// The rates of all counters.
+pub fn rates(profile: &Profile) -> Vec<CounterRate> {
+    let (Some(first), Some(last)) = (profile.ticks.first(), profile.ticks.last()) else { return Vec::new() };
+    let seconds = last.time.saturating_sub(first.time) as f64 / 1e9;
+    if seconds <= 0.0 {
+        return Vec::new();
+    }
+    profile
+        .series
+        .iter()
+        .enumerate()
+        .filter(|(_, series)| !profile.missing.iter().any(|missing| missing.name == series.name))
+        .filter_map(|(column, series)| {
+            let growth = last.values.get(column)?.checked_sub(*first.values.get(column)?)?;
+            Some(CounterRate {
+                name: series.name.clone(),
+                cpu: series.cpu,
+                unit: series.unit.clone(),
+                growth,
+                per_second: growth as f64 / seconds,
+            })
+        })
+        .collect()
+}
+
+/// All values as comma-separated text: a line for each time, a column for each counter and cpu.
+pub fn csv(profile: &Profile) -> String {
+    let mut out = String::from("seconds");
+    for series in &profile.series {
+        let place = series.cpu.map_or_else(String::new, |cpu| format!(" cpu {cpu}"));
+        let _ = write!(out, ",\"{}{place} ({})\"", series.name, series.unit);
+    }
+    out.push('\n');
+    for tick in &profile.ticks {
+        let _ = write!(out, "{:.6}", tick.time as f64 / 1e9);
+        for value in &tick.values {
+            let _ = write!(out, ",{value}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The rates as a table of text, a line for each counter.
+pub(super) fn table(profile: &Profile) -> String {
+    let rates = rates(profile);
+    let mut out = String::new();
+    let mut names: Vec<&str> = Vec::new();
+    for rate in &rates {
+        if !names.contains(&rate.name.as_str()) {
+            names.push(&rate.name);
+        }
+    }
+    if !names.is_empty() {
+        out.push_str("counters for each second\n");
+    }
+    for name in names {
+        let of_name: Vec<&CounterRate> = rates.iter().filter(|rate| rate.name == name).collect();
+        let sum: f64 = of_name.iter().map(|rate| rate.per_second).sum();
+        let is_time = of_name[0].unit == "ns";
+        let shown =
+            |value: f64| if is_time { format!("{:.1} %", value / 1e7) } else { format!("{value:.0}") };
+        match of_name[..] {
+            [only] if only.cpu.is_none() => {
+                let _ = writeln!(out, "  {name:32} {:>12}", shown(only.per_second));
+            }
+            _ => {
+                let each: Vec<String> = of_name
+                    .iter()
+                    .take(16)
+                    .map(|rate| format!("cpu {} {}", rate.cpu.unwrap_or(0), shown(rate.per_second)))
+                    .collect();
+                let more = if of_name.len() > 16 { ", …" } else { "" };
+                let all = if is_time { sum / of_name.len() as f64 } else { sum };
+                let _ = writeln!(out, "  {name:32} {:>12}   {}{more}", shown(all), each.join(", "));
+            }
+        }
+    }
+    for missing in &profile.missing {
+        let _ = writeln!(out, "  {:32} not measurable here: {}", missing.name, missing.why);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{NotMeasurable, Series};
+    use crate::profile::{Tick, tests::profile};
+
+    fn with_counters() -> Profile {
+        let mut profile = profile(&[("main", 1)]);
+        let series =
+            |name: &str, cpu, unit: &str| Series { name: name.to_owned(), cpu, unit: unit.to_owned() };
+        profile.series = vec![
+            series("context switches", Some(0), "count"),
+            series("context switches", Some(1), "count"),
+            series("steal", Some(0), "ns"),
+            series("cycles", Some(0), "count"),
+        ];
+        profile.missing = vec![NotMeasurable {
+            name: "cycles".to_owned(),
+            why: "no such event on this machine".to_owned(),
+        }];
+        profile.ticks = vec![
+            Tick { time: 1_000_000_000, values: vec![100, 10, 0, 0] },
+            Tick { time: 3_000_000_000, values: vec![300, 10, 200_000_000, 0] },
+        ];
+        profile
+    }
+
+    #[test]
+    fn counter_that_cannot_be_read_has_no_rate() {
+        let profile = with_counters();
+        assert!(rates(&profile).iter().all(|rate| rate.name != "cycles"));
+        let table = table(&profile);
+        assert!(table.contains("not measurable here: no such event on this machine"), "{table}");
+        assert!(table.contains("100   cpu 0 100, cpu 1 0"), "{table}");
+        assert!(table.contains("10.0 %"), "{table}");
+    }
+
+    #[test]
+    fn csv_has_line_for_each_time() {
+        let csv = csv(&with_counters());
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines[0].split(',').next(), Some("seconds"));
+        assert_eq!(lines[2], "3.000000,300,10,200000000,0");
+    }
+}

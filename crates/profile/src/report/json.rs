@@ -1,0 +1,79 @@
+//! The report for programs: what was recorded, what is missing, each function, the counters.
+
+use serde::Serialize;
+
+use super::counters::{CounterRate, rates};
+use crate::Profile;
+use crate::format::{NotMeasurable, Origin};
+
+#[derive(Serialize)]
+struct Report<'a> {
+    origin: &'a Origin,
+    duration_s: f64,
+    samples: usize,
+    weight: u64,
+    lost: u64,
+    throttled: u64,
+    other_processes: u64,
+    incomplete: Option<&'a str>,
+    functions: Vec<Row<'a>>,
+    counters: Vec<CounterRate>,
+    not_measurable: &'a [NotMeasurable],
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    module: &'a str,
+    named: bool,
+    own: u64,
+    total: u64,
+    samples: u64,
+}
+
+/// The report as JSON. Weights are nanoseconds or cycles, as `origin.trigger` says.
+pub fn json(profile: &Profile) -> String {
+    let functions = profile.costs().into_iter().map(|cost| {
+        let function = profile.function(cost.function);
+        Row {
+            name: &function.name,
+            module: &function.module,
+            named: function.is_named,
+            own: cost.own,
+            total: cost.total,
+            samples: cost.samples,
+        }
+    });
+    let report = Report {
+        origin: &profile.origin,
+        duration_s: profile.duration_ns as f64 / 1e9,
+        samples: profile.samples.len(),
+        weight: profile.weight(),
+        lost: profile.lost,
+        throttled: profile.throttled,
+        other_processes: profile.others,
+        incomplete: profile.cut.as_deref(),
+        functions: functions.collect(),
+        counters: rates(profile),
+        not_measurable: &profile.missing,
+    };
+    let mut text = serde_json::to_string_pretty(&report).expect("a report has text keys only");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::tests::profile;
+
+    #[test]
+    fn json_report_has_functions_and_origin() {
+        let text = json(&profile(&[("main;f", 3)]));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["functions"][0]["name"], "f");
+        assert_eq!(json["functions"][1]["total"], 3 * 1_003_009);
+        assert_eq!(json["origin"]["hz"], 997);
+        assert_eq!(json["incomplete"], serde_json::Value::Null);
+    }
+}

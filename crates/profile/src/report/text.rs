@@ -1,0 +1,206 @@
+//! The report for people: what was recorded, what is missing, the functions that cost most.
+
+use std::fmt::Write;
+
+use super::callers::{Callers, callers_of};
+use crate::Profile;
+use crate::perf::Trigger;
+use crate::profile::{FunctionId, Sampled};
+
+/// The choices in a text report.
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// How many functions to list.
+    pub top: usize,
+    /// Functions whose callers are wanted.
+    pub callers_of: Option<String>,
+    /// The module in which owners are looked for.
+    pub owner_module: Option<String>,
+}
+
+/// The report as text.
+pub fn text(profile: &Profile, options: &TextOptions) -> String {
+    let mut out = heading(profile);
+    match &options.callers_of {
+        Some(pattern) => {
+            let callers = callers_of(profile, pattern, options.owner_module.as_deref());
+            callers_text(&mut out, profile, pattern, &callers, options.top);
+        }
+        None => functions(&mut out, profile, options),
+    }
+    out
+}
+
+pub(super) fn heading(profile: &Profile) -> String {
+    let origin = &profile.origin;
+    let seconds = profile.duration_ns as f64 / 1e9;
+    let weight = profile.weight();
+    let mut out = String::new();
+    let _ = writeln!(out, "{} (process {})", origin.command.join(" "), origin.pid);
+    let unit = match origin.trigger {
+        Trigger::CpuClock => "cpu-clock; no hardware counters here, so a sample is time, not cycles",
+        Trigger::Cycles => "hardware cycles",
+        Trigger::Events => "events of another kind",
+    };
+    let _ = writeln!(
+        out,
+        "{} samples in {seconds:.1} s, {} Hz on {} cpus ({unit})",
+        profile.samples.len(),
+        origin.hz,
+        origin.cpus.len()
+    );
+    if origin.trigger == Trigger::CpuClock {
+        let _ = writeln!(
+            out,
+            "cpu time {:.2} s = {:.2} cpus; time with interrupts off counts for the instruction that enables them",
+            weight as f64 / 1e9,
+            weight as f64 / profile.duration_ns.max(1) as f64
+        );
+    }
+    let of_kernel = profile.samples.iter().filter(|sample| innermost_module(profile, sample) == "[kernel]");
+    let kernel_share = percent(of_kernel.map(|sample| sample.weight).sum(), weight);
+    let unnamed = profile.samples.iter().filter(|sample| {
+        profile.stack(sample).first().is_none_or(|function| !profile.function(*function).is_named)
+    });
+    let unnamed_share = percent(unnamed.map(|sample| sample.weight).sum(), weight);
+    let kernel =
+        if origin.kernel { format!("kernel {kernel_share:.1} %") } else { "kernel not recorded".to_owned() };
+    let _ = writeln!(
+        out,
+        "{kernel}, without a name {unnamed_share:.1} %, lost {}, throttled {}, of other processes {} (left out)",
+        profile.lost, profile.throttled, profile.others
+    );
+    if let Some(why) = &profile.cut {
+        let _ = writeln!(out, "INCOMPLETE: {why}; everything before is reported");
+    }
+    if profile.lost > 0 || profile.throttled > 0 {
+        let _ = writeln!(out, "DOUBTFUL: samples are missing; record with a lower --hz");
+    }
+    out.push('\n');
+    out
+}
+
+fn innermost_module<'a>(profile: &'a Profile, sample: &Sampled) -> &'a str {
+    profile.stack(sample).first().map_or("", |function| &profile.function(*function).module)
+}
+
+fn functions(out: &mut String, profile: &Profile, options: &TextOptions) {
+    let weight = profile.weight();
+    let costs = profile.costs();
+    let _ = writeln!(out, "   own   total  samples  function");
+    for cost in costs.iter().take(options.top).filter(|cost| cost.total > 0) {
+        let _ = writeln!(
+            out,
+            "{:5.1} % {:5.1} % {:8}  {}",
+            percent(cost.own, weight),
+            percent(cost.total, weight),
+            cost.samples,
+            name(profile, cost.function)
+        );
+    }
+    let rest: u64 = costs.iter().skip(options.top).map(|cost| cost.own).sum();
+    if rest > 0 {
+        let others = costs.iter().skip(options.top).filter(|cost| cost.own > 0).count();
+        let _ = writeln!(
+            out,
+            "{:5.1} %                   {others} more functions; --top N shows more",
+            percent(rest, weight)
+        );
+    }
+    out.push_str("\n--callers-of NAME shows which code calls a function\n");
+    let counters = super::counters::table(profile);
+    if !counters.is_empty() {
+        let _ = write!(out, "\n{counters}");
+    }
+}
+
+fn callers_text(out: &mut String, profile: &Profile, pattern: &str, callers: &Callers, top: usize) {
+    let all = profile.weight();
+    if callers.functions.is_empty() {
+        let _ = writeln!(out, "no function with {pattern:?} in its name was sampled");
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "{:.1} % of all samples have one of {} functions with {pattern:?} in the name",
+        percent(callers.weight, all),
+        callers.functions.len()
+    );
+    for function in callers.functions.iter().take(top) {
+        let _ = writeln!(out, "  {}", name(profile, *function));
+    }
+    let _ = writeln!(out, "\ncalled directly by");
+    listed(out, profile, &callers.direct, callers.weight, top, "[nothing: the stack ends there]");
+    let _ = writeln!(out, "\non behalf of code in {} (nearest frame)", callers.module);
+    listed(out, profile, &callers.owners, callers.weight, top, "[no frame of that module]");
+}
+
+fn listed(
+    out: &mut String,
+    profile: &Profile,
+    ranked: &[(Option<FunctionId>, u64)],
+    all: u64,
+    top: usize,
+    without: &str,
+) {
+    for (function, weight) in ranked.iter().take(top) {
+        let name = function.map_or_else(|| without.to_owned(), |function| name(profile, function));
+        let _ = writeln!(out, "{:5.1} %  {name}", percent(*weight, all));
+    }
+}
+
+fn name(profile: &Profile, function: FunctionId) -> String {
+    let function = profile.function(function);
+    if function.is_named {
+        format!("{}  [{}]", function.name, function.module.trim_matches(['[', ']']))
+    } else {
+        function.name.clone()
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::tests::profile;
+
+    fn options() -> TextOptions {
+        TextOptions { top: 2, callers_of: None, owner_module: None }
+    }
+
+    #[test]
+    fn text_report_ranks_functions_by_own_weight() {
+        let profile = profile(&[("main;f;k_send", 70), ("main;f", 20), ("main;g", 10)]);
+        let text = text(&profile, &options());
+        for line in [
+            "prog -x (process 7)",
+            "kernel 70.0 %, without a name 0.0 %, lost 0, throttled 0, of other processes 0 (left out)",
+            " 70.0 %  70.0 %       70  k_send  [kernel]",
+            " 20.0 %  90.0 %       20  f  [prog]",
+            " 10.0 %                   1 more functions; --top N shows more",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
+        assert!(!text.contains("DOUBTFUL") && !text.contains("INCOMPLETE"), "{text}");
+    }
+
+    #[test]
+    fn text_report_names_what_is_missing() {
+        let mut profile = profile(&[("main", 1)]);
+        profile.lost = 4;
+        profile.cut = Some("cut off at byte 99".to_owned());
+        let text = text(&profile, &options());
+        assert!(text.contains("INCOMPLETE: cut off at byte 99"), "{text}");
+        assert!(text.contains("DOUBTFUL: samples are missing; record with a lower --hz"), "{text}");
+    }
+
+    #[test]
+    fn unmatched_pattern_is_said() {
+        let options = TextOptions { callers_of: Some("nothing_like_it".to_owned()), ..options() };
+        let text = text(&profile(&[("main", 1)]), &options);
+        assert!(text.contains("no function with \"nothing_like_it\""), "{text}");
+    }
+}

@@ -1,0 +1,445 @@
+//! Runs a program on several numbers of cpus, in blocks of random order, and compares the runs.
+//!
+//! A block is one run on each number of cpus, so a slow drift of the machine meets all alike. The
+//! program is either a batch that prints its work and ends, or a server under a load program, whose
+//! result says how much work was done each second. Each run passes gates before it counts as good
+//! evidence; a run that fails one is marked and kept. Leaves out arithmetic (`gain`, `usl`).
+//! Tested below and in `tests/scale.rs`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::Serialize;
+
+use crate::format::{Work, append_work};
+use crate::gain::{Comparison, Run, compare};
+use crate::ledger::HardwareSet;
+use crate::recorder::{RecordOptions, Subject, record};
+use crate::report::rates;
+use crate::usl::Law;
+use crate::{Error, Profile, ReadOptions, machine};
+
+/// The least share of its cpus that the program must use. Below, something else sets the pace.
+const BUSY_MIN: f64 = 0.9;
+/// The greatest share of the time that the hypervisor may take.
+const STOLEN_MAX: f64 = 0.02;
+/// How long a server may take until it accepts connections, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Numbers of cpus, the base first.
+    pub cpus: Vec<u32>,
+    /// Runs on each number of cpus.
+    pub repetitions: u32,
+    /// The program. `{cpus}` stands for the list of its cpus, `{count}` for their number.
+    pub command: Vec<OsString>,
+    /// The load, for a server.
+    pub load: Option<Load>,
+    /// Where the amount of work stands in the output: a key of JSON, one key divided by another, or
+    /// a word before a number.
+    pub work: String,
+    /// Samples per second and cpu.
+    pub hz: u32,
+    /// Where recordings are kept.
+    pub folder: PathBuf,
+    /// What the order of runs comes from.
+    pub seed: u64,
+}
+
+/// The load on a server.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The load program.
+    pub command: Vec<OsString>,
+    /// The address at which the server is ready when it accepts connections.
+    pub ready: SocketAddr,
+    /// How long the load runs before the recording begins.
+    pub warm_up: Duration,
+    /// How long the recording takes.
+    pub duration: Duration,
+}
+
+/// A condition for a run to be good evidence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gate {
+    /// The condition.
+    pub name: &'static str,
+    /// What was found.
+    pub found: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Repetition {
+    /// Cpus.
+    pub cpus: u32,
+    /// The block, from 1.
+    pub block: u32,
+    /// Work done during the recording.
+    pub work: f64,
+    /// Work for each second.
+    pub rate: f64,
+    /// The share of the cpus that the program used; `None` if samples are cycles.
+    pub busy: Option<f64>,
+    /// The conditions.
+    pub gates: Vec<Gate>,
+    /// The recording.
+    pub recording: PathBuf,
+    #[serde(skip)]
+    run: Run,
+}
+
+impl Repetition {
+    /// Whether all gates hold.
+    pub fn is_good(&self) -> bool {
+        self.gates.iter().all(|gate| gate.holds)
+    }
+}
+
+/// The result of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scaling {
+    /// The command.
+    pub command: Vec<String>,
+    /// The unit of work.
+    pub work: String,
+    /// Processor and kernel.
+    pub machine: String,
+    /// All runs in their order.
+    pub repetitions: Vec<Repetition>,
+    /// Each number of cpus against the base.
+    pub comparisons: Vec<(u32, Comparison)>,
+    /// The law of the throughput, or why there is none.
+    pub law: Result<LawFound, String>,
+}
+
+/// A fitted law with its peak.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LawFound {
+    /// Contention.
+    pub alpha: f64,
+    /// Coherency.
+    pub beta: f64,
+    /// Work for each second on one cpu.
+    pub gamma: f64,
+    /// The number of cpus with the most throughput.
+    pub peak_cpus: Option<f64>,
+}
+
+/// Runs a plan. `tell` hears of each run.
+///
+/// # Errors
+/// A run cannot be started or recorded, or its output does not say how much work was done.
+pub fn scale(plan: &Plan, stop: &AtomicBool, tell: &mut dyn FnMut(&Repetition)) -> Result<Scaling, Error> {
+    let online = machine::online_cpus();
+    if let Some(many) = plan.cpus.iter().find(|count| **count as usize > online.len()) {
+        return Err(Error::Cpus { wanted: *many, found: online.len() });
+    }
+    let mut repetitions = Vec::new();
+    let mut random = plan.seed;
+    for block in 1..=plan.repetitions {
+        for cpus in shuffled(&plan.cpus, &mut random) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            let repetition = run(plan, cpus, block, &online[..cpus as usize], stop)?;
+            tell(&repetition);
+            repetitions.push(repetition);
+        }
+    }
+    Ok(conclude(plan, repetitions))
+}
+
+fn conclude(plan: &Plan, repetitions: Vec<Repetition>) -> Scaling {
+    let runs = |cpus: u32| -> Vec<Run> {
+        let mut of: Vec<&Repetition> = repetitions.iter().filter(|run| run.cpus == cpus).collect();
+        of.sort_by_key(|run| run.block);
+        of.into_iter().map(|run| run.run.clone()).collect()
+    };
+    let base = runs(plan.cpus[0]);
+    let comparisons = plan.cpus[1..].iter().map(|cpus| (*cpus, compare(&base, &runs(*cpus)))).collect();
+    let points: Vec<(f64, f64)> = repetitions.iter().map(|run| (f64::from(run.cpus), run.rate)).collect();
+    let law = Law::fit(&points).map_err(|error| error.to_string()).map(|law| LawFound {
+        alpha: law.alpha,
+        beta: law.beta,
+        gamma: law.gamma,
+        peak_cpus: law.peak().map(|(cpus, _)| cpus),
+    });
+    Scaling {
+        command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        work: plan.work.clone(),
+        machine: format!("{}, Linux {}", machine::processor(), machine::release()),
+        repetitions,
+        comparisons,
+        law,
+    }
+}
+
+/// The numbers in random order (Fisher and Yates, with SplitMix64).
+fn shuffled(numbers: &[u32], random: &mut u64) -> Vec<u32> {
+    let mut order = numbers.to_vec();
+    for last in (1..order.len()).rev() {
+        *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = *random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        order.swap(last, ((mixed ^ (mixed >> 31)) % (last as u64 + 1)) as usize);
+    }
+    order
+}
+
+fn run(plan: &Plan, count: u32, block: u32, cpus: &[u32], stop: &AtomicBool) -> Result<Repetition, Error> {
+    let folder = plan.folder.join(format!("cpus-{count}"));
+    let path = folder.join(format!("run-{block:02}.prof"));
+    fs::create_dir_all(&folder).map_err(|source| Error::File {
+        path: folder.clone(),
+        action: "create",
+        source,
+    })?;
+    let words: Vec<OsString> = plan.command.iter().map(|word| filled(word, cpus)).collect();
+    let mut options = RecordOptions {
+        subject: Subject::Process(0),
+        hz: plan.hz,
+        duration: None,
+        output: path.clone(),
+        hardware: HardwareSet::Ipc,
+    };
+    let output = match &plan.load {
+        None => {
+            let child = start(&words, Some(cpus), Stdio::piped())?;
+            options.subject = Subject::Process(child.0.id() as i32);
+            record(&options, stop)?;
+            child.output()?
+        }
+        Some(load) => {
+            let server = start(&words, Some(cpus), Stdio::null())?;
+            wait_until_ready(load.ready, &words)?;
+            let driver = start(&load.command, None, Stdio::piped())?;
+            pause(load.warm_up, stop);
+            options.subject = Subject::Process(server.0.id() as i32);
+            options.duration = Some(load.duration);
+            let ended = Arc::new(AtomicBool::new(false));
+            let watch = Arc::clone(&ended);
+            let waiting = thread::spawn(move || {
+                let output = driver.output();
+                watch.store(true, Ordering::Relaxed);
+                output
+            });
+            record(&options, &ended)?;
+            let output = waiting.join().expect("waiting for the load does not panic")?;
+            server.end();
+            output
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let amount = work(&text, &plan.work).ok_or_else(|| Error::NoWork {
+        work: plan.work.clone(),
+        output: text.lines().last().unwrap_or_default().chars().take(200).collect(),
+    })?;
+    let profile = Profile::read(&path, ReadOptions::default())?;
+    let seconds = profile.duration_ns as f64 / 1e9;
+    // A load tells work for each second, a batch all its work.
+    let units = if plan.load.is_some() { amount * seconds } else { amount };
+    append_work(&path, &Work { units, unit: plan.work.clone(), cpus: count })?;
+    let run = Run::of(&profile, units, count);
+    let busy = run.busy_s.map(|busy| busy / seconds / f64::from(count));
+    let gates = gates(&profile, busy, &text);
+    Ok(Repetition {
+        cpus: count,
+        block,
+        work: units,
+        rate: units / seconds,
+        busy,
+        gates,
+        recording: path,
+        run,
+    })
+}
+
+fn gates(profile: &Profile, busy: Option<f64>, output: &str) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    if let Some(busy) = busy {
+        gates.push(Gate {
+            name: "program uses its cpus",
+            found: format!("{:.0} % (at least {:.0} %)", 100.0 * busy, 100.0 * BUSY_MIN),
+            holds: busy >= BUSY_MIN,
+        });
+    }
+    gates.push(Gate {
+        name: "no sample lost",
+        found: format!("{} lost, {} pauses", profile.lost, profile.throttled),
+        holds: profile.lost == 0 && profile.throttled == 0,
+    });
+    let stolen: Vec<f64> = rates(profile)
+        .iter()
+        .filter(|rate| rate.name == "stolen time")
+        .map(|rate| rate.per_second / 1e9)
+        .collect();
+    if !stolen.is_empty() {
+        let share = stolen.iter().sum::<f64>() / stolen.len() as f64;
+        gates.push(Gate {
+            name: "little time stolen",
+            found: format!("{:.1} % (at most {:.0} %)", 100.0 * share, 100.0 * STOLEN_MAX),
+            holds: share <= STOLEN_MAX,
+        });
+    }
+    if let Some(valid) = json(output).and_then(|json| json.get("valid")?.as_bool()) {
+        gates.push(Gate {
+            name: "load did not set the pace",
+            found: if valid { "said by the load" } else { "denied by the load" }.to_owned(),
+            holds: valid,
+        });
+    }
+    gates
+}
+
+/// The amount of work in an output.
+fn work(output: &str, name: &str) -> Option<f64> {
+    if let Some(json) = json(output) {
+        let number = |key: &str| {
+            let value = json.get(key)?.as_f64()?;
+            Some(if key.ends_with("_ns") { value / 1e9 } else { value })
+        };
+        return match name.split_once('/') {
+            Some((part, whole)) => Some(number(part)? / number(whole)?),
+            None => number(name),
+        };
+    }
+    let words: Vec<&str> = output.split_whitespace().collect();
+    words.windows(2).rev().find_map(|pair| if pair[0] == name { pair[1].parse().ok() } else { None })
+}
+
+fn json(output: &str) -> Option<serde_json::Value> {
+    serde_json::from_str(output.trim()).ok()
+}
+
+fn filled(word: &OsString, cpus: &[u32]) -> OsString {
+    let Some(text) = word.to_str() else { return word.clone() };
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    text.replace("{cpus}", &list.join(",")).replace("{count}", &cpus.len().to_string()).into()
+}
+
+/// A program that ends with its run.
+struct Program(Child);
+
+impl Program {
+    fn output(mut self) -> Result<Output, Error> {
+        use io::Read;
+        let mut stdout = Vec::new();
+        if let Some(mut pipe) = self.0.stdout.take() {
+            pipe.read_to_end(&mut stdout)
+                .map_err(|source| Error::System { what: "cannot read the program's output", source })?;
+        }
+        let status =
+            self.0.wait().map_err(|source| Error::System { what: "cannot wait for a program", source })?;
+        Ok(Output { status, stdout, stderr: Vec::new() })
+    }
+
+    /// Asks the program to end, and waits.
+    fn end(mut self) {
+        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
+            let _gone = kill_process(pid, Signal::TERM);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // After an error, or when asking was in vain; one that has ended is only waited for.
+        let _gone = self.0.kill();
+        let _waited = self.0.wait();
+    }
+}
+
+/// Starts a program, on these cpus if any are given.
+fn start(words: &[OsString], cpus: Option<&[u32]>, stdout: Stdio) -> Result<Program, Error> {
+    let failure = |source| Error::Start { command: PathBuf::from(&words[0]), source };
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(stdout);
+    // The cpus of the thread that starts a program are the program's.
+    let started = thread::scope(|scope| {
+        let starting = scope.spawn(move || {
+            if let Some(cpus) = cpus {
+                let mut set = CpuSet::new();
+                cpus.iter().for_each(|cpu| set.set(*cpu as usize));
+                sched_setaffinity(None, &set)?;
+            }
+            command.spawn()
+        });
+        starting.join().expect("starting a program does not panic")
+    });
+    started.map(Program).map_err(failure)
+}
+
+fn wait_until_ready(address: SocketAddr, words: &[OsString]) -> Result<(), Error> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
+    }
+    let command = Path::new(&words[0]).to_owned();
+    Err(Error::NotReady { command, address, seconds: PATIENCE.as_secs() })
+}
+
+fn pause(time: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + time;
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_read_from_json_and_text() {
+        let json = r#"{"good": 500, "window_ns": 2000000000, "bytes": 4000, "valid": true}"#;
+        assert_eq!(work(json, "good"), Some(500.0));
+        assert_eq!(work(json, "bytes/window_ns"), Some(2000.0));
+        assert_eq!(work(json, "requests"), None);
+        assert_eq!(work("warm work 3\nwork 17\n", "work"), Some(17.0));
+        assert_eq!(work("nothing", "work"), None);
+    }
+
+    #[test]
+    fn each_block_has_each_number_once() {
+        let mut random = 1;
+        let orders: Vec<Vec<u32>> = (0..20).map(|_| shuffled(&[1, 2, 4], &mut random)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [1, 2, 4]);
+        }
+        assert!(orders.iter().any(|order| order[0] != orders[0][0]), "no order differs: {orders:?}");
+    }
+
+    #[test]
+    fn places_in_command_are_filled() {
+        let filled = |word: &str| filled(&word.into(), &[0, 3]);
+        assert_eq!(filled("--cores={cpus}"), OsString::from("--cores=0,3"));
+        assert_eq!(filled("{count}"), OsString::from("2"));
+    }
+}

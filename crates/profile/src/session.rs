@@ -1,0 +1,253 @@
+//! Turns events, in the order of time, into the records of a recording.
+//!
+//! Keeps what must be kept for that: the process tree, the ids of modules and stacks, and the places
+//! to be named at the end. All tables are bounded; a full table of stacks is emptied, and its stacks
+//! are written again with new ids. The destination is a function, so that tests need no file.
+//! Tested below.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use crate::event::{Event, Map, Sample, What};
+use crate::format::{Frame, KERNEL, Module, Record, UNKNOWN};
+use crate::processes::Processes;
+
+/// Stacks that are known by id. With 40 frames each they take about 80 MiB.
+const STACKS_MAX: usize = 131_072;
+/// Places to be named at the end of a recording. The others are named by the report.
+const PLACES_MAX: usize = 1 << 20;
+/// Modules that are told apart. Further ones count as unknown.
+const MODULES_MAX: usize = 65_536;
+
+/// The state of a recording in progress.
+pub(crate) struct Session {
+    pub(crate) processes: Processes,
+    modules: Vec<Module>,
+    module_ids: HashMap<Module, u32>,
+    stacks: HashMap<Box<[Frame]>, u32>,
+    stacks_written: u32,
+    places: HashSet<Frame>,
+    counts: Counts,
+}
+
+/// Sums over a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) samples: u64,
+    pub(crate) others: u64,
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+}
+
+impl Session {
+    pub(crate) fn new(processes: Processes) -> Self {
+        Self {
+            processes,
+            modules: Vec::new(),
+            module_ids: HashMap::new(),
+            stacks: HashMap::new(),
+            stacks_written: 0,
+            places: HashSet::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub(crate) fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = Frame> {
+        self.places.iter().copied()
+    }
+
+    /// Takes the next event and writes its records.
+    ///
+    /// # Errors
+    /// The destination's.
+    pub(crate) fn take(
+        &mut self,
+        event: Event,
+        write: &mut impl FnMut(&Record) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Event { time, cpu, what } = event;
+        match what {
+            What::Sample(sample) if self.processes.contains(sample.pid) => {
+                let stack = self.stack(&sample, write)?;
+                let Sample { pid, tid, weight, .. } = sample;
+                self.counts.samples += 1;
+                write(&Record::Sample { time, cpu, pid, tid, stack, weight })?;
+            }
+            What::Sample(_) => self.counts.others += 1,
+            What::Fork { pid, parent, .. } => self.processes.fork(pid, parent),
+            // A process stays known, because its threads may outlive its first one.
+            What::Exit { .. } => {}
+            What::Named { pid, tid, name, exec } => {
+                if exec {
+                    self.processes.exec(pid);
+                }
+                if self.processes.contains(pid) {
+                    write(&Record::Thread { pid, tid, name })?;
+                }
+            }
+            What::Mapped { pid, map } => self.processes.map(pid, map),
+            What::Lost(count) => {
+                self.counts.lost += count;
+                write(&Record::Lost { time, cpu, count })?;
+            }
+            What::Throttled => {
+                self.counts.throttled += 1;
+                write(&Record::Throttled { time, cpu })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stack(
+        &mut self,
+        sample: &Sample,
+        write: &mut impl FnMut(&Record) -> io::Result<()>,
+    ) -> io::Result<u32> {
+        let mut frames = Vec::with_capacity(sample.kernel.len() + sample.user.len());
+        for (depth, &address) in sample.kernel.iter().enumerate() {
+            let module = self.module(Module { path: KERNEL.to_owned(), build_id: Vec::new() }, write)?;
+            frames.push(Frame { module, offset: address - u64::from(depth > 0) });
+        }
+        for (depth, &address) in sample.user.iter().enumerate() {
+            // A caller's address is the one behind its call, which may be another function's first.
+            let address = address.saturating_sub(u64::from(depth > 0));
+            let frame = match self.processes.find(sample.pid, address) {
+                Some(map) => {
+                    let (module, offset) = (module_of(map), address - map.start + map.offset);
+                    Frame { module: self.module(module, write)?, offset }
+                }
+                None => {
+                    let unknown = Module { path: UNKNOWN.to_owned(), build_id: Vec::new() };
+                    Frame { module: self.module(unknown, write)?, offset: address }
+                }
+            };
+            frames.push(frame);
+        }
+        if let Some(id) = self.stacks.get(frames.as_slice()) {
+            return Ok(*id);
+        }
+        if self.stacks.len() == STACKS_MAX {
+            self.stacks.clear();
+        }
+        if self.places.len() < PLACES_MAX {
+            self.places.extend(frames.iter().copied());
+        }
+        write(&Record::Stack(frames.clone()))?;
+        let id = self.stacks_written;
+        self.stacks_written += 1;
+        self.stacks.insert(frames.into(), id);
+        Ok(id)
+    }
+
+    fn module(
+        &mut self,
+        module: Module,
+        write: &mut impl FnMut(&Record) -> io::Result<()>,
+    ) -> io::Result<u32> {
+        if let Some(id) = self.module_ids.get(&module) {
+            return Ok(*id);
+        }
+        if self.modules.len() == MODULES_MAX {
+            let unknown = Module { path: UNKNOWN.to_owned(), build_id: Vec::new() };
+            return Ok(self.module_ids.get(&unknown).copied().unwrap_or(0));
+        }
+        let id = self.modules.len() as u32;
+        // The id comes first: the record that is written names the build of the file as it is now.
+        self.module_ids.insert(module.clone(), id);
+        let mut written = module;
+        if written.build_id.is_empty() {
+            written.build_id = crate::symbols::build_id(&written.path).unwrap_or_default();
+        }
+        write(&Record::Module(written.clone()))?;
+        self.modules.push(written);
+        Ok(id)
+    }
+}
+
+fn module_of(map: &Map) -> Module {
+    let path = match map.path.as_str() {
+        "" | "//anon" => UNKNOWN.to_owned(),
+        // The mark " (deleted)" stays, so that no newer file of the same path is asked for names.
+        path => path.to_owned(),
+    };
+    Module { path, build_id: map.build_id.clone().unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(pid: i32, user: &[u64]) -> Event {
+        let sample =
+            Sample { pid, tid: pid, weight: 1, kernel: vec![0xffff_8000_0000_0001], user: user.to_vec() };
+        Event { time: 1, cpu: 0, what: What::Sample(sample) }
+    }
+
+    fn run(session: &mut Session, events: Vec<Event>) -> Vec<Record> {
+        let mut records = Vec::new();
+        for event in events {
+            session
+                .take(event, &mut |record| {
+                    records.push(record.clone());
+                    Ok(())
+                })
+                .unwrap();
+        }
+        records
+    }
+
+    fn event(what: What) -> Event {
+        Event { time: 0, cpu: 0, what }
+    }
+
+    fn map(pid: i32, start: u64) -> Event {
+        let map = Map { start, length: 0x1000, offset: 0x400, path: "/bin/x".to_owned(), build_id: None };
+        event(What::Mapped { pid, map })
+    }
+
+    #[test]
+    fn equal_places_of_two_processes_share_stack() {
+        let mut session = Session::new(Processes::all());
+        // The same file at two addresses, as with address space randomisation.
+        let events =
+            vec![map(1, 0x10_0000), map(2, 0x20_0000), sample(1, &[0x10_0010]), sample(2, &[0x20_0010])];
+        let records = run(&mut session, events);
+        let stacks: Vec<_> = records.iter().filter(|record| matches!(record, Record::Stack(_))).collect();
+        let place = Frame { module: 1, offset: 0x410 };
+        assert_eq!(stacks, [&Record::Stack(vec![Frame { module: 0, offset: 0xffff_8000_0000_0001 }, place])]);
+        assert_eq!(session.counts().samples, 2);
+    }
+
+    #[test]
+    fn sample_outside_of_tree_is_counted() {
+        let mut session = Session::new(Processes::tree(i32::MAX));
+        let records = run(&mut session, vec![sample(1, &[0x10])]);
+        assert!(records.is_empty(), "{records:?}");
+        assert_eq!(session.counts(), Counts { others: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn address_outside_of_maps_is_kept_as_unknown() {
+        let mut session = Session::new(Processes::all());
+        let records = run(&mut session, vec![sample(1, &[0xdead])]);
+        assert!(
+            records.iter().any(|record| matches!(record, Record::Module(module) if module.path == UNKNOWN)),
+            "{records:?}"
+        );
+    }
+
+    #[test]
+    fn lost_samples_are_counted() {
+        let mut session = Session::new(Processes::all());
+        run(&mut session, vec![event(What::Lost(5)), event(What::Lost(2)), event(What::Throttled)]);
+        assert_eq!(session.counts(), Counts { lost: 7, throttled: 1, ..Counts::default() });
+    }
+}

@@ -1,0 +1,136 @@
+//! Names of places: functions of files by their symbols and debug information, of the kernel by
+//! `/proc/kallsyms`.
+//!
+//! A file is asked only if its build-id is still the recorded one, because names of another build
+//! would be wrong. Leaves out grouping (`profile`). Tested below on this test program.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use blazesym::MaybeDefault;
+use blazesym::helper::read_elf_build_id;
+use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::{Input, Sym, Symbolizer};
+
+use crate::format::{Frame, KERNEL, Module, Symbol};
+
+/// The source of the kernel's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KernelNames {
+    /// The kernel that runs now is the recorded one.
+    Here,
+    /// A copy of `/proc/kallsyms`.
+    Copy(PathBuf),
+    /// Another kernel, whose addresses mean nothing here.
+    None,
+}
+
+impl KernelNames {
+    /// The names of this kernel, if a recording is of its present boot.
+    pub(crate) fn of_boot(boot: &str) -> Self {
+        if boot == crate::machine::boot() { Self::Here } else { Self::None }
+    }
+}
+
+/// The build-id of a file.
+pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
+    let path = Path::new(path);
+    if !path.is_absolute() {
+        return None;
+    }
+    read_elf_build_id(path).ok().flatten().map(|id| id.to_vec())
+}
+
+/// The names of places. Places without a name are left out.
+pub(crate) fn resolve(
+    modules: &[Module],
+    places: impl Iterator<Item = Frame>,
+    kernel: &KernelNames,
+) -> Vec<Symbol> {
+    let mut by_module: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for place in places {
+        by_module.entry(place.module).or_default().push(place.offset);
+    }
+    let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
+    let mut symbols = Vec::new();
+    for (module_id, mut offsets) in by_module {
+        let Some(module) = modules.get(module_id as usize) else { continue };
+        offsets.sort_unstable();
+        offsets.dedup();
+        let Some((source, input)) = source(module, &offsets, kernel) else { continue };
+        let Ok(found) = symbolizer.symbolize(&source, input) else { continue };
+        for (offset, found) in offsets.iter().zip(found) {
+            if let Some(found) = found.into_sym() {
+                symbols.push(symbol(Frame { module: module_id, offset: *offset }, &found));
+            }
+        }
+    }
+    symbols
+}
+
+fn source<'a>(
+    module: &Module,
+    offsets: &'a [u64],
+    kernel: &KernelNames,
+) -> Option<(Source<'static>, Input<&'a [u64]>)> {
+    if module.path == KERNEL {
+        let kallsyms = match kernel {
+            KernelNames::Here if crate::machine::shows_kernel_symbols() => MaybeDefault::Default,
+            KernelNames::Copy(path) => MaybeDefault::Some(path.clone()),
+            KernelNames::Here | KernelNames::None => return None,
+        };
+        // Without a search for the kernel's image, which is large and seldom installed.
+        let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
+        return Some((Source::Kernel(kernel), Input::AbsAddr(offsets)));
+    }
+    if !Path::new(&module.path).is_absolute() || build_id(&module.path).unwrap_or_default() != module.build_id
+    {
+        return None;
+    }
+    Some((Source::Elf(Elf::new(&module.path)), Input::FileOffset(offsets)))
+}
+
+fn symbol(frame: Frame, found: &Sym<'_>) -> Symbol {
+    let code = found.code_info.as_deref();
+    Symbol {
+        frame,
+        function: found.name.to_string(),
+        inlined: found.inlined.iter().map(|inlined| inlined.name.to_string()).collect(),
+        file: code.map(|code| code.to_path().to_string_lossy().into_owned()).unwrap_or_default(),
+        line: code.and_then(|code| code.line).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::Processes;
+
+    #[inline(never)]
+    fn a_function_to_be_named() -> u64 {
+        std::hint::black_box(1)
+    }
+
+    #[test]
+    fn function_of_this_program_has_name() {
+        a_function_to_be_named();
+        let address = a_function_to_be_named as fn() -> u64 as usize as u64;
+        let pid = std::process::id() as i32;
+        let processes = Processes::tree(pid);
+        let map = processes.find(pid, address).unwrap();
+        let module = Module { path: map.path.clone(), build_id: build_id(&map.path).unwrap_or_default() };
+        let place = Frame { module: 0, offset: address - map.start + map.offset };
+        let found = resolve(&[module.clone()], [place].into_iter(), &KernelNames::Here);
+        assert!(found[0].function.contains("a_function_to_be_named"), "{found:?}");
+        assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
+        let rebuilt = Module { build_id: vec![1; 20], ..module };
+        assert!(resolve(&[rebuilt], [place].into_iter(), &KernelNames::Here).is_empty());
+    }
+
+    #[test]
+    fn kernel_of_another_boot_has_no_names() {
+        let kernel = Module { path: KERNEL.to_owned(), build_id: Vec::new() };
+        let place = Frame { module: 0, offset: 0xffff_ffff_8100_0000 };
+        assert!(resolve(&[kernel], [place].into_iter(), &KernelNames::None).is_empty());
+    }
+}

@@ -1,0 +1,149 @@
+//! Recordings of real processes: a busy child's hot function is found, strangers stay out, files that
+//! end early are read.
+//!
+//! Where the kernel does not permit sampling, each test says so and ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use vermeil_profile::{
+    Error, HardwareSet, Profile, ReadOptions, RecordOptions, Recorded, Subject, record, report,
+};
+
+/// The example with planted faults, which cargo builds with the tests.
+fn planted() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    here.parent().unwrap().parent().unwrap().join("examples/planted")
+}
+
+fn options(subject: Subject, output: &Path) -> RecordOptions {
+    RecordOptions {
+        subject,
+        hz: 997,
+        duration: Some(Duration::from_secs(30)),
+        output: output.to_owned(),
+        hardware: HardwareSet::Ipc,
+    }
+}
+
+fn command(words: &[&str]) -> Subject {
+    Subject::Command(
+        std::iter::once(planted().into_os_string()).chain(words.iter().map(Into::into)).collect(),
+    )
+}
+
+/// Records; `None` if the kernel does not permit it.
+fn recorded(options: &RecordOptions) -> Option<Recorded> {
+    match record(options, &AtomicBool::new(false)) {
+        Ok(recorded) => Some(recorded),
+        Err(error @ (Error::NoRight { .. } | Error::NoEvents(_))) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn read(path: &Path) -> Profile {
+    Profile::read(path, ReadOptions::default()).unwrap()
+}
+
+/// Ends a child when the test ends.
+struct Stopped(Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _waited = self.0.wait();
+    }
+}
+
+#[test]
+fn hot_function_of_command_ranks_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(recorded) = recorded(&options(command(&["none", "1", "0.5"]), &path)) else { return };
+    assert!(recorded.shortened.is_none(), "{recorded:?}");
+    assert!(recorded.status.unwrap().success());
+    let profile = read(&path);
+    assert_eq!(profile.cut, None);
+    let first = profile.costs()[0];
+    assert!(profile.function(first.function).name.contains("useful_work"), "{}", text(&profile));
+    assert!(profile.samples.iter().all(|sample| sample.pid == profile.origin.pid), "a stranger was recorded");
+}
+
+fn text(profile: &Profile) -> String {
+    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None })
+}
+
+#[test]
+fn running_process_is_recorded_until_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let child = Command::new(planted()).args(["counter", "2", "60"]).stdout(Stdio::null()).spawn().unwrap();
+    let child = Stopped(child);
+    let mut options = options(Subject::Process(child.0.id() as i32), &path);
+    options.duration = Some(Duration::from_millis(700));
+    let Some(recorded) = recorded(&options) else { return };
+    assert!(recorded.status.is_none());
+    let profile = read(&path);
+    assert!(text(&profile).contains("planted_counter"), "{}", text(&profile));
+    assert!(profile.origin.command[0].ends_with("planted"), "{:?}", profile.origin);
+    assert!(!profile.ticks.is_empty() && !profile.series.is_empty());
+    // Names are there although the process still ran before the recording.
+    let named = profile.functions.iter().filter(|function| function.is_named).count();
+    assert!(named > 0, "{:?}", profile.functions);
+}
+
+#[test]
+fn child_of_command_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let script = format!("'{}' none 1 0.5; true", planted().display());
+    let words = ["sh", "-c", &script].map(Into::into).to_vec();
+    let Some(_) = recorded(&options(Subject::Command(words), &path)) else { return };
+    let profile = read(&path);
+    assert!(text(&profile).contains("useful_work"), "{}", text(&profile));
+}
+
+#[test]
+fn cut_recording_is_read_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&options(command(&["none", "1", "0.4"]), &path)) else { return };
+    let whole = read(&path).samples.len();
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let profile = read(&path);
+    assert!(profile.cut.is_some());
+    assert!(!profile.samples.is_empty() && profile.samples.len() < whole);
+    assert!(text(&profile).contains("INCOMPLETE"), "{}", text(&profile));
+    // The names came last in the file, so they are looked up again.
+    assert!(text(&profile).contains("useful_work"), "{}", text(&profile));
+}
+
+#[test]
+fn full_disk_keeps_what_was_recorded() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("skipped: no /dev/full");
+        return;
+    }
+    match record(&options(command(&["none", "1", "0.3"]), Path::new("/dev/full")), &AtomicBool::new(false)) {
+        Err(error) => assert!(error.to_string().contains("/dev/full"), "{error}"),
+        Ok(recorded) => assert!(recorded.shortened.is_some(), "{recorded:?}"),
+    }
+}
+
+#[test]
+fn missing_process_and_command_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let failure =
+        |subject| record(&options(subject, &path), &AtomicBool::new(false)).unwrap_err().to_string();
+    assert!(failure(Subject::Process(i32::MAX)).contains("no such process"));
+    let message = failure(Subject::Command(vec!["/nowhere/prog".into()]));
+    assert!(message.contains("/nowhere/prog") || message.contains("cannot sample"), "{message}");
+}
