@@ -148,14 +148,16 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Er
         sampler.drain(&mut waiting);
         failed = failed.or_else(|| write_until(until, &mut waiting, &mut session, &mut writer).err());
     }
-    let status = run.finish();
+    // Before names are looked up, which takes its time.
+    let ended_ns = now_ns();
     let duration = started.elapsed();
+    let status = run.finish();
     if failed.is_none() {
-        let last = ledger.read(now_ns(), true);
+        let last = ledger.read(ended_ns, true);
         let written = writer
             .write(&last)
             .and_then(|()| ledger.take_back(options.hardware).map_or(Ok(()), |record| writer.write(&record)));
-        failed = written.and_then(|()| finish(&session, &mut writer)).err();
+        failed = written.and_then(|()| finish(&session, &mut writer, ended_ns)).err();
     }
     let bytes = writer.bytes();
     if failed.is_some() {
@@ -209,12 +211,12 @@ fn write_until(
 }
 
 /// Names the places that were seen and ends the file.
-fn finish(session: &Session, writer: &mut Writer) -> io::Result<()> {
+fn finish(session: &Session, writer: &mut Writer, ended_ns: u64) -> io::Result<()> {
     let symbols = symbols::resolve(session.modules(), session.places(), &KernelNames::Here);
     for some in symbols.chunks(10_000) {
         writer.write(&Record::Symbols(some.to_vec()))?;
     }
-    writer.write(&Record::End { time: now_ns(), others: session.counts().others })?;
+    writer.write(&Record::End { time: ended_ns, others: session.counts().others })?;
     writer.flush()
 }
 
