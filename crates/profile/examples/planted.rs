@@ -28,7 +28,12 @@ fn useful_work(seed: u64) -> u64 {
 
 #[inline(never)]
 fn planted_counter() -> u64 {
-    (0..40).map(|_| COUNTER.fetch_add(1, Ordering::SeqCst)).sum()
+    // Loops, because iterators are functions of their own in a debug build.
+    let mut sum = 0;
+    for _ in 0..40 {
+        sum += COUNTER.fetch_add(1, Ordering::SeqCst);
+    }
+    sum
 }
 
 #[inline(never)]
@@ -37,9 +42,7 @@ fn planted_lock() -> u64 {
     for _ in 0..10 {
         while LOCK.swap(true, Ordering::Acquire) {
             // Like a spin lock of a kernel on few cpus: the wait is cpu time.
-            for _ in 0..20 {
-                std::hint::spin_loop();
-            }
+            std::hint::spin_loop();
         }
         sum += COUNTER.fetch_add(1, Ordering::Relaxed);
         LOCK.store(false, Ordering::Release);
@@ -49,12 +52,23 @@ fn planted_lock() -> u64 {
 
 #[inline(never)]
 fn planted_sharing(thread: usize) -> u64 {
-    (0..40).map(|_| SHARED[thread % 8].fetch_add(1, Ordering::Relaxed)).sum()
+    let counter = &SHARED[thread % 8];
+    let mut sum = 0;
+    for _ in 0..40 {
+        sum += counter.fetch_add(1, Ordering::Relaxed);
+    }
+    sum
 }
 
 #[inline(never)]
 fn planted_scan(table: &[u64], wanted: u64) -> usize {
-    table.iter().position(|entry| black_box(*entry) == wanted).unwrap_or(table.len())
+    let mut found = table.len();
+    for (place, entry) in table.iter().enumerate() {
+        if black_box(*entry) == wanted {
+            found = place;
+        }
+    }
+    found
 }
 
 /// The application's code that calls the planted function.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use blazesym::MaybeDefault;
 use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
-use blazesym::symbolize::{Input, Sym, Symbolizer};
+use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 
 use crate::format::{Frame, KERNEL, Module, Symbol};
 
@@ -57,10 +57,13 @@ pub(crate) fn resolve(
         let Some(module) = modules.get(module_id as usize) else { continue };
         offsets.sort_unstable();
         offsets.dedup();
-        let Some((source, input)) = source(module, &offsets, kernel) else { continue };
-        let Ok(found) = symbolizer.symbolize(&source, input) else { continue };
+        let found = match source(module, kernel) {
+            Some(Names::Kernel(source)) => symbolize(&symbolizer, &source, Input::AbsAddr(&offsets)),
+            Some(Names::File(elf)) => of_file(&symbolizer, elf, &offsets),
+            None => continue,
+        };
         for (offset, found) in offsets.iter().zip(found) {
-            if let Some(found) = found.into_sym() {
+            if let Some(found) = found {
                 symbols.push(symbol(Frame { module: module_id, offset: *offset }, &found));
             }
         }
@@ -68,11 +71,13 @@ pub(crate) fn resolve(
     symbols
 }
 
-fn source<'a>(
-    module: &Module,
-    offsets: &'a [u64],
-    kernel: &KernelNames,
-) -> Option<(Source<'static>, Input<&'a [u64]>)> {
+/// The source of a module's names.
+enum Names {
+    Kernel(Source<'static>),
+    File(Elf),
+}
+
+fn source(module: &Module, kernel: &KernelNames) -> Option<Names> {
     if module.path == KERNEL {
         let kallsyms = match kernel {
             KernelNames::Here if crate::machine::shows_kernel_symbols() => MaybeDefault::Default,
@@ -81,13 +86,36 @@ fn source<'a>(
         };
         // Without a search for the kernel's image, which is large and seldom installed.
         let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
-        return Some((Source::Kernel(kernel), Input::AbsAddr(offsets)));
+        return Some(Names::Kernel(Source::Kernel(kernel)));
     }
-    if !Path::new(&module.path).is_absolute() || build_id(&module.path).unwrap_or_default() != module.build_id
-    {
-        return None;
+    let is_same =
+        Path::new(&module.path).is_absolute() && build_id(&module.path).unwrap_or_default() == module.build_id;
+    is_same.then(|| Names::File(Elf::new(&module.path)))
+}
+
+/// Names of a file's functions. The table of symbols has whole names, and debug information often
+/// only their last parts; but debug information alone knows lines and inlined functions.
+fn of_file<'a>(symbolizer: &'a Symbolizer, elf: Elf, offsets: &[u64]) -> Vec<Option<Sym<'a>>> {
+    let mut plain = elf.clone();
+    plain.debug_syms = false;
+    let detailed = symbolize(symbolizer, &Source::Elf(elf), Input::FileOffset(offsets));
+    let named = symbolize(symbolizer, &Source::Elf(plain), Input::FileOffset(offsets));
+    let joined = detailed.into_iter().zip(named).map(|(detailed, named)| match (detailed, named) {
+        (Some(mut detailed), Some(named)) => {
+            detailed.name = named.name;
+            Some(detailed)
+        }
+        (detailed, named) => detailed.or(named),
+    });
+    joined.collect()
+}
+
+/// The symbol of each place; none at all if the source cannot be read.
+fn symbolize<'a>(symbolizer: &'a Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> Vec<Option<Sym<'a>>> {
+    match symbolizer.symbolize(source, input) {
+        Ok(found) => found.into_iter().map(Symbolized::into_sym).collect(),
+        Err(_) => vec![None; input.as_inner_ref().len()],
     }
-    Some((Source::Elf(Elf::new(&module.path)), Input::FileOffset(offsets)))
 }
 
 fn symbol(frame: Frame, found: &Sym<'_>) -> Symbol {
@@ -121,7 +149,7 @@ mod tests {
         let module = Module { path: map.path.clone(), build_id: build_id(&map.path).unwrap_or_default() };
         let place = Frame { module: 0, offset: address - map.start + map.offset };
         let found = resolve(&[module.clone()], [place].into_iter(), &KernelNames::Here);
-        assert!(found[0].function.contains("a_function_to_be_named"), "{found:?}");
+        assert!(found[0].function.contains("symbols::tests::a_function_to_be_named"), "{found:?}");
         assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
         let rebuilt = Module { build_id: vec![1; 20], ..module };
         assert!(resolve(&[rebuilt], [place].into_iter(), &KernelNames::Here).is_empty());

@@ -91,7 +91,6 @@ fn running_process_is_recorded_until_time_is_over() {
     assert!(recorded.status.is_none());
     let profile = read(&path);
     assert!(text(&profile).contains("planted_counter"), "{}", text(&profile));
-    assert!(profile.origin.command[0].ends_with("planted"), "{:?}", profile.origin);
     assert!(!profile.ticks.is_empty() && !profile.series.is_empty());
     // Names are there although the process still ran before the recording.
     let named = profile.functions.iter().filter(|function| function.is_named).count();
