@@ -23,11 +23,12 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil profile import perf.data -o other.prof",
 ];
 
-/// Find out where a process spends its time: sample stacks, read counters, report the functions that cost most.
+/// Find out where a process spends its time: sample stacks, read counters, report the functions
+/// that cost most.
 ///
-/// The subject is any process with its descendants; the kernel's work on their behalf is included. Works on virtual machines
-/// without hardware counters, where a sample stands for time instead of cycles. docs/profile.md explains how to find out why
-/// a server is slow.
+/// The subject is any process with its descendants; the kernel's work on their behalf is included.
+/// Works on virtual machines without hardware counters, where a sample stands for time instead of
+/// cycles. docs/profile.md explains how to find out why a server is slow.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES), arg_required_else_help = true)]
 pub(crate) struct ProfileArgs {

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use vermeil_profile::report;
 use vermeil_profile::scale::{Load, Plan, Repetition, scale};
+use vermeil_profile::verdict;
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
@@ -34,9 +34,10 @@ enum Form {
 
 /// Run a program on several numbers of cpus and find out why it does not scale.
 ///
-/// Each block runs each number of cpus once, in random order, and records the program. The result splits the loss into idle
-/// cpus and the cost of a unit of work, and the cost among functions by their potential gain. Runs that fail a gate (the program
-/// did not use its cpus, samples were lost, the hypervisor took time, the load set the pace) are marked, not dropped.
+/// Each block runs each number of cpus once, in random order, and records the program. The result
+/// splits the loss into idle cpus and the cost of a unit of work, and the cost among functions by
+/// their potential gain. Runs that fail a gate (the program did not use its cpus, samples were
+/// lost, the hypervisor took time, the load set the pace) are marked, not dropped.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct ScaleArgs {
@@ -46,14 +47,15 @@ pub(crate) struct ScaleArgs {
 
     /// Runs on each number of cpus
     ///
-    /// From 1 to 1000. With one, intervals know the error of sampling only; at least five are advised.
+    /// From 1 to 1000. With one, intervals know the error of sampling only; at least five are
+    /// advised.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     reps: u32,
 
     /// The load on a server, a command line; `load …` is vermeil's own
     ///
-    /// It runs for each recording, and its output says how much work was done each second. Default: COMMAND is a batch that
-    /// ends and says how much it did.
+    /// It runs for each recording, and its output says how much work was done each second. Default:
+    /// COMMAND is a batch that ends and says how much it did.
     #[arg(long, value_name = "COMMAND", requires = "ready")]
     load: Option<String>,
 
@@ -75,7 +77,8 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "TIME", requires = "load")]
     time: Option<Span>,
 
-    /// The work in the output: a key of its JSON, one key divided by another, or the word before a number
+    /// The work in the output: a key of its JSON, one key divided by another, or the word before a
+    /// number
     ///
     /// Default: rate with --load, which is good answers each second; work without.
     #[arg(long, value_name = "NAME")]
@@ -87,7 +90,7 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "N", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     hz: u32,
 
-    /// What the order of runs comes from
+    /// The seed of the order of runs
     ///
     /// From 0 to 2^64 - 1.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -101,7 +104,8 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
     form: Form,
 
-    /// The program; `serve …` is vermeil's own server, {cpus} the list of its cpus, {count} their number
+    /// The program; `serve …` is vermeil's own server, {cpus} the list of its cpus, {count} their
+    /// number
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
@@ -118,9 +122,9 @@ impl ScaleArgs {
         let form = self.form;
         match scale(&self.plan(), &stop, &mut tell) {
             Ok(scaling) => print::result(&match form {
-                Form::Text => report::scaling_text(&scaling),
+                Form::Text => verdict::scaling_text(&scaling),
                 Form::Json => crate::profile::as_json(&scaling),
-                Form::Html => report::scaling_html(&scaling),
+                Form::Html => verdict::scaling_html(&scaling),
             }),
             Err(error) => print::failure(&error, Exit::CannotStart),
         }

@@ -1,5 +1,5 @@
-//! `vermeil profile` and `vermeil scale` through the binary: a busy child's hot function is found, files
-//! of other kinds are refused with a cure, a folder of runs is compared.
+//! `vermeil profile` and `vermeil scale` through the binary: a busy child's hot function is found,
+//! files of other kinds are refused with a cure, a folder of runs is compared.
 //!
 //! Where the kernel does not let this user sample, each test says so and ends.
 
@@ -43,7 +43,8 @@ fn recording_of_simulation_names_simulator() {
     assert!(report.contains("counters for each second"), "{report}");
     let none = text(&vermeil(&["profile", "report", path, "--callers-of", "no_such_function"]).stdout);
     assert!(none.contains("no function with \"no_such_function\""), "{none}");
-    for (form, begins) in [("json", "{"), ("firefox", "{"), ("html", "<!doctype html>"), ("csv", "seconds,")] {
+    for (form, begins) in [("json", "{"), ("firefox", "{"), ("html", "<!doctype html>"), ("csv", "seconds,")]
+    {
         let output = vermeil(&["profile", "report", path, "--form", form]);
         assert!(text(&output.stdout).starts_with(begins), "{form}: {}", text(&output.stderr));
     }
@@ -78,8 +79,19 @@ fn scale_reports_work_that_output_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs");
     let script = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo units $i";
-    let words =
-        ["scale", "--cores", "1", "--reps", "1", "--folder", path.to_str().unwrap(), "--", "sh", "-c", script];
+    let words = [
+        "scale",
+        "--cores",
+        "1",
+        "--reps",
+        "1",
+        "--folder",
+        path.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
     let output = vermeil(&words);
     let errors = text(&output.stderr);
     if errors.contains("cannot sample") {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the profiler cannot do what was asked.
+/// The reason why the profiler cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -63,7 +63,7 @@ pub enum Error {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is, and the cure; may be empty.
+        /// The kind of the file, and the cure; may be empty.
         hint: &'static str,
     },
     /// A recording of another version.
@@ -83,7 +83,7 @@ pub enum Error {
         path: PathBuf,
         /// Where.
         at: u64,
-        /// What is wrong there.
+        /// The damage.
         what: String,
     },
     /// A recording without samples.
@@ -115,7 +115,7 @@ pub enum Error {
         command: PathBuf,
         /// Its address.
         address: SocketAddr,
-        /// How long it was waited for.
+        /// The time that the profiler waited.
         seconds: u64,
     },
     /// A recording without its work, in a comparison.
@@ -127,7 +127,7 @@ pub enum Error {
     /// The system does not answer.
     #[error("{what}: {source}")]
     System {
-        /// What was asked.
+        /// The request.
         what: &'static str,
         /// Why not.
         source: io::Error,

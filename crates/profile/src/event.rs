@@ -1,15 +1,16 @@
-//! Records of the kernel as typed events, from a ring of this machine or from a file of `perf record`.
+//! Records of the kernel as typed events, from a ring of this machine or from a file of `perf
+//! record`.
 //!
-//! Leaves out the order of events (`recorder` sorts them by time) and what they mean for processes
+//! Leaves out the order of events (`recorder` sorts them by time) and their meaning for processes
 //! (`processes`). Tested below with records in the kernel's form.
 
 use linux_perf_data::Endianness;
 use linux_perf_data::linux_perf_event_reader::{
     BranchSampleFormat, CpuMode, EventRecord, Mmap2FileId, RawData, RawEventRecord, ReadFormat,
-    RecordIdParseInfo, RecordParseInfo, RecordType, SampleFormat,
+    RecordIdParseInfo, RecordParseInfo, RecordType, SampleFormat, SampleRecord,
 };
 
-use crate::perf::{RawRecord, SAMPLE_FIELDS};
+use crate::perf::{DUMP_FIELDS, REGISTERS, RawRecord, SAMPLE_FIELDS, register_mask};
 
 /// Addresses from here on are marks between the parts of a call chain, not addresses.
 const CONTEXT_MIN: u64 = -4095_i64 as u64;
@@ -18,7 +19,7 @@ const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 /// The frames that follow are of the process.
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
-/// What happened, and when, in nanoseconds of the recording's clock.
+/// An event of the kernel, with its time in nanoseconds of the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) time: u64,
@@ -26,7 +27,7 @@ pub(crate) struct Event {
     pub(crate) what: What,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Sample(Sample),
@@ -68,6 +69,19 @@ pub(crate) struct Sample {
     pub(crate) kernel: Vec<u64>,
     /// Addresses in the process, innermost first.
     pub(crate) user: Vec<u64>,
+    /// Instead of `user`: the start of a walk of the process's stack.
+    pub(crate) dump: Option<Dump>,
+}
+
+/// Registers of a thread and the upper part of its stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dump {
+    pub(crate) ip: u64,
+    pub(crate) sp: u64,
+    pub(crate) fp: u64,
+    /// The link register, 0 where there is none.
+    pub(crate) lr: u64,
+    pub(crate) stack: Vec<u8>,
 }
 
 /// A file that stands in the memory of a process.
@@ -84,10 +98,12 @@ pub(crate) struct Map {
 pub(crate) struct OwnRecords(RecordParseInfo);
 
 impl OwnRecords {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(dumps: bool) -> Self {
+        let (fields, registers) =
+            if dumps { (SAMPLE_FIELDS | DUMP_FIELDS, register_mask()) } else { (SAMPLE_FIELDS, 0) };
         Self(RecordParseInfo {
             endian: Endianness::NATIVE,
-            sample_format: SampleFormat::from_bits_truncate(SAMPLE_FIELDS),
+            sample_format: SampleFormat::from_bits_truncate(fields),
             branch_sample_format: BranchSampleFormat::empty(),
             read_format: ReadFormat::empty(),
             // Behind other records stand thread (8 bytes), time (8) and cpu (8).
@@ -95,8 +111,8 @@ impl OwnRecords {
             nonsample_record_time_offset_from_end: Some(16),
             // A sample begins with address and thread.
             sample_record_time_offset_from_start: Some(16),
-            sample_regs_user: 0,
-            user_regs_count: 0,
+            sample_regs_user: registers,
+            user_regs_count: registers.count_ones() as u8,
             sample_regs_intr: 0,
             intr_regs_count: 0,
             id_parse_info: RecordIdParseInfo {
@@ -125,7 +141,8 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
                 None => Vec::new(),
             };
             let (mut kernel, mut user) = split(&chain);
-            if kernel.is_empty() && user.is_empty() {
+            let dump = dump(&sample);
+            if kernel.is_empty() && user.is_empty() && dump.is_none() {
                 // Recorded without call chains: the address alone.
                 let frames = if sample.cpu_mode == CpuMode::Kernel { &mut kernel } else { &mut user };
                 frames.extend(sample.ip);
@@ -136,6 +153,7 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
                 weight: sample.period.unwrap_or(1),
                 kernel,
                 user,
+                dump,
             })
         }
         EventRecord::Fork(fork) => What::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
@@ -161,6 +179,16 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
         _ => return None,
     };
     Some(Event { time, cpu: common.cpu.unwrap_or(0), what })
+}
+
+/// Registers and stack of a sample; `None` for threads of the kernel and samples without them.
+fn dump(sample: &SampleRecord<'_>) -> Option<Dump> {
+    let registers = sample.user_regs.as_ref()?;
+    let of = |index: usize| REGISTERS.get(index).map(|number| registers.get(u64::from(*number)));
+    let (stack, filled) = sample.user_stack.as_ref()?;
+    let mut stack = stack.as_slice().into_owned();
+    stack.truncate(*filled as usize);
+    Some(Dump { ip: of(0)??, sp: of(1)??, fp: of(2)??, lr: of(3).flatten().unwrap_or(0), stack })
 }
 
 fn text(bytes: RawData<'_>) -> String {
@@ -204,13 +232,14 @@ mod tests {
         let mut words = vec![0xffff_8000_0000_1000, pair(7, 8), 5_000, pair(1, 0), 1_003_009, 5];
         words.extend(chain);
         let body = bytes(&words);
-        let event = OwnRecords::new().read(&RawRecord { kind: 9, misc: 1, body: &body }).unwrap();
+        let event = OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 1, body: &body }).unwrap();
         let what = What::Sample(Sample {
             pid: 7,
             tid: 8,
             weight: 1_003_009,
             kernel: vec![0xffff_8000_0000_1000],
             user: vec![0x40_1000, 0x40_2000],
+            dump: None,
         });
         assert_eq!(event, Event { time: 5_000, cpu: 1, what });
     }
@@ -218,13 +247,13 @@ mod tests {
     #[test]
     fn lost_record_has_time_and_cpu() {
         let body = bytes(&[3, 12, pair(7, 7), 9_000, pair(2, 0)]);
-        let event = OwnRecords::new().read(&RawRecord { kind: 2, misc: 0, body: &body }).unwrap();
+        let event = OwnRecords::new(false).read(&RawRecord { kind: 2, misc: 0, body: &body }).unwrap();
         assert_eq!(event, Event { time: 9_000, cpu: 2, what: What::Lost(12) });
     }
 
     #[test]
     fn short_record_is_no_event() {
-        assert_eq!(OwnRecords::new().read(&RawRecord { kind: 9, misc: 0, body: &[1, 2, 3] }), None);
-        assert_eq!(OwnRecords::new().read(&RawRecord { kind: 3, misc: 0, body: &[] }), None);
+        assert_eq!(OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 0, body: &[1, 2, 3] }), None);
+        assert_eq!(OwnRecords::new(false).read(&RawRecord { kind: 3, misc: 0, body: &[] }), None);
     }
 }

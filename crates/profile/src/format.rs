@@ -2,10 +2,11 @@
 //!
 //! Whatever ends a recording early (a full disk, a kill, a cut copy), everything before the cut is
 //! read. Only the header must be whole. Numbers are little-endian; a record's body is in postcard's
-//! form. Ids of modules and stacks are their order in the file. Tested below by cutting and damaging a file at each byte.
+//! form. Ids of modules and stacks are their order in the file. Tested below by cutting and
+//! damaging a file at each byte.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ pub struct NotMeasurable {
 pub struct Work {
     /// How much.
     pub units: f64,
-    /// Of what.
+    /// The unit.
     pub unit: String,
     /// Cpus of the configuration.
     pub cpus: u32,
@@ -153,7 +154,7 @@ pub(crate) enum Record {
     },
     /// Samples that the kernel could not keep.
     Lost {
-        /// When it was noticed.
+        /// The time of the notice.
         time: u64,
         /// Cpu.
         cpu: u32,
@@ -352,17 +353,6 @@ fn read_up_to(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
-}
-
-/// Cuts a file to its whole records after a failed write, as far as the system permits.
-pub(crate) fn cut_to_whole(writer: Writer) {
-    let whole = writer.whole;
-    let (mut file, _unwritten) = writer.file.into_parts();
-    // The buffer may have reached the file in part, so the last whole record is looked for by the
-    // reader; here only what was never complete is removed.
-    if file.stream_position().is_ok_and(|at| at > whole) {
-        let _left = file.set_len(whole);
-    }
 }
 
 #[cfg(test)]

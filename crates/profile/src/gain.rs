@@ -1,12 +1,12 @@
-//! The potential performance gain of each function: what a server would gain if the function cost
-//! as much for each unit of work as it costs in the base configuration.
+//! The potential performance gain of each function: the gain of a server whose function costs as
+//! much for each unit of work as in the base configuration.
 //!
-//! With `T` the cost of a unit of work, `p` a function's share of the cost, and `ρ = T_base / T`, the
-//! gain is `p − ρ·p_base`. The gains of all functions add up to `1 − ρ`, the whole loss in cost, so
-//! what the listed functions leave is stated as the rest. Efficiency is the product of two factors:
-//! how busy the cpus are, and `ρ`. The gain sees only the second. Sources: Gaud, Lachaize, Lepers,
-//! Muller and Quéma on Apache (the gain); docs/profile.md has the derivation. Tested below with
-//! the numbers of that document.
+//! With `T` the cost of a unit of work, `p` a function's share of the cost, and `ρ = T_base / T`,
+//! the gain is `p − ρ·p_base`. The gains of all functions add up to `1 − ρ`, the whole loss in
+//! cost, so the report states the rest that the listed functions leave. Efficiency is the product
+//! of two factors: how busy the cpus are, and `ρ`. The gain sees only the second. Sources: Gaud,
+//! Lachaize, Lepers, Muller and Quéma on Apache (the gain); docs/profile.md has the derivation.
+//! Tested below with the numbers of that document.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,12 +84,6 @@ impl Run {
     }
 }
 
-/// The potential gain of a function whose cost for a unit of work grew from `base` to `now`, and
-/// which has the share `share` of the cost now.
-pub fn potential_gain(base: f64, now: f64, share: f64) -> f64 {
-    (now - base) / now * share
-}
-
 /// A function in a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gain {
@@ -132,7 +126,7 @@ pub struct Comparison {
 
 /// Compares recordings, or folders of recordings in the order of their names.
 ///
-/// `work` and `cpus`, of the base and of the other side, replace what the recordings say.
+/// `work` and `cpus`, of the base and of the other side, replace the numbers in the recordings.
 ///
 /// # Errors
 /// A recording cannot be read, or nothing says how much work was done.
@@ -283,6 +277,11 @@ mod tests {
         comparison.gains.iter().find(|gain| gain.function == name).unwrap().gain.mean
     }
 
+    /// The document's own form: cost for a unit of work in the base and now, and the share now.
+    fn potential_gain(base: f64, now: f64, share: f64) -> f64 {
+        (now - base) / now * share
+    }
+
     fn is_near(found: f64, wanted: f64) {
         assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
     }
@@ -294,7 +293,8 @@ mod tests {
         is_near(potential_gain(1.0, 10.0, 0.20), 0.18);
     }
 
-    /// The same examples from runs: a function grows from 2 (1) to 10 cycles of 50 for a unit of work.
+    /// The same examples from runs: a function grows from 2 (1) to 10 cycles of 50 for a unit of
+    /// work.
     #[test]
     fn gain_from_shares_equals_gain_from_cycles() {
         for (base_cycles, gain) in [(2.0, 0.16), (1.0, 0.18)] {

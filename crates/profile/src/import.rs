@@ -23,7 +23,7 @@ use crate::session::Session;
 use crate::symbols::{self, KernelNames};
 use crate::{Error, machine};
 
-/// What was read.
+/// Sums over an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Samples.
@@ -63,7 +63,7 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         let record = match record_iter.next_record(&mut perf_file) {
             Ok(Some(record)) => record,
             Ok(None) => break,
-            // A file that is cut off: what came before is kept.
+            // A file that is cut off: the records before the cut are kept.
             Err(_) => {
                 unread += 1;
                 break;

@@ -2,8 +2,9 @@
 //!
 //! Values only grow and are stored as they are, so any window can be cut out afterwards. Nothing
 //! overflows and no threshold is to be calibrated. One set of hardware events at a time is counted:
-//! the kernel would share counters between more, and its estimates would be too rough. Leaves out rates (`report`).
-//! Sources: perf events, `/proc/stat`, `/proc/interrupts`, `/proc/pressure`. Tested below.
+//! the kernel would share counters between more, and its estimates would be too rough. Leaves out
+//! rates (`report`). Sources: perf events, `/proc/stat`, `/proc/interrupts`, `/proc/pressure`.
+//! Tested below.
 
 use std::fs;
 
@@ -82,7 +83,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Opens what this machine and user can read.
+    /// Opens the counters that this machine and user can read.
     pub(crate) fn open(cpus: &[u32], set: HardwareSet) -> Self {
         let mut ledger = Self {
             cpus: cpus.to_vec(),

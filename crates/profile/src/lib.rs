@@ -1,15 +1,15 @@
 //! The profiler: where a process spends its time, and why a server does not scale.
 //!
-//! The crate samples the stacks of a process tree and of the kernel on its behalf, reads counters of
-//! each cpu with time stamps in the same recording, and keeps both in one file. From such files it
-//! makes reports, and from repeated runs of two configurations the potential gain of each function.
-//! The crate knows nothing of the server: its subject is any process.
+//! The crate samples the stacks of a process tree and of the kernel on its behalf, reads counters
+//! of each cpu with time stamps in the same recording, and keeps both in one file. From such files
+//! it makes reports, and from repeated runs of two configurations the potential gain of each
+//! function. The crate knows nothing of the server: its subject is any process.
 //!
-//! Reading order: `perf` opens events of the kernel, `event` gives their records a type, `processes`
-//! follows the tree and its memory maps, `session` turns events into the records of `format`,
-//! `symbols` names addresses, `recorder` drives all of these. `profile` is a recording in memory, and
-//! `report` prints it. [`Error`] names the thing, the place and the cure.
-//! Tested in each module and end to end in `tests/record.rs`.
+//! Reading order: `perf` opens events of the kernel, `event` gives their records a type,
+//! `processes` follows the tree and its memory maps, `session` turns events into the records of
+//! `format`, `symbols` names addresses, `recorder` drives all of these. `profile` is a recording in
+//! memory, and `report` prints it. [`Error`] names the thing, the place and the cure. Tested in
+//! each module and end to end in `tests/record.rs`.
 
 mod error;
 mod event;
@@ -27,7 +27,9 @@ pub mod scale;
 mod session;
 pub mod statistics;
 mod symbols;
+mod unwind;
 pub mod usl;
+pub mod verdict;
 
 pub use error::Error;
 pub use format::{NotMeasurable, Origin, Series, Work};
@@ -35,4 +37,4 @@ pub use import::{Imported, default_output, import};
 pub use ledger::HardwareSet;
 pub use perf::Trigger;
 pub use profile::{Cost, Function, FunctionId, Profile, ReadOptions, Sampled, Tick, Window};
-pub use recorder::{RecordOptions, Recorded, Subject, Summary, ended, record};
+pub use recorder::{RecordOptions, Recorded, Stacks, Subject, Summary, ended, record};

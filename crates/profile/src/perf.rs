@@ -11,8 +11,9 @@
 use perf_event_open_sys::bindings::{
     self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP,
     PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU,
-    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE,
-    PERF_TYPE_HW_CACHE, PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
+    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID,
+    PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_SOFTWARE, perf_event_attr,
+    perf_event_mmap_page,
 };
 use perf_event_open_sys::{ioctls, perf_event_open};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -20,6 +21,24 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a ring for samples with copies of stacks, of which 512 KiB would hold 30.
+const DUMP_RING_PAGES: usize = 1_024;
+/// Data pages of all rings with copies of stacks together. More cpus than 32 share them.
+const DUMP_PAGES_MAX: usize = 32 * DUMP_RING_PAGES;
+/// Bytes of the stack that the kernel copies with each sample. A record is shorter than 64 KiB.
+const DUMP_BYTES: u32 = 16 << 10;
+/// The registers that a walk starts from, by their numbers in `asm/perf_regs.h`: instruction, stack
+/// and frame pointer, and the link register where there is one.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const REGISTERS: [u32; 3] = [8, 7, 6];
+#[cfg(target_arch = "aarch64")]
+pub(crate) const REGISTERS: [u32; 4] = [32, 31, 29, 30];
+
+/// The mask of these registers.
+pub(crate) fn register_mask() -> u64 {
+    REGISTERS.iter().map(|register| 1 << register).sum()
+}
 
 /// Data pages of a ring. 512 KiB hold more than a second of samples at 997 Hz with 64 frames each,
 /// and with the header page fit the 516 KiB that `kernel.perf_event_mlock_kb` grants each cpu.
@@ -32,6 +51,9 @@ pub(crate) const SAMPLE_FIELDS: u64 = PERF_SAMPLE_IP as u64
     | PERF_SAMPLE_CPU as u64
     | PERF_SAMPLE_PERIOD as u64
     | PERF_SAMPLE_CALLCHAIN as u64;
+
+/// The fields of a sample with registers and a copy of the stack.
+pub(crate) const DUMP_FIELDS: u64 = PERF_SAMPLE_REGS_USER as u64 | PERF_SAMPLE_STACK_USER as u64;
 
 /// The event that triggers samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -60,6 +82,9 @@ pub(crate) struct Sampling {
     pub(crate) hz: u32,
     pub(crate) kernel: bool,
     pub(crate) frames_max: u16,
+    /// Whether samples hold registers and the upper part of the stack, for code without frame
+    /// pointers.
+    pub(crate) dumps: bool,
 }
 
 fn attributes(sampling: &Sampling, observed: Observed) -> perf_event_attr {
@@ -79,6 +104,12 @@ fn attributes(sampling: &Sampling, observed: Observed) -> perf_event_attr {
         }
     }
     attr.sample_type = SAMPLE_FIELDS;
+    if sampling.dumps {
+        attr.sample_type |= DUMP_FIELDS;
+        attr.sample_regs_user = register_mask();
+        attr.sample_stack_user = DUMP_BYTES;
+        attr.set_exclude_callchain_user(1);
+    }
     attr.set_disabled(1);
     attr.set_exclude_hv(1);
     attr.set_exclude_idle(1);
@@ -203,8 +234,8 @@ impl CounterGroup {
         Ok(Self { leader, _members: fds, count: counted.len() })
     }
 
-    /// Appends the counts. `false` if the kernel did not count all the time, because others need the
-    /// same counters.
+    /// Appends the counts. `false` if the kernel did not count all the time, because others need
+    /// the same counters.
     pub(crate) fn read(&self, into: &mut Vec<u64>) -> io::Result<bool> {
         // The number of counters, time enabled, time running, then the counts.
         let mut bytes = [0_u8; 8 * 16];
@@ -217,6 +248,15 @@ impl CounterGroup {
         into.extend((0..self.count).map(|index| word(3 + index)));
         Ok(word(1) == word(2))
     }
+}
+
+/// The data pages of each ring, a power of two.
+pub(crate) fn ring_pages(dumps: bool, cpus: usize) -> usize {
+    if !dumps {
+        return RING_PAGES;
+    }
+    let share = (DUMP_PAGES_MAX / cpus.max(1)).max(1);
+    DUMP_RING_PAGES.min(1 << share.ilog2())
 }
 
 /// Records of one cpu, shared with the kernel.
@@ -237,13 +277,14 @@ pub(crate) struct RawRecord<'a> {
 
 impl Ring {
     /// Makes a ring for an event. With less locked memory than wanted the ring is smaller.
-    pub(crate) fn of(event: Event) -> io::Result<Self> {
+    pub(crate) fn of(event: Event, pages: usize) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size();
-        let mut pages = RING_PAGES;
+        let mut pages = pages;
         let base = loop {
             let length = (pages + 1) * page_bytes;
             let rights = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping at an address that the kernel chooses; no existing memory changes.
+            // SAFETY: a new mapping at an address that the kernel chooses; no existing memory
+            // changes.
             match unsafe { mmap(std::ptr::null_mut(), length, rights, MapFlags::SHARED, &event.0, 0) } {
                 Ok(base) => break NonNull::new(base.cast()).expect("a mapping is not at address zero"),
                 Err(rustix::io::Errno::PERM) if pages > 1 => pages /= 2,
@@ -321,6 +362,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rings_of_many_cpus_share_memory() {
+        assert_eq!(ring_pages(false, 1_000), RING_PAGES);
+        assert_eq!([1, 32, 64, 100].map(|cpus| ring_pages(true, cpus)), [1_024, 1_024, 512, 256]);
+    }
+
+    #[test]
     fn group_counts_context_switches() {
         let counted = [
             Counted::software(bindings::PERF_COUNT_SW_CONTEXT_SWITCHES),
@@ -343,7 +390,7 @@ mod tests {
     }
 
     fn sampling() -> Sampling {
-        Sampling { trigger: Trigger::CpuClock, hz: 997, kernel: false, frames_max: 64 }
+        Sampling { trigger: Trigger::CpuClock, hz: 997, kernel: false, frames_max: 64, dumps: false }
     }
 
     #[test]
@@ -353,10 +400,10 @@ mod tests {
             eprintln!("skipped: this kernel does not let this user sample");
             return;
         };
-        let mut rings = vec![Ring::of(event).unwrap()];
+        let mut rings = vec![Ring::of(event, RING_PAGES).unwrap()];
         for cpu in 1..std::thread::available_parallelism().unwrap().get() as u32 {
             if let Ok(event) = Event::open(&sampling(), this, cpu) {
-                rings.push(Ring::of(event).unwrap());
+                rings.push(Ring::of(event, RING_PAGES).unwrap());
             }
         }
         rings.iter().for_each(|ring| ring.event().enable().unwrap());

@@ -73,11 +73,16 @@ impl Processes {
         }
     }
 
-    /// A process has mapped code in place of what was there.
+    /// A process has mapped code in place of older maps.
     pub(crate) fn map(&mut self, pid: i32, map: Map) {
         if self.contains(pid) {
             insert(Rc::make_mut(self.maps.entry(pid).or_default()), map);
         }
+    }
+
+    /// The maps of a process.
+    pub(crate) fn maps(&self, pid: i32) -> impl Iterator<Item = &Map> {
+        self.maps.get(&pid).into_iter().flat_map(|maps| maps.values()).map(|map| &**map)
     }
 
     /// The map that an address of a process lies in.

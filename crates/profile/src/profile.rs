@@ -2,8 +2,8 @@
 //!
 //! Places become functions here, by name and module, so that a function of several processes or
 //! with several clones is one function. A place without a name counts for its module. Nothing is
-//! left out except what a window excludes. Leaves out output (`report`). Tested below and by each
-//! report.
+//! left out except samples outside of a window. Leaves out output (`report`). Tested below and by
+//! each report.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -280,7 +280,7 @@ pub struct Cost {
     pub samples: u64,
 }
 
-/// What the file says, before places become functions.
+/// The content of the file, before places become functions.
 #[derive(Default)]
 struct Raw {
     modules: Vec<Module>,
@@ -357,11 +357,11 @@ impl Names<'_> {
     }
 }
 
-/// The name without what compilers add to clones of a function, so that its cost is not divided.
+/// The name without the marks that compilers add to clones of a function. The cost of a function
+/// would be divided among its clones otherwise.
 fn plain_name(name: &str) -> &str {
     let mut name = name;
-    loop {
-        let Some((front, last)) = name.rsplit_once('.') else { break };
+    while let Some((front, last)) = name.rsplit_once('.') {
         let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty();
         let is_mark = ["cold", "isra", "part", "constprop", "llvm", "lto_priv"].contains(&last);
         if front.is_empty() || !(is_number || is_mark) {
@@ -380,7 +380,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::format::tests::origin;
 
-    /// A profile of stacks, written outermost first and separated by `;`, with their numbers of samples.
+    /// A profile of stacks, written outermost first and separated by `;`, with their numbers of
+    /// samples.
     pub(crate) fn profile(stacks: &[(&str, u64)]) -> Profile {
         let mut profile = Profile::empty(origin());
         let mut ids = HashMap::new();

@@ -1,9 +1,11 @@
-//! Records a process tree into a file: opens the events, empties the rings, writes in order of time.
+//! Records a process tree into a file: opens the events, empties the rings, writes in order of
+//! time.
 //!
-//! With the right to observe whole cpus (root, or CAP_PERFMON) one event per cpu samples everything,
-//! and the recorder keeps the samples of the tree: threads and context switches then cost nothing.
-//! Without that right each thread gets an event of its own, which new threads inherit. Leaves out
-//! what records mean (`event`, `session`). Tested end to end in `tests/record.rs`.
+//! With the right to observe whole cpus (root, or CAP_PERFMON) one event per cpu samples
+//! everything, and the recorder keeps the samples of the tree: threads and context switches then
+//! cost nothing. Without that right each thread gets an event of its own, which new threads
+//! inherit. Leaves out the meaning of records (`event`, `session`). Tested end to end in
+//! `tests/record.rs`.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,9 +21,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::event::{Event as Happened, OwnRecords};
-use crate::format::{Origin, Record, Writer, cut_to_whole};
+use crate::format::{Origin, Record, Writer};
 use crate::ledger::{HardwareSet, Ledger};
-use crate::perf::{Event, Observed, Ring, Sampling, Trigger};
+use crate::perf::{self, Event, Observed, Ring, Sampling, Trigger};
 use crate::processes::{self, Processes};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
@@ -51,7 +53,7 @@ pub enum Subject {
 /// The options of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// What to record.
+    /// The processes to record.
     pub subject: Subject,
     /// Samples per second and cpu.
     pub hz: u32,
@@ -61,6 +63,18 @@ pub struct RecordOptions {
     pub output: PathBuf,
     /// The hardware events that are counted beside the samples.
     pub hardware: HardwareSet,
+    /// How stacks of processes are walked.
+    pub stacks: Stacks,
+}
+
+/// How the stacks of processes are walked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stacks {
+    /// By the kernel, along frame pointers. Code without them loses its callers.
+    Frames,
+    /// By the recorder, with the unwind tables of files, from a copy of the stack. Costs more.
+    #[default]
+    Tables,
 }
 
 /// Sums over a recording.
@@ -91,7 +105,7 @@ pub struct Summary {
 /// How a recording ended.
 #[derive(Debug)]
 pub struct Recorded {
-    /// What is in the file.
+    /// Sums over the file.
     pub summary: Summary,
     /// Why the file holds less than it should, if it does.
     pub shortened: Option<io::Error>,
@@ -110,7 +124,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Er
         Subject::Process(pid) => Some(existing(*pid)?),
         Subject::Command(_) => None,
     };
-    let mut sampler = Sampler::open(options.hz, root)?;
+    let mut sampler = Sampler::open(options.hz, options.stacks == Stacks::Tables, root)?;
     let mut origin = sampler.origin(options);
     let mut run = match &options.subject {
         Subject::Process(pid) => Run::attach(*pid)?,
@@ -160,9 +174,6 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Er
         failed = written.and_then(|()| finish(&session, &mut writer, ended_ns)).err();
     }
     let bytes = writer.bytes();
-    if failed.is_some() {
-        cut_to_whole(writer);
-    }
     let Counts { samples, others, lost, throttled } = session.counts();
     let summary = Summary {
         output: options.output.clone(),
@@ -240,14 +251,14 @@ struct Sampler {
 
 impl Sampler {
     /// Opens the best events that the machine and the user's rights permit.
-    fn open(hz: u32, root: Option<i32>) -> Result<Self, Error> {
+    fn open(hz: u32, dumps: bool, root: Option<i32>) -> Result<Self, Error> {
         let cpus = machine::online_cpus();
         let probed = root.unwrap_or(0);
         let rungs = [(false, true), (true, true), (true, false)];
         let mut refused = None;
         for (by_thread, kernel) in rungs {
             for trigger in [Trigger::Cycles, Trigger::CpuClock] {
-                let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max() };
+                let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max(), dumps };
                 let observed =
                     if by_thread { Observed::Thread { tid: probed, on_exec: false } } else { Observed::Cpu };
                 match Event::open(&sampling, observed, cpus[0]) {
@@ -255,7 +266,7 @@ impl Sampler {
                         let mut sampler = Self {
                             rings: Vec::new(),
                             further: Vec::new(),
-                            records: OwnRecords::new(),
+                            records: OwnRecords::new(dumps),
                             sampling,
                             cpus,
                             by_thread,
@@ -287,6 +298,7 @@ impl Sampler {
             let (threads, cpus) = (observed.len(), self.cpus.len());
             return Err(Error::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
         }
+        let pages = perf::ring_pages(self.sampling.dumps, self.cpus.len());
         for &cpu in &self.cpus {
             let mut ring = None;
             for &observed in &observed {
@@ -298,7 +310,9 @@ impl Sampler {
                 };
                 match &ring {
                     None => {
-                        ring = Some(Ring::of(event).map_err(|source| system("cannot map a ring", source))?)
+                        ring = Some(
+                            Ring::of(event, pages).map_err(|source| system("cannot map a ring", source))?,
+                        )
                     }
                     Some(ring) => {
                         event.write_to(ring).map_err(|source| system("cannot share a ring", source))?;
@@ -444,6 +458,16 @@ impl Run {
         }
         self.signal(Signal::KILL);
         child.wait().ok()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // After a failure: a command that nothing records must not stay behind.
+        if let Some(child) = &mut self.child {
+            let _gone = child.kill();
+            let _waited = child.wait();
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::format::{Work, append_work};
 use crate::gain::{Comparison, Run, compare};
 use crate::ledger::HardwareSet;
-use crate::recorder::{RecordOptions, Subject, record};
+use crate::recorder::{RecordOptions, Stacks, Subject, record};
 use crate::report::rates;
 use crate::usl::Law;
 use crate::{Error, Profile, ReadOptions, machine};
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What to run.
+/// The plan of runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Numbers of cpus, the base first.
@@ -56,7 +56,7 @@ pub struct Plan {
     pub hz: u32,
     /// Where recordings are kept.
     pub folder: PathBuf,
-    /// What the order of runs comes from.
+    /// The seed of the order of runs.
     pub seed: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct Load {
 pub struct Gate {
     /// The condition.
     pub name: &'static str,
-    /// What was found.
+    /// The finding.
     pub found: String,
     /// Whether it holds.
     pub holds: bool,
@@ -119,6 +119,8 @@ pub struct Scaling {
     pub command: Vec<String>,
     /// The unit of work.
     pub work: String,
+    /// Cpus of the base.
+    pub base: u32,
     /// Processor and kernel.
     pub machine: String,
     /// All runs in their order.
@@ -184,6 +186,7 @@ fn conclude(plan: &Plan, repetitions: Vec<Repetition>) -> Scaling {
     Scaling {
         command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         work: plan.work.clone(),
+        base: plan.cpus[0],
         machine: format!("{}, Linux {}", machine::processor(), machine::release()),
         repetitions,
         comparisons,
@@ -219,6 +222,7 @@ fn run(plan: &Plan, count: u32, block: u32, cpus: &[u32], stop: &AtomicBool) -> 
         duration: None,
         output: path.clone(),
         hardware: HardwareSet::Ipc,
+        stacks: Stacks::default(),
     };
     let output = match &plan.load {
         None => {
@@ -248,7 +252,7 @@ fn run(plan: &Plan, count: u32, block: u32, cpus: &[u32], stop: &AtomicBool) -> 
         }
     };
     let text = String::from_utf8_lossy(&output.stdout);
-    let amount = work(&text, &plan.work).ok_or_else(|| Error::NoWork {
+    let amount = work(&text, &plan.work).filter(|amount| *amount > 0.0).ok_or_else(|| Error::NoWork {
         work: plan.work.clone(),
         output: text.lines().last().unwrap_or_default().chars().take(200).collect(),
     })?;

@@ -1,9 +1,9 @@
 //! Turns events, in the order of time, into the records of a recording.
 //!
-//! Keeps what must be kept for that: the process tree, the ids of modules and stacks, and the places
-//! to be named at the end. All tables are bounded; a full table of stacks is emptied, and its stacks
-//! are written again with new ids. The destination is a function, so that tests need no file.
-//! Tested below.
+//! Keeps the state for that: the process tree, the ids of modules and stacks, and the
+//! places to be named at the end. All tables are bounded; a full table of stacks is emptied, and
+//! its stacks are written again with new ids. The destination is a function, so that tests need no
+//! file. Tested below.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,6 +11,7 @@ use std::io;
 use crate::event::{Event, Map, Sample, What};
 use crate::format::{Frame, KERNEL, Module, Record, UNKNOWN};
 use crate::processes::Processes;
+use crate::unwind::Unwinder;
 
 /// Stacks that are known by id. With 40 frames each they take about 80 MiB.
 const STACKS_MAX: usize = 131_072;
@@ -28,6 +29,8 @@ pub(crate) struct Session {
     stacks_written: u32,
     places: HashSet<Frame>,
     counts: Counts,
+    unwinder: Unwinder,
+    frames_max: usize,
 }
 
 /// Sums over a recording.
@@ -49,6 +52,8 @@ impl Session {
             stacks_written: 0,
             places: HashSet::new(),
             counts: Counts::default(),
+            unwinder: Unwinder::default(),
+            frames_max: usize::from(crate::machine::frames_max()),
         }
     }
 
@@ -82,18 +87,27 @@ impl Session {
                 write(&Record::Sample { time, cpu, pid, tid, stack, weight })?;
             }
             What::Sample(_) => self.counts.others += 1,
-            What::Fork { pid, parent, .. } => self.processes.fork(pid, parent),
+            What::Fork { pid, parent, .. } => {
+                if pid != parent {
+                    self.unwinder.forget(pid);
+                }
+                self.processes.fork(pid, parent);
+            }
             // A process stays known, because its threads may outlive its first one.
             What::Exit { .. } => {}
             What::Named { pid, tid, name, exec } => {
                 if exec {
+                    self.unwinder.forget(pid);
                     self.processes.exec(pid);
                 }
                 if self.processes.contains(pid) {
                     write(&Record::Thread { pid, tid, name })?;
                 }
             }
-            What::Mapped { pid, map } => self.processes.map(pid, map),
+            What::Mapped { pid, map } => {
+                self.unwinder.forget(pid);
+                self.processes.map(pid, map);
+            }
             What::Lost(count) => {
                 self.counts.lost += count;
                 write(&Record::Lost { time, cpu, count })?;
@@ -116,7 +130,12 @@ impl Session {
             let module = self.module(Module { path: KERNEL.to_owned(), build_id: Vec::new() }, write)?;
             frames.push(Frame { module, offset: address - u64::from(depth > 0) });
         }
-        for (depth, &address) in sample.user.iter().enumerate() {
+        let walked = sample
+            .dump
+            .as_ref()
+            .map(|dump| self.unwinder.walk(sample.pid, dump, &self.processes, self.frames_max));
+        let user = walked.as_ref().unwrap_or(&sample.user);
+        for (depth, &address) in user.iter().enumerate() {
             // A caller's address is the one behind its call, which may be another function's first.
             let address = address.saturating_sub(u64::from(depth > 0));
             let frame = match self.processes.find(sample.pid, address) {
@@ -186,8 +205,14 @@ mod tests {
     use super::*;
 
     fn sample(pid: i32, user: &[u64]) -> Event {
-        let sample =
-            Sample { pid, tid: pid, weight: 1, kernel: vec![0xffff_8000_0000_0001], user: user.to_vec() };
+        let sample = Sample {
+            pid,
+            tid: pid,
+            weight: 1,
+            kernel: vec![0xffff_8000_0000_0001],
+            user: user.to_vec(),
+            dump: None,
+        };
         Event { time: 1, cpu: 0, what: What::Sample(sample) }
     }
 

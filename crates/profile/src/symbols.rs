@@ -88,8 +88,8 @@ fn source(module: &Module, kernel: &KernelNames) -> Option<Names> {
         let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
         return Some(Names::Kernel(Source::Kernel(kernel)));
     }
-    let is_same =
-        Path::new(&module.path).is_absolute() && build_id(&module.path).unwrap_or_default() == module.build_id;
+    let is_same = Path::new(&module.path).is_absolute()
+        && build_id(&module.path).unwrap_or_default() == module.build_id;
     is_same.then(|| Names::File(Elf::new(&module.path)))
 }
 
@@ -111,7 +111,11 @@ fn of_file<'a>(symbolizer: &'a Symbolizer, elf: Elf, offsets: &[u64]) -> Vec<Opt
 }
 
 /// The symbol of each place; none at all if the source cannot be read.
-fn symbolize<'a>(symbolizer: &'a Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> Vec<Option<Sym<'a>>> {
+fn symbolize<'a>(
+    symbolizer: &'a Symbolizer,
+    source: &Source<'_>,
+    input: Input<&[u64]>,
+) -> Vec<Option<Sym<'a>>> {
     match symbolizer.symbolize(source, input) {
         Ok(found) => found.into_iter().map(Symbolized::into_sym).collect(),
         Err(_) => vec![None; input.as_inner_ref().len()],
@@ -148,7 +152,7 @@ mod tests {
         let map = processes.find(pid, address).unwrap();
         let module = Module { path: map.path.clone(), build_id: build_id(&map.path).unwrap_or_default() };
         let place = Frame { module: 0, offset: address - map.start + map.offset };
-        let found = resolve(&[module.clone()], [place].into_iter(), &KernelNames::Here);
+        let found = resolve(std::slice::from_ref(&module), [place].into_iter(), &KernelNames::Here);
         assert!(found[0].function.contains("symbols::tests::a_function_to_be_named"), "{found:?}");
         assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
         let rebuilt = Module { build_id: vec![1; 20], ..module };

@@ -142,7 +142,8 @@ fn solve(mut matrix: [[f64; 3]; 3], mut right: [f64; 3]) -> Option<[f64; 3]> {
 mod tests {
     use super::*;
 
-    /// SPEC SDM 91, the data set `specsdm91` of R's package, and what that package prints for it.
+    /// SPEC SDM 91, the data set `specsdm91` of R's package, and the numbers that the package
+    /// prints.
     #[test]
     fn fit_agrees_with_r() {
         let points = [

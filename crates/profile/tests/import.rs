@@ -1,4 +1,5 @@
-//! A file of `perf record` becomes a recording. Skipped where perf is not installed or not permitted.
+//! A file of `perf record` becomes a recording. Skipped where perf is not installed or not
+//! permitted.
 
 use std::fs;
 use std::process::Command;

@@ -1,12 +1,13 @@
-//! Planted faults: the function that does not scale ranks first; without a fault none of the planted
-//! functions is listed. Runs on one and two cpus; skipped where there is one, or no right to sample.
+//! Planted faults: the function that does not scale ranks first; without a fault none of the
+//! planted functions is listed. Runs on one and two cpus; skipped where there is one, or no right
+//! to sample.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use vermeil_profile::gain::Comparison;
 use vermeil_profile::scale::{Plan, Scaling, scale};
-use vermeil_profile::{Error, report};
+use vermeil_profile::{Error, verdict};
 
 fn scaled(fault: &str, repetitions: u32, seconds: &str) -> Option<Scaling> {
     let here = std::env::current_exe().unwrap();
@@ -40,7 +41,7 @@ fn comparison(scaling: &Scaling) -> &Comparison {
 /// show. The gates notice that, and only runs that pass them are evidence.
 fn fault_ranks_first(fault: &str, needs_both_cpus: bool) {
     let Some(scaling) = scaled(fault, 5, "0.4") else { return };
-    let text = report::scaling_text(&scaling);
+    let text = verdict::scaling_text(&scaling);
     if needs_both_cpus && scaling.repetitions.iter().any(|run| !run.is_good()) {
         eprintln!("skipped: the machine is busy\n{text}");
         return;
@@ -48,6 +49,8 @@ fn fault_ranks_first(fault: &str, needs_both_cpus: bool) {
     let first = &comparison(&scaling).gains[0];
     assert!(first.function.contains(&format!("planted_{fault}")), "{text}");
     assert!(first.gain.mean > 0.02, "{text}");
+    let (owner, _share) = first.owner.as_ref().expect("the excess has an owner");
+    assert!(owner.contains("handle_request"), "{text}");
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn growing_scan_ranks_first() {
 #[test]
 fn program_without_fault_lists_no_function_of_its_own() {
     let Some(scaling) = scaled("none", 5, "0.4") else { return };
-    let text = report::scaling_text(&scaling);
+    let text = verdict::scaling_text(&scaling);
     let listed: Vec<&str> = comparison(&scaling)
         .gains
         .iter()

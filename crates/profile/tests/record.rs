@@ -1,5 +1,5 @@
-//! Recordings of real processes: a busy child's hot function is found, strangers stay out, files that
-//! end early are read.
+//! Recordings of real processes: a busy child's hot function is found, strangers stay out, files
+//! that end early are read.
 //!
 //! Where the kernel does not permit sampling, each test says so and ends.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use vermeil_profile::{
-    Error, HardwareSet, Profile, ReadOptions, RecordOptions, Recorded, Subject, record, report,
+    Error, HardwareSet, Profile, ReadOptions, RecordOptions, Recorded, Stacks, Subject, record, report,
 };
 
 /// The example with planted faults, which cargo builds with the tests.
@@ -26,6 +26,7 @@ fn options(subject: Subject, output: &Path) -> RecordOptions {
         duration: Some(Duration::from_secs(30)),
         output: output.to_owned(),
         hardware: HardwareSet::Ipc,
+        stacks: Stacks::Tables,
     }
 }
 
@@ -73,6 +74,22 @@ fn hot_function_of_command_ranks_first() {
     let first = profile.costs()[0];
     assert!(profile.function(first.function).name.contains("useful_work"), "{}", text(&profile));
     assert!(profile.samples.iter().all(|sample| sample.pid == profile.origin.pid), "a stranger was recorded");
+}
+
+/// The example has no frame pointers, so its callers are found by unwind tables alone.
+#[test]
+fn callers_are_found_without_frame_pointers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&options(command(&["none", "1", "0.5"]), &path)) else { return };
+    let profile = read(&path);
+    let callers = report::callers_of(&profile, "useful_work", None);
+    let (owner, weight) = callers.owners[0];
+    let owner = profile.function(owner.expect("the stack has a frame of the program"));
+    assert!(owner.name.contains("handle_request"), "{owner:?}\n{}", text(&profile));
+    assert!(weight as f64 > 0.95 * callers.weight as f64, "{:?}", callers.owners);
+    let whole = report::folded(&profile);
+    assert!(whole.contains("main;") || whole.contains("_start"), "{whole}");
 }
 
 fn text(profile: &Profile) -> String {

@@ -4,13 +4,14 @@ use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_profile::gain::compare_recordings;
-use vermeil_profile::report;
+use vermeil_profile::verdict;
 
-/// Compare recordings: which functions cost more for each unit of work, and what a cure could gain.
+/// Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring.
 ///
-/// The potential gain of a function is its share of the cost now, less its share in the base times the cost factor. The gains of
-/// all functions add up to the whole loss in cost. With several recordings of each side, one after another, the intervals know
-/// how runs differ; with one, only the error of sampling.
+/// The potential gain of a function is its share of the cost now, less its share in the base times
+/// the cost factor. The gains of all functions add up to the whole loss in cost. With several
+/// recordings of each side, one after another, the intervals know how runs differ; with one, only
+/// the error of sampling.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct CompareArgs {
@@ -18,19 +19,19 @@ pub(super) struct CompareArgs {
     #[arg(value_name = "BASE", value_hint = ValueHint::AnyPath)]
     base: PathBuf,
 
-    /// What is compared with it: a recording, or a folder of recordings
+    /// The other side: a recording, or a folder of recordings
     #[arg(value_name = "NOW", value_hint = ValueHint::AnyPath)]
     now: PathBuf,
 
     /// The work done during each recording of the base and of the other side, such as requests
     ///
-    /// Default: what the recordings say; those of vermeil scale do.
+    /// Default: the number in the recordings, which those of vermeil scale have.
     #[arg(long, value_name = "BASE,NOW", value_parser = parse_pair)]
     work: Option<(f64, f64)>,
 
     /// The cpus of the base and of the other side
     ///
-    /// Default: what the recordings say; else 1,1.
+    /// Default: the numbers in the recordings; else 1,1.
     #[arg(long, value_name = "BASE,NOW", value_parser = parse_pair)]
     cpus: Option<(f64, f64)>,
 
@@ -46,7 +47,7 @@ impl CompareArgs {
     pub(super) fn run(self) -> Exit {
         match compare_recordings(&self.base, &self.now, self.work, self.cpus) {
             Ok(comparison) if self.json => print::result(&super::as_json(&comparison)),
-            Ok(comparison) => print::result(&report::comparison_text(&comparison)),
+            Ok(comparison) => print::result(&verdict::comparison_text(&comparison)),
             Err(error) => print::failure(&error, Exit::CannotStart),
         }
     }

@@ -5,10 +5,11 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_profile::{default_output, import};
 
-/// Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at.
+/// Turn a file of `perf record` into a recording, so that machines without vermeil can be looked
+/// at.
 ///
-/// Record there with `perf record -g -F 997 -p PID`. Functions get their names here, from files with the same build-id; the
-/// kernel's from --kallsyms.
+/// Record there with `perf record -g -F 997 -p PID`. Functions get their names here, from files
+/// with the same build-id; the kernel's from --kallsyms.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct ImportArgs {

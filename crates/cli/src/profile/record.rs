@@ -8,7 +8,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use vermeil_profile::{HardwareSet, RecordOptions, Recorded, Subject, Trigger, ended, record};
+use vermeil_profile::{HardwareSet, RecordOptions, Recorded, Stacks, Subject, Trigger, ended, record};
+
+/// How stacks are walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Walk {
+    /// With the unwind tables of files, from a copy of 16 KiB of the stack
+    Tables,
+    /// Along frame pointers; cheaper, but code without frame pointers loses its callers
+    Frames,
+}
 
 /// A set of hardware events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,8 +45,8 @@ impl From<Set> for HardwareSet {
 
 /// Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time.
 ///
-/// Each sample holds the whole stack of the process and of the kernel, by frame pointers. Root and processes with CAP_PERFMON
-/// sample at the cost of one event for each cpu; without, each thread gets its own.
+/// Each sample holds the whole stack of the process and of the kernel. Root and processes with
+/// CAP_PERFMON sample at the cost of one event for each cpu; without, each thread gets its own.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct RecordArgs {
@@ -49,21 +58,28 @@ pub(super) struct RecordArgs {
 
     /// Samples per second and cpu
     ///
-    /// From 1 to 20000. A rate that shares no divisor with the kernel's clock keeps samples from falling on its ticks.
+    /// From 1 to 20000. A rate that shares no divisor with the kernel's clock keeps samples from
+    /// falling on its ticks.
     #[arg(long, value_name = "N", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     hz: u32,
 
     /// How long to record, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. A command that was started is then asked to end (SIGTERM), and killed 10 seconds later.
-    /// Default: until the process ends or a signal comes.
+    /// From 1ms to 24h. A command that was started is then asked to end (SIGTERM), and killed 10
+    /// seconds later. Default: until the process ends or a signal comes.
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
 
+    /// How the stacks of processes are walked
+    ///
+    /// The kernel's own part of a stack is always whole.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "tables")]
+    stacks: Walk,
+
     /// The set of hardware events that is counted beside the samples
     ///
-    /// One set at a time, because the kernel only estimates when it shares counters. On a machine without hardware counters
-    /// the report says so.
+    /// One set at a time, because the kernel only estimates when it shares counters. On a machine
+    /// without hardware counters the report says so.
     #[arg(long, value_enum, value_name = "SET", default_value = "ipc")]
     count: Set,
 
@@ -99,6 +115,10 @@ impl RecordArgs {
             duration: self.duration.map(Into::into),
             output: self.output,
             hardware: self.count.into(),
+            stacks: match self.stacks {
+                Walk::Tables => Stacks::Tables,
+                Walk::Frames => Stacks::Frames,
+            },
         };
         match record(&options, &stop) {
             Ok(recorded) => tell(&recorded),
@@ -107,7 +127,7 @@ impl RecordArgs {
     }
 }
 
-/// Says on standard error what was recorded, because standard output may be the command's.
+/// Prints a summary to standard error, because standard output may be the command's.
 fn tell(recorded: &Recorded) -> Exit {
     let summary = &recorded.summary;
     let trigger = match summary.origin.trigger {

@@ -25,7 +25,8 @@ enum Form {
     Csv,
 }
 
-/// Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool.
+/// Report a recording: the functions that cost most, or the callers of a function, or stacks for
+/// another tool.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct ReportArgs {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::Profile;
 use crate::profile::FunctionId;
 
-/// Who calls the functions of a pattern.
+/// The callers of the functions of a pattern.
 #[derive(Clone, Debug)]
 pub struct Callers {
     /// Functions that match the pattern.

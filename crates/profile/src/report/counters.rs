@@ -16,7 +16,7 @@ pub struct CounterRate {
     pub name: String,
     /// The cpu; `None` for the machine.
     pub cpu: Option<u32>,
-    /// The unit of what grew.
+    /// The unit of the growth.
     pub unit: String,
     /// Growth in all.
     pub growth: u64,

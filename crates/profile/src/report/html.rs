@@ -1,5 +1,5 @@
-//! One HTML file without network: what was recorded, a flame graph, the table of functions, the
-//! counters. Readable on a phone, in the dark, and (but for the flame graph) without scripts.
+//! One HTML file without network: facts about the recording, a flame graph, the table of functions,
+//! the counters. Readable on a phone, in the dark, and (but for the flame graph) without scripts.
 //!
 //! Widths are samples. A click opens a frame, a second click on the top row closes it. Names are
 //! text, never markup, because they come from programs that are profiled.
@@ -87,11 +87,11 @@ fn write_node(out: &mut String, profile: &Profile, node: &Node, id: Option<Funct
     out.push_str("]]");
 }
 
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-pub(super) const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c1c1e;--paper:#fff;--line:#d0d0d5;--user:#e9b44c;--kernel:#d9774f;--none:#a9a9b2}\
 @media(prefers-color-scheme:dark){:root{--ink:#ececf0;--paper:#17171a;--line:#3a3a42;--user:#8a6414;--kernel:#8c3d1c;--none:#55555e}}\
 body{font:15px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:1rem auto;max-width:1200px;padding:0 .7rem}\

@@ -1,4 +1,4 @@
-//! The report for programs: what was recorded, what is missing, each function, the counters.
+//! The report for programs: facts about the recording, gaps, each function, the counters.
 
 use serde::Serialize;
 

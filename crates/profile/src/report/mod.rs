@@ -1,9 +1,8 @@
 //! Reports of one recording: text, JSON, folded stacks, pprof, Firefox profiler, one HTML file.
 //!
-//! Each form is a pure function of a profile or a comparison, so that tests compare text.
+//! Each form is a pure function of a profile, so that tests compare text.
 
 mod callers;
-mod comparison;
 mod counters;
 mod firefox;
 mod folded;
@@ -14,11 +13,11 @@ mod text;
 
 pub(crate) use callers::program;
 pub use callers::{Callers, callers_of};
-pub use comparison::{comparison_text, scaling_html, scaling_text};
 pub use counters::{CounterRate, csv, rates};
 pub use firefox::firefox;
 pub use folded::folded;
 pub use html::html;
+pub(crate) use html::{STYLE as PAGE_STYLE, escaped};
 pub use json::json;
 pub use pprof::pprof;
 pub use text::{TextOptions, text};

@@ -2,7 +2,7 @@
 //!
 //! The message types below are the part of `profile.proto` that a sampled profile needs. Each
 //! function has one location without an address, because names are already known. Tested by
-//! decoding what was written.
+//! decoding the written file.
 
 use std::collections::HashMap;
 use std::io::Write;

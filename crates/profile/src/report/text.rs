@@ -1,4 +1,4 @@
-//! The report for people: what was recorded, what is missing, the functions that cost most.
+//! The report for people: facts about the recording, gaps, the functions that cost most.
 
 use std::fmt::Write;
 

@@ -1,10 +1,12 @@
-//! Reports of comparisons: the verdict, the factors of efficiency, the potential gain of functions.
+//! Reports of comparisons and of scaling: the verdict, the factors of efficiency, the potential
+//! gain of functions.
 //!
 //! The table of gains always adds up: idle, listed functions and the rest are the whole loss.
 
 use std::fmt::Write;
 
 use crate::gain::{Comparison, Gain};
+use crate::report::{PAGE_STYLE, escaped};
 use crate::scale::Scaling;
 
 /// A comparison as text.
@@ -82,8 +84,7 @@ pub fn scaling_text(scaling: &Scaling) -> String {
         }
     }
     for (cpus, comparison) in &scaling.comparisons {
-        let base = scaling.repetitions.iter().map(|run| run.cpus).min().unwrap_or(1);
-        let _ = write!(out, "\n{cpus} cpus against {base}\n{}", comparison_text(comparison));
+        let _ = write!(out, "\n{cpus} cpus against {}\n{}", scaling.base, comparison_text(comparison));
     }
     out.push('\n');
     match &scaling.law {
@@ -105,7 +106,7 @@ pub fn scaling_text(scaling: &Scaling) -> String {
 
 /// The result of a plan as one HTML file without network.
 pub fn scaling_html(scaling: &Scaling) -> String {
-    let title = super::html::escaped(&scaling.command.join(" "));
+    let title = escaped(&scaling.command.join(" "));
     let mut body = String::new();
     for (cpus, comparison) in &scaling.comparisons {
         let _ = write!(body, "<h2>{cpus} cpus</h2>{}{}", waterfall(comparison), table(comparison));
@@ -125,7 +126,7 @@ pub fn scaling_html(scaling: &Scaling) -> String {
             run.block,
             run.rate,
             95.0 * run.rate / most,
-            super::html::escaped(&gates.join("; "))
+            escaped(&gates.join("; "))
         );
     }
     let data = serde_json::to_string(scaling).expect("a result has text keys only").replace('<', "\\u003c");
@@ -135,9 +136,9 @@ pub fn scaling_html(scaling: &Scaling) -> String {
          <h1>{title}</h1>\n<pre>{}</pre>\n{body}\n<h2>Runs</h2><div class=\"wide\"><table class=\"runs\"><thead><tr><th>cpus<th>block\
          <th>{} each second<th>from 0 to {most:.0}<th>gates</thead><tbody>{runs}</tbody></table></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n</html>\n",
-        super::html::STYLE,
-        super::html::escaped(&scaling_text(scaling)),
-        super::html::escaped(&scaling.work)
+        PAGE_STYLE,
+        escaped(&scaling_text(scaling)),
+        escaped(&scaling.work)
     )
 }
 
@@ -158,7 +159,7 @@ fn waterfall(comparison: &Comparison) -> String {
                 60.0 * share.abs() / most,
                 if *share < 0.0 { "less" } else { "more" },
                 100.0 * share,
-                super::html::escaped(name)
+                escaped(name)
             )
         })
         .collect()
@@ -179,9 +180,9 @@ fn table(comparison: &Comparison) -> String {
             100.0 * gain.gain.high,
             gain.cost_base / 1e3,
             gain.cost / 1e3,
-            super::html::escaped(&gain.function),
-            super::html::escaped(gain.module.trim_matches(['[', ']'])),
-            super::html::escaped(&owner)
+            escaped(&gain.function),
+            escaped(gain.module.trim_matches(['[', ']'])),
+            escaped(&owner)
         );
     }
     format!(

@@ -1,0 +1,165 @@
+//! Walks stacks by the unwind tables of files, for code without frame pointers.
+//!
+//! The kernel copies registers and the upper part of the stack with each sample; framehop walks it
+//! with `.eh_frame`. Tables are read once for each file and shared by all processes. A walk that
+//! fails keeps the frames that it found. Leaves out names (`symbols`). Tested in `tests/record.rs`
+//! on a program without frame pointers.
+
+use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+use std::sync::Arc;
+
+#[cfg(target_arch = "aarch64")]
+use framehop::aarch64::{
+    CacheAarch64 as Cache, UnwindRegsAarch64 as Registers, UnwinderAarch64 as ProcessUnwinder,
+};
+#[cfg(target_arch = "x86_64")]
+use framehop::x86_64::{
+    CacheX86_64 as Cache, UnwindRegsX86_64 as Registers, UnwinderX86_64 as ProcessUnwinder,
+};
+use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
+use object::{Object, ObjectSection, ObjectSegment};
+
+use crate::event::{Dump, Map};
+use crate::processes::Processes;
+
+/// The least page of the architectures, at whose multiples maps begin.
+const PAGE_BYTES: u64 = 4_096;
+/// Unwind tables in memory, of all files together. Further files have none.
+const TABLE_BYTES_MAX: usize = 256 << 20;
+
+/// Walks the stacks of all processes of a recording.
+#[derive(Default)]
+pub(crate) struct Unwinder {
+    files: HashMap<String, Option<Tables>>,
+    table_bytes: usize,
+    processes: HashMap<i32, ProcessUnwinder<Arc<[u8]>>>,
+    cache: Cache,
+}
+
+/// The unwind tables of a file.
+#[derive(Clone)]
+struct Tables {
+    base_svma: u64,
+    /// Offset in the file, address and length of each segment of code.
+    segments: Vec<(u64, u64, u64)>,
+    text: Option<Range<u64>>,
+    got: Option<Range<u64>>,
+    eh_frame: Option<(Range<u64>, Arc<[u8]>)>,
+    eh_frame_hdr: Option<(Range<u64>, Arc<[u8]>)>,
+}
+
+impl Unwinder {
+    /// The maps of a process have changed.
+    pub(crate) fn forget(&mut self, pid: i32) {
+        self.processes.remove(&pid);
+    }
+
+    /// The addresses of a stack, innermost first; callers' are return addresses.
+    pub(crate) fn walk(
+        &mut self,
+        pid: i32,
+        dump: &Dump,
+        processes: &Processes,
+        frames_max: usize,
+    ) -> Vec<u64> {
+        if !self.processes.contains_key(&pid) {
+            let mut unwinder = ProcessUnwinder::new();
+            for map in processes.maps(pid) {
+                if let Some(module) = self.module(map) {
+                    unwinder.add_module(module);
+                }
+            }
+            self.processes.insert(pid, unwinder);
+        }
+        let unwinder = &self.processes[&pid];
+        let mut read = |address: u64| -> Result<u64, ()> {
+            let at = usize::try_from(address.checked_sub(dump.sp).ok_or(())?).map_err(|_| ())?;
+            let word = dump.stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
+            Ok(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+        };
+        #[cfg(target_arch = "x86_64")]
+        let registers = Registers::new(dump.ip, dump.sp, dump.fp);
+        #[cfg(target_arch = "aarch64")]
+        let registers = Registers::new(dump.lr, dump.sp, dump.fp);
+        let mut frames = unwinder.iter_frames(dump.ip, registers, &mut self.cache, &mut read);
+        let mut found = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            found.push(frame.address());
+            if found.len() == frames_max {
+                break;
+            }
+        }
+        found
+    }
+
+    fn module(&mut self, map: &Map) -> Option<Module<Arc<[u8]>>> {
+        if !self.files.contains_key(&map.path) {
+            let tables = Tables::read(&map.path).filter(|tables| {
+                self.table_bytes += tables.bytes();
+                self.table_bytes <= TABLE_BYTES_MAX
+            });
+            self.files.insert(map.path.clone(), tables);
+        }
+        let tables = self.files[&map.path].as_ref()?;
+        // A map begins at a page, which may lie before its segment.
+        let (offset, address, _) = tables.segments.iter().find(|(offset, _, length)| {
+            let page = offset - offset % PAGE_BYTES;
+            (page..offset.saturating_add(*length)).contains(&map.offset)
+        })?;
+        let svma = map.offset.wrapping_sub(*offset).wrapping_add(*address);
+        let base_avma = map.start.wrapping_sub(svma).wrapping_add(tables.base_svma);
+        let sections = ExplicitModuleSectionInfo {
+            base_svma: tables.base_svma,
+            text_svma: tables.text.clone(),
+            got_svma: tables.got.clone(),
+            eh_frame_svma: tables.eh_frame.as_ref().map(|(range, _)| range.clone()),
+            eh_frame: tables.eh_frame.as_ref().map(|(_, data)| Arc::clone(data)),
+            eh_frame_hdr_svma: tables.eh_frame_hdr.as_ref().map(|(range, _)| range.clone()),
+            eh_frame_hdr: tables.eh_frame_hdr.as_ref().map(|(_, data)| Arc::clone(data)),
+            ..ExplicitModuleSectionInfo::default()
+        };
+        Some(Module::new(
+            map.path.clone(),
+            map.start..map.start.saturating_add(map.length),
+            base_avma,
+            sections,
+        ))
+    }
+}
+
+impl Tables {
+    fn read(path: &str) -> Option<Self> {
+        if !path.starts_with('/') {
+            return None;
+        }
+        let cache = object::ReadCache::new(fs::File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let range = |name: &str| {
+            file.section_by_name(name).map(|section| section.address()..section.address() + section.size())
+        };
+        let with_data = |name: &str| {
+            let section = file.section_by_name(name)?;
+            let data: Arc<[u8]> = section.data().ok()?.into();
+            Some((section.address()..section.address() + section.size(), data))
+        };
+        let segments = file.segments().filter_map(|segment| {
+            let is_code = segment.permissions().executable();
+            let (offset, length) = segment.file_range();
+            is_code.then(|| (offset, segment.address(), length))
+        });
+        Some(Self {
+            base_svma: file.relative_address_base(),
+            segments: segments.collect(),
+            text: range(".text"),
+            got: range(".got"),
+            eh_frame: with_data(".eh_frame"),
+            eh_frame_hdr: with_data(".eh_frame_hdr"),
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        [&self.eh_frame, &self.eh_frame_hdr].into_iter().flatten().map(|(_, data)| data.len()).sum()
+    }
+}
