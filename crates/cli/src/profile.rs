@@ -33,13 +33,13 @@ pub(crate) const EXAMPLES: &[&str] = &[
 #[command(after_long_help = crate::after_help(EXAMPLES), arg_required_else_help = true)]
 pub(crate) struct ProfileArgs {
     #[command(subcommand)]
-    what: What,
+    what: ProfileCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ProfileCommand {
     Record(record::RecordArgs),
-    Report(report::ReportArgs),
+    Report(report::ProfileReportArgs),
     Compare(compare::CompareArgs),
     Import(import::ImportArgs),
 }
@@ -48,10 +48,10 @@ impl ProfileArgs {
     /// Runs the subcommand.
     pub(crate) fn run(self) -> Exit {
         match self.what {
-            What::Record(args) => args.run(),
-            What::Report(args) => args.run(),
-            What::Compare(args) => args.run(),
-            What::Import(args) => args.run(),
+            ProfileCommand::Record(args) => args.run(),
+            ProfileCommand::Report(args) => args.run(),
+            ProfileCommand::Compare(args) => args.run(),
+            ProfileCommand::Import(args) => args.run(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use vermeil_profile::scale::{Load, Plan, Repetition, scale};
+use vermeil_profile::scale::{Load, Repetition, ScalePlan, scale};
 use vermeil_profile::verdict;
 
 /// For the help and the man page.
@@ -23,7 +23,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
 
 /// The form of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ScaleForm {
     /// Text for people
     Text,
     /// All runs and comparisons for programs
@@ -102,7 +102,7 @@ pub(crate) struct ScaleArgs {
 
     /// The form of the result
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
-    form: Form,
+    form: ScaleForm,
 
     /// The program; `serve …` is vermeil's own server, {cpus} the list of its cpus, {count} their
     /// number
@@ -122,15 +122,15 @@ impl ScaleArgs {
         let form = self.form;
         match scale(&self.plan(), &stop, &mut tell) {
             Ok(scaling) => print::result(&match form {
-                Form::Text => verdict::scaling_text(&scaling),
-                Form::Json => crate::profile::as_json(&scaling),
-                Form::Html => verdict::scaling_html(&scaling),
+                ScaleForm::Text => verdict::scaling_text(&scaling),
+                ScaleForm::Json => crate::profile::as_json(&scaling),
+                ScaleForm::Html => verdict::scaling_html(&scaling),
             }),
             Err(error) => print::failure(&error, Exit::CannotStart),
         }
     }
 
-    fn plan(self) -> Plan {
+    fn plan(self) -> ScalePlan {
         let seconds = |span: Option<Span>, default: u64| {
             span.map_or(std::time::Duration::from_secs(default), std::time::Duration::from)
         };
@@ -142,7 +142,7 @@ impl ScaleArgs {
             warm_up,
             duration,
         });
-        Plan {
+        ScalePlan {
             cpus: self.cores,
             repetitions: self.reps,
             command: own(self.command, "serve"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The reason why the profiler cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ProfileError {
     /// The kernel does not let this user sample.
     #[error(
         "cannot sample: the kernel refuses (kernel.perf_event_paranoid is {paranoid}: {source}); run as root, \

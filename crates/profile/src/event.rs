@@ -21,15 +21,15 @@ const CONTEXT_USER: u64 = -512_i64 as u64;
 
 /// An event of the kernel, with its time in nanoseconds of the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct KernelEvent {
     pub(crate) time: u64,
     pub(crate) cpu: u32,
-    pub(crate) what: What,
+    pub(crate) what: EventKind,
 }
 
 /// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     Sample(Sample),
     /// A process or thread began.
     Fork {
@@ -123,7 +123,7 @@ impl OwnRecords {
     }
 
     /// The event of a record; `None` for kinds that mean nothing here.
-    pub(crate) fn read(&self, record: &RawRecord<'_>) -> Option<Event> {
+    pub(crate) fn read(&self, record: &RawRecord<'_>) -> Option<KernelEvent> {
         let body = RawData::from(record.body);
         typed(&RawEventRecord::new(RecordType(record.kind), record.misc, body, self.0))
     }
@@ -131,7 +131,7 @@ impl OwnRecords {
 
 /// The event of a record of any source; `None` for kinds that mean nothing here, and for records
 /// that end too early.
-pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
+pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<KernelEvent> {
     let common = record.common_data().ok()?;
     let time = record.timestamp().unwrap_or(0);
     let what = match record.parse().ok()? {
@@ -147,7 +147,7 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
                 let frames = if sample.cpu_mode == CpuMode::Kernel { &mut kernel } else { &mut user };
                 frames.extend(sample.ip);
             }
-            What::Sample(Sample {
+            EventKind::Sample(Sample {
                 pid: sample.pid?,
                 tid: sample.tid?,
                 weight: sample.period.unwrap_or(1),
@@ -156,10 +156,10 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
                 dump,
             })
         }
-        EventRecord::Fork(fork) => What::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
-        EventRecord::Exit(exit) => What::Exit { pid: exit.pid, tid: exit.tid },
+        EventRecord::Fork(fork) => EventKind::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
+        EventRecord::Exit(exit) => EventKind::Exit { pid: exit.pid, tid: exit.tid },
         EventRecord::Comm(comm) => {
-            What::Named { pid: comm.pid, tid: comm.tid, name: text(comm.name), exec: comm.is_execve }
+            EventKind::Named { pid: comm.pid, tid: comm.tid, name: text(comm.name), exec: comm.is_execve }
         }
         EventRecord::Mmap2(map) if map.cpu_mode == CpuMode::User => {
             let build_id = match map.file_id {
@@ -167,18 +167,21 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<Event> {
                 Mmap2FileId::InodeAndVersion(_) => None,
             };
             let (start, length, offset) = (map.address, map.length, map.page_offset);
-            What::Mapped { pid: map.pid, map: Map { start, length, offset, path: text(map.path), build_id } }
+            EventKind::Mapped {
+                pid: map.pid,
+                map: Map { start, length, offset, path: text(map.path), build_id },
+            }
         }
         EventRecord::Mmap(map) if map.cpu_mode == CpuMode::User && map.is_executable => {
             let (start, length, offset) = (map.address, map.length, map.page_offset);
             let path = text(map.path);
-            What::Mapped { pid: map.pid, map: Map { start, length, offset, path, build_id: None } }
+            EventKind::Mapped { pid: map.pid, map: Map { start, length, offset, path, build_id: None } }
         }
-        EventRecord::Lost(lost) => What::Lost(lost.count),
-        EventRecord::Throttle(_) => What::Throttled,
+        EventRecord::Lost(lost) => EventKind::Lost(lost.count),
+        EventRecord::Throttle(_) => EventKind::Throttled,
         _ => return None,
     };
-    Some(Event { time, cpu: common.cpu.unwrap_or(0), what })
+    Some(KernelEvent { time, cpu: common.cpu.unwrap_or(0), what })
 }
 
 /// Registers and stack of a sample; `None` for threads of the kernel and samples without them.
@@ -233,7 +236,7 @@ mod tests {
         words.extend(chain);
         let body = bytes(&words);
         let event = OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 1, body: &body }).unwrap();
-        let what = What::Sample(Sample {
+        let what = EventKind::Sample(Sample {
             pid: 7,
             tid: 8,
             weight: 1_003_009,
@@ -241,14 +244,14 @@ mod tests {
             user: vec![0x40_1000, 0x40_2000],
             dump: None,
         });
-        assert_eq!(event, Event { time: 5_000, cpu: 1, what });
+        assert_eq!(event, KernelEvent { time: 5_000, cpu: 1, what });
     }
 
     #[test]
     fn lost_record_has_time_and_cpu() {
         let body = bytes(&[3, 12, pair(7, 7), 9_000, pair(2, 0)]);
         let event = OwnRecords::new(false).read(&RawRecord { kind: 2, misc: 0, body: &body }).unwrap();
-        assert_eq!(event, Event { time: 9_000, cpu: 2, what: What::Lost(12) });
+        assert_eq!(event, KernelEvent { time: 9_000, cpu: 2, what: EventKind::Lost(12) });
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::ProfileError;
 use crate::perf::Trigger;
 
 /// How each recording begins. The first byte is no text, so that tools take the file for binary.
@@ -101,7 +101,7 @@ pub struct Series {
 
 /// A counter that this machine or user cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotMeasurable {
+pub struct MissingCounter {
     /// The counter's name.
     pub name: String,
     /// Why.
@@ -121,7 +121,7 @@ pub struct Work {
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Record {
+pub(crate) enum FileRecord {
     /// First record.
     Origin(Origin),
     /// The next module.
@@ -173,7 +173,7 @@ pub(crate) enum Record {
         /// Readable counters.
         series: Vec<Series>,
         /// The others.
-        missing: Vec<NotMeasurable>,
+        missing: Vec<MissingCounter>,
     },
     /// The counters at a moment, in the order of the columns.
     Tick {
@@ -205,8 +205,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a file.
-    pub(crate) fn create(path: &Path, origin: &Origin) -> Result<Self, Error> {
-        let failure = |source| Error::File { path: path.to_owned(), action: "create", source };
+    pub(crate) fn create(path: &Path, origin: &Origin) -> Result<Self, ProfileError> {
+        let failure = |source| ProfileError::File { path: path.to_owned(), action: "create", source };
         let file = BufWriter::with_capacity(256 << 10, File::create(path).map_err(failure)?);
         let mut writer = Self { file, body: Vec::new(), whole: 0 };
         writer.begin(origin).map_err(failure)?;
@@ -217,12 +217,12 @@ impl Writer {
         self.file.write_all(&MAGIC)?;
         self.file.write_all(&FORM.to_le_bytes())?;
         self.whole = MAGIC.len() as u64 + 4;
-        self.write(&Record::Origin(origin.clone()))?;
+        self.write(&FileRecord::Origin(origin.clone()))?;
         self.flush()
     }
 
     /// Adds a record. After an error the file holds the records before it.
-    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(&mut self, record: &FileRecord) -> io::Result<()> {
         self.body.clear();
         self.body = postcard::to_extend(record, std::mem::take(&mut self.body)).map_err(io::Error::other)?;
         let length = u32::try_from(self.body.len()).map_err(io::Error::other)?;
@@ -245,11 +245,11 @@ impl Writer {
 }
 
 /// Adds the work to a recording that has ended.
-pub(crate) fn append_work(path: &Path, work: &Work) -> Result<(), Error> {
-    let failure = |source| Error::File { path: path.to_owned(), action: "write", source };
+pub(crate) fn append_work(path: &Path, work: &Work) -> Result<(), ProfileError> {
+    let failure = |source| ProfileError::File { path: path.to_owned(), action: "write", source };
     let file = File::options().append(true).open(path).map_err(failure)?;
     let mut writer = Writer { file: BufWriter::new(file), body: Vec::new(), whole: 0 };
-    writer.write(&Record::Work(work.clone())).and_then(|()| writer.flush()).map_err(failure)
+    writer.write(&FileRecord::Work(work.clone())).and_then(|()| writer.flush()).map_err(failure)
 }
 
 /// Reads a recording.
@@ -261,12 +261,12 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Opens a file and reads its first record.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Origin), Error> {
-        let failure = |source| Error::File { path: path.to_owned(), action: "read", source };
+    pub(crate) fn open(path: &Path) -> Result<(Self, Origin), ProfileError> {
+        let failure = |source| ProfileError::File { path: path.to_owned(), action: "read", source };
         let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(failure)?);
         let mut first = [0; 12];
         let found = read_up_to(&mut file, &mut first).map_err(failure)?;
-        let foreign = |hint| Error::Foreign { path: path.to_owned(), hint };
+        let foreign = |hint| ProfileError::Foreign { path: path.to_owned(), hint };
         match &first[..found] {
             [] => return Err(foreign(": the file is empty")),
             [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => {
@@ -283,12 +283,12 @@ impl Reader {
         }
         let form = u32::from_le_bytes(first[8..].try_into().expect("four bytes"));
         if form != FORM {
-            return Err(Error::Version { path: path.to_owned(), found: form, known: FORM });
+            return Err(ProfileError::Version { path: path.to_owned(), found: form, known: FORM });
         }
         let mut reader = Self { file, at: 12, cut: None };
         match reader.next() {
-            Some(Record::Origin(origin)) => Ok((reader, origin)),
-            _ => Err(Error::Damaged {
+            Some(FileRecord::Origin(origin)) => Ok((reader, origin)),
+            _ => Err(ProfileError::Damaged {
                 path: path.to_owned(),
                 at: reader.at,
                 what: reader.cut.unwrap_or_else(|| "the first record is missing".to_owned()),
@@ -297,7 +297,7 @@ impl Reader {
     }
 
     /// The next record; `None` at the end and at the first damage.
-    pub(crate) fn next(&mut self) -> Option<Record> {
+    pub(crate) fn next(&mut self) -> Option<FileRecord> {
         if self.cut.is_some() {
             return None;
         }
@@ -310,7 +310,7 @@ impl Reader {
         }
     }
 
-    fn try_next(&mut self) -> Result<Option<Record>, String> {
+    fn try_next(&mut self) -> Result<Option<FileRecord>, String> {
         let mut head = [0; 8];
         match read_up_to(&mut self.file, &mut head).map_err(|error| error.to_string())? {
             0 => return Ok(None),
@@ -377,13 +377,13 @@ pub(crate) mod tests {
         }
     }
 
-    fn records() -> Vec<Record> {
+    fn records() -> Vec<FileRecord> {
         vec![
-            Record::Module(Module { path: "/bin/prog".to_owned(), build_id: vec![1, 2] }),
-            Record::Stack(vec![Frame { module: 0, offset: 77 }]),
-            Record::Sample { time: 5, cpu: 1, pid: 7, tid: 8, stack: 0, weight: 1_003_009 },
-            Record::Lost { time: 6, cpu: 0, count: 3 },
-            Record::End { time: 9, others: 0 },
+            FileRecord::Module(Module { path: "/bin/prog".to_owned(), build_id: vec![1, 2] }),
+            FileRecord::Stack(vec![Frame { module: 0, offset: 77 }]),
+            FileRecord::Sample { time: 5, cpu: 1, pid: 7, tid: 8, stack: 0, weight: 1_003_009 },
+            FileRecord::Lost { time: 6, cpu: 0, count: 3 },
+            FileRecord::End { time: 9, others: 0 },
         ]
     }
 
@@ -396,7 +396,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    fn read(path: &Path) -> Result<(Vec<Record>, bool), Error> {
+    fn read(path: &Path) -> Result<(Vec<FileRecord>, bool), ProfileError> {
         let (mut reader, found) = Reader::open(path)?;
         assert_eq!(found, origin());
         let records = std::iter::from_fn(|| reader.next()).collect();

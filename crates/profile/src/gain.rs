@@ -18,7 +18,7 @@ use crate::perf::Trigger;
 use crate::profile::Function;
 use crate::report::program;
 use crate::statistics::{Estimate, significant};
-use crate::{Error, Profile, ReadOptions};
+use crate::{ProfileError, ReadOptions, StackProfile};
 
 /// The share of the significant functions that may be so by chance.
 const FALSE_MAX: f64 = 0.05;
@@ -27,7 +27,7 @@ const GAIN_MIN: f64 = 0.005;
 
 /// One run of a configuration: its cost by function and the work it did.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct CostedRun {
     /// Own cost of each function, in nanoseconds or cycles.
     pub cost: BTreeMap<Function, f64>,
     /// The same by function and owner: the nearest caller in the program itself.
@@ -44,9 +44,9 @@ pub struct Run {
     pub busy_s: Option<f64>,
 }
 
-impl Run {
+impl CostedRun {
     /// A run from its recording.
-    pub fn of(profile: &Profile, work: f64, cpus: u32) -> Self {
+    pub fn of(profile: &StackProfile, work: f64, cpus: u32) -> Self {
         let costs = profile.costs().into_iter().filter(|cost| cost.own > 0);
         let weight = profile.weight() as f64;
         let program = program(profile);
@@ -105,7 +105,7 @@ pub struct Gain {
 
 /// A configuration against its base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct CostComparison {
     /// Pairs of runs.
     pub repetitions: usize,
     /// Whether the intervals know only the error of sampling, because there is one repetition.
@@ -135,15 +135,16 @@ pub fn compare_recordings(
     now: &Path,
     work: Option<(f64, f64)>,
     cpus: Option<(f64, f64)>,
-) -> Result<Comparison, Error> {
-    let runs = |path: &Path, work: Option<f64>, cpus: Option<f64>| -> Result<Vec<Run>, Error> {
+) -> Result<CostComparison, ProfileError> {
+    let runs = |path: &Path, work: Option<f64>, cpus: Option<f64>| -> Result<Vec<CostedRun>, ProfileError> {
         let one = |path: &PathBuf| {
-            let profile = Profile::read(path, ReadOptions::default())?;
+            let profile = StackProfile::read(path, ReadOptions::default())?;
             let said = profile.work.as_ref();
-            let work =
-                work.or(said.map(|said| said.units)).ok_or_else(|| Error::WorkUnknown(path.clone()))?;
+            let work = work
+                .or(said.map(|said| said.units))
+                .ok_or_else(|| ProfileError::WorkUnknown(path.clone()))?;
             let cpus = cpus.or(said.map(|said| f64::from(said.cpus))).unwrap_or(1.0);
-            Ok(Run { cpus, ..Run::of(&profile, work, 1) })
+            Ok(CostedRun { cpus, ..CostedRun::of(&profile, work, 1) })
         };
         recordings(path)?.iter().map(one).collect()
     };
@@ -153,29 +154,29 @@ pub fn compare_recordings(
 }
 
 /// A recording itself, or those of a folder.
-fn recordings(path: &Path) -> Result<Vec<PathBuf>, Error> {
+fn recordings(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let failure = |source| Error::File { path: path.to_owned(), action: "read", source };
+    let failure = |source| ProfileError::File { path: path.to_owned(), action: "read", source };
     let entries = fs::read_dir(path).map_err(failure)?.flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|end| end == "prof")).collect();
     found.sort();
-    if found.is_empty() { Err(Error::Empty(path.to_owned())) } else { Ok(found) }
+    if found.is_empty() { Err(ProfileError::Empty(path.to_owned())) } else { Ok(found) }
 }
 
 /// Compares runs of a configuration with runs of its base, in pairs of one block each.
 ///
 /// # Panics
 /// There is no pair, or a run has neither work nor cost.
-pub fn compare(base: &[Run], now: &[Run]) -> Comparison {
-    let pairs: Vec<(&Run, &Run)> = base.iter().zip(now).collect();
+pub fn compare(base: &[CostedRun], now: &[CostedRun]) -> CostComparison {
+    let pairs: Vec<(&CostedRun, &CostedRun)> = base.iter().zip(now).collect();
     assert!(!pairs.is_empty(), "no pair of runs");
-    let mean = |of: &dyn Fn(&Run, &Run) -> f64| {
+    let mean = |of: &dyn Fn(&CostedRun, &CostedRun) -> f64| {
         pairs.iter().map(|(base, now)| of(base, now)).sum::<f64>() / pairs.len() as f64
     };
-    let rho = |base: &Run, now: &Run| base.cost_of_work() / now.cost_of_work();
+    let rho = |base: &CostedRun, now: &CostedRun| base.cost_of_work() / now.cost_of_work();
     let losses: Vec<f64> = pairs.iter().map(|(base, now)| 1.0 - rho(base, now)).collect();
     let sampling_error_only = pairs.len() == 1;
     let functions: std::collections::BTreeSet<&Function> =
@@ -191,7 +192,7 @@ pub fn compare(base: &[Run], now: &[Run]) -> Comparison {
                 let (base, now) = pairs[0];
                 Estimate::of_error(values[0], sampling_error(base, now, function, rho(base, now)))
             });
-            let cost = |run: &Run| run.cost.get(function).copied().unwrap_or(0.0) / run.work;
+            let cost = |run: &CostedRun| run.cost.get(function).copied().unwrap_or(0.0) / run.work;
             Gain {
                 function: function.name.clone(),
                 module: function.module.clone(),
@@ -210,12 +211,12 @@ pub fn compare(base: &[Run], now: &[Run]) -> Comparison {
     gains.sort_by(|a, b| b.gain.mean.total_cmp(&a.gain.mean));
     let listed: f64 = gains.iter().filter(|gain| gain.listed).map(|gain| gain.gain.mean).sum();
     let loss = Estimate::of_repetitions(&losses).unwrap_or_else(|| Estimate::of_error(losses[0], 0.0));
-    let busy = |run: &Run| run.busy_s.map(|busy| busy / run.seconds / run.cpus);
+    let busy = |run: &CostedRun| run.busy_s.map(|busy| busy / run.seconds / run.cpus);
     let idle_factor = pairs.iter().all(|(base, now)| busy(base).is_some() && busy(now).is_some());
     let idle_factor =
         idle_factor.then(|| mean(&|base, now| busy(now).unwrap_or(0.0) / busy(base).unwrap_or(f64::NAN)));
-    let speed = |run: &Run| run.work / run.seconds / run.cpus;
-    Comparison {
+    let speed = |run: &CostedRun| run.work / run.seconds / run.cpus;
+    CostComparison {
         repetitions: pairs.len(),
         sampling_error_only,
         efficiency: mean(&|base, now| speed(now) / speed(base)),
@@ -228,7 +229,7 @@ pub fn compare(base: &[Run], now: &[Run]) -> Comparison {
 }
 
 /// The owner of most of a function's excess over the base.
-fn owner(pairs: &[(&Run, &Run)], function: &Function) -> Option<(String, f64)> {
+fn owner(pairs: &[(&CostedRun, &CostedRun)], function: &Function) -> Option<(String, f64)> {
     let mut excess: BTreeMap<&Function, f64> = BTreeMap::new();
     for (base, now) in pairs {
         for (run, sign) in [(base, -1.0), (now, 1.0)] {
@@ -245,9 +246,9 @@ fn owner(pairs: &[(&Run, &Run)], function: &Function) -> Option<(String, f64)> {
 }
 
 /// The standard error of a gain by the numbers of samples alone.
-fn sampling_error(base: &Run, now: &Run, function: &Function, rho: f64) -> f64 {
+fn sampling_error(base: &CostedRun, now: &CostedRun, function: &Function, rho: f64) -> f64 {
     // A function with few samples or none has an error too: one sample more or less.
-    let variance = |run: &Run| {
+    let variance = |run: &CostedRun| {
         let samples = run.samples.max(1) as f64;
         let share = (run.share(function) * samples + 1.0) / (samples + 2.0);
         share * (1.0 - share) / samples
@@ -259,10 +260,10 @@ fn sampling_error(base: &Run, now: &Run, function: &Function, rho: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn run(cost: &[(&str, f64)], work: f64) -> Run {
+    fn run(cost: &[(&str, f64)], work: f64) -> CostedRun {
         let function =
             |name: &str| Function { name: name.to_owned(), module: "prog".to_owned(), is_named: true };
-        Run {
+        CostedRun {
             cost: cost.iter().map(|(name, cost)| (function(name), *cost)).collect(),
             owned: BTreeMap::new(),
             samples: 10_000,
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    fn gain_of(comparison: &Comparison, name: &str) -> f64 {
+    fn gain_of(comparison: &CostComparison, name: &str) -> f64 {
         comparison.gains.iter().find(|gain| gain.function == name).unwrap().gain.mean
     }
 

@@ -15,13 +15,13 @@ use linux_perf_data::linux_perf_event_reader::{
 };
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
 
-use crate::event::{What, typed};
-use crate::format::{Origin, Record, Writer};
+use crate::event::{EventKind, typed};
+use crate::format::{FileRecord, Origin, Writer};
 use crate::perf::Trigger;
 use crate::processes::Processes;
 use crate::session::Session;
 use crate::symbols::{self, KernelNames};
-use crate::{Error, machine};
+use crate::{ProfileError, machine};
 
 /// Sums over an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +40,11 @@ pub struct Imported {
 ///
 /// # Errors
 /// One of the files cannot be opened, or `from` is of another kind.
-pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Imported, Error> {
-    let unreadable = |source| Error::File { path: from.to_owned(), action: "read", source };
+pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Imported, ProfileError> {
+    let unreadable = |source| ProfileError::File { path: from.to_owned(), action: "read", source };
     let file = BufReader::new(File::open(from).map_err(unreadable)?);
     let PerfFileReader { mut perf_file, mut record_iter } =
-        PerfFileReader::parse_file(file).map_err(|_| Error::Foreign {
+        PerfFileReader::parse_file(file).map_err(|_| ProfileError::Foreign {
             path: from.to_owned(),
             hint: "; import reads files that `perf record` wrote without -z",
         })?;
@@ -55,7 +55,7 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         .into_values()
         .map(|dso| (String::from_utf8_lossy(&dso.path).into_owned(), dso.build_id))
         .collect();
-    let unwritable = |source| Error::File { path: to.to_owned(), action: "write", source };
+    let unwritable = |source| ProfileError::File { path: to.to_owned(), action: "write", source };
     let mut writer: Option<Writer> = None;
     let mut session = Session::new(Processes::all());
     let (mut others, mut unread, mut last) = (0, 0, 0);
@@ -72,11 +72,11 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         let PerfFileRecord::EventRecord { attr_index, record } = record else { continue };
         let Some(mut event) = typed(&record) else { continue };
         match &mut event.what {
-            What::Sample(sample) if attr_index != 0 || sample.pid == 0 => {
+            EventKind::Sample(sample) if attr_index != 0 || sample.pid == 0 => {
                 others += 1;
                 continue;
             }
-            What::Mapped { map, .. } if map.build_id.is_none() => {
+            EventKind::Mapped { map, .. } if map.build_id.is_none() => {
                 map.build_id = build_ids.get(&map.path).cloned();
             }
             _ => {}
@@ -103,9 +103,9 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
     let symbols = symbols::resolve(session.modules(), session.places(), &kernel);
     let mut end = || -> io::Result<()> {
         for some in symbols.chunks(10_000) {
-            writer.write(&Record::Symbols(some.to_vec()))?;
+            writer.write(&FileRecord::Symbols(some.to_vec()))?;
         }
-        writer.write(&Record::End { time: last, others })?;
+        writer.write(&FileRecord::End { time: last, others })?;
         writer.flush()
     };
     end().map_err(unwritable)?;

@@ -15,7 +15,7 @@ use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_PAGE_FAULTS,
 };
 
-use crate::format::{NotMeasurable, Record, Series};
+use crate::format::{FileRecord, MissingCounter, Series};
 use crate::perf::{Counted, CounterGroup};
 
 /// Events of the kernel, counted on each cpu.
@@ -69,11 +69,11 @@ impl HardwareSet {
 }
 
 /// The counters of a recording.
-pub(crate) struct Ledger {
+pub(crate) struct CounterLedger {
     cpus: Vec<u32>,
     groups: Vec<(CounterGroup, usize)>,
     series: Vec<Series>,
-    missing: Vec<NotMeasurable>,
+    missing: Vec<MissingCounter>,
     /// Values of the sources that are read less often.
     slow: Vec<u64>,
     has_interrupts: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Ledger {
     tick_ns: u64,
 }
 
-impl Ledger {
+impl CounterLedger {
     /// Opens the counters that this machine and user can read.
     pub(crate) fn open(cpus: &[u32], set: HardwareSet) -> Self {
         let mut ledger = Self {
@@ -98,7 +98,7 @@ impl Ledger {
         };
         ledger.add_groups(&SOFTWARE);
         ledger.add_groups(&set.events());
-        ledger.missing.push(NotMeasurable {
+        ledger.missing.push(MissingCounter {
             name: "link use".to_owned(),
             why: "needs raw events of the processor's model, which this version does not know".to_owned(),
         });
@@ -133,7 +133,7 @@ impl Ledger {
                 };
                 let names = events.iter().map(|(name, _)| *name);
                 self.missing
-                    .extend(names.map(|name| NotMeasurable { name: name.to_owned(), why: why.clone() }));
+                    .extend(names.map(|name| MissingCounter { name: name.to_owned(), why: why.clone() }));
             }
         }
     }
@@ -161,19 +161,19 @@ impl Ledger {
                 self.series.push(Series { name: name.to_owned(), cpu: None, unit: "ns".to_owned() });
             } else {
                 let why = "this kernel has no pressure information".to_owned();
-                self.missing.push(NotMeasurable { name: name.to_owned(), why });
+                self.missing.push(MissingCounter { name: name.to_owned(), why });
             }
         }
     }
 
     /// The record that names the columns.
-    pub(crate) fn columns(&self) -> Record {
-        Record::Counters { series: self.series.clone(), missing: self.missing.clone() }
+    pub(crate) fn columns(&self) -> FileRecord {
+        FileRecord::Counters { series: self.series.clone(), missing: self.missing.clone() }
     }
 
     /// Reads all counters. The sources in `/proc`, whose own resolution is 10 ms at best, are read
     /// again only with `all`; otherwise their last values stand.
-    pub(crate) fn read(&mut self, time: u64, all: bool) -> Record {
+    pub(crate) fn read(&mut self, time: u64, all: bool) -> FileRecord {
         let mut values = Vec::with_capacity(self.series.len());
         for (group, count) in &self.groups {
             let expected = values.len() + count;
@@ -187,7 +187,7 @@ impl Ledger {
             self.slow = self.read_proc();
         }
         values.extend(&self.slow);
-        Record::Tick { time, values }
+        FileRecord::Tick { time, values }
     }
 
     fn read_proc(&self) -> Vec<u64> {
@@ -208,12 +208,12 @@ impl Ledger {
     }
 
     /// The record that takes the hardware's columns back, if others used the counters meanwhile.
-    pub(crate) fn take_back(&self, set: HardwareSet) -> Option<Record> {
+    pub(crate) fn take_back(&self, set: HardwareSet) -> Option<FileRecord> {
         self.multiplexed.then(|| {
             let why = "other programs used the processor's counters meanwhile";
             let names = set.events().into_iter().map(|(name, _)| name);
-            let missing = names.map(|name| NotMeasurable { name: name.to_owned(), why: why.to_owned() });
-            Record::Counters {
+            let missing = names.map(|name| MissingCounter { name: name.to_owned(), why: why.to_owned() });
+            FileRecord::Counters {
                 series: self.series.clone(),
                 missing: self.missing.iter().cloned().chain(missing).collect(),
             }
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn each_tick_has_value_for_each_column() {
         let cpus = crate::machine::online_cpus();
-        let mut ledger = Ledger::open(&cpus, HardwareSet::Ipc);
-        let Record::Counters { series, missing } = ledger.columns() else { panic!("no columns") };
-        let Record::Tick { values, .. } = ledger.read(1, true) else { panic!("no tick") };
+        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc);
+        let FileRecord::Counters { series, missing } = ledger.columns() else { panic!("no columns") };
+        let FileRecord::Tick { values, .. } = ledger.read(1, true) else { panic!("no tick") };
         assert_eq!(values.len(), series.len());
         assert!(series.iter().any(|series| series.name == "stolen time"), "{series:?}");
         // Each hardware event is either a column or named as not measurable.

@@ -8,7 +8,7 @@
 //! Reading order: `perf` opens events of the kernel, `event` gives their records a type,
 //! `processes` follows the tree and its memory maps, `session` turns events into the records of
 //! `format`, `symbols` names addresses, `recorder` drives all of these. `profile` is a recording in
-//! memory, and `report` prints it. [`Error`] names the thing, the place and the cure. Tested in
+//! memory, and `report` prints it. [`ProfileError`] names the thing, the place and the cure. Tested in
 //! each module and end to end in `tests/record.rs`.
 
 mod error;
@@ -31,10 +31,10 @@ mod unwind;
 pub mod usl;
 pub mod verdict;
 
-pub use error::Error;
-pub use format::{NotMeasurable, Origin, Series, Work};
+pub use error::ProfileError;
+pub use format::{MissingCounter, Origin, Series, Work};
 pub use import::{Imported, default_output, import};
 pub use ledger::HardwareSet;
 pub use perf::Trigger;
-pub use profile::{Cost, Function, FunctionId, Profile, ReadOptions, Sampled, Tick, Window};
-pub use recorder::{RecordOptions, Recorded, Stacks, Subject, Summary, ended, record};
+pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick, Window};
+pub use recorder::{RecordOptions, Recorded, RecordingSummary, Stacks, Subject, ended, record};

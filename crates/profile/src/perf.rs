@@ -1,7 +1,7 @@
 //! Events of perf_event_open(2) and the rings in which the kernel leaves their records.
 //!
 //! This is the only file of the crate with unsafe code: the system call, its ioctls, and the pages
-//! that the kernel shares. `Ring::drain` copies each record out of the shared pages before the
+//! that the kernel shares. `RecordRing::drain` copies each record out of the shared pages before the
 //! caller sees it, because the kernel may overwrite a record as soon as the tail has moved.
 //! Leaves out the meaning of records (`event`) and the choice of events (`recorder`).
 //! Tested below on this process, where the kernel permits it, and through `tests/record.rs`.
@@ -68,7 +68,7 @@ pub enum Trigger {
 
 /// The threads that an event observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Observed {
+pub(crate) enum ObservedThreads {
     /// All threads on a cpu, without the idle task.
     Cpu,
     /// A thread, and the threads and processes that it starts later.
@@ -87,7 +87,7 @@ pub(crate) struct Sampling {
     pub(crate) dumps: bool,
 }
 
-fn attributes(sampling: &Sampling, observed: Observed) -> perf_event_attr {
+fn attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;
     match sampling.trigger {
@@ -127,7 +127,7 @@ fn attributes(sampling: &Sampling, observed: Observed) -> perf_event_attr {
     attr.set_use_clockid(1);
     attr.clockid = rustix::time::ClockId::Monotonic as i32;
     attr.sample_max_stack = sampling.frames_max;
-    if let Observed::Thread { on_exec, .. } = observed {
+    if let ObservedThreads::Thread { on_exec, .. } = observed {
         attr.set_inherit(1);
         attr.set_enable_on_exec(u64::from(on_exec));
     }
@@ -135,14 +135,14 @@ fn attributes(sampling: &Sampling, observed: Observed) -> perf_event_attr {
 }
 
 /// A sampling event on one cpu.
-pub(crate) struct Event(OwnedFd);
+pub(crate) struct SamplingEvent(OwnedFd);
 
-impl Event {
+impl SamplingEvent {
     /// Opens an event, switched off.
-    pub(crate) fn open(sampling: &Sampling, observed: Observed, cpu: u32) -> io::Result<Self> {
+    pub(crate) fn open(sampling: &Sampling, observed: ObservedThreads, cpu: u32) -> io::Result<Self> {
         let pid = match observed {
-            Observed::Cpu => -1,
-            Observed::Thread { tid, .. } => tid,
+            ObservedThreads::Cpu => -1,
+            ObservedThreads::Thread { tid, .. } => tid,
         };
         open(&mut attributes(sampling, observed), pid, cpu as i32, None).map(Self)
     }
@@ -160,7 +160,7 @@ impl Event {
     }
 
     /// Sends the records of this event to the ring of another event of the same cpu.
-    pub(crate) fn write_to(&self, ring: &Ring) -> io::Result<()> {
+    pub(crate) fn write_to(&self, ring: &RecordRing) -> io::Result<()> {
         // SAFETY: both descriptors are events that this process owns.
         done(unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), ring.event.0.as_raw_fd()) })
     }
@@ -260,8 +260,8 @@ pub(crate) fn ring_pages(dumps: bool, cpus: usize) -> usize {
 }
 
 /// Records of one cpu, shared with the kernel.
-pub(crate) struct Ring {
-    event: Event,
+pub(crate) struct RecordRing {
+    event: SamplingEvent,
     base: NonNull<u8>,
     page_bytes: usize,
     data_bytes: usize,
@@ -275,9 +275,9 @@ pub(crate) struct RawRecord<'a> {
     pub(crate) body: &'a [u8],
 }
 
-impl Ring {
+impl RecordRing {
     /// Makes a ring for an event. With less locked memory than wanted the ring is smaller.
-    pub(crate) fn of(event: Event, pages: usize) -> io::Result<Self> {
+    pub(crate) fn of(event: SamplingEvent, pages: usize) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size();
         let mut pages = pages;
         let base = loop {
@@ -295,7 +295,7 @@ impl Ring {
         Ok(Self { event, base, page_bytes, data_bytes, scratch: Vec::new() })
     }
 
-    pub(crate) fn event(&self) -> &Event {
+    pub(crate) fn event(&self) -> &SamplingEvent {
         &self.event
     }
 
@@ -350,7 +350,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for RecordRing {
     fn drop(&mut self) {
         // SAFETY: the mapping is this ring's own and nothing refers to it any more.
         let _left = unsafe { munmap(self.base.as_ptr().cast(), self.page_bytes + self.data_bytes) };
@@ -395,15 +395,15 @@ mod tests {
 
     #[test]
     fn ring_holds_samples_of_this_thread() {
-        let this = Observed::Thread { tid: 0, on_exec: false };
-        let Ok(event) = Event::open(&sampling(), this, 0) else {
+        let this = ObservedThreads::Thread { tid: 0, on_exec: false };
+        let Ok(event) = SamplingEvent::open(&sampling(), this, 0) else {
             eprintln!("skipped: this kernel does not let this user sample");
             return;
         };
-        let mut rings = vec![Ring::of(event, RING_PAGES).unwrap()];
+        let mut rings = vec![RecordRing::of(event, RING_PAGES).unwrap()];
         for cpu in 1..std::thread::available_parallelism().unwrap().get() as u32 {
-            if let Ok(event) = Event::open(&sampling(), this, cpu) {
-                rings.push(Ring::of(event, RING_PAGES).unwrap());
+            if let Ok(event) = SamplingEvent::open(&sampling(), this, cpu) {
+                rings.push(RecordRing::of(event, RING_PAGES).unwrap());
             }
         }
         rings.iter().for_each(|ring| ring.event().enable().unwrap());

@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::Error;
+use crate::ProfileError;
 use crate::format::{
-    Frame, KERNEL, Module, NotMeasurable, Origin, Reader, Record, Series, Symbol, UNKNOWN, Work,
+    FileRecord, Frame, KERNEL, MissingCounter, Module, Origin, Reader, Series, Symbol, UNKNOWN, Work,
 };
 use crate::symbols::{self, KernelNames};
 
@@ -82,7 +82,7 @@ pub struct ReadOptions {
 
 /// A recording in memory.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct StackProfile {
     /// The machine and the command line.
     pub origin: Origin,
     /// All functions.
@@ -91,12 +91,12 @@ pub struct Profile {
     pub stacks: Vec<Vec<FunctionId>>,
     /// Samples by time.
     pub samples: Vec<Sampled>,
-    /// Names of threads.
+    /// FunctionNames of threads.
     pub threads: HashMap<(i32, i32), String>,
     /// Columns of the ticks.
     pub series: Vec<Series>,
     /// Counters that could not be read.
-    pub missing: Vec<NotMeasurable>,
+    pub missing: Vec<MissingCounter>,
     /// Counters over time.
     pub ticks: Vec<Tick>,
     /// Samples that the kernel could not keep.
@@ -113,12 +113,12 @@ pub struct Profile {
     pub work: Option<Work>,
 }
 
-impl Profile {
+impl StackProfile {
     /// Reads a recording.
     ///
     /// # Errors
     /// The file cannot be read, is of another kind, or has no sample.
-    pub fn read(path: &Path, options: ReadOptions) -> Result<Self, Error> {
+    pub fn read(path: &Path, options: ReadOptions) -> Result<Self, ProfileError> {
         let (mut reader, origin) = Reader::open(path)?;
         let mut raw = Raw::default();
         let mut profile = Self::empty(origin);
@@ -128,41 +128,41 @@ impl Profile {
         let mut ended = false;
         while let Some(record) = reader.next() {
             match record {
-                Record::Origin(_) => {}
-                Record::Module(module) => raw.modules.push(module),
-                Record::Stack(frames) => raw.stacks.push(frames),
-                Record::Thread { pid, tid, name } => {
+                FileRecord::Origin(_) => {}
+                FileRecord::Module(module) => raw.modules.push(module),
+                FileRecord::Stack(frames) => raw.stacks.push(frames),
+                FileRecord::Thread { pid, tid, name } => {
                     profile.threads.insert((pid, tid), name);
                 }
-                Record::Sample { time, cpu, pid, tid, stack, weight } => {
+                FileRecord::Sample { time, cpu, pid, tid, stack, weight } => {
                     let time = time.saturating_sub(start);
                     last = last.max(time);
                     if is_within(time) && (stack as usize) < raw.stacks.len() {
                         profile.samples.push(Sampled { time, cpu, pid, tid, stack, weight });
                     }
                 }
-                Record::Lost { time, count, .. } => {
+                FileRecord::Lost { time, count, .. } => {
                     profile.lost += if is_within(time.saturating_sub(start)) { count } else { 0 };
                 }
-                Record::Throttled { time, .. } => {
+                FileRecord::Throttled { time, .. } => {
                     profile.throttled += u64::from(is_within(time.saturating_sub(start)));
                 }
-                Record::Counters { series, missing } => {
+                FileRecord::Counters { series, missing } => {
                     profile.series = series;
                     profile.missing = missing;
                 }
-                Record::Tick { time, values } => {
+                FileRecord::Tick { time, values } => {
                     let time = time.saturating_sub(start);
                     last = last.max(time);
                     if is_within(time) {
                         profile.ticks.push(Tick { time, values });
                     }
                 }
-                Record::Symbols(symbols) => {
+                FileRecord::Symbols(symbols) => {
                     raw.symbols.extend(symbols.into_iter().map(|symbol| (symbol.frame, symbol)));
                 }
-                Record::Work(work) => profile.work = Some(work),
-                Record::End { time, others } => {
+                FileRecord::Work(work) => profile.work = Some(work),
+                FileRecord::End { time, others } => {
                     last = last.max(time.saturating_sub(start));
                     profile.others = others;
                     ended = true;
@@ -174,7 +174,7 @@ impl Profile {
             None => (!ended).then(|| "the recording was ended before it was complete".to_owned()),
         };
         if profile.samples.is_empty() {
-            return Err(Error::Empty(path.to_owned()));
+            return Err(ProfileError::Empty(path.to_owned()));
         }
         profile.duration_ns = match options.window {
             None => last,
@@ -210,10 +210,15 @@ impl Profile {
         }
     }
 
-    /// Names the stacks, and joins those that are equal by name.
+    /// FunctionNames the stacks, and joins those that are equal by name.
     fn take_stacks(&mut self, raw: &Raw, inlined: bool) {
-        let mut names =
-            Names { raw, inlined, ids: HashMap::new(), functions: Vec::new(), places: HashMap::new() };
+        let mut names = FunctionNames {
+            raw,
+            inlined,
+            ids: HashMap::new(),
+            functions: Vec::new(),
+            places: HashMap::new(),
+        };
         let mut stacks = HashMap::new();
         let mut new_ids = HashMap::new();
         for sample in &mut self.samples {
@@ -246,9 +251,9 @@ impl Profile {
     }
 
     /// Own and total weight of each function, most own weight first.
-    pub fn costs(&self) -> Vec<Cost> {
-        let mut costs: Vec<Cost> = (0..self.functions.len() as u32)
-            .map(|id| Cost { function: FunctionId(id), own: 0, total: 0, samples: 0 })
+    pub fn costs(&self) -> Vec<FunctionCost> {
+        let mut costs: Vec<FunctionCost> = (0..self.functions.len() as u32)
+            .map(|id| FunctionCost { function: FunctionId(id), own: 0, total: 0, samples: 0 })
             .collect();
         let mut seen = HashSet::new();
         for sample in &self.samples {
@@ -269,7 +274,7 @@ impl Profile {
 
 /// The cost of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
+pub struct FunctionCost {
     /// The function.
     pub function: FunctionId,
     /// Weight of the samples in the function itself.
@@ -289,7 +294,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Names places here, for a recording that ended before it could do so.
+    /// FunctionNames places here, for a recording that ended before it could do so.
     fn name_what_is_missing(&mut self, kernel: &KernelNames) {
         let places: HashSet<Frame> = self.stacks.iter().flatten().copied().collect();
         let unnamed = places.into_iter().filter(|place| !self.symbols.contains_key(place));
@@ -299,7 +304,7 @@ impl Raw {
 }
 
 /// Gives functions their ids.
-struct Names<'a> {
+struct FunctionNames<'a> {
     raw: &'a Raw,
     inlined: bool,
     ids: HashMap<Function, FunctionId>,
@@ -308,7 +313,7 @@ struct Names<'a> {
     places: HashMap<Frame, Vec<FunctionId>>,
 }
 
-impl Names<'_> {
+impl FunctionNames<'_> {
     fn stack(&mut self, frames: &[Frame]) -> Vec<FunctionId> {
         let mut stack = Vec::with_capacity(frames.len());
         for frame in frames {
@@ -382,8 +387,8 @@ pub(crate) mod tests {
 
     /// A profile of stacks, written outermost first and separated by `;`, with their numbers of
     /// samples.
-    pub(crate) fn profile(stacks: &[(&str, u64)]) -> Profile {
-        let mut profile = Profile::empty(origin());
+    pub(crate) fn profile(stacks: &[(&str, u64)]) -> StackProfile {
+        let mut profile = StackProfile::empty(origin());
         let mut ids = HashMap::new();
         let mut time = 0;
         for (stack, count) in stacks {

@@ -20,14 +20,14 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::event::{Event as Happened, OwnRecords};
-use crate::format::{Origin, Record, Writer};
-use crate::ledger::{HardwareSet, Ledger};
-use crate::perf::{self, Event, Observed, Ring, Sampling, Trigger};
+use crate::event::{KernelEvent, OwnRecords};
+use crate::format::{FileRecord, Origin, Writer};
+use crate::ledger::{CounterLedger, HardwareSet};
+use crate::perf::{self, ObservedThreads, RecordRing, Sampling, SamplingEvent, Trigger};
 use crate::processes::{self, Processes};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
-use crate::{Error, machine};
+use crate::{ProfileError, machine};
 
 /// How often counters are read.
 const TICK: Duration = Duration::from_millis(10);
@@ -79,7 +79,7 @@ pub enum Stacks {
 
 /// Sums over a recording.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct RecordingSummary {
     /// The file.
     pub output: PathBuf,
     /// Its size.
@@ -106,7 +106,7 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Recorded {
     /// Sums over the file.
-    pub summary: Summary,
+    pub summary: RecordingSummary,
     /// Why the file holds less than it should, if it does.
     pub shortened: Option<io::Error>,
     /// How a started command ended.
@@ -118,22 +118,22 @@ pub struct Recorded {
 /// # Errors
 /// The subject is not there, the kernel refuses, or the file cannot be made. A file that cannot be
 /// written further is no error: see [`Recorded::shortened`].
-pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Error> {
+pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, ProfileError> {
     let started = Instant::now();
     let root = match &options.subject {
         Subject::Process(pid) => Some(existing(*pid)?),
         Subject::Command(_) => None,
     };
-    let mut sampler = Sampler::open(options.hz, options.stacks == Stacks::Tables, root)?;
+    let mut sampler = StackSampler::open(options.hz, options.stacks == Stacks::Tables, root)?;
     let mut origin = sampler.origin(options);
     let mut run = match &options.subject {
-        Subject::Process(pid) => Run::attach(*pid)?,
+        Subject::Process(pid) => RecordedProcess::attach(*pid)?,
         Subject::Command(words) => {
             // Before the start, so that nothing of it is missed. A path that cannot be written must
             // not start a command either.
             drop(Writer::create(&options.output, &origin)?);
             sampler.enable()?;
-            Run::start(words)?
+            RecordedProcess::start(words)?
         }
     };
     origin.pid = run.pid;
@@ -143,7 +143,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Er
     }
     let mut session = Session::new(Processes::tree(run.pid));
     let mut failed = known_threads(&session, &mut writer).err();
-    let mut ledger = Ledger::open(&sampler.cpus, options.hardware);
+    let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware);
     failed = failed.or_else(|| writer.write(&ledger.columns()).err());
     let mut waiting = Vec::new();
     let mut ticks = 0;
@@ -175,7 +175,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Er
     }
     let bytes = writer.bytes();
     let Counts { samples, others, lost, throttled } = session.counts();
-    let summary = Summary {
+    let summary = RecordingSummary {
         output: options.output.clone(),
         bytes,
         kernel_symbols_hidden: origin.kernel && !machine::shows_kernel_symbols(),
@@ -190,8 +190,12 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Er
     Ok(Recorded { summary, shortened: failed, status })
 }
 
-fn existing(pid: i32) -> Result<i32, Error> {
-    if pid > 0 && Path::new(&format!("/proc/{pid}")).exists() { Ok(pid) } else { Err(Error::NoProcess(pid)) }
+fn existing(pid: i32) -> Result<i32, ProfileError> {
+    if pid > 0 && Path::new(&format!("/proc/{pid}")).exists() {
+        Ok(pid)
+    } else {
+        Err(ProfileError::NoProcess(pid))
+    }
 }
 
 /// Writes the names that the threads of the tree have at the start.
@@ -199,7 +203,7 @@ fn known_threads(session: &Session, writer: &mut Writer) -> io::Result<()> {
     for pid in session.processes.pids() {
         for tid in processes::threads(pid) {
             if let Some(name) = processes::thread_name(pid, tid) {
-                writer.write(&Record::Thread { pid, tid, name })?;
+                writer.write(&FileRecord::Thread { pid, tid, name })?;
             }
         }
     }
@@ -209,7 +213,7 @@ fn known_threads(session: &Session, writer: &mut Writer) -> io::Result<()> {
 /// Writes the events up to a time, oldest first; later ones may still lack predecessors.
 fn write_until(
     until: u64,
-    waiting: &mut Vec<Happened>,
+    waiting: &mut Vec<KernelEvent>,
     session: &mut Session,
     writer: &mut Writer,
 ) -> io::Result<()> {
@@ -225,9 +229,9 @@ fn write_until(
 fn finish(session: &Session, writer: &mut Writer, ended_ns: u64) -> io::Result<()> {
     let symbols = symbols::resolve(session.modules(), session.places(), &KernelNames::Here);
     for some in symbols.chunks(10_000) {
-        writer.write(&Record::Symbols(some.to_vec()))?;
+        writer.write(&FileRecord::Symbols(some.to_vec()))?;
     }
-    writer.write(&Record::End { time: ended_ns, others: session.counts().others })?;
+    writer.write(&FileRecord::End { time: ended_ns, others: session.counts().others })?;
     writer.flush()
 }
 
@@ -237,10 +241,10 @@ fn now_ns() -> u64 {
 }
 
 /// The events and rings of a recording.
-struct Sampler {
-    rings: Vec<Ring>,
+struct StackSampler {
+    rings: Vec<RecordRing>,
     /// Events that write to a ring of another.
-    further: Vec<Event>,
+    further: Vec<SamplingEvent>,
     records: OwnRecords,
     sampling: Sampling,
     cpus: Vec<u32>,
@@ -249,9 +253,9 @@ struct Sampler {
     on_exec: bool,
 }
 
-impl Sampler {
+impl StackSampler {
     /// Opens the best events that the machine and the user's rights permit.
-    fn open(hz: u32, dumps: bool, root: Option<i32>) -> Result<Self, Error> {
+    fn open(hz: u32, dumps: bool, root: Option<i32>) -> Result<Self, ProfileError> {
         let cpus = machine::online_cpus();
         let probed = root.unwrap_or(0);
         let rungs = [(false, true), (true, true), (true, false)];
@@ -259,9 +263,12 @@ impl Sampler {
         for (by_thread, kernel) in rungs {
             for trigger in [Trigger::Cycles, Trigger::CpuClock] {
                 let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max(), dumps };
-                let observed =
-                    if by_thread { Observed::Thread { tid: probed, on_exec: false } } else { Observed::Cpu };
-                match Event::open(&sampling, observed, cpus[0]) {
+                let observed = if by_thread {
+                    ObservedThreads::Thread { tid: probed, on_exec: false }
+                } else {
+                    ObservedThreads::Cpu
+                };
+                match SamplingEvent::open(&sampling, observed, cpus[0]) {
                     Ok(_probe) => {
                         let mut sampler = Self {
                             rings: Vec::new(),
@@ -282,27 +289,27 @@ impl Sampler {
         Err(refusal(refused.expect("each rung was tried")))
     }
 
-    fn open_all(&mut self, root: Option<i32>) -> Result<(), Error> {
-        let observed: Vec<Observed> = match (self.by_thread, root) {
-            (false, _) => vec![Observed::Cpu],
+    fn open_all(&mut self, root: Option<i32>) -> Result<(), ProfileError> {
+        let observed: Vec<ObservedThreads> = match (self.by_thread, root) {
+            (false, _) => vec![ObservedThreads::Cpu],
             // The command inherits the event of the thread that starts it.
-            (true, None) => vec![Observed::Thread { tid: 0, on_exec: true }],
+            (true, None) => vec![ObservedThreads::Thread { tid: 0, on_exec: true }],
             (true, Some(root)) => {
                 let tree = Processes::tree(root);
                 let threads = tree.pids().flat_map(processes::threads);
-                threads.map(|tid| Observed::Thread { tid, on_exec: false }).collect()
+                threads.map(|tid| ObservedThreads::Thread { tid, on_exec: false }).collect()
             }
         };
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         if limit.is_some_and(|limit| (observed.len() * self.cpus.len()) as u64 + 64 > limit) {
             let (threads, cpus) = (observed.len(), self.cpus.len());
-            return Err(Error::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
+            return Err(ProfileError::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
         }
         let pages = perf::ring_pages(self.sampling.dumps, self.cpus.len());
         for &cpu in &self.cpus {
             let mut ring = None;
             for &observed in &observed {
-                let event = match Event::open(&self.sampling, observed, cpu) {
+                let event = match SamplingEvent::open(&self.sampling, observed, cpu) {
                     Ok(event) => event,
                     // The thread has ended since it was listed.
                     Err(error) if error.raw_os_error() == Some(3) => continue,
@@ -311,7 +318,8 @@ impl Sampler {
                 match &ring {
                     None => {
                         ring = Some(
-                            Ring::of(event, pages).map_err(|source| system("cannot map a ring", source))?,
+                            RecordRing::of(event, pages)
+                                .map_err(|source| system("cannot map a ring", source))?,
                         )
                     }
                     Some(ring) => {
@@ -349,11 +357,11 @@ impl Sampler {
         }
     }
 
-    fn events(&self) -> impl Iterator<Item = &Event> {
-        self.rings.iter().map(Ring::event).chain(&self.further)
+    fn events(&self) -> impl Iterator<Item = &SamplingEvent> {
+        self.rings.iter().map(RecordRing::event).chain(&self.further)
     }
 
-    fn enable(&self) -> Result<(), Error> {
+    fn enable(&self) -> Result<(), ProfileError> {
         if self.on_exec {
             return Ok(());
         }
@@ -368,46 +376,47 @@ impl Sampler {
         }
     }
 
-    fn drain(&mut self, into: &mut Vec<Happened>) {
+    fn drain(&mut self, into: &mut Vec<KernelEvent>) {
         for ring in &mut self.rings {
             ring.drain(|record| into.extend(self.records.read(&record)));
         }
     }
 }
 
-fn system(what: &'static str, source: io::Error) -> Error {
-    Error::System { what, source }
+fn system(what: &'static str, source: io::Error) -> ProfileError {
+    ProfileError::System { what, source }
 }
 
-fn refusal(source: io::Error) -> Error {
+fn refusal(source: io::Error) -> ProfileError {
     match source.raw_os_error() {
         // EPERM, EACCES
-        Some(1 | 13) => Error::NoRight { paranoid: machine::paranoid(), source },
+        Some(1 | 13) => ProfileError::NoRight { paranoid: machine::paranoid(), source },
         // ENOSYS
-        Some(38) => Error::NoEvents(source),
+        Some(38) => ProfileError::NoEvents(source),
         // EMFILE and others.
         _ => system("cannot open a sampling event", source),
     }
 }
 
 /// The process that is recorded.
-struct Run {
+struct RecordedProcess {
     pid: i32,
     handle: OwnedFd,
     child: Option<Child>,
     asked_to_end: Option<Instant>,
 }
 
-impl Run {
-    fn attach(pid: i32) -> Result<Self, Error> {
-        let id = Pid::from_raw(pid).ok_or(Error::NoProcess(pid))?;
-        let handle = pidfd_open(id, PidfdFlags::empty()).map_err(|_| Error::NoProcess(pid))?;
+impl RecordedProcess {
+    fn attach(pid: i32) -> Result<Self, ProfileError> {
+        let id = Pid::from_raw(pid).ok_or(ProfileError::NoProcess(pid))?;
+        let handle = pidfd_open(id, PidfdFlags::empty()).map_err(|_| ProfileError::NoProcess(pid))?;
         Ok(Self { pid, handle, child: None, asked_to_end: None })
     }
 
-    fn start(words: &[OsString]) -> Result<Self, Error> {
+    fn start(words: &[OsString]) -> Result<Self, ProfileError> {
         let child = Command::new(&words[0]).args(&words[1..]).spawn();
-        let child = child.map_err(|source| Error::Start { command: PathBuf::from(&words[0]), source })?;
+        let child =
+            child.map_err(|source| ProfileError::Start { command: PathBuf::from(&words[0]), source })?;
         let mut run = Self::attach(child.id() as i32)?;
         run.child = Some(child);
         Ok(run)
@@ -420,7 +429,7 @@ impl Run {
         started: Instant,
         duration: Option<Duration>,
         stop: &AtomicBool,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, ProfileError> {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut handle = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
@@ -461,7 +470,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for RecordedProcess {
     fn drop(&mut self) {
         // After a failure: a command that nothing records must not stay behind.
         if let Some(child) = &mut self.child {

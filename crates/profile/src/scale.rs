@@ -22,12 +22,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 
 use crate::format::{Work, append_work};
-use crate::gain::{Comparison, Run, compare};
+use crate::gain::{CostComparison, CostedRun, compare};
 use crate::ledger::HardwareSet;
 use crate::recorder::{RecordOptions, Stacks, Subject, record};
 use crate::report::rates;
 use crate::usl::Law;
-use crate::{Error, Profile, ReadOptions, machine};
+use crate::{ProfileError, ReadOptions, StackProfile, machine};
 
 /// The least share of its cpus that the program must use. Below, something else sets the pace.
 const BUSY_MIN: f64 = 0.9;
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// The plan of runs.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ScalePlan {
     /// Numbers of cpus, the base first.
     pub cpus: Vec<u32>,
     /// Runs on each number of cpus.
@@ -102,7 +102,7 @@ pub struct Repetition {
     /// The recording.
     pub recording: PathBuf,
     #[serde(skip)]
-    run: Run,
+    run: CostedRun,
 }
 
 impl Repetition {
@@ -126,7 +126,7 @@ pub struct Scaling {
     /// All runs in their order.
     pub repetitions: Vec<Repetition>,
     /// Each number of cpus against the base.
-    pub comparisons: Vec<(u32, Comparison)>,
+    pub comparisons: Vec<(u32, CostComparison)>,
     /// The law of the throughput, or why there is none.
     pub law: Result<LawFound, String>,
 }
@@ -148,17 +148,21 @@ pub struct LawFound {
 ///
 /// # Errors
 /// A run cannot be started or recorded, or its output does not say how much work was done.
-pub fn scale(plan: &Plan, stop: &AtomicBool, tell: &mut dyn FnMut(&Repetition)) -> Result<Scaling, Error> {
+pub fn scale(
+    plan: &ScalePlan,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&Repetition),
+) -> Result<Scaling, ProfileError> {
     let online = machine::online_cpus();
     if let Some(many) = plan.cpus.iter().find(|count| **count as usize > online.len()) {
-        return Err(Error::Cpus { wanted: *many, found: online.len() });
+        return Err(ProfileError::Cpus { wanted: *many, found: online.len() });
     }
     let mut repetitions = Vec::new();
     let mut random = plan.seed;
     for block in 1..=plan.repetitions {
         for cpus in shuffled(&plan.cpus, &mut random) {
             if stop.load(Ordering::Relaxed) {
-                return Err(Error::Stopped);
+                return Err(ProfileError::Stopped);
             }
             let repetition = run(plan, cpus, block, &online[..cpus as usize], stop)?;
             tell(&repetition);
@@ -168,8 +172,8 @@ pub fn scale(plan: &Plan, stop: &AtomicBool, tell: &mut dyn FnMut(&Repetition)) 
     Ok(conclude(plan, repetitions))
 }
 
-fn conclude(plan: &Plan, repetitions: Vec<Repetition>) -> Scaling {
-    let runs = |cpus: u32| -> Vec<Run> {
+fn conclude(plan: &ScalePlan, repetitions: Vec<Repetition>) -> Scaling {
+    let runs = |cpus: u32| -> Vec<CostedRun> {
         let mut of: Vec<&Repetition> = repetitions.iter().filter(|run| run.cpus == cpus).collect();
         of.sort_by_key(|run| run.block);
         of.into_iter().map(|run| run.run.clone()).collect()
@@ -207,10 +211,16 @@ fn shuffled(numbers: &[u32], random: &mut u64) -> Vec<u32> {
     order
 }
 
-fn run(plan: &Plan, count: u32, block: u32, cpus: &[u32], stop: &AtomicBool) -> Result<Repetition, Error> {
+fn run(
+    plan: &ScalePlan,
+    count: u32,
+    block: u32,
+    cpus: &[u32],
+    stop: &AtomicBool,
+) -> Result<Repetition, ProfileError> {
     let folder = plan.folder.join(format!("cpus-{count}"));
     let path = folder.join(format!("run-{block:02}.prof"));
-    fs::create_dir_all(&folder).map_err(|source| Error::File {
+    fs::create_dir_all(&folder).map_err(|source| ProfileError::File {
         path: folder.clone(),
         action: "create",
         source,
@@ -252,16 +262,17 @@ fn run(plan: &Plan, count: u32, block: u32, cpus: &[u32], stop: &AtomicBool) -> 
         }
     };
     let text = String::from_utf8_lossy(&output.stdout);
-    let amount = work(&text, &plan.work).filter(|amount| *amount > 0.0).ok_or_else(|| Error::NoWork {
-        work: plan.work.clone(),
-        output: text.lines().last().unwrap_or_default().chars().take(200).collect(),
-    })?;
-    let profile = Profile::read(&path, ReadOptions::default())?;
+    let amount =
+        work(&text, &plan.work).filter(|amount| *amount > 0.0).ok_or_else(|| ProfileError::NoWork {
+            work: plan.work.clone(),
+            output: text.lines().last().unwrap_or_default().chars().take(200).collect(),
+        })?;
+    let profile = StackProfile::read(&path, ReadOptions::default())?;
     let seconds = profile.duration_ns as f64 / 1e9;
     // A load tells work for each second, a batch all its work.
     let units = if plan.load.is_some() { amount * seconds } else { amount };
     append_work(&path, &Work { units, unit: plan.work.clone(), cpus: count })?;
-    let run = Run::of(&profile, units, count);
+    let run = CostedRun::of(&profile, units, count);
     let busy = run.busy_s.map(|busy| busy / seconds / f64::from(count));
     let gates = gates(&profile, busy, &text);
     Ok(Repetition {
@@ -276,7 +287,7 @@ fn run(plan: &Plan, count: u32, block: u32, cpus: &[u32], stop: &AtomicBool) -> 
     })
 }
 
-fn gates(profile: &Profile, busy: Option<f64>, output: &str) -> Vec<Gate> {
+fn gates(profile: &StackProfile, busy: Option<f64>, output: &str) -> Vec<Gate> {
     let mut gates = Vec::new();
     if let Some(busy) = busy {
         gates.push(Gate {
@@ -340,18 +351,22 @@ fn filled(word: &OsString, cpus: &[u32]) -> OsString {
 }
 
 /// A program that ends with its run.
-struct Program(Child);
+struct RunningProgram(Child);
 
-impl Program {
-    fn output(mut self) -> Result<Output, Error> {
+impl RunningProgram {
+    fn output(mut self) -> Result<Output, ProfileError> {
         use io::Read;
         let mut stdout = Vec::new();
         if let Some(mut pipe) = self.0.stdout.take() {
-            pipe.read_to_end(&mut stdout)
-                .map_err(|source| Error::System { what: "cannot read the program's output", source })?;
+            pipe.read_to_end(&mut stdout).map_err(|source| ProfileError::System {
+                what: "cannot read the program's output",
+                source,
+            })?;
         }
-        let status =
-            self.0.wait().map_err(|source| Error::System { what: "cannot wait for a program", source })?;
+        let status = self
+            .0
+            .wait()
+            .map_err(|source| ProfileError::System { what: "cannot wait for a program", source })?;
         Ok(Output { status, stdout, stderr: Vec::new() })
     }
 
@@ -367,7 +382,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // After an error, or when asking was in vain; one that has ended is only waited for.
         let _gone = self.0.kill();
@@ -376,8 +391,8 @@ impl Drop for Program {
 }
 
 /// Starts a program, on these cpus if any are given.
-fn start(words: &[OsString], cpus: Option<&[u32]>, stdout: Stdio) -> Result<Program, Error> {
-    let failure = |source| Error::Start { command: PathBuf::from(&words[0]), source };
+fn start(words: &[OsString], cpus: Option<&[u32]>, stdout: Stdio) -> Result<RunningProgram, ProfileError> {
+    let failure = |source| ProfileError::Start { command: PathBuf::from(&words[0]), source };
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(stdout);
     // The cpus of the thread that starts a program are the program's.
@@ -392,10 +407,10 @@ fn start(words: &[OsString], cpus: Option<&[u32]>, stdout: Stdio) -> Result<Prog
         });
         starting.join().expect("starting a program does not panic")
     });
-    started.map(Program).map_err(failure)
+    started.map(RunningProgram).map_err(failure)
 }
 
-fn wait_until_ready(address: SocketAddr, words: &[OsString]) -> Result<(), Error> {
+fn wait_until_ready(address: SocketAddr, words: &[OsString]) -> Result<(), ProfileError> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
@@ -404,7 +419,7 @@ fn wait_until_ready(address: SocketAddr, words: &[OsString]) -> Result<(), Error
         thread::sleep(LOOK);
     }
     let command = Path::new(&words[0]).to_owned();
-    Err(Error::NotReady { command, address, seconds: PATIENCE.as_secs() })
+    Err(ProfileError::NotReady { command, address, seconds: PATIENCE.as_secs() })
 }
 
 fn pause(time: Duration, stop: &AtomicBool) {

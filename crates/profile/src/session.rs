@@ -8,8 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use crate::event::{Event, Map, Sample, What};
-use crate::format::{Frame, KERNEL, Module, Record, UNKNOWN};
+use crate::event::{EventKind, KernelEvent, Map, Sample};
+use crate::format::{FileRecord, Frame, KERNEL, Module, UNKNOWN};
 use crate::processes::Processes;
 use crate::unwind::Unwinder;
 
@@ -75,46 +75,46 @@ impl Session {
     /// The destination's.
     pub(crate) fn take(
         &mut self,
-        event: Event,
-        write: &mut impl FnMut(&Record) -> io::Result<()>,
+        event: KernelEvent,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Event { time, cpu, what } = event;
+        let KernelEvent { time, cpu, what } = event;
         match what {
-            What::Sample(sample) if self.processes.contains(sample.pid) => {
+            EventKind::Sample(sample) if self.processes.contains(sample.pid) => {
                 let stack = self.stack(&sample, write)?;
                 let Sample { pid, tid, weight, .. } = sample;
                 self.counts.samples += 1;
-                write(&Record::Sample { time, cpu, pid, tid, stack, weight })?;
+                write(&FileRecord::Sample { time, cpu, pid, tid, stack, weight })?;
             }
-            What::Sample(_) => self.counts.others += 1,
-            What::Fork { pid, parent, .. } => {
+            EventKind::Sample(_) => self.counts.others += 1,
+            EventKind::Fork { pid, parent, .. } => {
                 if pid != parent {
                     self.unwinder.forget(pid);
                 }
                 self.processes.fork(pid, parent);
             }
             // A process stays known, because its threads may outlive its first one.
-            What::Exit { .. } => {}
-            What::Named { pid, tid, name, exec } => {
+            EventKind::Exit { .. } => {}
+            EventKind::Named { pid, tid, name, exec } => {
                 if exec {
                     self.unwinder.forget(pid);
                     self.processes.exec(pid);
                 }
                 if self.processes.contains(pid) {
-                    write(&Record::Thread { pid, tid, name })?;
+                    write(&FileRecord::Thread { pid, tid, name })?;
                 }
             }
-            What::Mapped { pid, map } => {
+            EventKind::Mapped { pid, map } => {
                 self.unwinder.forget(pid);
                 self.processes.map(pid, map);
             }
-            What::Lost(count) => {
+            EventKind::Lost(count) => {
                 self.counts.lost += count;
-                write(&Record::Lost { time, cpu, count })?;
+                write(&FileRecord::Lost { time, cpu, count })?;
             }
-            What::Throttled => {
+            EventKind::Throttled => {
                 self.counts.throttled += 1;
-                write(&Record::Throttled { time, cpu })?;
+                write(&FileRecord::Throttled { time, cpu })?;
             }
         }
         Ok(())
@@ -123,7 +123,7 @@ impl Session {
     fn stack(
         &mut self,
         sample: &Sample,
-        write: &mut impl FnMut(&Record) -> io::Result<()>,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<u32> {
         let mut frames = Vec::with_capacity(sample.kernel.len() + sample.user.len());
         for (depth, &address) in sample.kernel.iter().enumerate() {
@@ -159,7 +159,7 @@ impl Session {
         if self.places.len() < PLACES_MAX {
             self.places.extend(frames.iter().copied());
         }
-        write(&Record::Stack(frames.clone()))?;
+        write(&FileRecord::Stack(frames.clone()))?;
         let id = self.stacks_written;
         self.stacks_written += 1;
         self.stacks.insert(frames.into(), id);
@@ -169,7 +169,7 @@ impl Session {
     fn module(
         &mut self,
         module: Module,
-        write: &mut impl FnMut(&Record) -> io::Result<()>,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<u32> {
         if let Some(id) = self.module_ids.get(&module) {
             return Ok(*id);
@@ -185,7 +185,7 @@ impl Session {
         if written.build_id.is_empty() {
             written.build_id = crate::symbols::build_id(&written.path).unwrap_or_default();
         }
-        write(&Record::Module(written.clone()))?;
+        write(&FileRecord::Module(written.clone()))?;
         self.modules.push(written);
         Ok(id)
     }
@@ -204,7 +204,7 @@ fn module_of(map: &Map) -> Module {
 mod tests {
     use super::*;
 
-    fn sample(pid: i32, user: &[u64]) -> Event {
+    fn sample(pid: i32, user: &[u64]) -> KernelEvent {
         let sample = Sample {
             pid,
             tid: pid,
@@ -213,10 +213,10 @@ mod tests {
             user: user.to_vec(),
             dump: None,
         };
-        Event { time: 1, cpu: 0, what: What::Sample(sample) }
+        KernelEvent { time: 1, cpu: 0, what: EventKind::Sample(sample) }
     }
 
-    fn run(session: &mut Session, events: Vec<Event>) -> Vec<Record> {
+    fn run(session: &mut Session, events: Vec<KernelEvent>) -> Vec<FileRecord> {
         let mut records = Vec::new();
         for event in events {
             session
@@ -229,13 +229,13 @@ mod tests {
         records
     }
 
-    fn event(what: What) -> Event {
-        Event { time: 0, cpu: 0, what }
+    fn event(what: EventKind) -> KernelEvent {
+        KernelEvent { time: 0, cpu: 0, what }
     }
 
-    fn map(pid: i32, start: u64) -> Event {
+    fn map(pid: i32, start: u64) -> KernelEvent {
         let map = Map { start, length: 0x1000, offset: 0x400, path: "/bin/x".to_owned(), build_id: None };
-        event(What::Mapped { pid, map })
+        event(EventKind::Mapped { pid, map })
     }
 
     #[test]
@@ -245,9 +245,12 @@ mod tests {
         let events =
             vec![map(1, 0x10_0000), map(2, 0x20_0000), sample(1, &[0x10_0010]), sample(2, &[0x20_0010])];
         let records = run(&mut session, events);
-        let stacks: Vec<_> = records.iter().filter(|record| matches!(record, Record::Stack(_))).collect();
+        let stacks: Vec<_> = records.iter().filter(|record| matches!(record, FileRecord::Stack(_))).collect();
         let place = Frame { module: 1, offset: 0x410 };
-        assert_eq!(stacks, [&Record::Stack(vec![Frame { module: 0, offset: 0xffff_8000_0000_0001 }, place])]);
+        assert_eq!(
+            stacks,
+            [&FileRecord::Stack(vec![Frame { module: 0, offset: 0xffff_8000_0000_0001 }, place])]
+        );
         assert_eq!(session.counts().samples, 2);
     }
 
@@ -264,7 +267,9 @@ mod tests {
         let mut session = Session::new(Processes::all());
         let records = run(&mut session, vec![sample(1, &[0xdead])]);
         assert!(
-            records.iter().any(|record| matches!(record, Record::Module(module) if module.path == UNKNOWN)),
+            records
+                .iter()
+                .any(|record| matches!(record, FileRecord::Module(module) if module.path == UNKNOWN)),
             "{records:?}"
         );
     }
@@ -272,7 +277,10 @@ mod tests {
     #[test]
     fn lost_samples_are_counted() {
         let mut session = Session::new(Processes::all());
-        run(&mut session, vec![event(What::Lost(5)), event(What::Lost(2)), event(What::Throttled)]);
+        run(
+            &mut session,
+            vec![event(EventKind::Lost(5)), event(EventKind::Lost(2)), event(EventKind::Throttled)],
+        );
         assert_eq!(session.counts(), Counts { lost: 7, throttled: 1, ..Counts::default() });
     }
 }

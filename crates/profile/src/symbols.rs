@@ -58,8 +58,8 @@ pub(crate) fn resolve(
         offsets.sort_unstable();
         offsets.dedup();
         let found = match source(module, kernel) {
-            Some(Names::Kernel(source)) => symbolize(&symbolizer, &source, Input::AbsAddr(&offsets)),
-            Some(Names::File(elf)) => of_file(&symbolizer, elf, &offsets),
+            Some(NameSource::Kernel(source)) => symbolize(&symbolizer, &source, Input::AbsAddr(&offsets)),
+            Some(NameSource::File(elf)) => of_file(&symbolizer, elf, &offsets),
             None => continue,
         };
         for (offset, found) in offsets.iter().zip(found) {
@@ -72,12 +72,12 @@ pub(crate) fn resolve(
 }
 
 /// The source of a module's names.
-enum Names {
+enum NameSource {
     Kernel(Source<'static>),
     File(Elf),
 }
 
-fn source(module: &Module, kernel: &KernelNames) -> Option<Names> {
+fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
     if module.path == KERNEL {
         let kallsyms = match kernel {
             KernelNames::Here if crate::machine::shows_kernel_symbols() => MaybeDefault::Default,
@@ -86,11 +86,11 @@ fn source(module: &Module, kernel: &KernelNames) -> Option<Names> {
         };
         // Without a search for the kernel's image, which is large and seldom installed.
         let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
-        return Some(Names::Kernel(Source::Kernel(kernel)));
+        return Some(NameSource::Kernel(Source::Kernel(kernel)));
     }
     let is_same = Path::new(&module.path).is_absolute()
         && build_id(&module.path).unwrap_or_default() == module.build_id;
-    is_same.then(|| Names::File(Elf::new(&module.path)))
+    is_same.then(|| NameSource::File(Elf::new(&module.path)))
 }
 
 /// Names of a file's functions. The table of symbols has whole names, and debug information often

@@ -5,12 +5,12 @@
 
 use std::fmt::Write;
 
-use crate::gain::{Comparison, Gain};
+use crate::gain::{CostComparison, Gain};
 use crate::report::{PAGE_STYLE, escaped};
 use crate::scale::Scaling;
 
 /// A comparison as text.
-pub fn comparison_text(comparison: &Comparison) -> String {
+pub fn comparison_text(comparison: &CostComparison) -> String {
     let mut out = String::new();
     let percent = |share: f64| 100.0 * share;
     let _ = writeln!(out, "efficiency {:.1} %", percent(comparison.efficiency));
@@ -143,7 +143,7 @@ pub fn scaling_html(scaling: &Scaling) -> String {
 }
 
 /// Bars whose lengths add up to the loss in efficiency: idle cpus, listed functions, the rest.
-fn waterfall(comparison: &Comparison) -> String {
+fn waterfall(comparison: &CostComparison) -> String {
     let idle = comparison.idle_factor.unwrap_or(1.0);
     let mut bars = vec![("idle cpus".to_owned(), 1.0 - idle)];
     let listed = comparison.gains.iter().filter(|gain| gain.listed).take(12);
@@ -165,7 +165,7 @@ fn waterfall(comparison: &Comparison) -> String {
         .collect()
 }
 
-fn table(comparison: &Comparison) -> String {
+fn table(comparison: &CostComparison) -> String {
     let mut rows = String::new();
     for gain in comparison.gains.iter().filter(|gain| gain.listed) {
         let owner = gain
@@ -198,11 +198,11 @@ const STYLE: &str = "\
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gain::{Run, compare};
+    use crate::gain::{CostedRun, compare};
     use crate::profile::Function;
 
-    fn comparison() -> Comparison {
-        let run = |slow: f64, noise: f64| Run {
+    fn comparison() -> CostComparison {
+        let run = |slow: f64, noise: f64| CostedRun {
             cost: [("slow", slow * noise), ("rest", 90.0)]
                 .map(|(name, cost)| {
                     (Function { name: name.to_owned(), module: "prog".to_owned(), is_named: true }, cost)
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn one_pair_is_said_to_be_one() {
-        let run = Run {
+        let run = CostedRun {
             cost: [(Function { name: "f".to_owned(), module: "p".to_owned(), is_named: true }, 1.0)].into(),
             owned: Default::default(),
             samples: 10,

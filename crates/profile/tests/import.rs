@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use vermeil_profile::{Profile, ReadOptions, import};
+use vermeil_profile::{ReadOptions, StackProfile, import};
 
 #[test]
 fn perf_file_of_busy_program_is_imported() {
@@ -25,7 +25,7 @@ fn perf_file_of_busy_program_is_imported() {
     }
     let imported = import(&from, &to, None).unwrap();
     assert!(imported.samples > 50 && imported.unread == 0, "{imported:?}");
-    let profile = Profile::read(&to, ReadOptions::default()).unwrap();
+    let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
     let first = profile.costs()[0];
     assert!(profile.function(first.function).name.contains("useful_work"), "{:?}", profile.functions);
     assert_eq!(profile.cut, None);

@@ -5,15 +5,15 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use vermeil_profile::gain::Comparison;
-use vermeil_profile::scale::{Plan, Scaling, scale};
-use vermeil_profile::{Error, verdict};
+use vermeil_profile::gain::CostComparison;
+use vermeil_profile::scale::{ScalePlan, Scaling, scale};
+use vermeil_profile::{ProfileError, verdict};
 
 fn scaled(fault: &str, repetitions: u32, seconds: &str) -> Option<Scaling> {
     let here = std::env::current_exe().unwrap();
     let planted: PathBuf = here.parent().unwrap().parent().unwrap().join("examples/planted");
     let folder = tempfile::tempdir().unwrap();
-    let plan = Plan {
+    let plan = ScalePlan {
         cpus: vec![1, 2],
         repetitions,
         command: [planted.to_str().unwrap(), fault, "{count}", seconds].map(Into::into).to_vec(),
@@ -25,7 +25,9 @@ fn scaled(fault: &str, repetitions: u32, seconds: &str) -> Option<Scaling> {
     };
     match scale(&plan, &AtomicBool::new(false), &mut |_| {}) {
         Ok(scaling) => Some(scaling),
-        Err(error @ (Error::NoRight { .. } | Error::NoEvents(_) | Error::Cpus { .. })) => {
+        Err(
+            error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_) | ProfileError::Cpus { .. }),
+        ) => {
             eprintln!("skipped: {error}");
             None
         }
@@ -33,7 +35,7 @@ fn scaled(fault: &str, repetitions: u32, seconds: &str) -> Option<Scaling> {
     }
 }
 
-fn comparison(scaling: &Scaling) -> &Comparison {
+fn comparison(scaling: &Scaling) -> &CostComparison {
     &scaling.comparisons[0].1
 }
 

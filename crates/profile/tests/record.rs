@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use vermeil_profile::{
-    Error, HardwareSet, Profile, ReadOptions, RecordOptions, Recorded, Stacks, Subject, record, report,
+    HardwareSet, ProfileError, ReadOptions, RecordOptions, Recorded, StackProfile, Stacks, Subject, record,
+    report,
 };
 
 /// The example with planted faults, which cargo builds with the tests.
@@ -40,7 +41,7 @@ fn command(words: &[&str]) -> Subject {
 fn recorded(options: &RecordOptions) -> Option<Recorded> {
     match record(options, &AtomicBool::new(false)) {
         Ok(recorded) => Some(recorded),
-        Err(error @ (Error::NoRight { .. } | Error::NoEvents(_))) => {
+        Err(error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_))) => {
             eprintln!("skipped: {error}");
             None
         }
@@ -48,14 +49,14 @@ fn recorded(options: &RecordOptions) -> Option<Recorded> {
     }
 }
 
-fn read(path: &Path) -> Profile {
-    Profile::read(path, ReadOptions::default()).unwrap()
+fn read(path: &Path) -> StackProfile {
+    StackProfile::read(path, ReadOptions::default()).unwrap()
 }
 
 /// Ends a child when the test ends.
-struct Stopped(Child);
+struct StoppedChild(Child);
 
-impl Drop for Stopped {
+impl Drop for StoppedChild {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _waited = self.0.wait();
@@ -92,7 +93,7 @@ fn callers_are_found_without_frame_pointers() {
     assert!(whole.contains("main;") || whole.contains("_start"), "{whole}");
 }
 
-fn text(profile: &Profile) -> String {
+fn text(profile: &StackProfile) -> String {
     report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None })
 }
 
@@ -101,7 +102,7 @@ fn running_process_is_recorded_until_time_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.prof");
     let child = Command::new(planted()).args(["counter", "2", "60"]).stdout(Stdio::null()).spawn().unwrap();
-    let child = Stopped(child);
+    let child = StoppedChild(child);
     let mut options = options(Subject::Process(child.0.id() as i32), &path);
     options.duration = Some(Duration::from_millis(700));
     let Some(recorded) = recorded(&options) else { return };

@@ -21,7 +21,7 @@ enum Walk {
 
 /// A set of hardware events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Set {
+enum HardwareChoice {
     /// Cycles and instructions
     Ipc,
     /// Accesses and misses of the last cache
@@ -32,13 +32,13 @@ enum Set {
     Remote,
 }
 
-impl From<Set> for HardwareSet {
-    fn from(set: Set) -> Self {
+impl From<HardwareChoice> for HardwareSet {
+    fn from(set: HardwareChoice) -> Self {
         match set {
-            Set::Ipc => Self::Ipc,
-            Set::Cache => Self::Cache,
-            Set::Tlb => Self::Tlb,
-            Set::Remote => Self::Remote,
+            HardwareChoice::Ipc => Self::Ipc,
+            HardwareChoice::Cache => Self::Cache,
+            HardwareChoice::Tlb => Self::Tlb,
+            HardwareChoice::Remote => Self::Remote,
         }
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct RecordArgs {
     /// One set at a time, because the kernel only estimates when it shares counters. On a machine
     /// without hardware counters the report says so.
     #[arg(long, value_enum, value_name = "SET", default_value = "ipc")]
-    count: Set,
+    count: HardwareChoice,
 
     /// The file of the recording
     ///

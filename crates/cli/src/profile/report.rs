@@ -4,11 +4,11 @@ use crate::{Exit, print};
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
-use vermeil_profile::{Profile, ReadOptions, Window, report};
+use vermeil_profile::{ReadOptions, StackProfile, Window, report};
 
 /// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ReportForm {
     /// Tables for people
     Text,
     /// All functions and counters for programs
@@ -29,14 +29,14 @@ enum Form {
 /// another tool.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
-pub(super) struct ReportArgs {
+pub(super) struct ProfileReportArgs {
     /// The recording
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     recording: PathBuf,
 
     /// The form of the report
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
-    form: Form,
+    form: ReportForm,
 
     /// The file to write; `-` is standard output
     ///
@@ -75,16 +75,16 @@ pub(super) struct ReportArgs {
     inlined: bool,
 }
 
-impl ReportArgs {
+impl ProfileReportArgs {
     /// Reports.
     pub(super) fn run(self) -> Exit {
         let options = ReadOptions { window: self.window, inlined: self.inlined };
-        let profile = match Profile::read(&self.recording, options) {
+        let profile = match StackProfile::read(&self.recording, options) {
             Ok(profile) => profile,
             Err(error) => return print::failure(&error, Exit::CannotStart),
         };
         let bytes = match self.form {
-            Form::Text => report::text(
+            ReportForm::Text => report::text(
                 &profile,
                 &report::TextOptions {
                     top: self.top as usize,
@@ -93,12 +93,12 @@ impl ReportArgs {
                 },
             )
             .into_bytes(),
-            Form::Json => report::json(&profile).into_bytes(),
-            Form::Html => report::html(&profile, self.top as usize).into_bytes(),
-            Form::Folded => report::folded(&profile).into_bytes(),
-            Form::Pprof => report::pprof(&profile),
-            Form::Firefox => report::firefox(&profile).into_bytes(),
-            Form::Csv => report::csv(&profile).into_bytes(),
+            ReportForm::Json => report::json(&profile).into_bytes(),
+            ReportForm::Html => report::html(&profile, self.top as usize).into_bytes(),
+            ReportForm::Folded => report::folded(&profile).into_bytes(),
+            ReportForm::Pprof => report::pprof(&profile),
+            ReportForm::Firefox => report::firefox(&profile).into_bytes(),
+            ReportForm::Csv => report::csv(&profile).into_bytes(),
         };
         match self.output {
             Some(path) if path.as_os_str() != "-" => match vermeil_io::output::write(&path, bytes) {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::Profile;
+use crate::StackProfile;
 use crate::profile::FunctionId;
 
 /// The callers of the functions of a pattern.
@@ -28,7 +28,7 @@ pub struct Callers {
 ///
 /// Owners are looked for in modules whose name contains `module`; by default in the program, which
 /// is the module that most stacks have outermost.
-pub fn callers_of(profile: &Profile, pattern: &str, module: Option<&str>) -> Callers {
+pub fn callers_of(profile: &StackProfile, pattern: &str, module: Option<&str>) -> Callers {
     let module = module.map_or_else(|| program(profile), str::to_owned);
     let matches: Vec<bool> =
         profile.functions.iter().map(|function| function.name.contains(pattern)).collect();
@@ -60,7 +60,7 @@ fn ranked(weights: HashMap<Option<FunctionId>, u64>) -> Vec<(Option<FunctionId>,
 
 /// The module of the program: by its command line where that names one, else the heaviest module
 /// besides the kernel.
-pub(crate) fn program(profile: &Profile) -> String {
+pub(crate) fn program(profile: &StackProfile) -> String {
     let mut weights: HashMap<&str, u64> = HashMap::new();
     for sample in &profile.samples {
         for function in profile.stack(sample) {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::profile::tests::profile;
 
-    fn names(profile: &Profile, ranked: &[(Option<FunctionId>, u64)]) -> Vec<(String, u64)> {
+    fn names(profile: &StackProfile, ranked: &[(Option<FunctionId>, u64)]) -> Vec<(String, u64)> {
         let name =
             |id: &Option<FunctionId>| id.map_or("-".to_owned(), |id| profile.function(id).name.clone());
         ranked.iter().map(|(id, weight)| (name(id), weight / 1_003_009)).collect()

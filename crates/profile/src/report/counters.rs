@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::Profile;
+use crate::StackProfile;
 
 /// The rate of a counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,7 +25,7 @@ pub struct CounterRate {
 }
 
 /// The rates of all counters.
-pub fn rates(profile: &Profile) -> Vec<CounterRate> {
+pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
     let (Some(first), Some(last)) = (profile.ticks.first(), profile.ticks.last()) else { return Vec::new() };
     let seconds = last.time.saturating_sub(first.time) as f64 / 1e9;
     if seconds <= 0.0 {
@@ -50,7 +50,7 @@ pub fn rates(profile: &Profile) -> Vec<CounterRate> {
 }
 
 /// All values as comma-separated text: a line for each time, a column for each counter and cpu.
-pub fn csv(profile: &Profile) -> String {
+pub fn csv(profile: &StackProfile) -> String {
     let mut out = String::from("seconds");
     for series in &profile.series {
         let place = series.cpu.map_or_else(String::new, |cpu| format!(" cpu {cpu}"));
@@ -68,7 +68,7 @@ pub fn csv(profile: &Profile) -> String {
 }
 
 /// The rates as a table of text, a line for each counter.
-pub(super) fn table(profile: &Profile) -> String {
+pub(super) fn table(profile: &StackProfile) -> String {
     let rates = rates(profile);
     let mut out = String::new();
     let mut names: Vec<&str> = Vec::new();
@@ -111,10 +111,10 @@ pub(super) fn table(profile: &Profile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{NotMeasurable, Series};
+    use crate::format::{MissingCounter, Series};
     use crate::profile::{Tick, tests::profile};
 
-    fn with_counters() -> Profile {
+    fn with_counters() -> StackProfile {
         let mut profile = profile(&[("main", 1)]);
         let series =
             |name: &str, cpu, unit: &str| Series { name: name.to_owned(), cpu, unit: unit.to_owned() };
@@ -124,7 +124,7 @@ mod tests {
             series("steal", Some(0), "ns"),
             series("cycles", Some(0), "count"),
         ];
-        profile.missing = vec![NotMeasurable {
+        profile.missing = vec![MissingCounter {
             name: "cycles".to_owned(),
             why: "no such event on this machine".to_owned(),
         }];

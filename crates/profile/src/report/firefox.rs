@@ -8,10 +8,10 @@ use fxprof_processed_profile::{
     SamplingInterval, Timestamp,
 };
 
-use crate::Profile;
+use crate::StackProfile;
 
 /// The profile as JSON.
-pub fn firefox(profile: &Profile) -> String {
+pub fn firefox(profile: &StackProfile) -> String {
     let started =
         ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_secs(profile.origin.started_s));
     let period_ns = 1_000_000_000 / u64::from(profile.origin.hz.max(1));

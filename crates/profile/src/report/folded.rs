@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::Profile;
+use crate::StackProfile;
 
 /// The folded stacks of a profile, in the order of their text. The first part is the thread's name.
-pub fn folded(profile: &Profile) -> String {
+pub fn folded(profile: &StackProfile) -> String {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for sample in &profile.samples {
         let thread = profile.threads.get(&(sample.pid, sample.tid)).map_or("?", String::as_str);

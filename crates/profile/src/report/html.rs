@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use super::counters::table;
 use super::text::heading;
-use crate::Profile;
+use crate::StackProfile;
 use crate::profile::FunctionId;
 
 /// Frames narrower than this share of all samples are left out of the picture, not of the table.
@@ -17,14 +17,14 @@ const SHARE_MIN: f64 = 0.000_5;
 
 /// A frame of the flame graph with its callees.
 #[derive(Default)]
-struct Node {
+struct FlameNode {
     count: u64,
-    callees: BTreeMap<FunctionId, Node>,
+    callees: BTreeMap<FunctionId, FlameNode>,
 }
 
 /// The report as one HTML file. The table lists `top` functions.
-pub fn html(profile: &Profile, top: usize) -> String {
-    let mut root = Node::default();
+pub fn html(profile: &StackProfile, top: usize) -> String {
+    let mut root = FlameNode::default();
     for sample in &profile.samples {
         root.count += 1;
         let mut node = &mut root;
@@ -66,7 +66,13 @@ pub fn html(profile: &Profile, top: usize) -> String {
 }
 
 /// Writes a node as `["name", "module", samples, [callees]]`.
-fn write_node(out: &mut String, profile: &Profile, node: &Node, id: Option<FunctionId>, least: u64) {
+fn write_node(
+    out: &mut String,
+    profile: &StackProfile,
+    node: &FlameNode,
+    id: Option<FunctionId>,
+    least: u64,
+) {
     let (name, module) = match id {
         Some(id) => (&*profile.function(id).name, &*profile.function(id).module),
         None => ("all", ""),

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::counters::{CounterRate, rates};
-use crate::Profile;
-use crate::format::{NotMeasurable, Origin};
+use crate::StackProfile;
+use crate::format::{MissingCounter, Origin};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -16,13 +16,13 @@ struct Report<'a> {
     throttled: u64,
     other_processes: u64,
     incomplete: Option<&'a str>,
-    functions: Vec<Row<'a>>,
+    functions: Vec<FunctionRow<'a>>,
     counters: Vec<CounterRate>,
-    not_measurable: &'a [NotMeasurable],
+    not_measurable: &'a [MissingCounter],
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct FunctionRow<'a> {
     name: &'a str,
     module: &'a str,
     named: bool,
@@ -32,10 +32,10 @@ struct Row<'a> {
 }
 
 /// The report as JSON. Weights are nanoseconds or cycles, as `origin.trigger` says.
-pub fn json(profile: &Profile) -> String {
+pub fn json(profile: &StackProfile) -> String {
     let functions = profile.costs().into_iter().map(|cost| {
         let function = profile.function(cost.function);
-        Row {
+        FunctionRow {
             name: &function.name,
             module: &function.module,
             named: function.is_named,

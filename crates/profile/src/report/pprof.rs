@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use crate::Profile;
+use crate::StackProfile;
 use crate::perf::Trigger;
 
 #[derive(Clone, PartialEq, Message)]
@@ -19,13 +19,13 @@ struct Proto {
     #[prost(message, repeated, tag = "1")]
     sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
+    sample: Vec<ProtoSample>,
     #[prost(message, repeated, tag = "3")]
     mapping: Vec<Mapping>,
     #[prost(message, repeated, tag = "4")]
     location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
-    function: Vec<Function>,
+    function: Vec<ProtoFunction>,
     #[prost(string, repeated, tag = "6")]
     string_table: Vec<String>,
     #[prost(int64, tag = "9")]
@@ -47,7 +47,7 @@ struct ValueType {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Sample {
+struct ProtoSample {
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -81,7 +81,7 @@ struct Line {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Function {
+struct ProtoFunction {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(int64, tag = "2")]
@@ -93,15 +93,15 @@ struct Function {
 }
 
 /// The profile as a pprof file.
-pub fn pprof(profile: &Profile) -> Vec<u8> {
+pub fn pprof(profile: &StackProfile) -> Vec<u8> {
     let message = message(profile).encode_to_vec();
     let mut zipped = GzEncoder::new(Vec::new(), Compression::default());
     zipped.write_all(&message).expect("a vector takes every byte");
     zipped.finish().expect("a vector takes every byte")
 }
 
-fn message(profile: &Profile) -> Proto {
-    let mut strings = Strings::default();
+fn message(profile: &StackProfile) -> Proto {
+    let mut strings = StringTable::default();
     strings.id("");
     let mut proto = Proto::default();
     let unit = match profile.origin.trigger {
@@ -129,7 +129,12 @@ fn message(profile: &Profile) -> Proto {
             next
         });
         let name = strings.id(&function.name);
-        proto.function.push(Function { id, name, system_name: name, filename: strings.id(&function.module) });
+        proto.function.push(ProtoFunction {
+            id,
+            name,
+            system_name: name,
+            filename: strings.id(&function.module),
+        });
         proto.location.push(Location { id, mapping_id, line: vec![Line { function_id: id }] });
     }
     let mut sums: HashMap<u32, (i64, i64)> = HashMap::new();
@@ -142,7 +147,7 @@ fn message(profile: &Profile) -> Proto {
     sums.sort_unstable();
     proto.sample = sums
         .into_iter()
-        .map(|(stack, (count, weight))| Sample {
+        .map(|(stack, (count, weight))| ProtoSample {
             location_id: profile.stacks[stack as usize].iter().map(|id| u64::from(id.0) + 1).collect(),
             value: vec![count, weight],
         })
@@ -152,12 +157,12 @@ fn message(profile: &Profile) -> Proto {
 }
 
 #[derive(Default)]
-struct Strings {
+struct StringTable {
     ids: HashMap<String, i64>,
     texts: Vec<String>,
 }
 
-impl Strings {
+impl StringTable {
     fn id(&mut self, text: &str) -> i64 {
         if let Some(id) = self.ids.get(text) {
             return *id;

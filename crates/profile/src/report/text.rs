@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::callers::{Callers, callers_of};
-use crate::Profile;
+use crate::StackProfile;
 use crate::perf::Trigger;
 use crate::profile::{FunctionId, Sampled};
 
@@ -19,7 +19,7 @@ pub struct TextOptions {
 }
 
 /// The report as text.
-pub fn text(profile: &Profile, options: &TextOptions) -> String {
+pub fn text(profile: &StackProfile, options: &TextOptions) -> String {
     let mut out = heading(profile);
     match &options.callers_of {
         Some(pattern) => {
@@ -31,7 +31,7 @@ pub fn text(profile: &Profile, options: &TextOptions) -> String {
     out
 }
 
-pub(super) fn heading(profile: &Profile) -> String {
+pub(super) fn heading(profile: &StackProfile) -> String {
     let origin = &profile.origin;
     let seconds = profile.duration_ns as f64 / 1e9;
     let weight = profile.weight();
@@ -80,11 +80,11 @@ pub(super) fn heading(profile: &Profile) -> String {
     out
 }
 
-fn innermost_module<'a>(profile: &'a Profile, sample: &Sampled) -> &'a str {
+fn innermost_module<'a>(profile: &'a StackProfile, sample: &Sampled) -> &'a str {
     profile.stack(sample).first().map_or("", |function| &profile.function(*function).module)
 }
 
-fn functions(out: &mut String, profile: &Profile, options: &TextOptions) {
+fn functions(out: &mut String, profile: &StackProfile, options: &TextOptions) {
     let weight = profile.weight();
     let costs = profile.costs();
     let _ = writeln!(out, "   own   total  samples  function");
@@ -114,7 +114,7 @@ fn functions(out: &mut String, profile: &Profile, options: &TextOptions) {
     }
 }
 
-fn callers_text(out: &mut String, profile: &Profile, pattern: &str, callers: &Callers, top: usize) {
+fn callers_text(out: &mut String, profile: &StackProfile, pattern: &str, callers: &Callers, top: usize) {
     let all = profile.weight();
     if callers.functions.is_empty() {
         let _ = writeln!(out, "no function with {pattern:?} in its name was sampled");
@@ -137,7 +137,7 @@ fn callers_text(out: &mut String, profile: &Profile, pattern: &str, callers: &Ca
 
 fn listed(
     out: &mut String,
-    profile: &Profile,
+    profile: &StackProfile,
     ranked: &[(Option<FunctionId>, u64)],
     all: u64,
     top: usize,
@@ -149,7 +149,7 @@ fn listed(
     }
 }
 
-fn name(profile: &Profile, function: FunctionId) -> String {
+fn name(profile: &StackProfile, function: FunctionId) -> String {
     let function = profile.function(function);
     if function.is_named {
         format!("{}  [{}]", function.name, function.module.trim_matches(['[', ']']))
