@@ -1108,7 +1108,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --type --cache-bytes --cache-entries --cache-file-bytes --sendfile --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --connections-max --client-connections-max --client-ipv6-prefix --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --body-memory-bytes --requests-per-connection --ranges-max --listing-names --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
+            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --type --cache-bytes --cache-entries --cache-file-bytes --sendfile --php --php-children --php-queue --php-requests --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --programs-queue-timeout --programs-timeout --programs-body-bytes --php-queue-timeout --php-timeout --php-body-bytes --connections-max --client-connections-max --client-ipv6-prefix --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --body-memory-bytes --requests-per-connection --ranges-max --listing-names --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1242,19 +1242,7 @@ _vermeil() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --php-queue-timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --php-timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --php-requests)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --php-body-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1291,6 +1279,30 @@ _vermeil() {
                     return 0
                     ;;
                 --cgi-send)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --programs-queue-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --programs-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --programs-body-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --php-queue-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --php-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --php-body-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

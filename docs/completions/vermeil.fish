@@ -68,10 +68,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-file-byt
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php -d 'Let PHP answer files named *.php' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-children -d 'Children of the pool, and connections to the pool at the same time' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-queue -d 'Requests that may wait for PHP' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-queue-timeout -d 'How long a request may wait for a free PHP child, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-timeout -d 'How long PHP may be silent, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-requests -d 'Requests after which a child of the server\'s own pool is replaced' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-body-bytes -d 'The longest request body for PHP, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-user -d 'The user of the server\'s own pool, if the superuser starts the server' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-send -d 'A folder from which PHP may have files sent; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi -d 'Let programs answer: below a folder (/cgi-bin/), or all names with a suffix (.cgi); may be given several times' -r
@@ -81,6 +78,12 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-queue -d '
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-timeout -d 'How long a program may run, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-memory -d 'Address space that each process of a program may have, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-send -d 'A folder from which programs may have files sent; may be given several times' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l programs-queue-timeout -d 'How long a request may wait for a PHP child or a CGI turn, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l programs-timeout -d 'How long a program may be silent, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l programs-body-bytes -d 'The longest request body for a program, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-queue-timeout -d 'The former name of `--programs-queue-timeout`' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-timeout -d 'The former name of `--programs-timeout`' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-body-bytes -d 'The former name of `--programs-body-bytes`' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Open connections of each core' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l client-connections-max -d 'Connections of a client address, on all cores of an instance' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l client-ipv6-prefix -d 'Leading bits of an IPv6 address that identify a client' -r
