@@ -1,7 +1,7 @@
 //! The runtimes of the source documents, as options of `vermeil sim run`.
 //!
-//! `vermeil sim reproduce` sets the same options for each experiment. The simulator gives each option
-//! its meaning. Tested through the binary (`tests/sim.rs`).
+//! `vermeil sim reproduce` sets the same options for each experiment. The simulator gives each
+//! option its meaning. Tested through the binary (`tests/sim.rs`).
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -46,8 +46,8 @@ pub(super) struct DocumentArgs {
 
     /// Maximum number of events of a color in a row
     ///
-    /// From 1 to 1,000,000. Default: 1 under placed and trial, and the scheduler's number under other
-    /// policies. libasync always runs 1, because its queues hold events and not colors.
+    /// From 1 to 1,000,000. Default: 1 under placed and trial, and the scheduler's number under
+    /// other policies. libasync always runs 1, because its queues hold events and not colors.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     batch: Option<usize>,
 }
