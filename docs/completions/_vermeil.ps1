@@ -33,6 +33,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
+            [CompletionResult]::new('profile', 'profile', [CompletionResultType]::ParameterValue, 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most')
+            [CompletionResult]::new('scale', 'scale', [CompletionResultType]::ParameterValue, 'Run a program on several numbers of cpus and find out why it does not scale')
             [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'Serve as an instance, for the supervisor at the other end of standard input')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
@@ -387,6 +389,96 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;sim;help;help' {
             break
         }
+        'vermeil;profile' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;profile;record' {
+            [CompletionResult]::new('--pid', '--pid', [CompletionResultType]::ParameterName, 'The process to record, with its descendants')
+            [CompletionResult]::new('--hz', '--hz', [CompletionResultType]::ParameterName, 'Samples per second and cpu')
+            [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'How long to record, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--stacks', '--stacks', [CompletionResultType]::ParameterName, 'How the stacks of processes are walked')
+            [CompletionResult]::new('--count', '--count', [CompletionResultType]::ParameterName, 'The set of hardware events that is counted beside the samples')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The file of the recording')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'The file of the recording')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;profile;report' {
+            [CompletionResult]::new('--form', '--form', [CompletionResultType]::ParameterName, 'The form of the report')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The file to write; `-` is standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'The file to write; `-` is standard output')
+            [CompletionResult]::new('--top', '--top', [CompletionResultType]::ParameterName, 'How many functions or callers a table lists')
+            [CompletionResult]::new('--callers-of', '--callers-of', [CompletionResultType]::ParameterName, 'Show the callers of all functions with this text in the name')
+            [CompletionResult]::new('--owner', '--owner', [CompletionResultType]::ParameterName, 'With --callers-of: the module whose nearest frame is responsible')
+            [CompletionResult]::new('--window', '--window', [CompletionResultType]::ParameterName, 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s')
+            [CompletionResult]::new('--inlined', '--inlined', [CompletionResultType]::ParameterName, 'Count functions that the compiler inlined as functions of their own')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;profile;compare' {
+            [CompletionResult]::new('--work', '--work', [CompletionResultType]::ParameterName, 'The work done during each recording of the base and of the other side, such as requests')
+            [CompletionResult]::new('--cpus', '--cpus', [CompletionResultType]::ParameterName, 'The cpus of the base and of the other side')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;profile;import' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The file of the recording')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'The file of the recording')
+            [CompletionResult]::new('--kallsyms', '--kallsyms', [CompletionResultType]::ParameterName, 'A copy of /proc/kallsyms of the recorded machine')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;profile;help' {
+            [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;profile;help;record' {
+            break
+        }
+        'vermeil;profile;help;report' {
+            break
+        }
+        'vermeil;profile;help;compare' {
+            break
+        }
+        'vermeil;profile;help;import' {
+            break
+        }
+        'vermeil;profile;help;help' {
+            break
+        }
+        'vermeil;scale' {
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Numbers of cpus, the base first')
+            [CompletionResult]::new('--reps', '--reps', [CompletionResultType]::ParameterName, 'Runs on each number of cpus')
+            [CompletionResult]::new('--load', '--load', [CompletionResultType]::ParameterName, 'The load on a server, a command line; `load …` is vermeil''s own')
+            [CompletionResult]::new('--ready', '--ready', [CompletionResultType]::ParameterName, 'The address at which the server is ready once it accepts connections')
+            [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--work', '--work', [CompletionResultType]::ParameterName, 'The work in the output: a key of its JSON, one key divided by another, or the word before a number')
+            [CompletionResult]::new('--hz', '--hz', [CompletionResultType]::ParameterName, 'Samples per second and cpu')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'The seed of the order of runs')
+            [CompletionResult]::new('--folder', '--folder', [CompletionResultType]::ParameterName, 'The folder in which recordings are kept')
+            [CompletionResult]::new('--form', '--form', [CompletionResultType]::ParameterName, 'The form of the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;instance' {
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -411,6 +503,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
+            [CompletionResult]::new('profile', 'profile', [CompletionResultType]::ParameterValue, 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most')
+            [CompletionResult]::new('scale', 'scale', [CompletionResultType]::ParameterValue, 'Run a program on several numbers of cpus and find out why it does not scale')
             [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'Serve as an instance, for the supervisor at the other end of standard input')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
@@ -483,6 +577,28 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;sim;parity' {
+            break
+        }
+        'vermeil;help;profile' {
+            [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at')
+            break
+        }
+        'vermeil;help;profile;record' {
+            break
+        }
+        'vermeil;help;profile;report' {
+            break
+        }
+        'vermeil;help;profile;compare' {
+            break
+        }
+        'vermeil;help;profile;import' {
+            break
+        }
+        'vermeil;help;scale' {
             break
         }
         'vermeil;help;instance' {

@@ -30,6 +30,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node'
             cand sim 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+            cand profile 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
+            cand scale 'Run a program on several numbers of cpus and find out why it does not scale'
             cand instance 'Serve as an instance, for the supervisor at the other end of standard input'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
@@ -349,6 +351,84 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;sim;help;help'= {
         }
+        &'vermeil;profile'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand record 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
+            cand report 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
+            cand compare 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+            cand import 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;profile;record'= {
+            cand --pid 'The process to record, with its descendants'
+            cand --hz 'Samples per second and cpu'
+            cand --duration 'How long to record, in seconds or with a unit: ms, s, m, h'
+            cand --stacks 'How the stacks of processes are walked'
+            cand --count 'The set of hardware events that is counted beside the samples'
+            cand -o 'The file of the recording'
+            cand --output 'The file of the recording'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;profile;report'= {
+            cand --form 'The form of the report'
+            cand -o 'The file to write; `-` is standard output'
+            cand --output 'The file to write; `-` is standard output'
+            cand --top 'How many functions or callers a table lists'
+            cand --callers-of 'Show the callers of all functions with this text in the name'
+            cand --owner 'With --callers-of: the module whose nearest frame is responsible'
+            cand --window 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s'
+            cand --inlined 'Count functions that the compiler inlined as functions of their own'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;profile;compare'= {
+            cand --work 'The work done during each recording of the base and of the other side, such as requests'
+            cand --cpus 'The cpus of the base and of the other side'
+            cand --json 'Write JSON instead of text'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;profile;import'= {
+            cand -o 'The file of the recording'
+            cand --output 'The file of the recording'
+            cand --kallsyms 'A copy of /proc/kallsyms of the recorded machine'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;profile;help'= {
+            cand record 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
+            cand report 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
+            cand compare 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+            cand import 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;profile;help;record'= {
+        }
+        &'vermeil;profile;help;report'= {
+        }
+        &'vermeil;profile;help;compare'= {
+        }
+        &'vermeil;profile;help;import'= {
+        }
+        &'vermeil;profile;help;help'= {
+        }
+        &'vermeil;scale'= {
+            cand --cores 'Numbers of cpus, the base first'
+            cand --reps 'Runs on each number of cpus'
+            cand --load 'The load on a server, a command line; `load …` is vermeil''s own'
+            cand --ready 'The address at which the server is ready once it accepts connections'
+            cand --warm-up 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h'
+            cand --time 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h'
+            cand --work 'The work in the output: a key of its JSON, one key divided by another, or the word before a number'
+            cand --hz 'Samples per second and cpu'
+            cand --seed 'The seed of the order of runs'
+            cand --folder 'The folder in which recordings are kept'
+            cand --form 'The form of the result'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;instance'= {
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -370,6 +450,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node'
             cand sim 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+            cand profile 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
+            cand scale 'Run a program on several numbers of cpus and find out why it does not scale'
             cand instance 'Serve as an instance, for the supervisor at the other end of standard input'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
@@ -423,6 +505,22 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;sim;calibrate'= {
         }
         &'vermeil;help;sim;parity'= {
+        }
+        &'vermeil;help;profile'= {
+            cand record 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
+            cand report 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
+            cand compare 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+            cand import 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
+        }
+        &'vermeil;help;profile;record'= {
+        }
+        &'vermeil;help;profile;report'= {
+        }
+        &'vermeil;help;profile;compare'= {
+        }
+        &'vermeil;help;profile;import'= {
+        }
+        &'vermeil;help;scale'= {
         }
         &'vermeil;help;instance'= {
         }

@@ -34,6 +34,8 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "load" -d 'Load a se
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "steer" -d 'Bring each flow\'s packets, interrupts and consumer to a single core of the card\'s memory node'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "sim" -d 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "profile" -d 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "scale" -d 'Run a program on several numbers of cpus and find out why it does not scale'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "instance" -d 'Serve as an instance, for the supervisor at the other end of standard input'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
@@ -270,21 +272,80 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_sub
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "calibrate" -d 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime\'s events'
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "parity" -d 'Run the same programs under the same policies on the real runtime and in the simulator, and report whether both rank the policies alike'
 complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "record" -d 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "report" -d 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "compare" -d 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "import" -d 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l pid -d 'The process to record, with its descendants' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l hz -d 'Samples per second and cpu' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l duration -d 'How long to record, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l stacks -d 'How the stacks of processes are walked' -r -f -a "tables\t'With the unwind tables of files, from a copy of 16 KiB of the stack'
+frames\t'Along frame pointers; cheaper, but code without frame pointers loses its callers'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l count -d 'The set of hardware events that is counted beside the samples' -r -f -a "ipc\t'Cycles and instructions'
+cache\t'Accesses and misses of the last cache'
+tlb\t'Misses of the translation caches'
+remote\t'Accesses to memory of other nodes'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -s o -l output -d 'The file of the recording' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l form -d 'The form of the report' -r -f -a "text\t'Tables for people'
+json\t'All functions and counters for programs'
+html\t'One HTML file with a flame graph, without network'
+folded\t'Folded stacks, for flame graph tools'
+pprof\t'A compressed protocol buffer, for `pprof`'
+firefox\t'JSON for profiler.firefox.com'
+csv\t'Counters over time, a line for each moment'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -s o -l output -d 'The file to write; `-` is standard output' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l top -d 'How many functions or callers a table lists' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l callers-of -d 'Show the callers of all functions with this text in the name' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l owner -d 'With --callers-of: the module whose nearest frame is responsible' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l window -d 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l inlined -d 'Count functions that the compiler inlined as functions of their own'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l work -d 'The work done during each recording of the base and of the other side, such as requests' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l cpus -d 'The cpus of the base and of the other side' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l json -d 'Write JSON instead of text'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from import" -s o -l output -d 'The file of the recording' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from import" -l kallsyms -d 'A copy of /proc/kallsyms of the recorded machine' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "record" -d 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "report" -d 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "compare" -d 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "import" -d 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l cores -d 'Numbers of cpus, the base first' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l reps -d 'Runs on each number of cpus' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l load -d 'The load on a server, a command line; `load …` is vermeil\'s own' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l ready -d 'The address at which the server is ready once it accepts connections' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l warm-up -d 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l time -d 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l work -d 'The work in the output: a key of its JSON, one key divided by another, or the word before a number' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l hz -d 'Samples per second and cpu' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l seed -d 'The seed of the order of runs' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l folder -d 'The folder in which recordings are kept' -r -f -a "(__fish_complete_directories)"
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l form -d 'The form of the result' -r -f -a "text\t'Text for people'
+json\t'All runs and comparisons for programs'
+html\t'One HTML file, without network'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand instance" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "serve" -d 'Serve a folder'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "check" -d 'Read a configuration and show its settings, or all its errors'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "status" -d 'Show the state of a running server: cores and their load, connections, requests, caches, memory, logs, pools'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "reload" -d 'Make a running server read its configuration again'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "load" -d 'Load a server, and report whether the result can be trusted'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "steer" -d 'Bring each flow\'s packets, interrupts and consumer to a single core of the card\'s memory node'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "sim" -d 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "instance" -d 'Serve as an instance, for the supervisor at the other end of standard input'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "check" -d 'Read a configuration and show its settings, or all its errors'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "status" -d 'Show the state of a running server: cores and their load, connections, requests, caches, memory, logs, pools'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "reload" -d 'Make a running server read its configuration again'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "load" -d 'Load a server, and report whether the result can be trusted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "steer" -d 'Bring each flow\'s packets, interrupts and consumer to a single core of the card\'s memory node'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "sim" -d 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "profile" -d 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "scale" -d 'Run a program on several numbers of cpus and find out why it does not scale'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "instance" -d 'Serve as an instance, for the supervisor at the other end of standard input'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "agent" -d 'Make a part of the load of `vermeil load --agents`, until SIGTERM or SIGINT'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "files" -d 'Write the files that a workload requests'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
@@ -296,3 +357,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_su
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "swarm" -d 'Draw machines, workloads, policies and faults from seeds, run the cases, and check the rules of the scheduler'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "calibrate" -d 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime\'s events'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "parity" -d 'Run the same programs under the same policies on the real runtime and in the simulator, and report whether both rank the policies alike'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "record" -d 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "report" -d 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "compare" -d 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "import" -d 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'

@@ -97,7 +97,7 @@ impl<D> ColorHead<D> {
             counted: AtomicU64::new(0),
             core: AtomicU32::new(core),
             migration: MigrationRequest::default(),
-            meta: meta,
+            meta,
         }
     }
 

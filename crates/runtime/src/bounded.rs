@@ -65,7 +65,7 @@ impl Drop for BoundPermit {
 impl Bounded {
     fn wrap(affinity: Affinity, is_concurrent: bool, most: Option<usize>) -> Affinity {
         let bound = most.map(|most| EventBound { most: most.max(1), state: Mutex::default() });
-        Affinity::Bounded(Arc::new(Self { affinity: affinity, is_concurrent: is_concurrent, bound }))
+        Affinity::Bounded(Arc::new(Self { affinity, is_concurrent, bound }))
     }
 
     /// The bound on events within the bound, if the bound counts events.

@@ -102,7 +102,7 @@ impl ColorMeta {
     #[inline(always)]
     pub(crate) fn of_task(affinity: Affinity, handler: HandlerIndex) -> Self {
         Self {
-            affinity: affinity,
+            affinity,
             moved_ns: AtomicU64::new(0),
             slot: AtomicU32::new(u32::MAX),
             calls: AtomicU32::new(RemoteWakeStreak::default().0),

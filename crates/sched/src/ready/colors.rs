@@ -134,7 +134,7 @@ impl<T> ReadyColors<T> {
                     let like = node
                         .class
                         .zip(node.steal_class)
-                        .map(|(class, steal_class)| StealKey { class, steal_class: steal_class });
+                        .map(|(class, steal_class)| StealKey { class, steal_class });
                     return self.take(at).map(|token| Stolen { token, entries: 0, key: like });
                 }
                 looked += 1;
