@@ -13,7 +13,7 @@ use crate::{
         Variant,
     },
     gateway,
-    hosts::{Action, Host, HostId, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
+    hosts::{Action, Host, HostId, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
     local::{self, Local},
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
@@ -59,6 +59,8 @@ pub(crate) enum Deferred {
     Status(StatusForm),
     /// The request may be for a program.
     Program(GatewayRequest),
+    /// The request's own path names nothing, and the host names other paths to look up.
+    Try(Met),
     /// The folder must be read.
     List(ListingTask),
     /// The head is in the output, and these pieces follow it.
@@ -137,7 +139,9 @@ fn files(
             Err(_) => return Answer::Slow(Deferred::Resolve(job)),
         },
     };
-    if let EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } = handle.outcome() {
+    if let EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } | EntryOutcome::NotFound(_) =
+        handle.outcome()
+    {
         let site = hosts.site().clone();
         return found(local, host, &site, request, &handle, head, out);
     }
@@ -159,13 +163,18 @@ pub(crate) fn found(
         EntryOutcome::Program { script } if request.target.path.ends_with(b"/") => {
             index_program(local, host, request, script, head, out)
         }
+        EntryOutcome::NotFound(_)
+            if local.hosts.hosts().host(host).rules.has_candidates(request.target.path) =>
+        {
+            Answer::Slow(Deferred::Try(local.hosts.met(host)))
+        }
         _ => found_by_files(local, site, request, handle, head, out),
     }
 }
 
 /// Answers `request` for a folder whose index page is the program `script`, like a request for
 /// `script`.
-fn index_program(
+pub(crate) fn index_program(
     local: &mut Local,
     host: HostId,
     request: &Request<'_>,
@@ -443,7 +452,7 @@ fn options(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
     Answer::Ready(Sent { status: Status::NoContent.code(), body_bytes: 0 })
 }
 
-fn redirect(
+pub(crate) fn redirect(
     local: &mut Local,
     location: &[u8],
     query: Option<&[u8]>,

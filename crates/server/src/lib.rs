@@ -67,6 +67,7 @@ mod slow;
 pub mod status;
 pub mod supervise;
 mod trace;
+mod try_files;
 mod user;
 mod voice;
 mod whereabouts;

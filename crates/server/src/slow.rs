@@ -17,6 +17,7 @@ use crate::{
     local,
     log::NoticeKind,
     pages::busy,
+    try_files,
 };
 use bytes::Bytes;
 use std::{borrow::Cow, io::ErrorKind, mem};
@@ -105,6 +106,10 @@ async fn give(
                     Ok(made) => answer::listing(local, made, head, &mut connection.output),
                     Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
+            }
+            Deferred::Try(host) => {
+                let limits = local::with(|local| local.server.limits.clone());
+                try_files::answer(connection, &parsed(&acting, &limits), head, host).await?
             }
             Deferred::Program(call) => {
                 let limits = local::with(|local| local.server.limits.clone());

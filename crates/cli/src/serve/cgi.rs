@@ -105,12 +105,20 @@ impl CgiArgs {
     /// The routes to programs.
     pub(super) fn routes(&self) -> Vec<Route> {
         let route = |which: &ProgramPaths| match which {
-            ProgramPaths::Below(prefix) => {
-                Route { prefix: Some(prefix.clone()), suffix: None, from: Vec::new(), action: Action::Cgi }
-            }
-            ProgramPaths::EndingIn(suffix) => {
-                Route { prefix: None, suffix: Some(suffix.clone()), from: Vec::new(), action: Action::Cgi }
-            }
+            ProgramPaths::Below(prefix) => Route {
+                prefix: Some(prefix.clone()),
+                suffix: None,
+                from: Vec::new(),
+                action: Action::Cgi,
+                tries: None,
+            },
+            ProgramPaths::EndingIn(suffix) => Route {
+                prefix: None,
+                suffix: Some(suffix.clone()),
+                from: Vec::new(),
+                action: Action::Cgi,
+                tries: None,
+            },
         };
         self.cgi.iter().map(route).collect()
     }

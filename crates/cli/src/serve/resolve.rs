@@ -103,6 +103,7 @@ impl ServeArgs {
             cgi: None,
             sends: HostSends::default(),
             routes: self.cgi.routes(),
+            tries: Vec::new(),
         }
     }
 

@@ -36,5 +36,6 @@ mod status;
 mod strangers;
 mod support;
 mod trace;
+mod try_files;
 mod unix;
 mod user;

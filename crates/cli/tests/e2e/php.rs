@@ -53,7 +53,7 @@ fn with(name: &str, test: impl FnOnce(&Path)) {
 }
 
 /// A site that the user of PHP can read too.
-fn site() -> TestSite {
+pub(crate) fn site() -> TestSite {
     let site = TestSite::new();
     let around = site.outside("");
     fs::set_permissions(around, fs::Permissions::from_mode(0o755)).expect("ours");

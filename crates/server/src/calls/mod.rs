@@ -20,6 +20,8 @@ use crate::{
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
     settings::gateway::SendRoot,
 };
+pub(crate) use route::{look_up, site};
+
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
 use vermeil_http::{

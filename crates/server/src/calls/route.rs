@@ -54,7 +54,7 @@ pub(crate) async fn find(
             })));
         }
     };
-    let mut search = RouteSearch { connection, site, request, head };
+    let mut search = RouteSearch { connection, site, request, head, call };
     match call.reason {
         ProgramReason::Name => search.by_name(path).await,
         ProgramReason::Folder if path.has_encoded_slash() => search.of_path().await,
@@ -80,7 +80,10 @@ fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Req
 
 /// The open folder of a host. Otherwise the reason why the folder cannot be served, or `None` if
 /// the host has no folder.
-async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
+pub(crate) async fn site(
+    connection: &mut Connection,
+    host: &Met,
+) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
     let found = local::with(|local| match local.hosts.find_met(host) {
         OpenedHost::Open => ControlFlow::Break(Ok(local.hosts.site().clone())),
         OpenedHost::NoFolder => ControlFlow::Break(Err(None)),
@@ -105,6 +108,7 @@ struct RouteSearch<'a> {
     site: Arc<Site>,
     request: &'a Request<'a>,
     head: AnswerHead,
+    call: &'a GatewayRequest,
 }
 
 impl RouteSearch<'_> {
@@ -164,13 +168,17 @@ impl RouteSearch<'_> {
     }
 
     fn as_file(&mut self, handle: Result<EntryHandle, Status>) -> RequestRoute {
-        let Self { connection, site, request, head } = self;
+        let Self { connection, site, request, head, call } = self;
         let handle = match handle {
             Ok(handle) => handle,
             Err(status) => return refused(connection, status, *head),
         };
         let out = &mut connection.output;
         RequestRoute::File(local::with(|local| {
+            let is_missing = matches!(handle.outcome(), EntryOutcome::NotFound(_));
+            if is_missing && call.host.host().rules.has_candidates(request.target.path) {
+                return Answer::Slow(Deferred::Try(call.host.clone()));
+            }
             answer::found_by_files(local, site, request, &handle, *head, out)
         }))
     }
@@ -182,7 +190,7 @@ fn is_program(handle: &Result<EntryHandle, Status>) -> bool {
 
 /// Looks up an encoded path of `site`. Returns a status if the path names nothing, or if the
 /// blocking threads are overloaded.
-pub(super) async fn look_up(
+pub(crate) async fn look_up(
     connection: &mut Connection,
     site: &Arc<Site>,
     raw_path: &[u8],

@@ -103,6 +103,16 @@ pub(super) enum Presence {
     Default(Option<String>),
 }
 
+/// The identifier of a key: a raw identifier if the key is a keyword of Rust.
+pub(super) fn ident(key: &str) -> &str {
+    if key == "try" { "r#try" } else { key }
+}
+
+/// The key of an identifier.
+pub(super) fn plain(ident: &'static str) -> &'static str {
+    ident.strip_prefix("r#").unwrap_or(ident)
+}
+
 /// Defines a table of the configuration: a struct, its reader and its description. A field is a
 /// key:
 ///
@@ -141,15 +151,19 @@ macro_rules! table {
                 let table = reader.table(node)?;
                 $(let mut $key: Option<Option<$type>> = None;)+
                 for (key, value) in table {
-                    match key.get_ref().as_ref() {
+                    match $crate::config::describe::ident(key.get_ref()) {
                         $(stringify!($key) => {
-                            $key = Some(reader.within(stringify!($key), |reader| {
+                            $key = Some(reader.within($crate::config::describe::plain(stringify!($key)), |reader| {
                                 let read = <$type as $crate::config::read::ConfigSetting>::read(value, reader)?;
                                 $(let read = reader.bounded(value, read, $least, $most)?;)?
                                 Some(read)
                             }));
                         })+
-                        other => reader.unknown_key(key.span(), other, &[$(stringify!($key)),+]),
+                        _ => reader.unknown_key(
+                            key.span(),
+                            key.get_ref(),
+                            &[$($crate::config::describe::plain(stringify!($key))),+],
+                        ),
                     }
                 }
                 $(
@@ -158,7 +172,7 @@ macro_rules! table {
                     let $key: Option<$type> = $key.unwrap_or_else(|| {
                         let default: Option<$type> = table!(@default $($default)?);
                         if default.is_none() {
-                            reader.missing(node.span(), stringify!($key));
+                            reader.missing(node.span(), $crate::config::describe::plain(stringify!($key)));
                         }
                         default
                     });
@@ -178,7 +192,7 @@ macro_rules! table {
                     keys: vec![$({
                         let default: Option<$type> = table!(@default $($default)?);
                         KeyDoc {
-                            key: stringify!($key),
+                            key: $crate::config::describe::plain(stringify!($key)),
                             kind: <$type as ConfigSetting>::kind(),
                             presence: match default {
                                 Some(default) => Presence::Default(default.shown()),
@@ -190,7 +204,7 @@ macro_rules! table {
                     }),+],
                 });
                 $(
-                    let below = $crate::config::describe::heading(path, stringify!($key), &<$type as ConfigSetting>::kind());
+                    let below = $crate::config::describe::heading(path, $crate::config::describe::plain(stringify!($key)), &<$type as ConfigSetting>::kind());
                     <$type as ConfigSetting>::tables(&below, into);
                 )+
             }

@@ -247,6 +247,12 @@ table! {
         /// The index pages of a folder; the first existing page is the answer. If the page is a
         /// program, the program runs. The configuration is refused if no route runs the program.
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
+        /// The paths that the server looks up for a request, in this order. The first path with a
+        /// file, a program or a folder gives the answer. The first path is always `"{path}"`, the
+        /// path of the request. `["{path}", "/index.php"]` makes a program the front controller of an
+        /// application. `["{path}", "{path}.html"]` gives pages short addresses. The program gets the
+        /// address of the request in `REQUEST_URI`. Without the key: `["{path}"]`.
+        r#try: Vec<At<String>> = Vec::new(),
         /// Whether the server lists a folder without an index page, instead of answering 403.
         listing: bool = true,
         /// Media types by extension, each as `"EXTENSION=TYPE"`, for example
@@ -278,6 +284,8 @@ table! {
         /// The end of a segment of the path, in any case of letters: `".php"` matches `/a.php`,
         /// `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
+        /// Of `files`: the paths to look up, as with `try` of the host, for the paths of this route.
+        r#try: Option<At<Vec<At<String>>>> = None,
         /// The clients that may use the route, by address or network: `["10.0.0.0/8", "::1"]`.
         /// `"unix"` stands for the clients of unix sockets, which have no address and are in no
         /// network. Without the key: all clients. Other clients get 404, as for a missing path,

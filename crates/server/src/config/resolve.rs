@@ -17,7 +17,8 @@ use crate::{
     control_socket::ControlTarget,
     files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
     hosts::{
-        Action, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules, Taken, TextTemplate, Unknown,
+        Action, Candidate, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules, RunBy, Taken,
+        TextTemplate, Unknown,
     },
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
@@ -317,8 +318,14 @@ impl<'f> HostsMade<'f> {
             self.cgroup(at, cgroup);
         }
         let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
-        let rules = Rules { files, php, cgi, sends, routes };
+        let tries = self.candidates(&host.r#try, "host.try");
+        let rules = Rules { files, php, cgi, sends, routes, tries };
         self.refuse_idle_programs(&host.index, &rules);
+        self.refuse_idle_candidates(&host.r#try, "host.try", &rules);
+        for route in &host.route {
+            let texts = route.value.r#try.as_ref().map_or(&[][..], |texts| &texts.value);
+            self.refuse_idle_candidates(texts, "host.route.try", &rules);
+        }
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
@@ -375,6 +382,25 @@ impl<'f> HostsMade<'f> {
         names.iter().map(|name| name.value.clone()).collect()
     }
 
+    /// The candidates behind the request's own path.
+    fn candidates(&mut self, texts: &[At<String>], key: &str) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for (index, At { value, at }) in texts.iter().enumerate() {
+            match value.parse::<Candidate>() {
+                Ok(own) if (index == 0) == (own == Candidate::own()) => candidates.push(own),
+                Ok(_) if index == 0 => {
+                    let what = format!(
+                        "\"{value}\": write \"{{path}}\" first, because a file answers before other paths"
+                    );
+                    self.problems.push(at, key, what);
+                }
+                Ok(_) => self.problems.push(at, key, "\"{path}\" stands first already"),
+                Err(why) => self.problems.push(at, key, format!("\"{value}\": {why}")),
+            }
+        }
+        candidates.into_iter().skip(1).collect()
+    }
+
     fn media_type(&mut self, At { value, at }: &At<String>) -> Option<TypeOf> {
         match value.parse() {
             Ok(of) => Some(of),
@@ -401,6 +427,20 @@ impl<'f> HostsMade<'f> {
                      for *.php, a route with action = \"cgi\", or another page"
                 );
                 self.problems.push(at, "host.index", what);
+            }
+        }
+    }
+
+    /// A fixed candidate that nothing runs would be 403 for each path.
+    fn refuse_idle_candidates(&mut self, texts: &[At<String>], key: &str, rules: &Rules) {
+        for At { value, at } in texts.iter().filter(|text| text.value.starts_with('/')) {
+            let is_idle = matches!(rules.run_by(value.as_bytes(), None), RunBy::Nothing);
+            if has_program_name(value.as_bytes()) && is_idle && value.parse::<Candidate>().is_ok() {
+                let what = format!(
+                    "\"{value}\": nothing runs this program here, and its text is never sent; write php = true \
+                     for *.php, or a route with action = \"cgi\""
+                );
+                self.problems.push(at, key, what);
             }
         }
     }
@@ -435,7 +475,12 @@ impl<'f> HostsMade<'f> {
             ActionWord::Redirect => self.redirect(table, at)?,
         };
         let from = self.networks(table.from.as_ref());
-        Some(Route { prefix, suffix, from, action })
+        let tries = table.r#try.as_ref().map(|texts| self.candidates(&texts.value, "host.route.try"));
+        if let Some(texts) = table.r#try.as_ref().filter(|_| action != Action::Files) {
+            let only = "only a route with action = \"files\" has this key";
+            self.problems.push(&texts.at, "host.route.try", only);
+        }
+        Some(Route { prefix, suffix, from, action, tries })
     }
 
     /// The networks of a route.

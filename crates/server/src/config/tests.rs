@@ -13,6 +13,8 @@ use std::{io, net::SocketAddr, time::Duration};
 use vermeil_http::ConnectionLimits;
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
+mod candidates;
+
 /// Four cpus; `localhost` has two addresses, and no other name is known.
 fn surroundings() -> Surroundings {
     let machine = synthetic::parse("node:1 core:2 pu:2").unwrap();

@@ -5,6 +5,7 @@
 //! name), `route` (paths that are not files), `open` (the open folders). This module knows no
 //! connections. Tested in `tests.rs`.
 
+mod candidate;
 mod name;
 mod network;
 mod open;
@@ -16,6 +17,7 @@ mod tests;
 
 pub(crate) use open::{CoreHosts, Folder, Met, OpenJob, OpenSites, OpenedHost};
 
+pub use candidate::{Candidate, CandidateError};
 pub use name::{HostName, NAME_BYTES_MAX, NameError};
 pub use network::{Network, NetworkError};
 pub use route::{Action, Path, Route, TemplateError, TextTemplate};

@@ -3,7 +3,7 @@
 //! Routes match decoded paths, so no spelling of a path gets around a route. Other modules give the
 //! answer. Tested in `tests.rs`.
 
-use super::Network;
+use super::{Candidate, Network};
 use crate::{
     address::Client,
     files::{has_segment, rest},
@@ -27,6 +27,9 @@ pub struct Route {
     pub from: Vec<Network>,
     /// The action for matching requests.
     pub action: Action,
+    /// Of [`Action::Files`]: the paths to look up when the request's own path names nothing. `None`
+    /// means those of the host.
+    pub tries: Option<Vec<Candidate>>,
 }
 
 /// The action of a route.

@@ -5,6 +5,7 @@
 //! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
 use super::{
+    candidate::Candidate,
     name::{self, HostName},
     route::{Action, Route},
 };
@@ -28,6 +29,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use vermeil_http::path;
 
 /// The number of a host in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +65,8 @@ pub struct Rules {
     pub sends: HostSends,
     /// Paths that are not files; the first match counts.
     pub routes: Vec<Route>,
+    /// The paths to look up when the request's own path names nothing.
+    pub tries: Vec<Candidate>,
 }
 
 impl Rules {
@@ -89,6 +93,20 @@ impl Rules {
             _ if self.php.is_on() && php::is_named_php(script) => RunBy::Php,
             _ => RunBy::Nothing,
         }
+    }
+
+    /// The paths to look up when the request's own path, decoded, names nothing.
+    pub(crate) fn candidates(&self, path: &[u8]) -> &[Candidate] {
+        let of_route = self.routes.iter().find(|route| route.matches(path));
+        of_route.and_then(|route| route.tries.as_ref()).unwrap_or(&self.tries)
+    }
+
+    /// Whether there are [candidates](Self::candidates) for the path of a request, as received.
+    #[cold]
+    pub(crate) fn has_candidates(&self, raw_path: &[u8]) -> bool {
+        let mut decoded = Vec::new();
+        let path = path::decode_for_program(raw_path, &mut decoded);
+        path.is_ok_and(|path| !self.candidates(path.bytes).is_empty())
     }
 }
 

@@ -182,6 +182,7 @@ fn routes_take_whole_segments() {
         suffix: suffix.map(Into::into),
         from: Vec::new(),
         action: Action::Files,
+        tries: None,
     };
     for (route, taken, left) in [
         (route(Some("/old"), None), vec!["/old", "/old/", "/old/x"], vec!["/older", "/", "/x/old"]),

@@ -1,0 +1,134 @@
+//! The key `try`: which file or program answers when a request's own path names nothing.
+//!
+//! Most applications have a front controller, a program that answers all paths without a file of
+//! their own. The candidates are looked up in the file cache one after the other, and the first
+//! that names a file, a program or (with a slash at its end) a folder answers. A route covers a
+//! candidate as it covers a request: a candidate of a route that is not for this client, or that
+//! has another action, is passed over. Tested through the binary (`crates/cli/tests/e2e/try_files.rs`).
+
+use crate::{
+    address::Client,
+    answer::{self, Answer},
+    calls,
+    connection::Connection,
+    exchange::{AnswerHead, Lost},
+    files::{EntryHandle, EntryOutcome, Site},
+    gateway::{self},
+    hosts::{Action, Met, Rules},
+    local::{self},
+    pages::busy,
+};
+use std::sync::Arc;
+use vermeil_http::{Request, Status, path};
+
+/// Answers `request` by the first candidate that names something, or with 404.
+pub(crate) async fn answer(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: AnswerHead,
+    host: Met,
+) -> Result<Answer, Lost> {
+    let site = match calls::site(connection, &host).await? {
+        Ok(site) => site,
+        Err(failure) => {
+            let out = &mut connection.output;
+            return Ok(local::with(|local| match failure {
+                Some(failure) => answer::not_served(local, &failure, head, out),
+                None => answer::error(local, Status::NotFound, b"", head, out),
+            }));
+        }
+    };
+    let mut decoded = Vec::new();
+    let own = match path::decode_for_program(request.target.path, &mut decoded) {
+        Ok(path) => path.bytes,
+        Err(wrong) => return Ok(refused(connection, wrong.status(), head)),
+    };
+    let rules = host.host().rules;
+    for candidate in rules.candidates(own) {
+        let target = candidate.of(own);
+        if !may_answer(rules, &target, head.visitor.peer) {
+            continue;
+        }
+        let handle = match calls::look_up(connection, &site, &gateway::encoded(&target)).await? {
+            Ok(handle) => handle,
+            Err(Status::ServiceUnavailable) => {
+                return Ok(refused(connection, Status::ServiceUnavailable, head));
+            }
+            Err(_) => continue,
+        };
+        let tried = Tried { request, head, own, target: &target, handle: &handle, site: &site };
+        if let Some(answer) = tried.answer(connection) {
+            return Ok(answer);
+        }
+    }
+    // The host's page for 404, if there is one.
+    match calls::look_up(connection, &site, request.target.path).await? {
+        Ok(handle) => {
+            let out = &mut connection.output;
+            Ok(local::with(|local| answer::found_by_files(local, &site, request, &handle, head, out)))
+        }
+        Err(status) => Ok(refused(connection, status, head)),
+    }
+}
+
+/// Whether the routes of the host leave `target` to files and programs, for the client `peer`.
+fn may_answer(rules: &Rules, target: &[u8], peer: Option<Client>) -> bool {
+    let route = rules.routes.iter().find(|route| route.matches(target));
+    route.is_none_or(|route| route.lets_in(peer) && matches!(route.action, Action::Files | Action::Cgi))
+}
+
+fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Answer {
+    local::with(|local| match status {
+        Status::ServiceUnavailable => Answer::Ready(busy(local, head, &mut connection.output)),
+        status => answer::error(local, status, b"", head, &mut connection.output),
+    })
+}
+
+/// A candidate that was looked up.
+struct Tried<'a> {
+    request: &'a Request<'a>,
+    head: AnswerHead,
+    /// The request's path, decoded.
+    own: &'a [u8],
+    /// The candidate's path, decoded.
+    target: &'a [u8],
+    handle: &'a EntryHandle,
+    site: &'a Arc<Site>,
+}
+
+impl Tried<'_> {
+    /// The answer, unless the candidate names nothing.
+    fn answer(&self, connection: &mut Connection) -> Option<Answer> {
+        let Self { request, head, handle, site, .. } = *self;
+        let out = &mut connection.output;
+        let is_folder = self.target.ends_with(b"/");
+        local::with(|local| match handle.outcome() {
+            EntryOutcome::Unavailable(_) => Some(answer::resolved(local, request, handle, head, out)),
+            EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Listing { .. }
+                if self.lacks_slash() =>
+            {
+                let location = gateway::encoded(self.target);
+                Some(answer::redirect(local, &location, request.target.query, head, out))
+            }
+            EntryOutcome::File(_) => Some(answer::resolved(local, request, handle, head, out)),
+            EntryOutcome::Program { script } => {
+                let host = local.hosts.hosts().find_at(request.host, head.visitor.at);
+                Some(match host {
+                    Some(host) => answer::index_program(local, host, request, script, head, out),
+                    None => answer::error(local, Status::NotFound, b"", head, out),
+                })
+            }
+            EntryOutcome::Listing { .. } if is_folder => {
+                Some(answer::found_by_files(local, site, request, handle, head, out))
+            }
+            EntryOutcome::Forbidden if is_folder => Some(answer::resolved(local, request, handle, head, out)),
+            _ => None,
+        })
+    }
+
+    /// Whether the candidate is the folder of a request without a slash at its end. The links of a
+    /// folder's page are relative to the folder, so the client must ask for the folder.
+    fn lacks_slash(&self) -> bool {
+        self.target.strip_suffix(b"/") == Some(self.own)
+    }
+}
