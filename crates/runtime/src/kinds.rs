@@ -76,7 +76,7 @@ impl Handle {
     /// the kind, as for a handler. The kind stays until the runtime ends.
     ///
     /// # Panics
-    /// If [`try_kind`](Self::try_kind) fails. Also if the spec lets tasks [gather](Spec::gather),
+    /// If [`try_kind`](Self::try_kind) fails. Also if the spec lets tasks [wait for a batch](Spec::batch_wait),
     /// because the waiter of a task waits for each poll.
     #[track_caller]
     pub fn kind(&self, spec: impl Into<Spec>) -> TaskKind {

@@ -25,7 +25,7 @@ pub struct MissCost {
 }
 
 impl MissCost {
-    /// Adds the misses of a run; `cold` as in [`super::Sample`].
+    /// Adds the misses of a run; `cold` as in [`super::RunSample`].
     pub fn observe(&mut self, cold: Option<Distance>, misses: u64) {
         match cold.and_then(|distance| distance.class().checked_sub(1)) {
             None => self.warm.observe(misses as f32),

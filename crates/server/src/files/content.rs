@@ -29,10 +29,10 @@ pub(super) use budget::{Charge, ContentBudget};
 /// The place of a representation's bytes.
 #[derive(Debug)]
 pub enum Content {
-    /// In memory, complete and unchanging. An asynchronous sender should hold the [`Handle`] rather
+    /// In memory, complete and unchanging. An asynchronous sender should hold the [`EntryHandle`] rather
     /// than clone the bytes, because a clone writes a counter that all cores share.
     ///
-    /// [`Handle`]: super::Handle
+    /// [`EntryHandle`]: super::EntryHandle
     Memory(Bytes),
     /// Behind a descriptor.
     Disk(OpenFile),
