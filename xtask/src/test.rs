@@ -79,6 +79,10 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     check::run_steps(&mut steps, &workspace.root);
     let root = &workspace.root;
     steps.run_tests("tests of programs", |tally| {
+        // The tests of the pages start the examples.
+        let mut examples = cargo();
+        examples.args(["build", "--package", "vermeil", "--examples"]).current_dir(root);
+        steps::run_command(&mut examples)?;
         let ignored: &[&str] = if all { &["--", "--include-ignored"] } else { &[] };
         check::tests(root, &[&["--test", "*"], ignored].concat(), tally)
     });

@@ -20,8 +20,10 @@ fn commands_and_theirs() -> Vec<Command> {
     commands().into_iter().flat_map(|command| [nested(&command), vec![command]].concat()).collect()
 }
 
+/// Hidden options are former names, which are refused with the new name.
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
-    command.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version"))
+    let is_own = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | "version");
+    command.get_arguments().filter(is_own).filter(|arg| !arg.is_hide_set())
 }
 
 fn takes_value(arg: &Arg) -> bool {

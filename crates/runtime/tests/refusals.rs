@@ -73,6 +73,7 @@ fn refusals(choice: IoChoice, refused: &[RefusedCall], error: i32) -> Vec<StartE
 }
 
 fn has_uring() -> bool {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let works = build(IoChoice::Uring, 1);
     if let Err(error) = &works {
         eprintln!("SKIPPED: io_uring: {error}");

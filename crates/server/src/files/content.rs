@@ -29,8 +29,8 @@ pub(super) use budget::{Charge, ContentBudget};
 /// The place of a representation's bytes.
 #[derive(Debug)]
 pub enum Content {
-    /// In memory, complete and unchanging. An asynchronous sender should hold the [`EntryHandle`] rather
-    /// than clone the bytes, because a clone writes a counter that all cores share.
+    /// In memory, complete and unchanging. An asynchronous sender should hold the [`EntryHandle`]
+    /// rather than clone the bytes, because a clone writes a counter that all cores share.
     ///
     /// [`EntryHandle`]: super::EntryHandle
     Memory(Bytes),
