@@ -81,7 +81,7 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     steps.run_tests("tests of programs", |tally| {
         // The tests of the pages start the examples.
         let mut examples = cargo();
-        examples.args(["build", "--package", "vermeil", "--examples"]).current_dir(root);
+        examples.args(["build", "--workspace", "--examples"]).current_dir(root);
         steps::run_command(&mut examples)?;
         let ignored: &[&str] = if all { &["--", "--include-ignored"] } else { &[] };
         check::tests(root, &[&["--test", "*"], ignored].concat(), tally)

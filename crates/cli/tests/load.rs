@@ -204,8 +204,8 @@ fn server_log_replays_as_the_requests_sent() {
         fs::write(
             path("vermeil.toml"),
             format!(
-                "listen = \"127.0.0.1:0\"\ncores = 1\nlog = \"access.log\"\nlog_format = \"{format}\"\n\
-                 [[host]]\nroot = \"www\"\n"
+                "cores = 1\nlog = \"access.log\"\nlog_format = \"{format}\"\n\
+                 [[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"www\"\n"
             ),
         )
         .unwrap();

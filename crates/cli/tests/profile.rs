@@ -99,7 +99,7 @@ fn scale_reports_work_that_output_lacks() {
         return;
     }
     assert!(errors.contains("no work named \"work\"") && errors.contains("units 60000"), "{errors}");
-    let with_work: Vec<&str> = [&words[..6], &["--work", "units"], &words[6..]].concat();
+    let with_work: Vec<&str> = [&words[..5], &["--work", "units"], &words[5..]].concat();
     let output = vermeil(&with_work);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report = text(&output.stdout);

@@ -27,20 +27,20 @@ use progress::HeadPart;
 /// The input side of one connection.
 ///
 /// ```
-/// use vermeil_http::{Conversation, Event, Limits};
+/// use vermeil_http::{Conversation, ConversationEvent, ConnectionLimits};
 ///
-/// let limits = Limits::default();
+/// let limits = ConnectionLimits::default();
 /// let mut conversation = Conversation::new();
 /// let mut buf = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHo".to_vec();
 /// let mut paths = Vec::new();
 /// loop {
 ///     let consumed = match conversation.next(&buf, &limits) {
-///         Event::Request { request, consumed } => {
+///         ConversationEvent::Request { request, consumed } => {
 ///             paths.push(request.target.path.to_vec());
 ///             consumed
 ///         }
-///         Event::Body { consumed, .. } => consumed,
-///         Event::NeedMore | Event::Reject(_) | Event::Closed => break,
+///         ConversationEvent::Body { consumed, .. } => consumed,
+///         ConversationEvent::NeedMore | ConversationEvent::Reject(_) | ConversationEvent::Closed => break,
 ///     };
 ///     buf.drain(..consumed);
 /// }

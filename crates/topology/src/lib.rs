@@ -7,15 +7,15 @@
 //! depends on a machine's shape can be tried on machines that are not at hand.
 //!
 //! ```
-//! use vermeil_topology::{Allowed, CoreSelection, CpuId, Distance, render, synthetic};
+//! use vermeil_topology::{Allowed, CoreSelection, CpuDistance, CpuId, render, synthetic};
 //!
 //! let machine = synthetic::parse("node:2 l3:1 core:2 pu:2")?;
-//! assert_eq!(machine.distance(CpuId(0), CpuId(2)), Some(Distance::L3));
+//! assert_eq!(machine.distance(CpuId(0), CpuId(2)), Some(CpuDistance::L3));
 //! let allowed = Allowed::everything(&machine);
 //! let cores: CoreSelection = "2".parse()?;
 //! assert_eq!(cores.resolve(&machine, &allowed)?, [CpuId(0), CpuId(2)]);
 //! print!("{}", render::tree(&machine, &allowed));
-//! # Ok::<(), vermeil_topology::Error>(())
+//! # Ok::<(), vermeil_topology::TopologyError>(())
 //! ```
 
 mod cpuset;
