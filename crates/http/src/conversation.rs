@@ -40,7 +40,7 @@ use progress::HeadPart;
 ///             consumed
 ///         }
 ///         ConversationEvent::Body { consumed, .. } => consumed,
-///         ConversationEvent::NeedMore | ConversationEvent::Reject(_) | ConversationEvent::Closed => break,
+///         _ => break,
 ///     };
 ///     buf.drain(..consumed);
 /// }
