@@ -327,17 +327,7 @@ impl fmt::Display for Doubt {
                 write!(f, "the network lost segments: {:.1} % were sent again", percent(share))
             }
             Self::WrongBytes { answers } => write!(f, "the content of {answers} answers was wrong"),
-            Self::TooShort { window: Duration::ZERO, .. } => f.write_str(
-                "the run was over before its window began: ask for more --requests, or shorten --ramp-up and --warm-up",
-            ),
-            Self::TooShort { answers: 0, window } => {
-                write!(f, "not one good answer in {window:.1?}: is the server up, and the URL one of its own?")
-            }
-            Self::TooShort { answers, window } => write!(
-                f,
-                "too little to say anything: {answers} good answers in {window:.1?}; a longer --duration says more, or more users \
-                 (--connections, --users-from)"
-            ),
+            Self::TooShort { answers, window } => write_too_short(f, *answers, *window),
             Self::Interrupted { window, planned: UNTIL_DONE } => {
                 write!(f, "ended early: the window was {window:.1?}, and not everything was done")
             }
@@ -346,6 +336,22 @@ impl fmt::Display for Doubt {
             }
             Self::AgentLost { agent } => write!(f, "an agent was lost: {agent}"),
         }
+    }
+}
+
+fn write_too_short(f: &mut fmt::Formatter<'_>, answers: u64, window: Duration) -> fmt::Result {
+    match (answers, window) {
+        (_, Duration::ZERO) => f.write_str(
+            "the run was over before its window began: ask for more --requests, or shorten --ramp-up and --warm-up",
+        ),
+        (0, window) => {
+            write!(f, "not one good answer in {window:.1?}: is the server up, and the URL one of its own?")
+        }
+        (answers, window) => write!(
+            f,
+            "too little to say anything: {answers} good answers in {window:.1?}; a longer --duration says more, or more users \
+             (--connections, --users-from)"
+        ),
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
-                return local::with(|local| local.accepting -= 1);
+                return local::with(|local| local.sockets.accepting -= 1);
             }
             Err(error) => trouble(&error).await,
         }

@@ -51,10 +51,10 @@ fn ran() -> Duration {
 
 /// Ends a moment of `elapsed` on this core.
 pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
-    let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
+    let waiting = local.sockets.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
     let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
     // All cores and instances share a unix socket, so no core alone decides about its queue.
-    for listener in local.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
+    for listener in local.sockets.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
         // A listener that is being closed has no queue any more.
         let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
     }

@@ -441,10 +441,10 @@ pub(crate) fn resolved(
 }
 
 fn options(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
-    let date = local.clock.date(now_ms());
+    let date = local.heads.clock.date(now_ms());
     HeadWriter::new(out, Status::NoContent)
         .lines(SERVER)
-        .lines(&local.load_line)
+        .lines(&local.heads.load_line)
         .lines(ALLOW)
         .date(date)
         .connection(head.version, head.persistence)
@@ -631,7 +631,7 @@ impl FileReply<'_> {
     }
 
     fn parts(mut self, variant: &Variant, ranges: &[ByteRange]) -> Answer {
-        let boundary = Boundary::new(self.local.boundary());
+        let boundary = Boundary::new(self.local.heads.boundary());
         let parts = Multipart {
             ranges,
             size: variant.bytes(),

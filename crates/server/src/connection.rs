@@ -259,12 +259,7 @@ impl Connection {
                 Ok(Some(Farewell::Expected))
             }
             Err(farewell) if waiting_for == WaitingFor::RestOfHead => {
-                let (output, unread) = (&mut self.output, &self.input[..]);
-                local::with(|local| {
-                    local.server.count_request();
-                    let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
-                    local.log_answer(self.peer, unread, None, sent);
-                });
+                self.refuse_late_head();
                 // Nothing remains unread of a head that gives way, and its place is wanted at once.
                 Ok(Some(farewell))
             }
@@ -274,6 +269,16 @@ impl Connection {
                 Err(Lost::Late)
             }
         }
+    }
+
+    /// Answers, counts and logs a request whose head is late.
+    fn refuse_late_head(&mut self) {
+        let (output, unread) = (&mut self.output, &self.input[..]);
+        local::with(|local| {
+            local.server.count_request();
+            let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
+            local.log_answer(self.peer, unread, None, sent);
+        });
     }
 
     /// Counts and logs a request of which the client sent a part before it left.
@@ -430,7 +435,7 @@ impl Connection {
     /// Sets the allowed time. If the connection will rest, sets the time until then and returns the
     /// remainder.
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
-        let (timeouts, rests) = local::with(|local| (local.server.timeouts, local.shelf.is_some()));
+        let (timeouts, rests) = local::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
         let allowed = match waiting_for {
             WaitingFor::NextRequest if rests => return self.wait_to_rest(timeouts.keep_alive),
             WaitingFor::NextRequest => timeouts.keep_alive,

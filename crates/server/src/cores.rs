@@ -76,7 +76,7 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io
                 let cloned = |CoreListener { addr, listener, .. }: &CoreListener| {
                     Ok((*addr, listener.with_fd(|fd| fd.try_clone_to_owned())??))
                 };
-                local.listeners.iter().map(cloned).collect()
+                local.sockets.listeners.iter().map(cloned).collect()
             })
         })
     });
@@ -157,7 +157,7 @@ fn open_core(
     let mut background: Vec<Task<()>> = Vec::new();
     if let Some(shelf) = local::with(|local| local.server.balancing.shelf(core.0 as usize)) {
         background.push(handle.spawn_on(&handle.color_on(core), relieve::keep(shelf.clone())?));
-        local::with(|local| local.shelf = Some(shelf));
+        local::with(|local| local.sockets.shelf = Some(shelf));
     }
     if let Some(changes) = changes {
         background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
@@ -185,8 +185,8 @@ fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -
     let bound = getsockname(&socket)?;
     let listener = Arc::new(TcpListener::new(socket)?);
     local::with(|local| {
-        local.listeners.push(CoreListener { addr, bound, listener: listener.clone() });
-        local.accepting += 1;
+        local.sockets.listeners.push(CoreListener { addr, bound, listener: listener.clone() });
+        local.sockets.accepting += 1;
     });
     drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
     Ok(())
@@ -206,7 +206,7 @@ async fn tick(core: CoreIndex, cpu: usize) {
         local::with(|local| {
             local.hosts.tick();
             local.cache.tick();
-            local.load_line = local.server.load.line(local.server.load_report);
+            local.heads.load_line = local.server.load.line(local.server.load_report);
         });
     }
 }
@@ -325,7 +325,7 @@ fn change_core(
         if let Some(log) = log {
             local.log = log;
         }
-        local.listeners.retain(|CoreListener { addr, listener, .. }| {
+        local.sockets.listeners.retain(|CoreListener { addr, listener, .. }| {
             let stays = !removed.contains(addr);
             if !stays {
                 // The core serves the connections that the kernel has accepted already. New clients
@@ -354,14 +354,14 @@ pub(crate) fn drain(handle: &Handle) {
 
 async fn drain_core() {
     relieve::stop();
-    for CoreListener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
+    for CoreListener { listener, .. } in local::with(|local| std::mem::take(&mut local.sockets.listeners)) {
         // Another server may take this socket over, and must find the queue at its full length.
         let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));
         // The core serves the connections that the kernel has accepted already.
         listener.close();
     }
     sleep(IDLE_GRACE).await;
-    while local::with(|local| local.connections.end_idle() + local.accepting) > 0 {
+    while local::with(|local| local.connections.end_idle() + local.sockets.accepting) > 0 {
         sleep(DRAIN_LOOK).await;
     }
     for task in local::with(|local| std::mem::take(&mut local.background)) {

@@ -42,24 +42,35 @@ pub(crate) struct Local {
     /// Whether programs may answer requests (`programs/`).
     pub(crate) has_programs: bool,
     pub(crate) log: CoreLog,
-    pub(crate) clock: CoreClock,
     pub(crate) connections: Connections,
-    /// Connections that wait for their next request. `None` if no other core looks there.
-    pub(crate) shelf: Option<Arc<IdleConnectionPool>>,
     pub(crate) door: AdmissionController,
     pub(crate) polling: CorePolling,
-    /// The load of the server, as a field line of answers. Made once a second, and empty if no
-    /// balancer wants it.
-    pub(crate) load_line: Vec<u8>,
-    pub(crate) listeners: Vec<CoreListener>,
-    /// Accepting tasks that have not ended.
-    pub(crate) accepting: usize,
+    pub(crate) heads: HeadParts,
+    pub(crate) sockets: Sockets,
     /// Tasks that run until the core has drained.
     pub(crate) background: Vec<Task<()>>,
     /// Waits for the log's first unflushed record.
     log_flusher: Option<Waker>,
+}
+
+/// The parts of an answer's head that the core makes.
+pub(crate) struct HeadParts {
+    pub(crate) clock: CoreClock,
+    /// The load of the server, as a field line of answers. Made once a second, and empty if no
+    /// balancer wants it.
+    pub(crate) load_line: Vec<u8>,
     /// Distinguishes the boundaries of multipart answers.
     boundaries: u64,
+}
+
+/// The sockets of a core that serve no request.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    pub(crate) listeners: Vec<CoreListener>,
+    /// Accepting tasks that have not ended.
+    pub(crate) accepting: usize,
+    /// Connections that wait for their next request. `None` if no other core looks there.
+    pub(crate) shelf: Option<Arc<IdleConnectionPool>>,
 }
 
 /// A socket that this core accepts from.
@@ -76,20 +87,20 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
     let local = Local {
         door: AdmissionController::new(server.wait_max),
         polling: CorePolling::default(),
-        load_line: Vec::new(),
         server,
         hosts,
         cache,
         has_programs: false,
         log,
-        clock: CoreClock::default(),
         connections: Connections::default(),
-        shelf: None,
-        listeners: Vec::new(),
-        accepting: 0,
+        heads: HeadParts {
+            clock: CoreClock::default(),
+            load_line: Vec::new(),
+            boundaries: RandomState::new().hash_one(0),
+        },
+        sockets: Sockets::default(),
         background: Vec::new(),
         log_flusher: None,
-        boundaries: RandomState::new().hash_one(0),
     };
     LOCAL.set(Some(local));
 }
@@ -108,6 +119,15 @@ pub(crate) fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
 }
 
+impl HeadParts {
+    /// 64 bits that clients cannot guess and that differ each time.
+    pub(crate) fn boundary(&mut self) -> u64 {
+        self.boundaries =
+            self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        self.boundaries
+    }
+}
+
 impl Local {
     /// Writes a line of the access log, if there is one. `received` holds the request's bytes, or
     /// the bytes that came instead of a request.
@@ -120,7 +140,7 @@ impl Local {
         sent: Sent,
     ) {
         let Some(peer) = peer else { return };
-        let seconds = self.clock.date(now_ms()).seconds();
+        let seconds = self.heads.clock.date(now_ms()).seconds();
         let [host, referer, user_agent] = match request {
             Some(request) => [request.host, request.referer, request.user_agent],
             None => refused_fields(received),
@@ -144,7 +164,7 @@ impl Local {
     /// names `own`. If that listener is gone, the address of TCP itself.
     pub(crate) fn listener_of(&self, own: &SocketAddrAny) -> Option<ListenAddr> {
         let found = |is_of: &dyn Fn(&SocketAddrAny) -> bool| {
-            let found = self.listeners.iter().find(|listener| is_of(&listener.bound));
+            let found = self.sockets.listeners.iter().find(|listener| is_of(&listener.bound));
             found.map(|listener| listener.addr)
         };
         let Ok(own) = SocketAddr::try_from(own.clone()) else { return found(&|bound| bound == own) };
@@ -154,13 +174,6 @@ impl Local {
                 && (bound.ip() == own.ip() || bound.ip().is_unspecified() && bound.is_ipv4() == own.is_ipv4())
         };
         found(&|bound| SocketAddr::try_from(bound.clone()).is_ok_and(is_of)).or(Some(own.into()))
-    }
-
-    /// 64 bits that clients cannot guess and that differ each time.
-    pub(crate) fn boundary(&mut self) -> u64 {
-        self.boundaries =
-            self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        self.boundaries
     }
 }
 

@@ -43,7 +43,7 @@ fn detailed_page(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Sent {
-    let now = local.clock.date(now_ms());
+    let now = local.heads.clock.date(now_ms());
     let page = ErrorPage {
         status,
         detail,
@@ -51,7 +51,7 @@ fn detailed_page(
         persistence: head.persistence,
         content: head.content,
         now,
-        lines: &[SERVER, &local.load_line, lines].concat(),
+        lines: &[SERVER, &local.heads.load_line, lines].concat(),
     };
     Sent { status: status.code(), body_bytes: page.write(out) }
 }
@@ -59,9 +59,9 @@ fn detailed_page(
 /// Ends a head that was begun elsewhere.
 #[inline]
 pub(crate) fn finish(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) {
-    let date = local.clock.date(now_ms());
+    let date = local.heads.clock.date(now_ms());
     HeadWriter::resume(out)
-        .lines(&local.load_line)
+        .lines(&local.heads.load_line)
         .date(date)
         .connection(head.version, head.persistence)
         .finish();

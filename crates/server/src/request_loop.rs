@@ -1,10 +1,9 @@
 //! The loop of one connection: receive, answer every received request, send, repeat.
 //!
 //! ```text
-//! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered
-//!                                       before anything is sent) │  slow: a file to send, a miss
-//!                                       that must block (`slow.rs`) └─ last: sent, then closed so
-//!                                       that the client can read it (`close.rs`)
+//! Idle ──bytes──▶ AnswerHead ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
+//!                                       │  slow: a file to send, a miss that must block (`slow.rs`)
+//!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
 //! ```
 //!
 //! The hot path from a request's bytes to its answer's bytes is the one synchronous function
@@ -12,6 +11,7 @@
 //! through the binary on both drivers (`crates/cli/tests`).
 
 use crate::{
+    address::Client,
     answer::{self, Answer, Deferred, Slow},
     close,
     connection::{Connection, Farewell, visitor_of},
@@ -23,7 +23,7 @@ use crate::{
 };
 use bytes::Bytes;
 use vermeil::{More, TcpStream};
-use vermeil_http::{ConnectionLimits, ConversationEvent, response::Persistence};
+use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 
 /// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
 /// first window.
@@ -131,27 +131,13 @@ fn consume_one(
                 Admission::Serve => answer::answer(local, &request, head, &mut connection.output),
                 _ => Answer::Ready(busy(local, head, &mut connection.output)),
             };
-            let next = match answered {
-                Answer::Ready(sent) => {
-                    local.log_answer(connection.peer, bytes, Some(&request), sent);
-                    None
-                }
-                Answer::Body(sent, body) => {
-                    local.log_answer(connection.peer, bytes, Some(&request), sent);
-                    Some(AfterConsume::Send(body))
-                }
-                Answer::Slow(what @ Deferred::Program(_)) => {
-                    // The content is still to be read. `settle` closes the connection, if need
-                    // be.
-                    let head = head.of_program(&request, local.server.is_draining());
-                    let slow = Slow { what, request: bytes.to_vec(), head };
-                    connection.consumed += consumed;
-                    return Some(AfterConsume::Slow(Box::new(slow)));
-                }
-                Answer::Slow(what) => {
-                    Some(AfterConsume::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })))
-                }
-            };
+            let is_for_program = matches!(answered, Answer::Slow(Deferred::Program(_)));
+            let next = next_after(local, connection.peer, &request, bytes, head, answered);
+            if is_for_program {
+                // The content is still to be read. `settle` closes the connection, if need be.
+                connection.consumed += consumed;
+                return next;
+            }
             let last = connection.conversation.requests() >= limits.requests_per_connection;
             if head.persistence == Persistence::Close && (request.keep_alive || last) {
                 // The server ends the connection, although the client would continue.
@@ -176,6 +162,33 @@ fn consume_one(
             Some(AfterConsume::Close(connection.farewell))
         }
         ConversationEvent::Closed => Some(AfterConsume::Close(Farewell::Ours)),
+    }
+}
+
+/// The step after `answered`, the answer to `request`, whose head is `bytes`.
+#[inline]
+fn next_after(
+    local: &mut Local,
+    peer: Option<Client>,
+    request: &Request<'_>,
+    bytes: &[u8],
+    head: AnswerHead,
+    answered: Answer,
+) -> Option<AfterConsume> {
+    let slow = |what, head| Some(AfterConsume::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })));
+    match answered {
+        Answer::Ready(sent) => {
+            local.log_answer(peer, bytes, Some(request), sent);
+            None
+        }
+        Answer::Body(sent, body) => {
+            local.log_answer(peer, bytes, Some(request), sent);
+            Some(AfterConsume::Send(body))
+        }
+        Answer::Slow(what @ Deferred::Program(_)) => {
+            slow(what, head.of_program(request, local.server.is_draining()))
+        }
+        Answer::Slow(what) => slow(what, head),
     }
 }
 

@@ -5,8 +5,8 @@
 //! server closes the log last. Tested through the binary.
 
 use crate::{
-    address::ListenAddr,
-    balance::Balancing,
+    address::{ListenAddr, UnixAddr},
+    balance::{Balancing, Changeover},
     balancers::{self, AgentThread, MeasuredServer, Measuring},
     broker::{Broker, Knowledge},
     busy_poll, check,
@@ -24,7 +24,7 @@ use crate::{
     notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    programs::{ProgramSetup, SetupError},
+    programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
     sandbox::{self, Outside},
     server::Server,
@@ -43,7 +43,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -181,159 +181,233 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ser
         Some(_) => Impatience::Supervisors,
         None => Impatience::Anybodys,
     };
-    let mut inherited = match assigned {
-        // The supervisor takes over, and answers, for all instances.
-        Some(_) => Inherited::default(),
-        None => Inherited::of(&options)?,
-    };
-    let (balancing, listening) = match &mut assigned {
-        Some(assigned) => assigned.sockets(&options.cpus),
-        None => {
-            let balancing = Balancing::choose(options.balance, &options.cpus);
-            let ours = inherited.addrs();
-            let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
-            (balancing, listening)
-        }
-    };
-    let agent = match assigned {
-        Some(_) => Vec::new(),
-        None => bind_agent(&options, &mut inherited)?,
-    };
-    let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
-    let agent_kept = cloned(&agent)?;
-    let watch = match assigned {
-        Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
-        None => ServeWatch::Control(BoundControl::at(&options.control, &mut inherited)?),
-    };
-    let trace = options.trace.as_deref().map(open_trace).transpose()?;
-    privileges::prepare(&options).map_err(ServeError::OwnLog)?;
-    let room = ProgramSetup::make_room(&options)?;
-    privileges::give_up(&options, When::BeforePrograms)?;
-    // This step forks, which only a process without other threads may do. The threads of self-tests
-    // have ended.
-    let mut programs = ProgramSetup::prepare(&options, room)?;
-    privileges::give_up(&options, When::AfterPrograms)?;
-    let rights = programs.as_ref().map(ProgramSetup::rights).unwrap_or_default();
-    // An instance leaves its sockets to the supervisor.
-    let left: Vec<_> = inherited.addrs().iter().filter_map(ListenAddr::unix).collect();
-    let ours = listening.iter().filter_map(|listening| listening.addr.unix());
-    let sockets = match watch {
-        ServeWatch::Control(_) => ours.chain(left.iter().copied()).collect(),
-        ServeWatch::Supervisor(_) => Vec::new(),
-    };
-    let knowledge = Knowledge {
-        options: &options,
-        balancing: &balancing,
-        control: watch.bound(),
-        folder: rights.workspace,
-        sockets,
-    };
-    let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
-    // Before any other thread exists, because threads inherit the sandbox.
-    let keeper = programs.as_ref().and_then(ProgramSetup::keeper);
-    let sandbox = sandbox::enter(&rights, Outside { broker: broker.pid(), keeper });
-    if let Some(programs) = &mut programs {
-        programs.remove_by(broker.folder_remover());
-    }
-    let connections_max = connections_that_fit(&options);
-    let sites = Arc::new(OpenSites::new(FileStore::new(options.store.clone()), options.sites_open_max));
-    let memory = sites.store().memory().describe().map(str::to_owned);
-    let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
-        Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
-        None => "no files".to_owned(),
-    };
-    let balancing = Arc::new(balancing);
-    let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
-    let notices = Arc::new(Notices::stderr());
-    let log = Log::start_by(
-        broker.opener(),
-        &options.log,
-        options.log_format,
-        options.cpus.len(),
-        notices.clone(),
-    )?;
-    let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
-    let watch = watch.start(&broker);
-    let runtime = launch(&options, balancing.board())?;
-    let handle = runtime.handle();
-    let mut programs =
-        programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
-    let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
+    let mut sockets = Sockets::open(&options, &mut assigned)?;
+    let confined = Confined::enter(&options, assigned, &mut sockets)?;
+    let mut serving = Serving::begin(options, impatience, sockets, confined)?;
+    let stop = wait_for_stop(&mut serving.signals, &serving.running, serving.hang_up);
+    Ok(serving.end(StopCourse::because_of(stop, impatience)))
+}
 
-    let on_cores =
-        programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
-    cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
-        .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
-    let is_called_off = inherited.is_called_off(&mut signals);
-    match is_called_off {
-        false => {
+/// The sockets of a server that does not serve yet.
+struct Sockets {
+    changeovers: Vec<Changeover>,
+    /// Duplicates of `agent`, kept for a takeover.
+    agent_kept: Vec<Listening>,
+    /// Sockets for agent checks.
+    agent: Vec<Listening>,
+    listening: Vec<Listening>,
+    balancing: Balancing,
+    inherited: Inherited,
+}
+
+impl Sockets {
+    fn open(options: &ServeOptions, assigned: &mut Option<Assigned>) -> Result<Self, ServeError> {
+        let mut inherited = match assigned {
+            // The supervisor takes over, and answers, for all instances.
+            Some(_) => Inherited::default(),
+            None => Inherited::of(options)?,
+        };
+        let (balancing, listening) = match assigned {
+            Some(assigned) => assigned.sockets(&options.cpus),
+            None => {
+                let balancing = Balancing::choose(options.balance, &options.cpus);
+                let ours = inherited.addrs();
+                let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
+                (balancing, listening)
+            }
+        };
+        let agent = match assigned {
+            Some(_) => Vec::new(),
+            None => bind_agent(options, &mut inherited)?,
+        };
+        let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
+        let agent_kept = cloned(&agent)?;
+        Ok(Self { changeovers, agent_kept, agent, listening, balancing, inherited })
+    }
+}
+
+/// A server in the sandbox, with the processes that it started before.
+struct Confined {
+    sandbox: String,
+    broker: Broker,
+    /// The files of unix sockets that a takeover leaves.
+    left: Vec<UnixAddr>,
+    programs: Option<ProgramSetup>,
+    trace: Option<TraceTarget>,
+    watch: ServeWatch<BoundControl>,
+}
+
+impl Confined {
+    fn enter(
+        options: &ServeOptions,
+        assigned: Option<Assigned>,
+        sockets: &mut Sockets,
+    ) -> Result<Self, ServeError> {
+        let Sockets { inherited, balancing, listening, .. } = sockets;
+        let watch = match assigned {
+            Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
+            None => ServeWatch::Control(BoundControl::at(&options.control, inherited)?),
+        };
+        let trace = options.trace.as_deref().map(open_trace).transpose()?;
+        privileges::prepare(options).map_err(ServeError::OwnLog)?;
+        let room = ProgramSetup::make_room(options)?;
+        privileges::give_up(options, When::BeforePrograms)?;
+        // This step forks, which only a process without other threads may do. The threads of
+        // self-tests have ended.
+        let mut programs = ProgramSetup::prepare(options, room)?;
+        privileges::give_up(options, When::AfterPrograms)?;
+        let rights = programs.as_ref().map(ProgramSetup::rights).unwrap_or_default();
+        // An instance leaves its sockets to the supervisor.
+        let left: Vec<_> = inherited.addrs().iter().filter_map(ListenAddr::unix).collect();
+        let ours = listening.iter().filter_map(|listening| listening.addr.unix());
+        let sockets = match watch {
+            ServeWatch::Control(_) => ours.chain(left.iter().copied()).collect(),
+            ServeWatch::Supervisor(_) => Vec::new(),
+        };
+        let knowledge =
+            Knowledge { options, balancing, control: watch.bound(), folder: rights.workspace, sockets };
+        let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
+        // Before any other thread exists, because threads inherit the sandbox.
+        let keeper = programs.as_ref().and_then(ProgramSetup::keeper);
+        let sandbox = sandbox::enter(&rights, Outside { broker: broker.pid(), keeper });
+        if let Some(programs) = &mut programs {
+            programs.remove_by(broker.folder_remover());
+        }
+        Ok(Self { sandbox, broker, left, programs, trace, watch })
+    }
+}
+
+/// The opened folders of a server, and the facts about them for the start.
+struct Files {
+    sites: Arc<OpenSites>,
+    changes: String,
+    memory: Option<String>,
+}
+
+impl Files {
+    fn open(options: &ServeOptions) -> Result<Self, ServeError> {
+        let sites = Arc::new(OpenSites::new(FileStore::new(options.store.clone()), options.sites_open_max));
+        let memory = sites.store().memory().describe().map(str::to_owned);
+        let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
+            Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
+            None => "no files".to_owned(),
+        };
+        Ok(Self { sites, changes, memory })
+    }
+}
+
+/// A server that serves.
+struct Serving {
+    control: Option<ControlSocket>,
+    hang_up: HangUp,
+    running: Arc<RunningServer>,
+    agent: Option<AgentThread>,
+    programs: Option<RunningPrograms>,
+    runtime: Runtime,
+    signals: Signals,
+    notices: Arc<Notices>,
+    trace: Option<TraceTarget>,
+}
+
+impl Serving {
+    fn begin(
+        options: ServeOptions,
+        impatience: Impatience,
+        sockets: Sockets,
+        confined: Confined,
+    ) -> Result<Self, ServeError> {
+        let Confined { sandbox, broker, left, programs, trace, watch } = confined;
+        let Sockets { changeovers, agent_kept, agent, listening, balancing, inherited } = sockets;
+        let connections_max = connections_that_fit(&options);
+        let Files { sites, changes, memory } = Files::open(&options)?;
+        let balancing = Arc::new(balancing);
+        let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
+        let notices = Arc::new(Notices::stderr());
+        let (opener, cores) = (broker.opener(), options.cpus.len());
+        let log = Log::start_by(opener, &options.log, options.log_format, cores, notices.clone())?;
+        let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
+        let watch = watch.start(&broker);
+        let runtime = launch(&options, balancing.board())?;
+        let mut programs =
+            programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
+        let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
+        let on_cores =
+            programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
+        cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
+            .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
+        let is_called_off = inherited.is_called_off(&mut signals);
+        if is_called_off {
+            drop(inherited);
+            server.hand_over();
+        } else {
             inherited.finish(changeovers, &server.balancing, &options.cpus);
             left.into_iter().for_each(|addr| broker.remove_socket(addr));
         }
-        true => {
-            drop(inherited);
-            server.hand_over();
+        if matches!(watch, ServeWatch::Control(_)) {
+            privileges::say_who(&options);
         }
-    }
-    if matches!(watch, ServeWatch::Control(_)) {
-        privileges::say_who(&options);
-    }
-    let about = StartLines {
-        changes,
-        memory,
-        sandbox,
-        busy_poll: busy_poll::describe(&handle, options.busy_poll),
-        what: options.hosts.describe(),
-        cpus: options.cpus.clone(),
-    };
-    let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
-    let subject = MeasuredServer { server: server.clone(), programs: of_programs };
-    let is_wanted = options.balancers.is_wanted();
-    let agent = is_wanted.then(|| AgentThread::start(agent, Measuring::new(subject))).flatten();
-    let running = Arc::new(RunningServer::new(StartedParts {
-        handle: runtime.handle(),
-        options,
-        server,
-        log,
-        notices: notices.clone(),
-        programs: programs.as_ref().map(|programs| programs.shared.clone()),
-        bound: bound.clone(),
-        agent: agent_kept,
-        broker,
-    }));
-    let page: std::sync::Weak<RunningServer> = Arc::downgrade(&running);
-    running.server().watched_by(page);
-    let (control, hang_up) = match is_called_off {
-        false => watch.begin(&running, &bound, &about)?,
-        true => watch.call_off(),
-    };
-    let stop = wait_for_stop(&mut signals, &running, hang_up);
-    let ended = drain(runtime, &running, signals, StopCourse::because_of(stop, impatience), agent);
-    if let Some(control) = control {
-        control.close();
+        let about = StartLines {
+            changes,
+            memory,
+            sandbox,
+            busy_poll: busy_poll::describe(&runtime.handle(), options.busy_poll),
+            what: options.hosts.describe(),
+            cpus: options.cpus.clone(),
+        };
+        let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
+        let subject = MeasuredServer { server: server.clone(), programs: of_programs.clone() };
+        let is_wanted = options.balancers.is_wanted();
+        let agent = is_wanted.then(|| AgentThread::start(agent, Measuring::new(subject))).flatten();
+        let running = Arc::new(RunningServer::new(StartedParts {
+            handle: runtime.handle(),
+            options,
+            server,
+            log,
+            notices: notices.clone(),
+            programs: of_programs,
+            bound: bound.clone(),
+            agent: agent_kept,
+            broker,
+        }));
+        let page: Weak<RunningServer> = Arc::downgrade(&running);
+        running.server().watched_by(page);
+        let (control, hang_up) = match is_called_off {
+            false => watch.begin(&running, &bound, &about)?,
+            true => watch.call_off(),
+        };
+        Ok(Self { control, hang_up, running, agent, programs, runtime, signals, notices, trace })
     }
 
-    if let Some(programs) = programs {
-        if let Some(counts) = programs.describe() {
-            say(format_args!("{counts}"));
+    /// Finishes the requests that were begun, stops everything and logs the totals.
+    fn end(self, stopping: StopCourse) -> ServerEnded {
+        let Self { control, running, agent, programs, runtime, signals, notices, trace, .. } = self;
+        let handle = runtime.handle();
+        let ended = drain(runtime, &running, signals, stopping, agent);
+        if let Some(control) = control {
+            control.close();
         }
-        programs.stop();
+        if let Some(programs) = programs {
+            if let Some(counts) = programs.describe() {
+                say(format_args!("{counts}"));
+            }
+            programs.stop();
+        }
+        if let Some(trace) = trace {
+            say(format_args!("{}", trace.write(&handle)));
+        }
+        let counts = running.close_log();
+        notices.say_rest();
+        let totals = running.server().totals();
+        if let ServerEnded::Cut(connections) = ended {
+            say(format_args!("cut {connections} connections that were not finished"));
+        }
+        say(format_args!("{}", running.server().balancing.summary()));
+        say(format_args!(
+            "stopped: {} requests, {} answers cut because their file changed, {} log records dropped",
+            totals.requests, totals.cut, counts.dropped
+        ));
+        ended
     }
-    if let Some(trace) = trace {
-        say(format_args!("{}", trace.write(&handle)));
-    }
-    let counts = running.close_log();
-    notices.say_rest();
-    let totals = running.server().totals();
-    if let ServerEnded::Cut(connections) = ended {
-        say(format_args!("cut {connections} connections that were not finished"));
-    }
-    say(format_args!("{}", running.server().balancing.summary()));
-    say(format_args!(
-        "stopped: {} requests, {} answers cut because their file changed, {} log records dropped",
-        totals.requests, totals.cut, counts.dropped
-    ));
-    Ok(ended)
 }
 
 /// The source of status requests and reloads.

@@ -8,11 +8,12 @@
 //! (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, BodySegment, Deferred, Slow},
+    answer::{self, Answer, BodySegment, Deferred, FolderOpen, ListingTask, Slow},
     calls::{self, CallOutcome},
     connection::Connection,
+    control_client::StatusForm,
     exchange::{AnswerHead, Lost, Sent},
-    files::{self, Content, EntryHandle, LargeFiles, OpenFile, Variant},
+    files::{self, Content, EntryHandle, LargeFiles, OpenFile, PathJob, Variant},
     gateway::{self, EndedAnswer},
     local,
     log::NoticeKind,
@@ -57,56 +58,10 @@ async fn give(
     let mut redirects = 0;
     loop {
         let next = match what {
-            Deferred::Open(job) => {
-                // Earlier answers of a pipeline need not wait.
-                connection.flush(Bytes::new(), More::No).await?;
-                let opened = blocking(move || job.run()).await;
-                local::with(|local| match &opened {
-                    // The opened folder is held until the request has found it again.
-                    Ok(Ok(_)) => {
-                        let limits = local.server.limits.clone();
-                        answer::answer(local, &parsed(&acting, &limits), head, &mut connection.output)
-                    }
-                    Ok(Err(failure)) => answer::not_served(local, failure, head, &mut connection.output),
-                    Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
-                })
-            }
-            Deferred::Resolve(job) => {
-                connection.flush(Bytes::new(), More::No).await?;
-                let site = job.site().clone();
-                let loaded = blocking(move || job.run()).await;
-                local::with(|local| match loaded {
-                    Ok(loaded) => {
-                        let handle = local.cache.insert(loaded);
-                        let limits = local.server.limits.clone();
-                        let request = parsed(&acting, &limits);
-                        let out = &mut connection.output;
-                        match local.hosts.hosts().find_at(request.host, head.visitor.at) {
-                            Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
-                            None => answer::found_by_files(local, &site, &request, &handle, head, out),
-                        }
-                    }
-                    Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
-                })
-            }
-            Deferred::Status(form) => {
-                connection.flush(Bytes::new(), More::No).await?;
-                let running = local::with(|local| local.server.running());
-                let told = blocking(move || running?.status_for_page(form)).await;
-                let out = &mut connection.output;
-                local::with(|local| match told {
-                    Ok(Some(text)) => answer::text(local, form.media_type(), text, head, out),
-                    Ok(None) | Err(_) => Answer::Ready(busy(local, head, out)),
-                })
-            }
-            Deferred::List(job) => {
-                connection.flush(Bytes::new(), More::No).await?;
-                let made = blocking(move || job.run()).await;
-                local::with(|local| match made {
-                    Ok(made) => answer::listing(local, made, head, &mut connection.output),
-                    Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
-                })
-            }
+            Deferred::Open(job) => opened(connection, job, &acting, head).await?,
+            Deferred::Resolve(job) => resolved(connection, job, &acting, head).await?,
+            Deferred::Status(form) => status(connection, form, head).await?,
+            Deferred::List(job) => listed(connection, job, head).await?,
             Deferred::Try(host) => {
                 let limits = local::with(|local| local.server.limits.clone());
                 try_files::answer(connection, &parsed(&acting, &limits), head, host).await?
@@ -155,6 +110,76 @@ async fn give(
             Answer::Slow(next) => what = next,
         }
     }
+}
+
+/// The answer once the folder of the host is open.
+async fn opened(
+    connection: &mut Connection,
+    job: FolderOpen,
+    acting: &[u8],
+    head: AnswerHead,
+) -> Result<Answer, Lost> {
+    // Earlier answers of a pipeline need not wait.
+    connection.flush(Bytes::new(), More::No).await?;
+    let opened = blocking(move || job.run()).await;
+    let out = &mut connection.output;
+    Ok(local::with(|local| match &opened {
+        // The opened folder is held until the request has found it again.
+        Ok(Ok(_)) => {
+            let limits = local.server.limits.clone();
+            answer::answer(local, &parsed(acting, &limits), head, out)
+        }
+        Ok(Err(failure)) => answer::not_served(local, failure, head, out),
+        Err(_) => Answer::Ready(busy(local, head, out)),
+    }))
+}
+
+/// The answer once the path is resolved.
+async fn resolved(
+    connection: &mut Connection,
+    job: PathJob,
+    acting: &[u8],
+    head: AnswerHead,
+) -> Result<Answer, Lost> {
+    connection.flush(Bytes::new(), More::No).await?;
+    let site = job.site().clone();
+    let loaded = blocking(move || job.run()).await;
+    let out = &mut connection.output;
+    Ok(local::with(|local| match loaded {
+        Ok(loaded) => {
+            let handle = local.cache.insert(loaded);
+            let limits = local.server.limits.clone();
+            let request = parsed(acting, &limits);
+            match local.hosts.hosts().find_at(request.host, head.visitor.at) {
+                Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
+                None => answer::found_by_files(local, &site, &request, &handle, head, out),
+            }
+        }
+        Err(_) => Answer::Ready(busy(local, head, out)),
+    }))
+}
+
+/// The answer once the status is collected.
+async fn status(connection: &mut Connection, form: StatusForm, head: AnswerHead) -> Result<Answer, Lost> {
+    connection.flush(Bytes::new(), More::No).await?;
+    let running = local::with(|local| local.server.running());
+    let told = blocking(move || running?.status_for_page(form)).await;
+    let out = &mut connection.output;
+    Ok(local::with(|local| match told {
+        Ok(Some(text)) => answer::text(local, form.media_type(), text, head, out),
+        Ok(None) | Err(_) => Answer::Ready(busy(local, head, out)),
+    }))
+}
+
+/// The answer once the folder is read.
+async fn listed(connection: &mut Connection, job: ListingTask, head: AnswerHead) -> Result<Answer, Lost> {
+    connection.flush(Bytes::new(), More::No).await?;
+    let made = blocking(move || job.run()).await;
+    let out = &mut connection.output;
+    Ok(local::with(|local| match made {
+        Ok(made) => answer::listing(local, made, head, out),
+        Err(_) => Answer::Ready(busy(local, head, out)),
+    }))
 }
 
 /// Parses the request again. These bytes were parsed before, so parsing succeeds.

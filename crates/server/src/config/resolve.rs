@@ -23,6 +23,7 @@ use crate::{
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
     settings::{BalancerOptions, RequestedPlacement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php},
+    user::User,
 };
 use std::{
     collections::HashMap,
@@ -74,13 +75,7 @@ pub(super) fn resolve(
     }
     let balancers =
         BalancerOptions { agent: agent(&document, around, &mut found), load_report: document.load_report };
-    let user = document.user.as_ref().and_then(|At { value, at }| match value.parse() {
-        Ok(user) => Some(user),
-        Err(error) => {
-            found.push(at, "user", UserError::to_string(&error));
-            None
-        }
-    });
+    let user = user(&document, &mut found);
     let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
     let gateway = GatewayOptions {
         content_memory_bytes_max: document.limits.body_memory_bytes.bytes,
@@ -92,16 +87,9 @@ pub(super) fn resolve(
         programs::refuse_server_user(user, &document.cgi, &cgi, &cgi_users, &mut found);
     }
     problems.append(&mut found.0);
-    let (hosts, cache) = (hosts?, &document.cache);
-    let several_hosts = hosts.iter().len() > 1;
-    let by_default = if several_hosts { LogFormat::VhostCombined } else { LogFormat::Combined };
-    let log_format = document.log_format.unwrap_or(by_default);
-    let mut limits = ConnectionLimits::from(document.limits.clone());
-    if hosts.have_php() || hosts.have_cgi() {
-        // The server knows only after the head whether a body is for a program. A body for another
-        // target is discarded.
-        limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
-    }
+    let hosts = hosts?;
+    let log_format = document.log_format.unwrap_or_else(|| default_log_format(&hosts));
+    let (limits, store) = (limits(&document, &hosts, &gateway), store(&document));
     Some(ServeOptions {
         cgi,
         placement,
@@ -109,10 +97,7 @@ pub(super) fn resolve(
         file: None,
         trace: None,
         take_over: TakeOver::Never,
-        control: match document.control {
-            ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
-            other => other,
-        },
+        control: control(document.control, folder),
         gateway,
         php: hosts.have_shared_php().then_some(shared_php),
         php_pools: programs::php_pools(&document.php),
@@ -124,31 +109,76 @@ pub(super) fn resolve(
         balancers,
         busy_poll: document.busy_poll,
         io: document.io,
-        log: match document.log {
-            LogTarget::File(path) => LogTarget::File(folder.join(path)),
-            other => other,
-        },
+        log: log(document.log, folder),
         log_format,
-        store: StoreOptions {
-            content_bytes_max: cache.bytes.bytes,
-            // A small cache lowers the default. A written value was checked before.
-            content_file_bytes_max: cache.file_bytes.value.bytes.min(cache.bytes.bytes),
-            entries_max: narrow(cache.entries),
-            large_files: if cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
-            listing_names_max: narrow(document.limits.listing_names),
-            pages: document.memory.pages,
-            ..StoreOptions::default()
-        },
+        store,
         sites_open_max: narrow(document.hosts.open_max),
         connections_max: narrow(document.limits.connections_max),
-        clients: ClientBound {
-            connections_max: document.limits.client_connections_max.map(narrow),
-            ipv6_prefix: u8::try_from(document.limits.client_ipv6_prefix).expect("bounded"),
-        },
+        clients: clients(&document.limits),
         wait_max: document.limits.wait_max.into(),
         limits,
         timeouts: document.timeouts.into(),
     })
+}
+
+/// The user of the server, if a known user is named.
+fn user(document: &Document, found: &mut Problems) -> Option<User> {
+    document.user.as_ref().and_then(|At { value, at }| match value.parse() {
+        Ok(user) => Some(user),
+        Err(error) => {
+            found.push(at, "user", UserError::to_string(&error));
+            None
+        }
+    })
+}
+
+/// A path in the configuration counts from the folder of its file.
+fn control(target: ControlTarget, folder: &Path) -> ControlTarget {
+    match target {
+        ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
+        other => other,
+    }
+}
+
+fn log(target: LogTarget, folder: &Path) -> LogTarget {
+    match target {
+        LogTarget::File(path) => LogTarget::File(folder.join(path)),
+        other => other,
+    }
+}
+
+fn default_log_format(hosts: &Hosts) -> LogFormat {
+    if hosts.iter().len() > 1 { LogFormat::VhostCombined } else { LogFormat::Combined }
+}
+
+fn limits(document: &Document, hosts: &Hosts, gateway: &GatewayOptions) -> ConnectionLimits {
+    let mut limits = ConnectionLimits::from(document.limits.clone());
+    if hosts.have_php() || hosts.have_cgi() {
+        // The server knows only after the head whether a body is for a program. A body for another
+        // target is discarded.
+        limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
+    }
+    limits
+}
+
+fn store(document: &Document) -> StoreOptions {
+    StoreOptions {
+        content_bytes_max: document.cache.bytes.bytes,
+        // A small cache lowers the default. A written value was checked before.
+        content_file_bytes_max: document.cache.file_bytes.value.bytes.min(document.cache.bytes.bytes),
+        entries_max: narrow(document.cache.entries),
+        large_files: if document.cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
+        listing_names_max: narrow(document.limits.listing_names),
+        pages: document.memory.pages,
+        ..StoreOptions::default()
+    }
+}
+
+fn clients(limits: &LimitsTable) -> ClientBound {
+    ClientBound {
+        connections_max: limits.client_connections_max.map(narrow),
+        ipv6_prefix: u8::try_from(limits.client_ipv6_prefix).expect("bounded"),
+    }
 }
 
 /// A number that fits a word of any machine, by the bounds of its key.

@@ -42,7 +42,7 @@ impl Connection {
     pub(super) async fn rest(&mut self, allowed: Duration) -> Result<Option<Duration>, Lost> {
         let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_rest(allowed)) };
         self.limit.set(allowed);
-        let Some(shelf) = local::with(|local| local.shelf.clone()) else {
+        let Some(shelf) = local::with(|local| local.sockets.shelf.clone()) else {
             self.stream = TcpStream::resume(socket)?;
             return Ok(None);
         };

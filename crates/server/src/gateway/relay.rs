@@ -319,8 +319,8 @@ impl<R: ProgramReader> Pump<'_, R> {
         local::with(|local| {
             let writer = HeadWriter::resume(out)
                 .lines(SERVER)
-                .lines(&local.load_line)
-                .date(local.clock.date(now_ms()));
+                .lines(&local.heads.load_line)
+                .date(local.heads.clock.date(now_ms()));
             let writer = body.write_framing(head, writer);
             writer.connection(self.exchange.head.version, persistence).finish();
         });

@@ -74,7 +74,7 @@ impl GatewayRequest {
             _ => Collected::Follows,
         };
         let host = local.hosts.met(host);
-        let name = RequestName(local.boundary());
+        let name = RequestName(local.heads.boundary());
         Some(Self { host, answering, reason, script: None, content, name })
     }
 }

@@ -10,7 +10,7 @@ mod setup;
 
 pub(crate) use call::{GatewayRequest, ProgramReason};
 pub(crate) use revise::{ReviseError, Revision};
-pub(crate) use setup::{ProgramSetup, SetupError, has_programs};
+pub(crate) use setup::{ProgramSetup, RunningPrograms, SetupError, has_programs};
 
 use crate::{
     cgi::Cgi,

@@ -227,7 +227,7 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
         drop(handle.spawn_on(&handle.color_on(core), async move {
             let answer = local::with(|local| CoreAnswer {
                 connections: local.connections.len() as u64,
-                resting: local.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
+                resting: local.sockets.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
                 door: local.door.status(),
                 polling: local.polling.status(),
                 paths: local.cache.len() as u64,

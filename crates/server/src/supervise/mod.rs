@@ -119,17 +119,11 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
         agent.stop();
     }
-    let Timeouts { leave, drain, .. } = supervisor.timeouts();
-    let leave = if supervisor.is_handed_over() { Duration::ZERO } else { leave };
-    let when = match leave {
-        Duration::ZERO => "draining".to_owned(),
-        leave => format!("no longer ready; draining in {} s", leave.as_secs_f64()),
-    };
-    say(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
+    let longest = say_draining(&supervisor);
     supervisor.remove_files();
     supervisor.drain();
     let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
-    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, Overdue::after(leave + drain));
+    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, Overdue::after(longest));
     if let Some(agent) = agent {
         agent.stop();
     }
@@ -138,6 +132,18 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     }
     say(format_args!("stopped: {instances} instances"));
     Ok(ended(&ends))
+}
+
+/// Logs that the server drains, and returns the longest time until the end.
+fn say_draining(supervisor: &Supervisor) -> Duration {
+    let Timeouts { leave, drain, .. } = supervisor.timeouts();
+    let leave = if supervisor.is_handed_over() { Duration::ZERO } else { leave };
+    let when = match leave {
+        Duration::ZERO => "draining".to_owned(),
+        leave => format!("no longer ready; draining in {} s", leave.as_secs_f64()),
+    };
+    say(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
+    leave + drain
 }
 
 /// Acts on signals until a signal asks to stop, and returns that signal.
