@@ -5,15 +5,16 @@
 //! name under "may import"; unsafe code stands only in crates with "yes". The page is the input, so
 //! it cannot drift. The other rules of the text and the house are reported together with these:
 //! overlong files and leftovers (`leftovers.rs`), lock-free files without a page (`protocols.rs`),
-//! import cycles between modules (`modules.rs`), paths that do not exist (`named_paths.rs`), types
-//! that share a name (`type_names.rs`) and the language (`prose.rs`).
+//! import cycles between modules (`modules.rs`), long functions and wide structs (`shapes.rs`),
+//! paths that do not exist (`named_paths.rs`), types that share a name (`type_names.rs`) and the
+//! language (`prose.rs`).
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{CargoPackage, Workspace};
-use crate::{invariants, leftovers, modules, named_paths, prose, protocols, type_names, unused};
+use crate::{invariants, leftovers, modules, named_paths, prose, protocols, shapes, type_names, unused};
 
 /// Checks the workspace.
 ///
@@ -36,6 +37,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(invariants::find(&workspace.root)?);
     findings.extend(protocols::find(&workspace.root)?);
     findings.extend(modules::find(&workspace.root, &page)?);
+    findings.extend(shapes::find(&workspace.root, &page)?);
     findings.extend(named_paths::find(&workspace.root)?);
     findings.extend(prose::find(&workspace.root)?);
     findings.extend(unused::find(&workspace.root)?);

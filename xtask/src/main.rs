@@ -21,6 +21,7 @@ mod numa;
 mod packages;
 mod prose;
 mod protocols;
+mod shapes;
 mod source;
 mod steps;
 mod test;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::source::{code_only, files_below, has_extension, read};
+use crate::source::{files_below, has_extension, is_test_file, production, read};
 
 /// The first words of the table's head.
 const TABLE: &str = "| crate | modules in the largest cycle |";
@@ -78,20 +78,6 @@ fn imports_of(source: &Path) -> Result<ModuleImports> {
         }
     }
     Ok(imports_between(&files))
-}
-
-fn is_test_file(inside: &Path) -> bool {
-    inside.iter().any(|part| part == "tests" || part == "tests.rs" || part == "bin")
-}
-
-/// The code of a file without comments, literals and the tests at its end.
-fn production(rust: &str) -> String {
-    let code = code_only(rust);
-    // `mod tests;` near the top of a file names a file of tests, and the production code follows.
-    let starts = code.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at);
-    let mut inline =
-        starts.filter(|&at| code[at..].find(['{', ';']).is_some_and(|end| code[at + end..].starts_with('{')));
-    code[..inline.next().unwrap_or(code.len())].to_owned()
 }
 
 /// `files` are paths from the crate's source folder and their production code.

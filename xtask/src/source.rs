@@ -43,6 +43,21 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
+/// Whether the file at this path inside a source folder holds tests.
+pub(crate) fn is_test_file(inside: &Path) -> bool {
+    inside.iter().any(|part| part == "tests" || part == "tests.rs" || part == "bin")
+}
+
+/// The code of a file without comments, literals and the tests at its end.
+pub(crate) fn production(rust: &str) -> String {
+    let code = code_only(rust);
+    // `mod tests;` near the top of a file names a file of tests, and the production code follows.
+    let starts = code.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at);
+    let mut inline =
+        starts.filter(|&at| code[at..].find(['{', ';']).is_some_and(|end| code[at + end..].starts_with('{')));
+    code[..inline.next().unwrap_or(code.len())].to_owned()
+}
+
 /// `rust` without comments and without the contents of string, byte and character literals; lines
 /// keep their numbers.
 pub(crate) fn code_only(rust: &str) -> String {

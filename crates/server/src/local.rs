@@ -45,8 +45,8 @@ pub(crate) struct Local {
     pub(crate) connections: Connections,
     pub(crate) door: AdmissionController,
     pub(crate) polling: CorePolling,
-    pub(crate) heads: HeadParts,
-    pub(crate) sockets: Sockets,
+    pub(crate) heads: CoreHeadParts,
+    pub(crate) sockets: CoreSockets,
     /// Tasks that run until the core has drained.
     pub(crate) background: Vec<Task<()>>,
     /// Waits for the log's first unflushed record.
@@ -54,7 +54,7 @@ pub(crate) struct Local {
 }
 
 /// The parts of an answer's head that the core makes.
-pub(crate) struct HeadParts {
+pub(crate) struct CoreHeadParts {
     pub(crate) clock: CoreClock,
     /// The load of the server, as a field line of answers. Made once a second, and empty if no
     /// balancer wants it.
@@ -65,7 +65,7 @@ pub(crate) struct HeadParts {
 
 /// The sockets of a core that serve no request.
 #[derive(Default)]
-pub(crate) struct Sockets {
+pub(crate) struct CoreSockets {
     pub(crate) listeners: Vec<CoreListener>,
     /// Accepting tasks that have not ended.
     pub(crate) accepting: usize,
@@ -93,12 +93,12 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
         has_programs: false,
         log,
         connections: Connections::default(),
-        heads: HeadParts {
+        heads: CoreHeadParts {
             clock: CoreClock::default(),
             load_line: Vec::new(),
             boundaries: RandomState::new().hash_one(0),
         },
-        sockets: Sockets::default(),
+        sockets: CoreSockets::default(),
         background: Vec::new(),
         log_flusher: None,
     };
@@ -119,7 +119,7 @@ pub(crate) fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
 }
 
-impl HeadParts {
+impl CoreHeadParts {
     /// 64 bits that clients cannot guess and that differ each time.
     pub(crate) fn boundary(&mut self) -> u64 {
         self.boundaries =

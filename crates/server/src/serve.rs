@@ -157,7 +157,7 @@ pub fn serve(options: ServeOptions) -> Result<ServerEnded, ServeError> {
     serve_as(options, None)
 }
 
-/// Like [`serve`], for one of several instances. Sockets and reloads come from the supervisor.
+/// Like [`serve`], for one of several instances. ServerSockets and reloads come from the supervisor.
 ///
 /// # Errors
 /// As there.
@@ -181,26 +181,26 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ser
         Some(_) => Impatience::Supervisors,
         None => Impatience::Anybodys,
     };
-    let mut sockets = Sockets::open(&options, &mut assigned)?;
-    let confined = Confined::enter(&options, assigned, &mut sockets)?;
-    let mut serving = Serving::begin(options, impatience, sockets, confined)?;
+    let mut sockets = ServerSockets::open(&options, &mut assigned)?;
+    let confined = ConfinedServer::enter(&options, assigned, &mut sockets)?;
+    let mut serving = ServingServer::begin(options, impatience, sockets, confined)?;
     let stop = wait_for_stop(&mut serving.signals, &serving.running, serving.hang_up);
     Ok(serving.end(StopCourse::because_of(stop, impatience)))
 }
 
 /// The sockets of a server that does not serve yet.
-struct Sockets {
+struct ServerSockets {
     changeovers: Vec<Changeover>,
     /// Duplicates of `agent`, kept for a takeover.
     agent_kept: Vec<Listening>,
-    /// Sockets for agent checks.
+    /// ServerSockets for agent checks.
     agent: Vec<Listening>,
     listening: Vec<Listening>,
     balancing: Balancing,
     inherited: Inherited,
 }
 
-impl Sockets {
+impl ServerSockets {
     fn open(options: &ServeOptions, assigned: &mut Option<Assigned>) -> Result<Self, ServeError> {
         let mut inherited = match assigned {
             // The supervisor takes over, and answers, for all instances.
@@ -227,7 +227,7 @@ impl Sockets {
 }
 
 /// A server in the sandbox, with the processes that it started before.
-struct Confined {
+struct ConfinedServer {
     sandbox: String,
     broker: Broker,
     /// The files of unix sockets that a takeover leaves.
@@ -237,13 +237,13 @@ struct Confined {
     watch: ServeWatch<BoundControl>,
 }
 
-impl Confined {
+impl ConfinedServer {
     fn enter(
         options: &ServeOptions,
         assigned: Option<Assigned>,
-        sockets: &mut Sockets,
+        sockets: &mut ServerSockets,
     ) -> Result<Self, ServeError> {
-        let Sockets { inherited, balancing, listening, .. } = sockets;
+        let ServerSockets { inherited, balancing, listening, .. } = sockets;
         let watch = match assigned {
             Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
             None => ServeWatch::Control(BoundControl::at(&options.control, inherited)?),
@@ -278,13 +278,13 @@ impl Confined {
 }
 
 /// The opened folders of a server, and the facts about them for the start.
-struct Files {
+struct OpenedFiles {
     sites: Arc<OpenSites>,
     changes: String,
     memory: Option<String>,
 }
 
-impl Files {
+impl OpenedFiles {
     fn open(options: &ServeOptions) -> Result<Self, ServeError> {
         let sites = Arc::new(OpenSites::new(FileStore::new(options.store.clone()), options.sites_open_max));
         let memory = sites.store().memory().describe().map(str::to_owned);
@@ -297,7 +297,7 @@ impl Files {
 }
 
 /// A server that serves.
-struct Serving {
+struct ServingServer {
     control: Option<ControlSocket>,
     hang_up: HangUp,
     running: Arc<RunningServer>,
@@ -309,17 +309,17 @@ struct Serving {
     trace: Option<TraceTarget>,
 }
 
-impl Serving {
+impl ServingServer {
     fn begin(
         options: ServeOptions,
         impatience: Impatience,
-        sockets: Sockets,
-        confined: Confined,
+        sockets: ServerSockets,
+        confined: ConfinedServer,
     ) -> Result<Self, ServeError> {
-        let Confined { sandbox, broker, left, programs, trace, watch } = confined;
-        let Sockets { changeovers, agent_kept, agent, listening, balancing, inherited } = sockets;
+        let ConfinedServer { sandbox, broker, left, programs, trace, watch } = confined;
+        let ServerSockets { changeovers, agent_kept, agent, listening, balancing, inherited } = sockets;
         let connections_max = connections_that_fit(&options);
-        let Files { sites, changes, memory } = Files::open(&options)?;
+        let OpenedFiles { sites, changes, memory } = OpenedFiles::open(&options)?;
         let balancing = Arc::new(balancing);
         let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
         let notices = Arc::new(Notices::stderr());

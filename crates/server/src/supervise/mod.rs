@@ -22,7 +22,7 @@ pub use member::INSTANCE_COMMAND;
 use crate::{
     balance::Balancing,
     balancers::AgentThread,
-    control::BoundControl,
+    control::{BoundControl, ControlSocket},
     handover::Inherited,
     listen::listen_on,
     notify,
@@ -87,9 +87,7 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let keepers = match supervisor.start() {
         Ok(keepers) => keepers,
         Err((number, why)) => {
-            if let Ok(control) = control {
-                control.close();
-            }
+            control.into_iter().for_each(ControlSocket::close);
             return Err(ServeError::Instance { number, why: why.to_string() });
         }
     };

@@ -14,7 +14,7 @@ const GB_PER_S_MAX: f64 = 1e6;
 
 /// Checks every number of `spec`.
 pub(super) fn check(spec: &MachineSpec) -> Result<(), SimError> {
-    let ranges = Ranges { machine: &spec.name };
+    let ranges = MachineRanges { machine: &spec.name };
     ranges.within("mhz", spec.mhz.into(), 1.0, 100_000.0)?;
     ranges.within("base_ipc", spec.base_ipc, 0.001, 100.0)?;
     ranges.within("line_bytes", spec.line_bytes.into(), 8.0, 4096.0)?;
@@ -55,7 +55,7 @@ pub(super) fn check(spec: &MachineSpec) -> Result<(), SimError> {
     check_costs(&ranges, &spec.costs)
 }
 
-fn check_costs(ranges: &Ranges<'_>, costs: &CostSpec) -> Result<(), SimError> {
+fn check_costs(ranges: &MachineRanges<'_>, costs: &CostSpec) -> Result<(), SimError> {
     let wake = &costs.wake;
     for (key, value) in [
         ("dispatch_ns", costs.dispatch_ns),
@@ -90,11 +90,11 @@ fn check_costs(ranges: &Ranges<'_>, costs: &CostSpec) -> Result<(), SimError> {
 }
 
 /// Checks values of one machine.
-struct Ranges<'a> {
+struct MachineRanges<'a> {
     machine: &'a str,
 }
 
-impl Ranges<'_> {
+impl MachineRanges<'_> {
     fn within(&self, key: &str, value: f64, least: f64, most: f64) -> Result<(), SimError> {
         if (least..=most).contains(&value) {
             return Ok(());
