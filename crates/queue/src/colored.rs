@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    ColorId,
+    color_id::ColorId,
     sync::{AtomicU64, Ordering, UnsafeCell},
 };
 use std::{

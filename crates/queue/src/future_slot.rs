@@ -6,7 +6,7 @@
 //! the exclusion. Tested in `tests.rs`.
 #![allow(unsafe_code)]
 
-use crate::{ColorId, Colored};
+use crate::{color_id::ColorId, colored::Colored};
 use std::pin::Pin;
 
 /// A pinned value that is reachable only while the color runs, until the value is set to `None`.

@@ -20,6 +20,9 @@
 
 mod canary;
 mod color;
+mod color_head;
+mod color_id;
+mod color_queue;
 mod colored;
 mod event;
 mod future_slot;
@@ -30,6 +33,7 @@ mod memory;
 mod migration;
 mod multi_acquire;
 mod parking;
+mod queued_events;
 mod ready;
 mod result_cell;
 mod scoped_tls;
@@ -50,7 +54,10 @@ mod shuttle_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use color::{ColorId, ColorQueue, PushOutcome};
+pub use color::PushOutcome;
+pub use color_head::ColorHead;
+pub use color_id::ColorId;
+pub use color_queue::ColorQueue;
 pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Run};
 pub use future_slot::FutureSlot;
@@ -65,5 +72,5 @@ pub use result_cell::{Join, Promise};
 pub use scoped_tls::ScopedTls;
 pub use task_cell::{AtomicQueuedMark, QueuedMark, Spawned, TaskBody, TaskCell};
 pub use task_color::ScheduleOutcome;
-pub use token::{BatchCounts, BatchRun, ColorHead, ColorRef, HeldColor, Token};
+pub use token::{BatchCounts, BatchRun, ColorRef, HeldColor, Token};
 pub use trace_ring::TraceRing;

@@ -8,8 +8,9 @@
 
 use crate::{
     canary::{Bug, planted},
+    color_head::ColorHead,
     sync::{AtomicPtr, Ordering},
-    token::{ColorHead, ColorRef, Token},
+    token::{ColorRef, Token},
 };
 use std::ptr::{NonNull, null_mut};
 

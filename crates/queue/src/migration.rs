@@ -11,55 +11,10 @@
 
 use crate::{
     canary::{Bug, planted},
+    color_head::ColorHead,
     ready::ReadyQueue,
-    sync::{AtomicU16, Ordering},
-    token::{ColorHead, Token},
+    token::Token,
 };
-
-/// A pending migration: the core that a placement requested, if any. The placement writes the
-/// request, and the thread that queues the token takes the request.
-pub(crate) struct MigrationRequest(AtomicU16);
-
-const NONE: u16 = u16::MAX;
-
-impl Default for MigrationRequest {
-    fn default() -> Self {
-        Self(AtomicU16::new(NONE))
-    }
-}
-
-impl MigrationRequest {
-    fn set(&self, core: u16) {
-        debug_assert_ne!(core, NONE, "that number stands for none");
-        // Relaxed suffices, because the thread that queues the token reads the request under a lock
-        // after this, or at a later time. An exchange, as in `take`, because the model checker lets
-        // a plain store come between the two halves of an exchange.
-        self.0.swap(core, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != NONE
-    }
-
-    /// Takes the request; a second call returns none.
-    #[inline]
-    fn take(&self) -> Option<u16> {
-        let seen = self.0.load(Ordering::Relaxed);
-        if seen == NONE {
-            return None;
-        }
-        // A single step, because another placement may replace the request meanwhile, and the last
-        // request counts.
-        let taken = if planted(Bug::TakeMigrationInTwoSteps) {
-            self.0.store(NONE, Ordering::Relaxed);
-            seen
-        } else {
-            self.0.swap(NONE, Ordering::Relaxed)
-        };
-        (taken != NONE).then_some(taken)
-    }
-}
 
 /// The cores of a runtime, as far as token migration needs the cores.
 ///

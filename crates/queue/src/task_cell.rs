@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    ColorId,
     canary::{Bug, planted},
+    color_id::ColorId,
     event::{Event, EventHeader, Vtable},
     future_slot::FutureSlot,
     result_cell::{Join, Oneshot, ResultCell},

@@ -11,11 +11,13 @@
 
 use crate::{
     canary::{Bug, planted},
-    color::{ColorId, QueuedEvents, counting},
+    color_head::{ColorHead, HeadKind, TaskColorVtable},
+    color_id::ColorId,
     event::Label,
+    queued_events::{QueuedEvents, counting},
     sync::Ordering,
     task_cell::{QueuedMark, Spawned, TaskBody, TaskCell},
-    token::{ColorHead, ColorRef, HeadKind, Token},
+    token::{ColorRef, Token},
 };
 use std::{
     mem::{ManuallyDrop, offset_of},
@@ -23,15 +25,6 @@ use std::{
     ptr::NonNull,
     sync::Arc,
 };
-
-/// The operations of a token on the event around the color.
-pub(crate) struct TaskColorVtable<D: 'static> {
-    pub(crate) run: unsafe fn(NonNull<ColorHead<D>>),
-    pub(crate) drop: unsafe fn(NonNull<ColorHead<D>>),
-    pub(crate) label: unsafe fn(NonNull<ColorHead<D>>) -> Label,
-    pub(crate) share: unsafe fn(NonNull<ColorHead<D>>),
-    pub(crate) unshare: unsafe fn(NonNull<ColorHead<D>>),
-}
 
 /// The result of a post to a task color.
 pub enum ScheduleOutcome<D: 'static, R = ()> {

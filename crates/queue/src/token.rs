@@ -1,7 +1,7 @@
-//! The common part of every color, and the token: the right to run a color.
+//! The token: the right to run a color.
 //!
-//! A color is a queue (`color.rs`) or is stored in the color's only event (`task_color.rs`). Code
-//! that moves colors knows only the [`ColorHead`], and shares either kind through a [`ColorRef`].
+//! Code that moves colors knows only the [`ColorHead`], and shares a color of either kind through a
+//! [`ColorRef`].
 //! The holder's side of the count-token protocol is here.
 //!
 //! An event may hold its color. The token then stands still, in a [`HeldColor`], until the owner of
@@ -13,12 +13,12 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    color::{ColorId, ColorQueue, QueuedEvents, counting},
+    color_head::{ColorHead, HeadKind, TaskColorVtable},
+    color_queue::ColorQueue,
     colored,
     event::Label,
-    migration::MigrationRequest,
-    sync::{AtomicU32, AtomicU64, Ordering, panics},
-    task_color::TaskColorVtable,
+    queued_events::{QueuedEvents, counting},
+    sync::{Ordering, panics},
 };
 use std::{
     mem::ManuallyDrop,
@@ -26,30 +26,6 @@ use std::{
     ptr::NonNull,
     sync::Arc,
 };
-
-/// The common part of every color. `D` is the scheduler's metadata.
-pub struct ColorHead<D: 'static = ()> {
-    kind: &'static HeadKind<D>,
-    id: ColorId,
-    /// Events counted and not yet accounted as run, and their worth, in one word, so that one
-    /// operation changes both. The token exists while the number of events is above zero.
-    pub(crate) counted: AtomicU64,
-    /// Index of the core whose ready queue the token goes to. Only the token's holder writes the
-    /// index.
-    core: AtomicU32,
-    /// The pending migration of the color.
-    pub(crate) migration: MigrationRequest,
-    /// The scheduler's metadata.
-    pub meta: D,
-}
-
-/// The object around a head.
-pub(crate) enum HeadKind<D: 'static> {
-    /// A [`ColorQueue`], as its first bytes.
-    Queue,
-    /// An event.
-    TaskColor(TaskColorVtable<D>),
-}
 
 /// A reference to a color of either kind.
 pub struct ColorRef<D: 'static = ()>(NonNull<ColorHead<D>>);
@@ -85,55 +61,6 @@ pub struct BatchCounts {
     pub events: usize,
     /// Events that ended in a panic.
     pub panics: usize,
-}
-
-impl<D> ColorHead<D> {
-    // Inlined, because otherwise the compiler copies the head to its destination.
-    #[inline(always)]
-    pub(crate) fn new(kind: &'static HeadKind<D>, id: ColorId, core: u32, meta: D) -> Self {
-        Self {
-            kind,
-            id,
-            counted: AtomicU64::new(0),
-            core: AtomicU32::new(core),
-            migration: MigrationRequest::default(),
-            meta,
-        }
-    }
-
-    /// The color's name.
-    pub fn id(&self) -> ColorId {
-        self.id
-    }
-
-    /// Index of the core whose ready queue the token goes to.
-    pub fn core(&self) -> u32 {
-        self.core.load(Ordering::Relaxed)
-    }
-
-    /// Whether a placement has requested the color on another core, or requested the color where it
-    /// already was.
-    #[inline]
-    pub fn is_migrating(&self) -> bool {
-        self.migration.is_set()
-    }
-
-    /// Sum of the [`Label::worth_ns`] of the queued events, each rounded up to 64 ns. Zero when no
-    /// event is queued; a hint for every thread but the token's holder.
-    pub fn worth_ns(&self) -> u64 {
-        QueuedEvents(self.counted.load(Ordering::Relaxed)).worth_ns()
-    }
-
-    /// Events pushed and not yet run; a hint for every thread but the token's holder. Events that a
-    /// color posts to itself count once the run has settled.
-    pub fn len(&self) -> usize {
-        QueuedEvents(self.counted.load(Ordering::Relaxed)).number()
-    }
-
-    /// Whether nothing is queued; a hint, as [`ColorHead::len`].
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 impl<D> ColorRef<D> {
