@@ -394,7 +394,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool')
-            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the possible gain')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
@@ -443,7 +443,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;profile;help' {
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool')
-            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the possible gain')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
@@ -582,7 +582,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;help;profile' {
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool')
-            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring')
+            [CompletionResult]::new('compare', 'compare', [CompletionResultType]::ParameterValue, 'Compare recordings: which functions cost more for each unit of work, and the possible gain')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at')
             break
         }

@@ -356,7 +356,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
             cand record 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
             cand report 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
-            cand compare 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+            cand compare 'Compare recordings: which functions cost more for each unit of work, and the possible gain'
             cand import 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -400,7 +400,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;profile;help'= {
             cand record 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
             cand report 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
-            cand compare 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+            cand compare 'Compare recordings: which functions cost more for each unit of work, and the possible gain'
             cand import 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -509,7 +509,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;profile'= {
             cand record 'Sample a process and its descendants, until it ends, until SIGINT or SIGTERM, or for a time'
             cand report 'Report a recording: the functions that cost most, or the callers of a function, or stacks for another tool'
-            cand compare 'Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring'
+            cand compare 'Compare recordings: which functions cost more for each unit of work, and the possible gain'
             cand import 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
         }
         &'vermeil;help;profile;record'= {

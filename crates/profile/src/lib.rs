@@ -8,8 +8,8 @@
 //! Reading order: `perf` opens events of the kernel, `event` gives their records a type,
 //! `processes` follows the tree and its memory maps, `session` turns events into the records of
 //! `format`, `symbols` names addresses, `recorder` drives all of these. `profile` is a recording in
-//! memory, and `report` prints it. [`ProfileError`] names the thing, the place and the cure. Tested in
-//! each module and end to end in `tests/record.rs`.
+//! memory, and `report` prints it. [`ProfileError`] names the thing, the place and the cure. Tested
+//! in each module and end to end in `tests/record.rs`.
 
 mod error;
 mod event;

@@ -1,8 +1,8 @@
 //! Events of perf_event_open(2) and the rings in which the kernel leaves their records.
 //!
 //! This is the only file of the crate with unsafe code: the system call, its ioctls, and the pages
-//! that the kernel shares. `RecordRing::drain` copies each record out of the shared pages before the
-//! caller sees it, because the kernel may overwrite a record as soon as the tail has moved.
+//! that the kernel shares. `RecordRing::drain` copies each record out of the shared pages before
+//! the caller sees it, because the kernel may overwrite a record as soon as the tail has moved.
 //! Leaves out the meaning of records (`event`) and the choice of events (`recorder`).
 //! Tested below on this process, where the kernel permits it, and through `tests/record.rs`.
 

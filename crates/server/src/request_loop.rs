@@ -1,9 +1,9 @@
 //! The loop of one connection: receive, answer every received request, send, repeat.
 //!
 //! ```text
-//! Idle ──bytes──▶ AnswerHead ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
-//!                                       │  slow: a file to send, a miss that must block (`slow.rs`)
-//!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
+//! Idle ──bytes──▶ AnswerHead ──complete──▶ answered ──▶ Idle      (a pipeline is sent at once)
+//!                                       │  slow: file to send, miss that blocks (`slow.rs`)
+//!                                       └─ last: sent, closed so that the client reads it (`close.rs`)
 //! ```
 //!
 //! The hot path from a request's bytes to its answer's bytes is the one synchronous function

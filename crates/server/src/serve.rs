@@ -157,7 +157,7 @@ pub fn serve(options: ServeOptions) -> Result<ServerEnded, ServeError> {
     serve_as(options, None)
 }
 
-/// Like [`serve`], for one of several instances. ServerSockets and reloads come from the supervisor.
+/// Like [`serve`], for one of several instances. Sockets and reloads come from the supervisor.
 ///
 /// # Errors
 /// As there.

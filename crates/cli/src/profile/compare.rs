@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use vermeil_profile::gain::compare_recordings;
 use vermeil_profile::verdict;
 
-/// Compare recordings: which functions cost more for each unit of work, and the gain that a cure could bring.
+/// Compare recordings: which functions cost more for each unit of work, and the possible gain
 ///
 /// The potential gain of a function is its share of the cost now, less its share in the base times
 /// the cost factor. The gains of all functions add up to the whole loss in cost. With several

@@ -249,9 +249,9 @@ table! {
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
         /// The paths that the server looks up for a request, in this order. The first path with a
         /// file, a program or a folder gives the answer. The first path is always `"{path}"`, the
-        /// path of the request. `["{path}", "/index.php"]` makes a program the front controller of an
-        /// application. `["{path}", "{path}.html"]` gives pages short addresses. The program gets the
-        /// address of the request in `REQUEST_URI`. Without the key: `["{path}"]`.
+        /// path of the request. `["{path}", "/index.php"]` makes a program the front controller of
+        /// an application. `["{path}", "{path}.html"]` gives pages short addresses. The program
+        /// gets the address of the request in `REQUEST_URI`. Without the key: `["{path}"]`.
         r#try: Vec<At<String>> = Vec::new(),
         /// Whether the server lists a folder without an index page, instead of answering 403.
         listing: bool = true,
@@ -284,7 +284,7 @@ table! {
         /// The end of a segment of the path, in any case of letters: `".php"` matches `/a.php`,
         /// `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
-        /// Of `files`: the paths to look up, as with `try` of the host, for the paths of this route.
+        /// Of `files`: the paths to look up, as with `try` of the host, for paths of this route.
         r#try: Option<At<Vec<At<String>>>> = None,
         /// The clients that may use the route, by address or network: `["10.0.0.0/8", "::1"]`.
         /// `"unix"` stands for the clients of unix sockets, which have no address and are in no
