@@ -26,7 +26,7 @@ use crate::{
     privileges::{self, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
-    sandbox::{self, Outside},
+    sandbox::{self, Outside, Sandbox},
     server::Server,
     signals::{self, Impatience, StopCourse},
     trace::{EVENTS_PER_CORE, TraceTarget},
@@ -228,7 +228,7 @@ impl ServerSockets {
 
 /// A server in the sandbox, with the processes that it started before.
 struct ConfinedServer {
-    sandbox: String,
+    sandbox: Sandbox,
     broker: Broker,
     /// The files of unix sockets that a takeover leaves.
     left: Vec<UnixAddr>,
@@ -328,6 +328,7 @@ impl ServingServer {
         let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
         let watch = watch.start(&broker);
         let runtime = launch(&options, balancing.board())?;
+        let sandbox = sandbox.seal();
         let mut programs =
             programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
         let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));

@@ -6,6 +6,7 @@
 //! installed, the tests report a skip and pass.
 
 mod calls;
+mod degraded;
 mod enter;
 
 use crate::support::{Io, TestProcess, TestServer, TestSite, on_both, until};
@@ -129,13 +130,25 @@ fn status(thread: u32, name: &str) -> Option<String> {
     Some(line.trim_start_matches(':').trim().to_owned())
 }
 
+/// The lines about the sandbox, `count` of them, which the server writes after its address.
+#[track_caller]
+fn sandbox_lines(process: &TestProcess, count: usize) -> Vec<String> {
+    until("each process describes its sandbox", || {
+        let said = process.stderr();
+        // The last line may lack its end yet.
+        let whole = said.rsplit_once('\n')?.0;
+        let lines: Vec<String> =
+            whole.lines().filter(|line| line.contains("sandbox: ")).map(str::to_owned).collect();
+        assert!(lines.len() <= count, "{said}");
+        (lines.len() == count).then_some(lines)
+    })
+}
+
 /// The claims of the start line hold for every thread of these processes, and no thread has a
 /// partial sandbox.
 #[track_caller]
 fn assert_confined(process: &TestProcess, site: &TestSite, pids: &[u32]) {
-    let said = process.stderr();
-    let lines: Vec<&str> = said.lines().filter(|line| line.contains("sandbox: ")).collect();
-    assert_eq!(lines.len(), pids.len(), "{said}");
+    let lines = sandbox_lines(process, pids.len());
     for (line, &pid) in lines.iter().zip(pids) {
         let (has_landlock, has_filter) = (line.contains("(Landlock "), line.contains("(seccomp)"));
         let names: BTreeSet<_> =

@@ -2,12 +2,14 @@
 //!
 //! Such a call fails with `ENOSYS`, as on a kernel that lacks the call. The C library and the
 //! standard library then fall back to an older call, so a new version of either does not end the
-//! server. A line of the list may allow a call for some arguments only. io_uring does its
-//! operations past the filter, so Landlock bounds those. `crates/cli/tests/e2e/sandbox.rs` compares
+//! server. A line of the list may allow a call for some arguments only. Operations of
+//! io_uring do not pass the filter. So the driver restricts its instances of io_uring to the
+//! operations that it uses (`crates/io/src/driver/uring/ring.rs`), and [`refuse_rings`] refuses new
+//! instances once the cores run. `crates/cli/tests/e2e/sandbox.rs` compares
 //! the list with the calls of a running server. The form of the list is tested below.
 
 use rustix::{io::Errno, process::getpid};
-use seccompiler::{BpfProgram, TargetArch, apply_filter, compile_from_json};
+use seccompiler::{BpfProgram, TargetArch, apply_filter, apply_filter_all_threads, compile_from_json};
 use serde_json::{Value, json};
 use std::env::consts::ARCH;
 
@@ -31,6 +33,22 @@ pub(super) fn enter() -> Result<Filtered, String> {
     let program = compile(&lines, arch)?;
     apply_filter(&program).map_err(|error| error.to_string())?;
     Ok(Filtered { calls })
+}
+
+/// Refuses io_uring_setup(2) to all threads of the process.
+///
+/// # Errors
+/// Why the filter failed, in words.
+pub(super) fn refuse_rings() -> Result<(), String> {
+    let arch = TargetArch::try_from(ARCH).map_err(|_| format!("no filter is made for {ARCH}"))?;
+    let refused = json!({ "errno": Errno::NOSYS.raw_os_error() });
+    let program = program(
+        json!({
+            "mismatch_action": "allow", "match_action": refused, "filter": [{ "syscall": "io_uring_setup" }]
+        }),
+        arch,
+    )?;
+    apply_filter_all_threads(&program).map_err(|error| error.to_string())
 }
 
 /// One line of the list: a call, and the arguments for which it is allowed.
@@ -87,11 +105,13 @@ fn count(lines: &[FilterLine<'_>]) -> usize {
 fn compile(lines: &[FilterLine<'_>], arch: TargetArch) -> Result<BpfProgram, String> {
     let rules: Vec<Value> = lines.iter().map(rule).collect();
     let refused = json!({ "errno": Errno::NOSYS.raw_os_error() });
-    let filter = json!({ "server": {
-        "mismatch_action": refused, "match_action": "allow", "filter": rules
-    }});
+    program(json!({ "mismatch_action": refused, "match_action": "allow", "filter": rules }), arch)
+}
+
+fn program(filter: Value, arch: TargetArch) -> Result<BpfProgram, String> {
+    let filters = json!({ "server": filter });
     let mut programs =
-        compile_from_json(filter.to_string().as_bytes(), arch).map_err(|error| error.to_string())?;
+        compile_from_json(filters.to_string().as_bytes(), arch).map_err(|error| error.to_string())?;
     programs.remove("server").ok_or_else(|| "it was not made".to_owned())
 }
 
@@ -155,8 +175,18 @@ mod tests {
     ];
 
     /// Calls that are allowed for some arguments only.
-    const BOUNDED: [&str; 9] =
-        ["bpf", "clone", "ioctl", "kill", "prctl", "sched_setscheduler", "socket", "socketpair", "tgkill"];
+    const BOUNDED: [&str; 10] = [
+        "bpf",
+        "clone",
+        "ioctl",
+        "kill",
+        "prctl",
+        "sched_setscheduler",
+        "seccomp",
+        "socket",
+        "socketpair",
+        "tgkill",
+    ];
 
     #[test]
     fn list_is_sorted_and_compiles() {

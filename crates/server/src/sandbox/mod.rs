@@ -46,15 +46,39 @@ pub(crate) struct Outside {
     pub(crate) keeper: Option<u32>,
 }
 
+/// The sandbox that the process has entered.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    description: String,
+    has_filter: bool,
+}
+
+impl Sandbox {
+    /// Refuses new instances of io_uring to all threads, once every core has its own: a new
+    /// instance would allow operations that the drivers' instances refuse. Returns the achieved
+    /// bounds, for a line at the start.
+    pub(crate) fn seal(self) -> String {
+        let Self { description, has_filter } = self;
+        if !has_filter {
+            return description;
+        }
+        match filter::refuse_rings() {
+            Ok(()) => description,
+            Err(why) => format!("{description}; new io_uring instances are possible ({why})"),
+        }
+    }
+}
+
 /// Gives up the rights that serving does not need, for this thread and the threads that it starts.
-/// Returns the achieved bounds, for a line at the start.
-pub(crate) fn enter(rights: &Rights<'_>, outside: Outside) -> String {
+pub(crate) fn enter(rights: &Rights<'_>, outside: Outside) -> Sandbox {
     let landlock = described(rights, restrict(rights));
-    let calls = match filter::enter() {
+    let filtered = filter::enter();
+    let has_filter = filtered.is_ok();
+    let calls = match filtered {
         Ok(Filtered { calls }) => format!("{calls} system calls (seccomp)"),
         Err(why) => format!("all system calls (no seccomp filter: {why})"),
     };
-    format!("{landlock}; {calls}; {outside}")
+    Sandbox { description: format!("{landlock}; {calls}; {outside}"), has_filter }
 }
 
 impl std::fmt::Display for Outside {

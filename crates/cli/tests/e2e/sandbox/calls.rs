@@ -19,7 +19,7 @@ use std::{
 
 const LIST: &str = include_str!("../../../../server/src/sandbox/calls.txt");
 
-/// The call that marks a confined process. Calls count from this call on.
+/// The call that marks a confined process. Calls count from the first such call on.
 const ENTERED: &str = "seccomp(SECCOMP_SET_MODE_FILTER";
 
 /// Refused on purpose, because the arguments are in memory; the C library then makes threads by
@@ -213,7 +213,7 @@ fn calls_in(folder: &Path) -> BTreeMap<String, String> {
         .collect();
     let mut calls = BTreeMap::new();
     let mut waiting: Vec<&str> =
-        texts.values().filter_map(|text| Some(text.rsplit_once(ENTERED)?.1)).collect();
+        texts.values().filter_map(|text| Some(text.split_once(ENTERED)?.1)).collect();
     while let Some(text) = waiting.pop() {
         // The first line is the rest of the call that entered.
         for line in text.lines() {

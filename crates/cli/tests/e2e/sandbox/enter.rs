@@ -67,6 +67,7 @@ pub(super) fn attempts(file: &Path) -> Vec<(CallAttempt, Errno)> {
         (attempt(sys(nix::libc::SYS_execve), b"/bin/true", [Text, none, none, none]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_kill), b"", [Number(parent), none, none, none]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_bpf), b"", [Number(5), none, none, none]), Errno::ENOSYS),
+        (attempt(sys(nix::libc::SYS_io_uring_setup), b"", [Number(8), none, none, none]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_unshare), b"", [none; 4]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_clone), b"", [Number(17), none, none, none]), Errno::ENOSYS),
     ]

@@ -13,6 +13,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
+use io_uring::register::Restriction;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, types};
 
@@ -92,6 +93,23 @@ struct RingFdUpdate {
 
 const REGISTER_RING_FDS: libc::c_uint = 20;
 const UNREGISTER_RING_FDS: libc::c_uint = 21;
+
+/// The operations of the driver. The kernel refuses all others on its rings, because operations of
+/// io_uring do not pass seccomp: an attacker with code in the process could use them otherwise.
+const OPERATIONS: [u8; 8] = [
+    opcode::Accept::CODE,
+    opcode::RecvMulti::CODE,
+    opcode::PollAdd::CODE,
+    opcode::AsyncCancel::CODE,
+    opcode::Close::CODE,
+    opcode::Send::CODE,
+    opcode::SendMsg::CODE,
+    opcode::AcceptMulti::CODE,
+];
+
+/// The operations of io_uring_register(2) on an enabled ring: descriptors of rings (20, 21), rings
+/// of buffers (22, 23), polling of network cards (27, 28).
+const REGISTRATIONS: [u8; 6] = [20, 21, 22, 23, 27, 28];
 
 /// Maximum size of a send in bytes: the kernel's bound (MAX_RW_COUNT), rounded down.
 const SEND_MAX: usize = 1 << 30;
@@ -412,6 +430,7 @@ impl Drop for Ring {
 fn build(entries: u32, without_array: bool) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_clamp();
+    builder.setup_r_disabled();
     // Multishot operations complete often per submission.
     builder.setup_cqsize(entries.saturating_mul(4));
     if without_array {
@@ -421,7 +440,18 @@ fn build(entries: u32, without_array: bool) -> io::Result<IoUring> {
     if !(io.params().is_feature_ext_arg() && io.params().is_feature_nodrop()) {
         return Err(io::Error::from_raw_os_error(libc::ENOSYS));
     }
+    restrict(&io)?;
+    io.submitter().register_enable_rings()?;
     Ok(io)
+}
+
+/// Restricts a ring that is not enabled yet to the operations of the driver, for its whole life.
+fn restrict(io: &IoUring) -> io::Result<()> {
+    let flags = Flags::BUFFER_SELECT | Flags::SKIP_SUCCESS;
+    let mut restrictions: Vec<_> = OPERATIONS.map(Restriction::sqe_op).into();
+    restrictions.extend(REGISTRATIONS.map(Restriction::register_op));
+    restrictions.push(Restriction::sqe_flags_allowed(flags.bits()));
+    io.submitter().register_restrictions(&mut restrictions)
 }
 
 /// Registers the ring with the calling thread, which saves every `enter` the lookup of a
@@ -433,4 +463,55 @@ fn register_ring_fd(io: &IoUring) -> Option<RawFd> {
     let count =
         unsafe { libc::syscall(libc::SYS_io_uring_register, fd, REGISTER_RING_FDS, &raw mut update, 1) };
     (count == 1).then_some(update.index as RawFd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The results of these operations on a new ring; `None` if there is no io_uring here.
+    fn results(entries: Vec<Entry>) -> Option<Vec<i32>> {
+        let mut ring = match Ring::new(8) {
+            Ok(ring) => ring,
+            Err(error) => {
+                eprintln!("SKIPPED: io_uring: {error}");
+                return None;
+            }
+        };
+        let mut results = Vec::new();
+        for entry in entries {
+            // SAFETY: the entries of the tests use no memory of this process.
+            unsafe { ring.push(entry) };
+            let mut completions = Vec::new();
+            while completions.is_empty() {
+                ring.enter(RingWait::First(None)).expect("it enters");
+                ring.collect(&mut completions);
+            }
+            results.extend(completions.iter().map(|completion| completion.result));
+        }
+        Some(results)
+    }
+
+    #[test]
+    fn ring_refuses_operations_that_driver_does_not_use() {
+        let open = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), c"/dev/null".as_ptr()).build();
+        let socket = opcode::Socket::new(libc::AF_INET, libc::SOCK_DGRAM, 0).build();
+        let linked = opcode::PollAdd::new(types::Fd(0), 0).build().flags(Flags::IO_LINK);
+        let closed = opcode::Close::new(types::Fd(-1)).build();
+        let Some(results) = results(vec![open, socket, opcode::Nop::new().build(), linked, closed]) else {
+            return;
+        };
+        let refused = -libc::EACCES;
+        assert_eq!(results, [refused, refused, refused, refused, -libc::EBADF]);
+    }
+
+    #[test]
+    fn ring_refuses_registrations_that_driver_does_not_use() {
+        let Ok(ring) = Ring::new(8) else { return eprintln!("SKIPPED: no io_uring") };
+        let submitter = ring.io.submitter();
+        let files = submitter.register_files(&[0]).expect_err("no such registration");
+        let more = submitter.register_restrictions(&mut [Restriction::sqe_op(opcode::OpenAt::CODE)]);
+        assert_eq!(files.raw_os_error(), Some(libc::EACCES));
+        assert!(more.is_err(), "a restriction cannot be lifted");
+    }
 }
