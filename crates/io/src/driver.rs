@@ -5,9 +5,9 @@
 //! for both; `tests/suite` runs every case on both.
 
 mod epoll;
+mod free_list;
 mod incoming;
 mod outgoing;
-mod spares;
 mod table;
 mod unpark;
 mod uring;

@@ -31,35 +31,35 @@
 //! timeout of `turn`.
 
 mod affinity;
-mod board;
 mod clock;
 mod connect;
 mod counters;
 mod driver;
 mod error;
 mod file;
+mod idle_pool;
+mod load_page;
 mod memory;
 mod options;
 pub mod output;
 mod pages;
 mod preemption;
-mod shelf;
 mod slots;
 mod socket;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
-pub use board::{Board, CoreBoard, NEAR_MAX, monotonic_ns};
 pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, append_nowait, read_nowait, start_writeback};
+pub use idle_pool::{IdlePool, ParkRequest};
+pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
-pub use shelf::{IdlePool, Rest};
 pub use slots::{RegionSlot, Slots};
 pub use socket::{
     ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,

@@ -23,7 +23,7 @@ use std::{
     },
     time::Instant,
 };
-use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
+use vermeil_io::{Driver, DriverOptions, LoadPage, current_affinity, pin_current_thread};
 use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -49,7 +49,7 @@ pub struct Builder {
     policy: Policy,
     trial: TrialOptions,
     layout: Option<Layout>,
-    board: Option<Arc<Board>>,
+    board: Option<Arc<LoadPage>>,
     turn: TurnLimits,
     limits: Limits,
     classes: Vec<Class>,
@@ -97,7 +97,7 @@ impl Builder {
 
     /// The boards on which cores publish their activity; at least as many boards as cores. Default:
     /// memory of this process.
-    pub fn board(mut self, board: Arc<Board>) -> Self {
+    pub fn board(mut self, board: Arc<LoadPage>) -> Self {
         self.board = Some(board);
         self
     }
@@ -177,7 +177,7 @@ impl Builder {
         if layout.cores() != cpus.len() {
             return Err(StartError::Layout { cores: cpus.len(), described: layout.cores() });
         }
-        let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
+        let board = self.board.clone().unwrap_or_else(|| Arc::new(LoadPage::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
         self.trial.check().map_err(|error| StartError::Trial { reason: error.to_string() })?;
         let control =

@@ -27,7 +27,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
-use vermeil_io::{CoreBoard, Driver, monotonic_ns};
+use vermeil_io::{CoreLoadPage, Driver, monotonic_ns};
 use vermeil_queue::{ColorId, ScopedTls, StealBatch};
 use vermeil_sched::{
     CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, STEAL_BATCH_MAX, TURN_NS, Turn, TurnStep, TurnView,
@@ -209,7 +209,7 @@ impl Core {
         self.shared.core(self.index.0)
     }
 
-    fn board(&self) -> &CoreBoard {
+    fn board(&self) -> &CoreLoadPage {
         self.shared.board.core(self.index.0 as usize)
     }
 

@@ -3,7 +3,7 @@
 //! The files of tasks, handlers, keys and counters add their own methods.
 
 use crate::{Color, color::Affinity, runtime_ref::RuntimeRef};
-use vermeil_io::Board;
+use vermeil_io::LoadPage;
 use vermeil_sched::{CoreIndex, Placement};
 
 /// Gives access to a runtime from any thread; cheap to clone. A handle may outlive the runtime:
@@ -35,7 +35,7 @@ impl Handle {
 
     /// The page on which each core publishes its activity: the time since its last look at its
     /// sockets, by the clock of [`monotonic_ns`](crate::monotonic_ns).
-    pub fn board(&self) -> &Board {
+    pub fn board(&self) -> &LoadPage {
         &self.shared.board
     }
 

@@ -119,7 +119,7 @@ pub use time::{Sleep, Timeout, sleep};
 pub use times::{Histogram, ObservedTimes};
 
 pub use vermeil_io::{
-    Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, NEAR_MAX, listen,
+    ConnectOptions, CoreLoadPage, DriverOptions, IoChoice, ListenOptions, LoadPage, More, NEAR_MAX, listen,
     monotonic_ns,
 };
 pub use vermeil_queue::{ColorId, Colored, current_color};

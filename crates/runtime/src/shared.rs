@@ -25,7 +25,7 @@ use std::sync::{
     Arc, Mutex, OnceLock,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
-use vermeil_io::{Board, Clock, Unparker};
+use vermeil_io::{Clock, LoadPage, Unparker};
 use vermeil_queue::{
     AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, RunFlag, TraceRing,
 };
@@ -49,7 +49,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) clock: Clock,
     pub(crate) noting: Noting,
     /// The time of each core's last look at its sockets.
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<LoadPage>,
     /// The number of sleeping cores; a hint.
     pub(crate) asleep: CachePadded<AtomicUsize>,
     /// By node: the core that searches for work, and the core that watches busy cores.
@@ -81,7 +81,7 @@ pub(crate) struct RuntimeSetup {
     pub(crate) policy: Policy,
     pub(crate) classes: Vec<Class>,
     pub(crate) pool: BlockingPool,
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<LoadPage>,
     pub(crate) noting: Noting,
 }
 

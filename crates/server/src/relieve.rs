@@ -164,20 +164,20 @@ async fn look_around() {
 
 impl StallRescue {
     fn has_something(&self) -> bool {
-        let has_request = self.shelf.as_ref().is_some_and(|shelf| shelf.has_told());
+        let has_request = self.shelf.as_ref().is_some_and(|shelf| shelf.has_ready());
         has_request || matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
     }
 
     /// Takes the connections that wait for the owner, if the owner does not come.
     async fn relieve(&self) {
         let board = self.handle.board().core(self.owner.0 as usize);
-        let (noticed_ns, looks) = (monotonic_ns(), board.looks());
+        let (noticed_ns, looks) = (monotonic_ns(), board.searches());
         loop {
             let now_ns = monotonic_ns();
             let seen = CoreObservation {
                 waited: Duration::from_nanos(now_ns - noticed_ns),
                 busy: board.busy_ns(now_ns).map(Duration::from_nanos),
-                looks: board.looks().wrapping_sub(looks),
+                looks: board.searches().wrapping_sub(looks),
             };
             match verdict(seen) {
                 BalanceVerdict::Take => return self.take().await,
@@ -201,7 +201,7 @@ impl StallRescue {
     }
 
     fn move_one(&self) -> bool {
-        let told = self.shelf.as_ref().and_then(|shelf| shelf.take_told());
+        let told = self.shelf.as_ref().and_then(|shelf| shelf.take_ready());
         let Some((socket, requests)) = told else { return false };
         // The owner no longer holds the connection, so this core logs the error.
         let adopted = accept::adopt(&self.handle, self.core, socket, requests);

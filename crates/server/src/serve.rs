@@ -50,7 +50,7 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use vermeil::{Board, DriverOptions, Pinning, Runtime, StartError};
+use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
 
@@ -517,7 +517,7 @@ impl StartLines {
 }
 
 /// Starts the cores.
-fn launch(options: &ServeOptions, board: Option<Arc<Board>>) -> Result<Runtime, ServeError> {
+fn launch(options: &ServeOptions, board: Option<Arc<LoadPage>>) -> Result<Runtime, ServeError> {
     let defaults = DriverOptions::default();
     let accept_backlog_max =
         DescriptorShares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);

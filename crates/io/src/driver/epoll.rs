@@ -20,8 +20,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
-use crate::driver::spares::Spares;
 use crate::driver::table::{GenerationalTable, Id};
 use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
@@ -32,7 +32,7 @@ use wait::EpollEvents;
 
 /// The subject of an event; the top byte of the event's 64 bits.
 mod kind {
-    pub(super) const BELL: u8 = 0;
+    pub(super) const WAKER: u8 = 0;
     pub(super) const LISTENER: u8 = 1;
     pub(super) const STREAM: u8 = 2;
     pub(super) const SOURCE: u8 = 3;
@@ -85,7 +85,7 @@ pub(crate) struct Epoll {
     streams: GenerationalTable<EpollStream>,
     sources: GenerationalTable<EpollSource>,
     inbox: Inbox,
-    spares: Spares,
+    free_list: Spares,
 }
 
 impl Epoll {
@@ -94,7 +94,7 @@ impl Epoll {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|error| because("epoll_create")(error.into()))?;
         let unparker = Unparker::new().map_err(because("eventfd"))?;
-        let bell = EventData::new_u64(Id { index: 0, generation: 0 }.pack(kind::BELL));
+        let bell = EventData::new_u64(Id { index: 0, generation: 0 }.pack(kind::WAKER));
         epoll::add(&epoll, unparker.as_fd(), bell, EventFlags::IN | EventFlags::ET)
             .map_err(|error| because("watching the eventfd")(error.into()))?;
         Ok(Self {
@@ -103,7 +103,7 @@ impl Epoll {
             unparker,
             listeners: GenerationalTable::new(),
             streams: GenerationalTable::new(),
-            spares: Spares::default(),
+            free_list: Spares::default(),
             sources: GenerationalTable::new(),
             inbox: Inbox::new(options.recv_buffer_bytes),
         })
@@ -129,7 +129,7 @@ impl Epoll {
             match kind {
                 kind::STREAM => {
                     if let Some(stream) = self.streams.get_mut(id) {
-                        stream.on_event(flags, &mut self.spares);
+                        stream.on_event(flags, &mut self.free_list);
                     }
                 }
                 kind::LISTENER => {
@@ -144,7 +144,7 @@ impl Epoll {
                         source.waiter.wake();
                     }
                 }
-                _ => debug_assert_eq!(kind, kind::BELL),
+                _ => debug_assert_eq!(kind, kind::WAKER),
             }
         }
         Ok(count)
@@ -275,7 +275,7 @@ impl Epoll {
         more: More,
     ) -> io::Result<()> {
         if let Some(stream) = self.streams.get_mut(key.0) {
-            stream.start_send(head, body, more, &mut self.spares)?;
+            stream.start_send(head, body, more, &mut self.free_list)?;
             if stream.misses_room()
                 && let Err(error) =
                     watch_stream(self.epoll.as_fd(), key.0, stream, WatchedEvents::InputAndRoom)
@@ -289,7 +289,7 @@ impl Epoll {
     #[inline]
     pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<Vec<u8>>> {
         match self.streams.get_mut(key.0) {
-            Some(stream) => stream.poll_sent(cx, &mut self.spares),
+            Some(stream) => stream.poll_sent(cx, &mut self.free_list),
             None => Poll::Ready(Err(stale("stream"))),
         }
     }

@@ -14,21 +14,21 @@ use rustix::event::{EventfdFlags, eventfd};
 /// usable on any thread.
 #[derive(Debug, Clone)]
 pub struct Unparker {
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
 }
 
 impl Unparker {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { bell: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) })
+        Ok(Self { waker: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) })
     }
 
     /// Wakes the driver: one `write`. No effect once the driver is gone.
     pub fn unpark(&self) {
-        let written = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        let written = rustix::io::write(&*self.waker, &1u64.to_ne_bytes());
         debug_assert!(written.is_ok(), "an eventfd of our own refused a write: {written:?}");
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.waker.as_fd()
     }
 }

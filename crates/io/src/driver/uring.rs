@@ -11,14 +11,14 @@
 //! `tests/suite`.
 
 mod buffers;
-mod early;
-mod farewell;
-mod gather;
+mod close_reason;
+mod completion_coalescing;
 mod listener;
 mod outbox;
 mod ring;
 mod selftest;
 mod source;
+mod speculative_recv;
 mod stream;
 
 use std::collections::VecDeque;
@@ -29,24 +29,24 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
-use crate::driver::spares::Spares;
 use crate::driver::table::{GenerationalTable, Id};
 use crate::error::{listener_closed, stale};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
-use early::Early;
-use gather::CompletionCoalescing;
+use completion_coalescing::CompletionCoalescing;
 use listener::{NextConnection, UringListener};
 use outbox::Outbox;
 use ring::{Completion, Ring, RingWait};
 use source::{UringSource, add_allowed};
+use speculative_recv::SpeculativeRecv;
 use stream::{StreamRelease, UringStream};
 
 /// The subject of a completion; the top byte of its 64 bits.
 mod operation {
     /// Another thread woke the driver.
-    pub(super) const BELL: u8 = 0;
+    pub(super) const WAKER: u8 = 0;
     /// A connection was accepted.
     pub(super) const ACCEPT: u8 = 1;
     /// Bytes arrived in a shared buffer.
@@ -79,16 +79,16 @@ struct UringShared {
     ring: Ring,
     buffers: Buffers,
     outbox: Outbox,
-    spares: Spares,
+    free_list: Spares,
     /// For receiving without shared buffers.
     inbox: Inbox,
-    early: Early,
+    speculative_recv: SpeculativeRecv,
     /// Undecided non-blocking sends: the count of entries pushed with each, and the stream.
     queued: VecDeque<(u64, Id)>,
     /// Whether a task, or a stream that closes, waits for one of these sends.
     awaited: bool,
     /// Streams that held too many buffers when a completion arrived.
-    crowded: Vec<Id>,
+    over_budget: Vec<Id>,
     parked_max: u16,
     accepted_max: usize,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Uring {
     sources: GenerationalTable<UringSource>,
     /// Completions being dispatched; kept for the memory.
     batch: Vec<Completion>,
-    gather: CompletionCoalescing,
+    coalescing: CompletionCoalescing,
     epoch: Instant,
     /// The kernel may have deferred work without notice, because the kernel does a limited amount
     /// per call.
@@ -142,12 +142,12 @@ impl Uring {
             ring,
             buffers,
             outbox: Outbox::new(),
-            spares: Spares::default(),
+            free_list: Spares::default(),
             inbox: Inbox::new(options.recv_buffer_bytes),
-            early: Early::default(),
+            speculative_recv: SpeculativeRecv::default(),
             queued: VecDeque::new(),
             awaited: false,
-            crowded: Vec::new(),
+            over_budget: Vec::new(),
             parked_max: options.recv_parked_max.max(1),
             accepted_max: options.accept_backlog_max.max(1),
         };
@@ -158,11 +158,11 @@ impl Uring {
             streams: GenerationalTable::new(),
             sources: GenerationalTable::new(),
             batch: Vec::new(),
-            gather: CompletionCoalescing::default(),
+            coalescing: CompletionCoalescing::default(),
             epoch: Instant::now(),
             behind: false,
         };
-        uring.watch_bell();
+        uring.watch_waker();
         Ok(uring)
     }
 
@@ -170,8 +170,8 @@ impl Uring {
         "io_uring (multishot accept, multishot receive, buffer rings)".to_owned()
     }
 
-    fn watch_bell(&mut self) {
-        self.shared.ring.poll_always(self.unparker.as_fd().as_raw_fd(), NOBODY.pack(operation::BELL));
+    fn watch_waker(&mut self) {
+        self.shared.ring.poll_always(self.unparker.as_fd().as_raw_fd(), NOBODY.pack(operation::WAKER));
     }
 
     pub(crate) fn unparker(&self) -> Unparker {
@@ -191,14 +191,16 @@ impl Uring {
     }
 
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        self.suspend_crowded();
+        self.suspend_over_budget();
         let ring = &mut self.shared.ring;
         let wait = match timeout {
             Some(Duration::ZERO) => RingWait::No,
             _ if self.shared.awaited || ring.has_completions() => RingWait::No,
-            timeout if ring.can_gather() && self.gather.ask() > 1 => {
-                RingWait::Several { count: self.gather.ask(), gather: gather::GATHER, timeout }
-            }
+            timeout if ring.can_coalesce() && self.coalescing.ask() > 1 => RingWait::Several {
+                count: self.coalescing.ask(),
+                gather: completion_coalescing::GATHER,
+                timeout,
+            },
             timeout => RingWait::First(timeout),
         };
         if wait != RingWait::No || self.behind || ring.has_unsubmitted() || ring.has_kernel_work() {
@@ -220,16 +222,16 @@ impl Uring {
             came = self.dispatch();
             count += came;
         }
-        self.gather.came(count, self.epoch.elapsed());
+        self.coalescing.came(count, self.epoch.elapsed());
         Ok(count + self.settle())
     }
 
     /// Suspends receiving for streams whose tasks did not read the bytes that had arrived before
     /// this turn.
-    fn suspend_crowded(&mut self) {
-        while let Some(id) = self.shared.crowded.pop() {
+    fn suspend_over_budget(&mut self) {
+        while let Some(id) = self.shared.over_budget.pop() {
             if let Some(stream) = self.streams.get_mut(id) {
-                stream.suspend_if_crowded(id, &mut self.shared);
+                stream.suspend_if_over_budget(id, &mut self.shared);
             }
         }
     }
@@ -275,7 +277,7 @@ impl Uring {
                     source.on_ready();
                 }
             }
-            operation::BELL if !completion.goes_on() => self.watch_bell(),
+            operation::WAKER if !completion.goes_on() => self.watch_waker(),
             _ => {}
         }
     }

@@ -16,8 +16,8 @@ fn a_core_that_does_not_come_to_its_sockets_shows_since_when() {
     let stuck = handle.spawn_on(&color, async move { released.recv().is_err() });
     eventually("a stuck core is busy", || board(0).busy_ns(monotonic_ns()).is_some_and(|ns| ns > 1_000_000));
     assert!(board(0).busy_ns(monotonic_ns()).unwrap() <= monotonic_ns() - before_ns);
-    let looks = board(0).looks();
-    assert_eq!(board(0).looks(), looks, "it does not look");
+    let looks = board(0).searches();
+    assert_eq!(board(0).searches(), looks, "it does not look");
     eventually("the other core waits", || board(1).busy_ns(monotonic_ns()).is_none());
     drop(release);
     assert!(stuck.wait().unwrap());

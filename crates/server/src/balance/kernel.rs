@@ -6,7 +6,7 @@
 //! the program and its loading (`vermeil-steer`).
 
 use std::{path::Path, sync::Arc};
-use vermeil::{Board, NEAR_MAX};
+use vermeil::{LoadPage, NEAR_MAX};
 use vermeil_steer::{AcceptSteering, Mode, homes, near};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -14,7 +14,7 @@ use vermeil_topology::{CpuId, sysfs};
 #[derive(Debug)]
 pub(super) struct KernelChoice {
     pub(super) steering: AcceptSteering,
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<LoadPage>,
 }
 
 impl KernelChoice {
@@ -25,7 +25,7 @@ impl KernelChoice {
     pub(super) fn new(cpus: &[CpuId], mode: Mode) -> Result<Self, String> {
         let machine = sysfs::read(Path::new("/")).map_err(|error| error.to_string())?;
         let steering = AcceptSteering::new(cpus.len(), &homes(&machine, cpus), mode)?;
-        let board = Board::mapped(steering.boards(), cpus.len())
+        let board = LoadPage::mapped(steering.boards(), cpus.len())
             .map_err(|error| format!("the kernel's map cannot be shared: {error}"))?;
         for (core, near) in near(&machine, cpus, NEAR_MAX).iter().enumerate() {
             board.core(core).describe(near);
@@ -35,7 +35,7 @@ impl KernelChoice {
 }
 
 /// The number of connections that went to other cores, for the line at the end.
-pub(super) fn sent_away(board: &Board) -> String {
+pub(super) fn sent_away(board: &LoadPage) -> String {
     let sent: u64 = (0..board.len()).map(|core| board.core(core).sent_away()).sum();
     format!(", {sent} sent elsewhere by the kernel")
 }
@@ -44,6 +44,6 @@ pub(super) fn sent_away(board: &Board) -> String {
 mod tests {
     #[test]
     fn boards_are_the_size_the_program_expects() {
-        assert_eq!(size_of::<vermeil::CoreBoard>(), vermeil_steer::CORE_BYTES as usize);
+        assert_eq!(size_of::<vermeil::CoreLoadPage>(), vermeil_steer::CORE_BYTES as usize);
     }
 }

@@ -38,7 +38,7 @@ use std::{
     path::Path,
     sync::{Arc, OnceLock},
 };
-use vermeil::Board;
+use vermeil::LoadPage;
 use vermeil_steer::{AcceptSteering, Group, Mode};
 use vermeil_topology::{CpuId, Instance, sysfs};
 
@@ -63,7 +63,7 @@ pub(crate) struct Balancing {
     /// The program in the kernel. Set in the process that owns the sockets.
     chooser: Option<AcceptSteering>,
     /// The board that the program reads.
-    board: Option<Arc<Board>>,
+    board: Option<Arc<LoadPage>>,
     pub(crate) neighbours: Neighbours,
     /// For each core, the cores whose listeners the core watches.
     pub(crate) watched: Vec<Vec<usize>>,
@@ -170,7 +170,7 @@ impl Balancing {
     /// The balancing of one of several instances on its own cores. The supervisor opened the
     /// sockets. `board` is the instance's part of the board that the kernel reads, if the kernel
     /// chooses.
-    pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<Board>) -> Self {
+    pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<LoadPage>) -> Self {
         let balancing = Self::new(cpus, SocketSteering::PacketsCpu, None, neighbours, String::new());
         Self { board: board.map(Arc::new), ..balancing }
     }
@@ -192,7 +192,7 @@ impl Balancing {
     }
 
     /// The board on which cores publish the load, if the kernel reads the board.
-    pub(crate) fn board(&self) -> Option<Arc<Board>> {
+    pub(crate) fn board(&self) -> Option<Arc<LoadPage>> {
         self.board.clone()
     }
 

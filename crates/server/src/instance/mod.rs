@@ -33,7 +33,7 @@ use std::{
     sync::Arc,
     thread,
 };
-use vermeil::Board;
+use vermeil::LoadPage;
 use vermeil_topology::{CpuId, Instance};
 
 /// Longest reason of a refusal, in bytes; the rest is cut. Guess: operators read no more, and
@@ -46,7 +46,7 @@ pub struct Assigned {
     link: Ipc,
     assignment: Assignment,
     text: Option<String>,
-    board: Option<Board>,
+    board: Option<LoadPage>,
     listening: Vec<Listening>,
     memory: String,
 }
@@ -127,9 +127,9 @@ impl Assigned {
     }
 }
 
-fn board(assignment: &Assignment, memory: &OwnedFd) -> io::Result<Board> {
+fn board(assignment: &Assignment, memory: &OwnedFd) -> io::Result<LoadPage> {
     let first = assignment.first_core;
-    let board = Board::mapped(memory, assignment.cores)?;
+    let board = LoadPage::mapped(memory, assignment.cores)?;
     Ok(board.part(first..first + assignment.instance.cpus.len()))
 }
 

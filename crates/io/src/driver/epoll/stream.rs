@@ -15,9 +15,9 @@ use rustix::io::Errno;
 
 use crate::More;
 use crate::connect::connect_result;
+use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
 use crate::driver::outgoing::{Outgoing, reset_when_closed, sendfile_now};
-use crate::driver::spares::Spares;
 use crate::driver::waiter::Waiter;
 use crate::error::under_way;
 
@@ -116,7 +116,7 @@ impl EpollStream {
         self.sending = EpollSending::Failed(error);
     }
 
-    pub(super) fn on_event(&mut self, events: EventFlags, spares: &mut Spares) {
+    pub(super) fn on_event(&mut self, events: EventFlags, free_list: &mut Spares) {
         let broken = EventFlags::HUP | EventFlags::ERR;
         if events.intersects(EventFlags::RDHUP | broken) {
             self.hung_up = true;
@@ -128,7 +128,7 @@ impl EpollStream {
         if events.intersects(EventFlags::OUT | broken) {
             self.writable = true;
             if let EpollSending::Blocked(_) = self.sending {
-                self.carry_on(spares);
+                self.carry_on(free_list);
             } else {
                 self.writer.wake();
             }
@@ -164,12 +164,12 @@ impl EpollStream {
         head: Vec<u8>,
         body: Bytes,
         more: More,
-        spares: &mut Spares,
+        free_list: &mut Spares,
     ) -> io::Result<()> {
         self.check_idle()?;
         let outgoing = Outgoing::new(head, body, more);
         if self.writable {
-            self.send(outgoing, spares);
+            self.send(outgoing, free_list);
         } else {
             self.sending = EpollSending::Blocked(Box::new(outgoing));
         }
@@ -194,10 +194,10 @@ impl EpollStream {
     }
 
     #[inline]
-    fn send(&mut self, mut outgoing: Outgoing, spares: &mut Spares) {
+    fn send(&mut self, mut outgoing: Outgoing, free_list: &mut Spares) {
         self.sending = match outgoing.send_now(self.fd.as_fd()) {
             Ok(true) => {
-                spares.put(outgoing.into_head());
+                free_list.put(outgoing.into_head());
                 EpollSending::Done
             }
             Ok(false) => {
@@ -209,11 +209,11 @@ impl EpollStream {
     }
 
     /// A blocked send has room again.
-    fn carry_on(&mut self, spares: &mut Spares) {
+    fn carry_on(&mut self, free_list: &mut Spares) {
         let EpollSending::Blocked(outgoing) = std::mem::replace(&mut self.sending, EpollSending::Idle) else {
             return;
         };
-        self.send(*outgoing, spares);
+        self.send(*outgoing, free_list);
         if !matches!(self.sending, EpollSending::Blocked(_)) {
             self.writer.wake();
         }
@@ -223,10 +223,10 @@ impl EpollStream {
     pub(super) fn poll_sent(
         &mut self,
         cx: &mut Context<'_>,
-        spares: &mut Spares,
+        free_list: &mut Spares,
     ) -> Poll<io::Result<Vec<u8>>> {
         match std::mem::replace(&mut self.sending, EpollSending::Idle) {
-            EpollSending::Idle | EpollSending::Done => Poll::Ready(Ok(spares.take())),
+            EpollSending::Idle | EpollSending::Done => Poll::Ready(Ok(free_list.take())),
             EpollSending::Failed(error) => Poll::Ready(Err(error)),
             blocked @ EpollSending::Blocked(_) => {
                 self.sending = blocked;

@@ -46,7 +46,7 @@ pub(super) struct UringListener {
     accepted: VecDeque<OwnedFd>,
     /// Whether more connections came than may wait here, so the kernel may hold further
     /// connections.
-    crowded: bool,
+    over_budget: bool,
     /// Whether the kernel held a connection since the last accept.
     held_more: bool,
     /// The error number of the last failure, until it is reported.
@@ -70,7 +70,7 @@ impl UringListener {
             accepting: UringAccepting::Idle,
             wish: Wish::StayOpen,
             accepted: VecDeque::new(),
-            crowded: false,
+            over_budget: false,
             held_more: false,
             failed: None,
             waiter: Waiter::default(),
@@ -99,14 +99,14 @@ impl UringListener {
         if let Some(error) = self.failed.take() {
             return NextConnection::Failed(io::Error::from_raw_os_error(error));
         }
-        if self.crowded {
+        if self.over_budget {
             match accept_now(fd.as_fd()) {
                 Ok(Some(fd)) => {
                     self.held_more = true;
                     return NextConnection::Accepted(fd);
                 }
                 // The last connection came alone, so the burst is over.
-                Ok(None) => self.crowded = std::mem::take(&mut self.held_more),
+                Ok(None) => self.over_budget = std::mem::take(&mut self.held_more),
                 Err(error) => return NextConnection::Failed(error),
             }
         }
@@ -119,7 +119,7 @@ impl UringListener {
 
     fn arm(&mut self, id: Id, shared: &mut UringShared) {
         if let Some(fd) = &self.fd {
-            let how_many = if self.crowded { HowMany::One } else { HowMany::All };
+            let how_many = if self.over_budget { HowMany::One } else { HowMany::All };
             shared.ring.accept(fd.as_raw_fd(), how_many, id.pack(operation::ACCEPT));
             self.accepting = UringAccepting::Armed;
         }
@@ -154,7 +154,7 @@ impl UringListener {
         }
         if completion.goes_on() {
             if self.accepted.len() >= shared.accepted_max {
-                self.crowded = true;
+                self.over_budget = true;
                 self.cancel(id, shared);
             }
         } else {

@@ -156,7 +156,7 @@ impl Ring {
     }
 
     /// Whether a wait may coalesce completions.
-    pub(super) fn can_gather(&self) -> bool {
+    pub(super) fn can_coalesce(&self) -> bool {
         self.io.params().is_feature_min_timeout()
     }
 

@@ -1,12 +1,12 @@
 //! A socket of the io_uring driver.
 //!
 //! Contains the states of receiving and sending. An idle stream keeps no buffer and under 128
-//! bytes. Receiving is armed when a task first waits (`early.rs`) and stays armed. It is suspended
-//! while too many buffers are parked unread, and ends before the socket is released. Receiving uses
-//! system calls while the shared buffers are all in use, so that no reader depends on other
-//! readers. It also uses system calls, without the copy out of shared buffers, after a large burst
-//! to a reader with room for another. A closed stream stays in the table only while the kernel may
-//! read the memory of its send. Tested in `tests/suite`.
+//! bytes. Receiving is armed when a task first waits (`speculative_recv.rs`) and stays armed. It is
+//! suspended while too many buffers are parked unread, and ends before the socket is released.
+//! Receiving uses system calls while the shared buffers are all in use, so that no reader depends
+//! on other readers. It also uses system calls, without the copy out of shared buffers, after a
+//! large burst to a reader with room for another. A closed stream stays in the table only while the
+//! kernel may read the memory of its send. Tested in `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -84,9 +84,9 @@ pub(super) struct UringStream {
     is_closing: bool,
     receiving: UringReceiving,
     /// Whether a burst has filled the maximum of parked buffers.
-    is_rich: bool,
+    reads_directly: bool,
     /// Whether the reader had room for such a burst.
-    is_roomy: bool,
+    has_large_buffer: bool,
     /// Whether room for sendfile, or a connection, is awaited.
     watching_writable: bool,
     parked: Parked,
@@ -104,8 +104,8 @@ impl UringStream {
             fd: Some(fd),
             is_closing: false,
             receiving: UringReceiving::Fresh,
-            is_rich: false,
-            is_roomy: false,
+            reads_directly: false,
+            has_large_buffer: false,
             watching_writable: false,
             parked: Parked::EMPTY,
             ended: None,
@@ -157,16 +157,19 @@ impl UringStream {
             self.ended = Some(0);
             return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
         }
-        self.is_roomy = buf.capacity() - buf.len() >= shared.parked_bytes_max();
+        self.has_large_buffer = buf.capacity() - buf.len() >= shared.parked_bytes_max();
         let is_fresh = self.receiving == UringReceiving::Fresh;
         if is_fresh {
-            self.receiving =
-                if shared.early.is_likely() { UringReceiving::Direct } else { UringReceiving::Idle };
+            self.receiving = if shared.speculative_recv.is_likely() {
+                UringReceiving::Direct
+            } else {
+                UringReceiving::Idle
+            };
         }
         if self.receiving == UringReceiving::Direct {
             let answer = self.receive_directly(buf, shared);
             if is_fresh {
-                shared.early.learn(answer.is_some());
+                shared.speculative_recv.learn(answer.is_some());
             }
             if let Some(answer) = answer {
                 return Poll::Ready(answer);
@@ -204,7 +207,7 @@ impl UringStream {
 
     /// Whether bytes should go directly into the reader's memory.
     fn is_for_reader(&self) -> bool {
-        self.is_rich && self.is_roomy
+        self.reads_directly && self.has_large_buffer
     }
 
     /// Whether bytes can go into shared buffers, and should.
@@ -236,11 +239,11 @@ impl UringStream {
             self.ended = Some(0);
         }
         let is_crowded = self.parked.count >= shared.parked_max;
-        self.is_rich |= is_crowded;
+        self.reads_directly |= is_crowded;
         let mut is_released = false;
         if completion.goes_on() {
             if is_crowded {
-                shared.crowded.push(id);
+                shared.over_budget.push(id);
             }
         } else if self.receiving != UringReceiving::Direct {
             is_released = self.receiving == UringReceiving::Releasing;
@@ -271,7 +274,7 @@ impl UringStream {
         self.reader.wake();
     }
 
-    pub(super) fn suspend_if_crowded(&mut self, id: Id, shared: &mut UringShared) {
+    pub(super) fn suspend_if_over_budget(&mut self, id: Id, shared: &mut UringShared) {
         if self.receiving == UringReceiving::Armed && self.parked.count >= shared.parked_max {
             self.suspend(id, shared);
         }
@@ -316,7 +319,7 @@ impl UringStream {
         self.check_idle()?;
         let mut outgoing = Outgoing::new(head, body, more);
         if outgoing.is_done() {
-            shared.spares.put(outgoing.into_head());
+            shared.free_list.put(outgoing.into_head());
             self.sending = UringSending::Done;
             return Ok(());
         }
@@ -325,7 +328,7 @@ impl UringStream {
             // only cost a turn.
             self.sending = match outgoing.send_now(self.open_fd()) {
                 Ok(true) => {
-                    shared.spares.put(outgoing.into_head());
+                    shared.free_list.put(outgoing.into_head());
                     UringSending::Done
                 }
                 Ok(false) => {
@@ -375,7 +378,7 @@ impl UringStream {
             return StreamFate::Stays;
         }
         let head = shared.outbox.unpack(op);
-        shared.spares.put(head);
+        shared.free_list.put(head);
         self.sending = if goes_on { UringSending::Done } else { UringSending::Failed(-result) };
         self.writer.wake();
         StreamFate::Stays
@@ -389,7 +392,7 @@ impl UringStream {
         }
         if let UringSending::Queued(op) = std::mem::replace(&mut self.sending, UringSending::Idle) {
             let head = shared.outbox.unpack(op);
-            shared.spares.put(head);
+            shared.free_list.put(head);
             self.sending = UringSending::Done;
         }
         if !self.is_open() {
@@ -406,7 +409,7 @@ impl UringStream {
         shared: &mut UringShared,
     ) -> Poll<io::Result<Vec<u8>>> {
         match std::mem::replace(&mut self.sending, UringSending::Idle) {
-            UringSending::Idle | UringSending::Done => Poll::Ready(Ok(shared.spares.take())),
+            UringSending::Idle | UringSending::Done => Poll::Ready(Ok(shared.free_list.take())),
             UringSending::Failed(error) => Poll::Ready(Err(io::Error::from_raw_os_error(error))),
             under_way => {
                 shared.awaited |= matches!(under_way, UringSending::Queued(_));

@@ -36,13 +36,13 @@ pub struct IdlePool<T> {
 struct ParkedSocket<T> {
     /// Keys given so far; no key is given twice.
     keys: u64,
-    resting: HashMap<u64, Resting<T>>,
+    parked: HashMap<u64, ParkedEntry<T>>,
     /// Parked sockets with input, in the order of parking.
-    told: BTreeSet<u64>,
+    ready: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
-struct Resting<T> {
+struct ParkedEntry<T> {
     socket: OwnedFd,
     with: T,
     waker: Waker,
@@ -51,8 +51,8 @@ struct Resting<T> {
 /// A parked socket, for the core that parked it. Dropping it closes the socket, unless another core
 /// has taken the socket.
 #[derive(Debug)]
-pub struct Rest<T> {
-    shelf: Arc<IdlePool<T>>,
+pub struct ParkRequest<T> {
+    pool: Arc<IdlePool<T>>,
     key: u64,
 }
 
@@ -62,7 +62,7 @@ impl<T> IdlePool<T> {
     /// # Errors
     /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
-        let held = ParkedSocket { keys: 0, resting: HashMap::new(), told: BTreeSet::new() };
+        let held = ParkedSocket { keys: 0, parked: HashMap::new(), ready: BTreeSet::new() };
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, held: Mutex::new(held) })
     }
 
@@ -74,7 +74,7 @@ impl<T> IdlePool<T> {
     ///
     /// # Errors
     /// The socket, if the kernel cannot watch it.
-    pub fn put(self: &Arc<Self>, socket: OwnedFd, with: T, waker: Waker) -> Result<Rest<T>, OwnedFd> {
+    pub fn put(self: &Arc<Self>, socket: OwnedFd, with: T, waker: Waker) -> Result<ParkRequest<T>, OwnedFd> {
         let mut held = self.held();
         held.keys += 1;
         let key = held.keys;
@@ -83,14 +83,14 @@ impl<T> IdlePool<T> {
         if epoll::add(&self.epoll, &socket, EventData::new_u64(key), events).is_err() {
             return Err(socket);
         }
-        held.resting.insert(key, Resting { socket, with, waker });
+        held.parked.insert(key, ParkedEntry { socket, with, waker });
         drop(held);
-        Ok(Rest { shelf: self.clone(), key })
+        Ok(ParkRequest { pool: self.clone(), key })
     }
 
     /// The number of parked sockets.
     pub fn len(&self) -> usize {
-        self.held().resting.len()
+        self.held().parked.len()
     }
 
     /// Whether no socket is parked.
@@ -114,37 +114,37 @@ impl<T> IdlePool<T> {
         for event in events {
             let key = event.data.u64();
             // A socket that was taken meanwhile is not in the table.
-            if let Some(resting) = held.resting.get(&key) {
-                held.told.insert(key);
-                woken.push(resting.waker.clone());
+            if let Some(parked) = held.parked.get(&key) {
+                held.ready.insert(key);
+                woken.push(parked.waker.clone());
             }
         }
         woken
     }
 
     /// Whether some sockets have input.
-    pub fn has_told(&self) -> bool {
-        let known = self.held.try_lock().is_ok_and(|held| !held.told.is_empty());
+    pub fn has_ready(&self) -> bool {
+        let known = self.held.try_lock().is_ok_and(|held| !held.ready.is_empty());
         known || has_queued(self.epoll.as_fd()).unwrap_or(false)
     }
 
     /// Takes a socket with input, for a core that did not park it. `None` also while another thread
     /// holds the lock, because that thread may be stalled.
-    pub fn take_told(&self) -> Option<(OwnedFd, T)> {
+    pub fn take_ready(&self) -> Option<(OwnedFd, T)> {
         let mut held = self.held.try_lock().ok()?;
-        let woken = if held.told.is_empty() { self.hear(&mut held) } else { Vec::new() };
-        let first = held.told.pop_first().and_then(|key| held.resting.remove(&key));
+        let woken = if held.ready.is_empty() { self.hear(&mut held) } else { Vec::new() };
+        let first = held.ready.pop_first().and_then(|key| held.parked.remove(&key));
         drop(held);
         woken.iter().for_each(Waker::wake_by_ref);
-        let Resting { socket, with, .. } = first?;
+        let ParkedEntry { socket, with, .. } = first?;
         self.forget(&socket);
         Some((socket, with))
     }
 
     fn take(&self, key: u64) -> Option<OwnedFd> {
         let mut held = self.held();
-        held.told.remove(&key);
-        let taken = held.resting.remove(&key);
+        held.ready.remove(&key);
+        let taken = held.parked.remove(&key);
         drop(held);
         let socket = taken?.socket;
         self.forget(&socket);
@@ -164,25 +164,25 @@ impl<T> AsFd for IdlePool<T> {
     }
 }
 
-impl<T> Rest<T> {
+impl<T> ParkRequest<T> {
     /// Ready when there is input, with the socket, or with `None` when another core has taken the
     /// socket.
     pub fn poll_back(&self) -> Poll<Option<OwnedFd>> {
-        let held = self.shelf.held();
-        if held.resting.contains_key(&self.key) && !held.told.contains(&self.key) {
+        let held = self.pool.held();
+        if held.parked.contains_key(&self.key) && !held.ready.contains(&self.key) {
             return Poll::Pending;
         }
         drop(held);
-        Poll::Ready(self.shelf.take(self.key))
+        Poll::Ready(self.pool.take(self.key))
     }
 
     /// Takes the socket back, unless another core has.
     pub fn back(&self) -> Option<OwnedFd> {
-        self.shelf.take(self.key)
+        self.pool.take(self.key)
     }
 }
 
-impl<T> Drop for Rest<T> {
+impl<T> Drop for ParkRequest<T> {
     fn drop(&mut self) {
         drop(self.back());
     }
@@ -205,68 +205,66 @@ mod tests {
         }
     }
 
-    fn shelf() -> (Arc<IdlePool<u32>>, Arc<ParkedCount>) {
+    fn idle_pool() -> (Arc<IdlePool<u32>>, Arc<ParkedCount>) {
         (Arc::new(IdlePool::new().expect("a descriptor")), Arc::default())
     }
 
     /// A parked socket, and its peer.
-    fn put(shelf: &Arc<IdlePool<u32>>, with: u32, woken: &Arc<ParkedCount>) -> (Rest<u32>, UnixStream) {
+    fn put(pool: &Arc<IdlePool<u32>>, with: u32, woken: &Arc<ParkedCount>) -> (ParkRequest<u32>, UnixStream) {
         let (peer, socket) = UnixStream::pair().expect("a pair");
-        let rest = shelf.put(socket.into(), with, woken.clone().into()).expect("it can be watched");
+        let rest = pool.put(socket.into(), with, woken.clone().into()).expect("it can be watched");
         (rest, peer)
     }
 
     #[test]
     fn who_put_it_there_is_told_once_and_takes_it_back() {
-        let (shelf, woken) = shelf();
-        let (rest, mut peer) = put(&shelf, 7, &woken);
-        shelf.look();
-        assert!(rest.poll_back().is_pending() && !shelf.has_told());
+        let (pool, woken) = idle_pool();
+        let (rest, mut peer) = put(&pool, 7, &woken);
+        pool.look();
+        assert!(rest.poll_back().is_pending() && !pool.has_ready());
         peer.write_all(b"a").expect("room");
-        assert!(shelf.has_told());
-        shelf.look();
+        assert!(pool.has_ready());
+        pool.look();
         peer.write_all(b"b").expect("room");
-        shelf.look();
+        pool.look();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         let Poll::Ready(Some(socket)) = rest.poll_back() else { panic!("it is told of") };
         drop(rest);
         let mut two = [0; 2];
         UnixStream::from(socket).read_exact(&mut two).expect("nothing is lost");
         assert_eq!(&two, b"ab");
-        assert!(!shelf.has_told(), "it is not watched any more");
+        assert!(!pool.has_ready(), "it is not watched any more");
     }
 
     #[test]
     fn what_others_take_is_gone() {
-        let (shelf, woken) = shelf();
-        let (first, mut peer) = put(&shelf, 1, &woken);
-        let (second, other_peer) = put(&shelf, 2, &woken);
-        assert!(shelf.take_told().is_none() && shelf.len() == 2, "nothing to read");
+        let (pool, woken) = idle_pool();
+        let (first, mut peer) = put(&pool, 1, &woken);
+        let (second, other_peer) = put(&pool, 2, &woken);
+        assert!(pool.take_ready().is_none() && pool.len() == 2, "nothing to read");
         peer.write_all(b"a").expect("room");
         drop(other_peer);
-        let mut taken: Vec<u32> = std::iter::from_fn(|| shelf.take_told()).map(|(_, with)| with).collect();
+        let mut taken: Vec<u32> = std::iter::from_fn(|| pool.take_ready()).map(|(_, with)| with).collect();
         taken.sort_unstable();
         assert_eq!(taken, [1, 2], "bytes, and an end");
         assert_eq!(woken.0.load(Ordering::Relaxed), 2, "who put them there learns of it");
-        assert!(
-            matches!(first.poll_back(), Poll::Ready(None)) && second.back().is_none() && shelf.is_empty()
-        );
+        assert!(matches!(first.poll_back(), Poll::Ready(None)) && second.back().is_none() && pool.is_empty());
     }
 
     #[test]
     fn what_its_core_was_told_of_and_does_not_come_for_can_be_taken() {
-        let (shelf, woken) = shelf();
-        let (rest, mut peer) = put(&shelf, 1, &woken);
+        let (pool, woken) = idle_pool();
+        let (rest, mut peer) = put(&pool, 1, &woken);
         peer.write_all(b"a").expect("room");
-        shelf.look();
-        assert!(shelf.has_told() && shelf.take_told().is_some() && !shelf.has_told());
+        pool.look();
+        assert!(pool.has_ready() && pool.take_ready().is_some() && !pool.has_ready());
         assert!(matches!(rest.poll_back(), Poll::Ready(None)));
     }
 
     #[test]
     fn dropping_closes_the_socket() {
-        let (shelf, woken) = shelf();
-        let (rest, mut peer) = put(&shelf, 1, &woken);
+        let (pool, woken) = idle_pool();
+        let (rest, mut peer) = put(&pool, 1, &woken);
         drop(rest);
         assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
     }
@@ -274,9 +272,9 @@ mod tests {
     /// Many concurrent takers: exactly one gets each socket.
     #[test]
     fn one_of_many_has_it() {
-        let (shelf, woken) = shelf();
+        let (pool, woken) = idle_pool();
         for _ in 0..50 {
-            let rests: Vec<_> = (0..LOOK_MAX as u32 + 10).map(|with| put(&shelf, with, &woken)).collect();
+            let rests: Vec<_> = (0..LOOK_MAX as u32 + 10).map(|with| put(&pool, with, &woken)).collect();
             for (_, peer) in &rests {
                 (&mut &*peer).write_all(b"a").expect("room");
             }
@@ -284,7 +282,7 @@ mod tests {
                 let takers: Vec<_> = (0..3)
                     .map(|_| {
                         scope.spawn(|| {
-                            std::iter::from_fn(|| shelf.has_told().then(|| shelf.take_told()))
+                            std::iter::from_fn(|| pool.has_ready().then(|| pool.take_ready()))
                                 .flatten()
                                 .count()
                         })

@@ -24,10 +24,10 @@ pub const NEAR_MAX: usize = 8;
 /// The page of a core: two cache lines, which x86 fetches together.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
-pub struct CoreBoard {
+pub struct CoreLoadPage {
     busy_since_ns: AtomicU64,
-    pending_ns: AtomicU64,
-    looks: AtomicU64,
+    queued_ns: AtomicU64,
+    searches: AtomicU64,
     programs_ns: AtomicU64,
     elsewhere: AtomicU64,
     sent_away: AtomicU64,
@@ -40,7 +40,7 @@ pub struct CoreBoard {
 
 /// The pages of all cores.
 #[derive(Debug)]
-pub struct Board {
+pub struct LoadPage {
     memory: BoardMemory,
     /// The pages of this board, among all pages in the memory.
     part: Range<usize>,
@@ -48,15 +48,15 @@ pub struct Board {
 
 #[derive(Debug)]
 enum BoardMemory {
-    Private(Box<[CoreBoard]>),
-    Mapped { first: NonNull<CoreBoard>, cores: usize },
+    Private(Box<[CoreLoadPage]>),
+    Mapped { first: NonNull<CoreLoadPage>, cores: usize },
 }
 
 // SAFETY: the words are atomic, and the mapping belongs to the board alone until the board is
 // dropped.
-unsafe impl Send for Board {}
+unsafe impl Send for LoadPage {}
 // SAFETY: as above.
-unsafe impl Sync for Board {}
+unsafe impl Sync for LoadPage {}
 
 /// The clock of load pages: CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic_ns() -> u64 {
@@ -64,11 +64,11 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-impl Board {
+impl LoadPage {
     /// Pages in memory of this process.
-    pub fn private(cores: usize) -> Board {
-        Board {
-            memory: BoardMemory::Private((0..cores).map(|_| CoreBoard::default()).collect()),
+    pub fn private(cores: usize) -> LoadPage {
+        LoadPage {
+            memory: BoardMemory::Private((0..cores).map(|_| CoreLoadPage::default()).collect()),
             part: 0..cores,
         }
     }
@@ -78,28 +78,28 @@ impl Board {
     ///
     /// # Errors
     /// The memory cannot be mapped.
-    pub fn mapped(memory: impl AsFd, cores: usize) -> io::Result<Board> {
-        let bytes = cores * size_of::<CoreBoard>();
+    pub fn mapped(memory: impl AsFd, cores: usize) -> io::Result<LoadPage> {
+        let bytes = cores * size_of::<CoreLoadPage>();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the address, so the mapping replaces no other memory.
         let first = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, memory, 0)? };
         let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Board { memory: BoardMemory::Mapped { first, cores }, part: 0..cores })
+        Ok(LoadPage { memory: BoardMemory::Mapped { first, cores }, part: 0..cores })
     }
 
     /// Only some of these pages: the cores of one process, if several processes share the memory.
     ///
     /// # Panics
     /// When there are fewer pages.
-    pub fn part(mut self, part: Range<usize>) -> Board {
+    pub fn part(mut self, part: Range<usize>) -> LoadPage {
         assert!(part.start <= part.end && part.end <= self.len(), "a part of {} boards", self.len());
         let start = self.part.start;
         self.part = start + part.start..start + part.end;
         self
     }
 
-    fn all(&self) -> &[CoreBoard] {
-        let whole: &[CoreBoard] = match &self.memory {
+    fn all(&self) -> &[CoreLoadPage] {
+        let whole: &[CoreLoadPage] = match &self.memory {
             BoardMemory::Private(cores) => cores,
             // SAFETY: `cores` pages were mapped, at the start of a memory page, which their
             // alignment divides. They are unmapped only when `self` is dropped. Other processes may
@@ -115,7 +115,7 @@ impl Board {
     ///
     /// # Panics
     /// When there is no such core.
-    pub fn core(&self, core: usize) -> &CoreBoard {
+    pub fn core(&self, core: usize) -> &CoreLoadPage {
         &self.all()[core]
     }
 
@@ -130,23 +130,23 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for LoadPage {
     fn drop(&mut self) {
         if let BoardMemory::Mapped { first, cores } = self.memory {
             // SAFETY: exactly the mapping that `mapped` made, and no reference to it exists any
             // more. On failure, memory leaks, no more.
-            let _ = unsafe { munmap(first.as_ptr().cast(), cores * size_of::<CoreBoard>()) };
+            let _ = unsafe { munmap(first.as_ptr().cast(), cores * size_of::<CoreLoadPage>()) };
         }
     }
 }
 
-impl CoreBoard {
+impl CoreLoadPage {
     /// The core has collected the events of its sockets and begins to work, at `now_ns`; the work
     /// will take about `pending_ns`.
     #[inline]
     pub fn begin_work(&self, now_ns: u64, pending_ns: u64) {
-        self.pending_ns.store(pending_ns, Ordering::Relaxed);
-        self.looks.store(self.looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.queued_ns.store(pending_ns, Ordering::Relaxed);
+        self.searches.store(self.searches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.looked_ns.store(now_ns.max(1), Ordering::Relaxed);
         self.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
     }
@@ -155,7 +155,7 @@ impl CoreBoard {
     #[inline]
     pub fn begin_wait(&self) {
         self.busy_since_ns.store(0, Ordering::Relaxed);
-        self.pending_ns.store(0, Ordering::Relaxed);
+        self.queued_ns.store(0, Ordering::Relaxed);
     }
 
     /// Time since the core last looked at its sockets, at `now_ns`; `None` while the core waits for
@@ -168,8 +168,8 @@ impl CoreBoard {
     }
 
     /// The work that was waiting at the core's last look, as time.
-    pub fn pending_ns(&self) -> u64 {
-        self.pending_ns.load(Ordering::Relaxed)
+    pub fn queued_ns(&self) -> u64 {
+        self.queued_ns.load(Ordering::Relaxed)
     }
 
     /// Sets the time that pending requests for programs in this core's process will take; valid
@@ -204,8 +204,8 @@ impl CoreBoard {
 
     /// The number of times that the core has looked at its sockets. Two different values prove that
     /// the core runs.
-    pub fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    pub fn searches(&self) -> u64 {
+        self.searches.load(Ordering::Relaxed)
     }
 }
 
@@ -215,43 +215,43 @@ mod tests {
 
     #[test]
     fn a_core_is_busy_from_its_look_to_its_wait() {
-        let board = Board::private(2);
+        let board = LoadPage::private(2);
         let core = board.core(1);
-        assert_eq!((board.len(), core.busy_ns(5), core.looks()), (2, None, 0));
+        assert_eq!((board.len(), core.busy_ns(5), core.searches()), (2, None, 0));
         core.begin_work(7, 40);
-        assert_eq!((core.busy_ns(10), core.pending_ns(), core.looks()), (Some(3), 40, 1));
+        assert_eq!((core.busy_ns(10), core.queued_ns(), core.searches()), (Some(3), 40, 1));
         core.show_programs(50);
         core.begin_wait();
-        assert_eq!((core.busy_ns(10), core.pending_ns(), core.programs_ns()), (None, 0, 50));
-        assert_eq!(board.core(0).looks(), 0);
+        assert_eq!((core.busy_ns(10), core.queued_ns(), core.programs_ns()), (None, 0, 50));
+        assert_eq!(board.core(0).searches(), 0);
     }
 
     #[test]
     fn what_is_mapped_twice_is_the_same_board() {
         let file = tempfile::tempfile().unwrap();
-        file.set_len(3 * size_of::<CoreBoard>() as u64).unwrap();
-        let (one, other) = (Board::mapped(&file, 3).unwrap(), Board::mapped(&file, 3).unwrap());
+        file.set_len(3 * size_of::<CoreLoadPage>() as u64).unwrap();
+        let (one, other) = (LoadPage::mapped(&file, 3).unwrap(), LoadPage::mapped(&file, 3).unwrap());
         one.core(2).begin_work(5, 6);
         one.core(2).describe(&[0, 1]);
-        assert_eq!((other.len(), other.core(2).busy_ns(7), other.core(2).pending_ns()), (3, Some(2), 6));
+        assert_eq!((other.len(), other.core(2).busy_ns(7), other.core(2).queued_ns()), (3, Some(2), 6));
         assert_eq!(other.core(1).busy_ns(7), None);
         drop(one);
-        assert_eq!(other.core(2).looks(), 1);
+        assert_eq!(other.core(2).searches(), 1);
         let last = other.part(1..3).part(1..2);
-        assert_eq!((last.len(), last.core(0).looks()), (1, 1));
-        assert!(Board::mapped(std::io::stdin(), 0).is_err());
+        assert_eq!((last.len(), last.core(0).searches()), (1, 1));
+        assert!(LoadPage::mapped(std::io::stdin(), 0).is_err());
     }
 
     /// The layout of `struct core` in the program.
     #[test]
     fn the_words_stand_where_the_program_looks() {
-        assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 48);
-        assert_eq!(std::mem::offset_of!(CoreBoard, looked_ns), 88);
+        assert_eq!(std::mem::offset_of!(CoreLoadPage, near_count), 48);
+        assert_eq!(std::mem::offset_of!(CoreLoadPage, looked_ns), 88);
     }
 
     #[test]
     fn boards_are_two_lines_each() {
-        assert_eq!((size_of::<CoreBoard>(), align_of::<CoreBoard>()), (128, 128));
+        assert_eq!((size_of::<CoreLoadPage>(), align_of::<CoreLoadPage>()), (128, 128));
         assert!(monotonic_ns() > 0 && monotonic_ns() <= monotonic_ns());
     }
 }

@@ -59,7 +59,7 @@ impl Uring {
             source.cancel(id, &mut shared.ring);
         }
         let silent = NOBODY.pack(operation::SILENT);
-        shared.ring.cancel(NOBODY.pack(operation::BELL), silent);
+        shared.ring.cancel(NOBODY.pack(operation::WAKER), silent);
     }
 
     /// Collects completions; returns whether an operation has ended.

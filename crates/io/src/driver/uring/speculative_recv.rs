@@ -11,12 +11,12 @@
 const ARMED_IN_A_ROW: u8 = 15;
 
 #[derive(Default)]
-pub(super) struct Early {
+pub(super) struct SpeculativeRecv {
     /// Number of streams still to be armed at once.
     armed: u8,
 }
 
-impl Early {
+impl SpeculativeRecv {
     /// Whether to try a receive on the next stream.
     pub(super) fn is_likely(&mut self) -> bool {
         let is_likely = self.armed == 0;
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn those_who_come_with_nothing_are_tried_seldom_and_the_others_always() {
-        let mut early = Early::default();
+        let mut early = SpeculativeRecv::default();
         let mut tried = |has_come: bool| {
             let is_likely = early.is_likely();
             if is_likely {
