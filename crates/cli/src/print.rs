@@ -24,6 +24,6 @@ pub(crate) fn bytes(bytes: &[u8]) -> Exit {
 /// remains.
 pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
     // In one write, because several instances may end at once.
-    let _ = io::stderr().write_all(format!("{}: {why}\n", vermeil_server::speaker()).as_bytes());
+    let _ = io::stderr().write_all(format!("{}: {why}\n", vermeil_server::process_name()).as_bytes());
     exit
 }

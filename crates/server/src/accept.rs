@@ -5,15 +5,15 @@
 //! (`connections.rs`). If no connection gives way, the core stops accepting until one ends. The
 //! server refuses a client address that holds its share already. Without free descriptors, the task
 //! waits a moment and logs a notice. The task never spins in these cases and never closes the
-//! listener. `overload.rs` watches how long connections wait to be accepted.
+//! listener. `admission_control.rs` watches how long connections wait to be accepted.
 
 use crate::{
     admission,
+    admission_control::Admission,
     balance::Accepted,
     clients::Visit,
-    local::{self, ConnectionPermit},
+    core_context::{self, ConnectionPermit},
     log::NoticeKind,
-    overload::Admission,
     request_loop,
     settings::BusyPoll,
 };
@@ -39,20 +39,20 @@ const IN_A_ROW: u32 = 16;
 pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpListener>) {
     let mut accepted = 0;
     loop {
-        local::prospect().await;
+        core_context::prospect().await;
         accepted += 1;
         if accepted % IN_A_ROW == 0 {
             yield_turn().await;
         }
         match listener.accept().await {
             Ok(socket) => {
-                local::vacancy().await;
+                core_context::vacancy().await;
                 if let Err(error) = start(&handle, core, socket, Accepted::Own) {
                     trouble(&error).await;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
-                return local::with(|local| local.sockets.accepting -= 1);
+                return core_context::with(|local| local.sockets.accepting -= 1);
             }
             Err(error) => trouble(&error).await,
         }
@@ -71,12 +71,12 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
         Admission::Drop => None,
     };
     let Some(socket) = left else {
-        local::with(|local| local.server.balancing.count(core.0 as usize, how));
+        core_context::with(|local| local.server.balancing.count(core.0 as usize, how));
         return Ok(());
     };
     let Ok(visit) = visit(&socket) else {
         admission::refuse_client(socket);
-        local::with(|local| local.server.balancing.count(core.0 as usize, how));
+        core_context::with(|local| local.server.balancing.count(core.0 as usize, how));
         return Ok(());
     };
     let stream = TcpStream::new(socket)?;
@@ -94,7 +94,7 @@ pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests:
     // client's place only a moment later.
     let visit = visit(&socket).unwrap_or_default();
     let stream = TcpStream::resume(socket)?;
-    local::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
+    core_context::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
     serve(handle, core, stream, Admission::Serve, requests, visit);
     Ok(())
 }
@@ -104,7 +104,7 @@ struct ClientIsFull;
 
 /// Counts a connection for its client. Returns `None` if clients have no bound.
 fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
-    local::with(|local| {
+    core_context::with(|local| {
         let Some(max) = local.server.client_bound.connections_max else { return Ok(None) };
         // A client that has gone already holds nothing.
         // Nor does a proxy of this machine count, because all its clients are one.
@@ -125,11 +125,11 @@ fn serve(
     let number = place.number();
     let task =
         handle.spawn_on(&handle.color_on(core), request_loop::serve(stream, place, admission, requests));
-    local::with(|local| local.connections.set_task(number, task));
+    core_context::with(|local| local.connections.set_task(number, task));
 }
 
 fn count(core: usize, stream: &TcpStream, how: Accepted) {
-    local::with(|local| {
+    core_context::with(|local| {
         let balancing = &local.server.balancing;
         balancing.count(core, how);
         if balancing.is_sample(core)
@@ -153,7 +153,7 @@ async fn trouble(error: &io::Error) {
 
 /// Logs why a connection could not be accepted.
 pub(crate) fn say_trouble(error: &io::Error) {
-    local::with(|local| {
+    core_context::with(|local| {
         local.server.notices.say(
             NoticeKind::AcceptTrouble,
             format_args!(

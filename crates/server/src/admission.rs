@@ -1,13 +1,13 @@
 //! Admission control on a core: asks the core's door about each new connection, and carries out
 //! the door's decisions.
 //!
-//! Leaves out the decisions (`overload.rs`).
+//! Leaves out the decisions (`admission_control.rs`).
 
 mod refusal;
 
 use crate::{
-    local::{self, Local},
-    overload::Admission,
+    admission_control::Admission,
+    core_context::{self, CoreContext},
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -22,7 +22,7 @@ pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let left = refusal::refuse(socket);
     if left.is_none() {
         let took = ran().saturating_sub(began);
-        local::with(|local| local.door.on_refused(took));
+        core_context::with(|local| local.door.on_refused(took));
     }
     left
 }
@@ -36,12 +36,12 @@ pub(crate) fn refuse_client(socket: OwnedFd) {
 
 /// Decides about a connection that was just accepted on this core.
 pub(crate) fn admit(socket: &OwnedFd) -> Admission {
-    local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
+    core_context::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
 }
 
 /// How long this core's moment lasts that begins now.
 pub(crate) fn moment() -> Duration {
-    local::with(|local| local.door.moment())
+    core_context::with(|local| local.door.moment())
 }
 
 /// The cpu time of this thread.
@@ -50,7 +50,7 @@ fn ran() -> Duration {
 }
 
 /// Ends a moment of `elapsed` on this core.
-pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
+pub(crate) fn judge(local: &mut CoreContext, elapsed: Duration) {
     let waiting = local.sockets.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
     let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
     // All cores and instances share a unix socket, so no core alone decides about its queue.

@@ -2,11 +2,12 @@
 //!
 //! Appends heads and small bodies to the output. An answer that must wait is handed back as `Slow`.
 //! Chooses the representation, the conditions, the ranges and the redirects. Leaves out resolving
-//! paths (`files`) and sending (`slow.rs`). The verdicts are tested in `vermeil-http`, the answers
-//! through the binary.
+//! paths (`files`) and sending (`deferred.rs`). The verdicts are tested in `vermeil-http`, the
+//! answers through the binary.
 
 use crate::{
     control_client::StatusForm,
+    core_context::{self, CoreContext},
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     files::{
         Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, Lookup, PathJob, SERVER, Site, SiteError,
@@ -14,7 +15,6 @@ use crate::{
     },
     gateway,
     hosts::{Action, Host, HostId, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
-    local::{self, Local},
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
     programs::{self, GatewayRequest},
@@ -91,7 +91,7 @@ pub(crate) struct Slow {
 
 /// Answers `request`.
 pub(crate) fn answer(
-    local: &mut Local,
+    local: &mut CoreContext,
     request: &Request<'_>,
     head: AnswerHead,
     out: &mut Vec<u8>,
@@ -116,7 +116,7 @@ pub(crate) fn answer(
 
 /// Answers `request` from the folder of `host`.
 fn files(
-    local: &mut Local,
+    local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
     head: AnswerHead,
@@ -129,7 +129,7 @@ fn files(
         OpenedHost::Failed(failure) => return not_served(local, &failure, head, out),
     }
     let now_ms = now_ms();
-    let Local { hosts, cache, .. } = local;
+    let CoreContext { hosts, cache, .. } = local;
     let handle = match cache.lookup(hosts.site(), request.target.path, now_ms) {
         // A clone writes a counter of this core only.
         Lookup::Hit(handle) => handle.clone(),
@@ -151,7 +151,7 @@ fn files(
 /// Answers `request`, whose path has been resolved to `handle` in `site`. The index page of a
 /// folder may be a program.
 pub(crate) fn found(
-    local: &mut Local,
+    local: &mut CoreContext,
     host: HostId,
     site: &Arc<Site>,
     request: &Request<'_>,
@@ -175,7 +175,7 @@ pub(crate) fn found(
 /// Answers `request` for a folder whose index page is the program `script`, like a request for
 /// `script`.
 pub(crate) fn index_program(
-    local: &mut Local,
+    local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
     script: &[u8],
@@ -199,7 +199,7 @@ pub(crate) fn index_program(
 
 /// Answers `request`, whose path has been resolved to `handle` in `site` and is not for a program.
 pub(crate) fn found_by_files(
-    local: &mut Local,
+    local: &mut CoreContext,
     site: &Arc<Site>,
     request: &Request<'_>,
     handle: &EntryHandle,
@@ -222,7 +222,7 @@ fn reads(method: Method<'_>) -> bool {
 
 /// Answers a request that asks for no file's content.
 pub(crate) fn without_file(
-    local: &mut Local,
+    local: &mut CoreContext,
     method: Method<'_>,
     head: AnswerHead,
     out: &mut Vec<u8>,
@@ -235,7 +235,7 @@ pub(crate) fn without_file(
 
 /// Answers `request` if a route of `host` takes it from the files.
 fn routed(
-    local: &mut Local,
+    local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
     head: AnswerHead,
@@ -275,7 +275,7 @@ fn routed(
 
 /// Answers `request` for the index page at `decoded`, whose path `route` takes from the programs.
 pub(crate) fn by_route(
-    local: &mut Local,
+    local: &mut CoreContext,
     route: &Route,
     name: Option<&[u8]>,
     request: &Request<'_>,
@@ -318,7 +318,7 @@ fn location(
 }
 
 fn redirect_by_route(
-    local: &mut Local,
+    local: &mut CoreContext,
     status: Status,
     location: Option<Vec<u8>>,
     head: AnswerHead,
@@ -338,7 +338,7 @@ fn form(request: &Request<'_>) -> StatusForm {
     }
 }
 
-fn ready(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
+fn ready(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
     match local.server.is_leaving() {
         true => error(local, Status::ServiceUnavailable, NEVER_KEPT, head, out),
         false => text(local, "text/plain; charset=utf-8", "ready\n".into(), head, out),
@@ -347,7 +347,7 @@ fn ready(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
 
 /// Answers with a text that is made for this request.
 pub(crate) fn text(
-    local: &mut Local,
+    local: &mut CoreContext,
     media_type: &str,
     body: Bytes,
     head: AnswerHead,
@@ -368,7 +368,7 @@ pub(crate) fn text(
 
 /// Answers that the folder of a host cannot be served, and logs a notice for the operator.
 pub(crate) fn not_served(
-    local: &mut Local,
+    local: &mut CoreContext,
     failure: &SiteError,
     head: AnswerHead,
     out: &mut Vec<u8>,
@@ -384,7 +384,7 @@ pub(crate) fn not_served(
 
 /// Answers with the list of a folder of `site`.
 fn listed(
-    local: &mut Local,
+    local: &mut CoreContext,
     site: &Arc<Site>,
     request: &Request<'_>,
     handle: &EntryHandle,
@@ -407,7 +407,7 @@ fn page_number(query: Option<&[u8]>) -> usize {
 
 /// Answers `request`, whose path has been resolved to `handle`. The handle is no listing.
 pub(crate) fn resolved(
-    local: &mut Local,
+    local: &mut CoreContext,
     request: &Request<'_>,
     handle: &EntryHandle,
     head: AnswerHead,
@@ -440,7 +440,7 @@ pub(crate) fn resolved(
     }
 }
 
-fn options(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
+fn options(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
     let date = local.heads.clock.date(now_ms());
     HeadWriter::new(out, Status::NoContent)
         .lines(SERVER)
@@ -453,7 +453,7 @@ fn options(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
 }
 
 pub(crate) fn redirect(
-    local: &mut Local,
+    local: &mut CoreContext,
     location: &[u8],
     query: Option<&[u8]>,
     head: AnswerHead,
@@ -471,7 +471,7 @@ pub(crate) fn redirect(
 
 /// Answers with the page of `status`, with more field lines.
 pub(crate) fn error(
-    local: &mut Local,
+    local: &mut CoreContext,
     status: Status,
     lines: &[u8],
     head: AnswerHead,
@@ -482,7 +482,7 @@ pub(crate) fn error(
 
 /// Logs which limit a request has reached, and the setting that changes the limit. `received` is
 /// the request, or the part of it that has come.
-pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]) {
+pub(crate) fn say_limit(local: &mut CoreContext, rejection: Rejection, received: &[u8]) {
     let limits = &local.server.limits;
     // Programs may be allowed larger content, and that bound then applies to all requests.
     let is_of_programs = programs::with(|programs| programs.answering.options.content_bytes)
@@ -510,7 +510,7 @@ pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]
         }
         _ => return,
     };
-    let line = local::request_line(received);
+    let line = core_context::request_line(received);
     let line = line[..line.len().min(SAID_BYTES_MAX)].escape_ascii();
     let status = rejection.status().code();
     let notice = format_args!(
@@ -521,7 +521,7 @@ pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]
 
 /// The answer to one request for a file.
 struct FileReply<'a> {
-    local: &'a mut Local,
+    local: &'a mut CoreContext,
     request: &'a Request<'a>,
     handle: &'a EntryHandle,
     head: AnswerHead,
@@ -669,7 +669,7 @@ impl FileReply<'_> {
 
 /// The page of a listing, for `Deferred::List`.
 pub(crate) fn listing(
-    local: &mut Local,
+    local: &mut CoreContext,
     made: Result<crate::files::ListingPage, Status>,
     head: AnswerHead,
     out: &mut Vec<u8>,

@@ -31,8 +31,8 @@ const BEGIN_PER_S: f64 = 1000.0;
 /// polling does not flap.
 const END_PER_S: f64 = 250.0;
 
-/// Number of moments ([`crate::overload::MOMENT`]) in a row with few requests that end polling.
-/// Guess: a pause between two pages is no end of the load.
+/// Number of moments ([`crate::admission_control::MOMENT`]) in a row with few requests that end
+/// polling. Guess: a pause between two pages is no end of the load.
 const CALM_MOMENTS: u32 = 10;
 
 /// The polling of one core.
@@ -198,7 +198,7 @@ pub(crate) fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overload::MOMENT;
+    use crate::admission_control::MOMENT;
 
     /// A core whose connections come by queue 7.
     fn core() -> CorePolling {

@@ -1,21 +1,21 @@
 //! One connection: receiving, sending, and the time that the client may take.
 //!
 //! An idle connection keeps no buffer, and a connection that waits for long is visible to other
-//! cores (`rest.rs`). Leaves out the loop over requests (`request_loop.rs`). Tested through the
+//! cores (`parking.rs`). Leaves out the loop over requests (`request_loop.rs`). Tested through the
 //! binary on both drivers (`crates/cli/tests`).
 
 mod half_closed;
-mod rest;
-mod taken;
+mod parking;
 mod under_way;
+mod write_timeout;
 
 use crate::{
     address::{Client, UnixAddr},
+    admission_control::Admission,
     connections::IdleState,
+    core_context::{self, ConnectionPermit, CoreContext},
     exchange::{AnswerHead, Lost, Visitor},
     files::OpenFile,
-    local::{self, ConnectionPermit, Local},
-    overload::Admission,
     pages::page,
     settings::gateway::CONTENT_RATE_MIN,
 };
@@ -30,7 +30,6 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use taken::while_taken;
 use under_way::UnderWay;
 use vermeil::{More, Sleep, TcpStream, now_ms};
 use vermeil_http::{
@@ -38,6 +37,7 @@ use vermeil_http::{
     gateway::{ClientLink, ClientScheme},
     response::Persistence,
 };
+use write_timeout::with_write_timeout;
 
 /// Bytes that a client may send ahead while a program answers. Beyond this bound the server no
 /// longer watches the client. Guess: a few requests.
@@ -118,7 +118,7 @@ pub(crate) enum Farewell {
 }
 
 /// Where the connection came to and from.
-pub(crate) fn visitor_of(stream: &TcpStream, local: &Local) -> Visitor {
+pub(crate) fn visitor_of(stream: &TcpStream, local: &CoreContext) -> Visitor {
     let of_socket =
         stream.with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
     // A client that has gone gets no access.
@@ -138,7 +138,7 @@ impl Connection {
         admission: Admission,
         requests: u32,
     ) -> Self {
-        let logs = local::with(|local| local.log.is_on());
+        let logs = core_context::with(|local| local.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
             .flatten()
@@ -184,7 +184,7 @@ impl Connection {
             return Ok(());
         }
         let Self { stream, place, limit, waiting_for, .. } = self;
-        let buffer = while_taken(stream, place, limit, waiting_for, stream.sent()).await?;
+        let buffer = with_write_timeout(stream, place, limit, waiting_for, stream.sent()).await?;
         if self.output.capacity() == 0 {
             self.output = buffer;
         }
@@ -199,7 +199,8 @@ impl Connection {
         count: usize,
     ) -> Result<usize, Lost> {
         let Self { stream, place, limit, waiting_for, .. } = self;
-        while_taken(stream, place, limit, waiting_for, stream.sendfile(file.as_fd(), offset, count)).await
+        with_write_timeout(stream, place, limit, waiting_for, stream.sendfile(file.as_fd(), offset, count))
+            .await
     }
 
     /// Waits for bytes. Returns a farewell if the connection is over.
@@ -274,7 +275,7 @@ impl Connection {
     /// Answers, counts and logs a request whose head is late.
     fn refuse_late_head(&mut self) {
         let (output, unread) = (&mut self.output, &self.input[..]);
-        local::with(|local| {
+        core_context::with(|local| {
             local.server.count_request();
             let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
             local.log_answer(self.peer, unread, None, sent);
@@ -284,10 +285,10 @@ impl Connection {
     /// Counts and logs a request of which the client sent a part before it left.
     fn log_begun(&self) {
         let unread = &self.input[self.consumed..];
-        if local::request_line(unread).is_empty() {
+        if core_context::request_line(unread).is_empty() {
             return;
         }
-        local::with(|local| {
+        core_context::with(|local| {
             local.server.count_request();
             local.log_answer(self.peer, unread, None, under_way::LEFT);
         });
@@ -310,7 +311,7 @@ impl Connection {
         patience: Duration,
     ) -> Result<ContentStep, Lost> {
         loop {
-            let limits = local::with(|local| local.server.limits.clone());
+            let limits = core_context::with(|local| local.server.limits.clone());
             let unread = &self.input[self.consumed..];
             match self.conversation.next(unread, &limits) {
                 ConversationEvent::Body { consumed, data, done } => {
@@ -391,7 +392,7 @@ impl Connection {
         let link = match remote {
             Some(remote) => ClientLink::new(SocketAddr::try_from(own)?, remote, ClientScheme::Http),
             None => {
-                let listener = local::with(|local| local.listener_of(&own));
+                let listener = core_context::with(|local| local.listener_of(&own));
                 ClientLink::unix(
                     listener.and_then(|addr| addr.unix()).map(UnixAddr::path),
                     ClientScheme::Http,
@@ -403,7 +404,7 @@ impl Connection {
 
     /// Decides whether the connection continues after an answer that waited for content.
     pub(crate) fn settle(&mut self, persistence: Persistence) {
-        let limits = local::with(|local| local.server.limits.clone());
+        let limits = core_context::with(|local| local.server.limits.clone());
         let is_over = matches!(self.conversation.next(b"", &limits), ConversationEvent::Closed);
         if persistence == Persistence::Close && !is_over {
             self.conversation.close();
@@ -435,9 +436,10 @@ impl Connection {
     /// Sets the allowed time. If the connection will rest, sets the time until then and returns the
     /// remainder.
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
-        let (timeouts, rests) = local::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
+        let (timeouts, rests) =
+            core_context::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
         let allowed = match waiting_for {
-            WaitingFor::NextRequest if rests => return self.wait_to_rest(timeouts.keep_alive),
+            WaitingFor::NextRequest if rests => return self.wait_to_park(timeouts.keep_alive),
             WaitingFor::NextRequest => timeouts.keep_alive,
             WaitingFor::RestOfBody => timeouts.body,
             WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,

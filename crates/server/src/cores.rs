@@ -8,18 +8,19 @@
 use crate::{
     accept::accept,
     address::ListenAddr,
-    admission, busy_poll, cgi,
+    admission,
+    admission_control::QUEUE_MAX,
+    affinity_watch::AffinityWatch,
+    busy_poll, cgi,
+    core_context::{self, CoreContext, CoreListener},
     files::CoreCache,
     hosts::{CoreHosts, Hosts},
     listening::Listening,
-    local::{self, CoreListener, Local},
     log::{CoreLog, Log, Notices},
-    overload::QUEUE_MAX,
     php,
-    programs::{self, Answering, ProgramsShared},
-    relieve::{self, WatchedListener},
+    programs::{self, ProgramConfig, ProgramsShared},
     server::Server,
-    whereabouts::Whereabouts,
+    stall_rescue::{self, WatchedListener},
 };
 use rustix::net::getsockname;
 use std::{
@@ -72,7 +73,7 @@ fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
 pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io::Result<Vec<Listening>> {
     let of_cores = handle.cores().map(|core| {
         handle.spawn_on(&handle.color_on(core), async move {
-            local::with(|local| -> io::Result<Sockets> {
+            core_context::with(|local| -> io::Result<Sockets> {
                 let cloned = |CoreListener { addr, listener, .. }: &CoreListener| {
                     Ok((*addr, listener.with_fd(|fd| fd.try_clone_to_owned())??))
                 };
@@ -131,12 +132,12 @@ pub(crate) fn open(
         // The state is installed before the core can accept any connection that uses it.
         let opened = handle.spawn_on(&handle.color_on(core), async move {
             let cache = CoreCache::new(server.sites.store().clone());
-            local::install(server, hosts, cache, log);
+            core_context::install(server, hosts, cache, log);
             open_core(&spawner, core, programs, sockets, changes)
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
     }
-    relieve::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
+    stall_rescue::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
 }
 
 /// The parts from which a core gets its programs.
@@ -155,9 +156,9 @@ fn open_core(
     changes: Option<OwnedFd>,
 ) -> io::Result<()> {
     let mut background: Vec<Task<()>> = Vec::new();
-    if let Some(shelf) = local::with(|local| local.server.balancing.shelf(core.0 as usize)) {
-        background.push(handle.spawn_on(&handle.color_on(core), relieve::keep(shelf.clone())?));
-        local::with(|local| local.sockets.shelf = Some(shelf));
+    if let Some(shelf) = core_context::with(|local| local.server.balancing.shelf(core.0 as usize)) {
+        background.push(handle.spawn_on(&handle.color_on(core), stall_rescue::keep(shelf.clone())?));
+        core_context::with(|local| local.sockets.shelf = Some(shelf));
     }
     if let Some(changes) = changes {
         background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
@@ -171,10 +172,10 @@ fn open_core(
             background.push(handle.spawn_on(&handle.color_on(core), watch));
         }
         programs::install(shared);
-        local::with(|local| local.has_programs = true);
+        core_context::with(|local| local.has_programs = true);
         background.push(handle.spawn_on(&handle.color_on(core), php::watch(core.0 as usize)));
     }
-    local::with(|local| local.background = background);
+    core_context::with(|local| local.background = background);
     sockets.into_iter().try_for_each(|(addr, socket)| listen(handle, core, addr, socket))
 }
 
@@ -184,7 +185,7 @@ fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
     let bound = getsockname(&socket)?;
     let listener = Arc::new(TcpListener::new(socket)?);
-    local::with(|local| {
+    core_context::with(|local| {
         local.sockets.listeners.push(CoreListener { addr, bound, listener: listener.clone() });
         local.sockets.accepting += 1;
     });
@@ -194,16 +195,16 @@ fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -
 
 async fn take_changes(changes: Source) {
     while changes.readable().await.is_ok() {
-        local::with(|local| local.cache.store().clone()).handle_events();
+        core_context::with(|local| local.cache.store().clone()).handle_events();
     }
 }
 
 async fn tick(core: CoreIndex, cpu: usize) {
-    let mut whereabouts = Whereabouts::here(core.0, CpuId(cpu as u32));
+    let mut whereabouts = AffinityWatch::here(core.0, CpuId(cpu as u32));
     loop {
         whereabouts.look();
         sleep(TICK).await;
-        local::with(|local| {
+        core_context::with(|local| {
             local.hosts.tick();
             local.cache.tick();
             local.heads.load_line = local.server.load.line(local.server.load_report);
@@ -219,9 +220,9 @@ async fn judge(core: CoreIndex) {
         let now_ms = now_ms();
         let elapsed = Duration::from_millis((now_ms - before_ms).max(1));
         before_ms = now_ms;
-        local::with(|local| {
+        core_context::with(|local| {
             admission::judge(local, elapsed);
-            let Local { server, polling, .. } = local;
+            let CoreContext { server, polling, .. } = local;
             let requests = server.requests_of(core.0 as usize);
             busy_poll::judge(core, polling, server.busy_poll, elapsed, requests, &server.notices);
             show_programs(core, local);
@@ -231,7 +232,7 @@ async fn judge(core: CoreIndex) {
 
 /// Publishes how long requests wait for the pool that all hosts share. The pools of single hosts
 /// predict nothing about the next request.
-fn show_programs(core: CoreIndex, local: &Local) {
+fn show_programs(core: CoreIndex, local: &CoreContext) {
     let Some(board) = local.server.balancing.board() else { return };
     let waiting_ns = programs::with(|programs| {
         programs.answering.php.as_ref().map_or(0, |php| php.snapshot().waiting_ns())
@@ -241,9 +242,9 @@ fn show_programs(core: CoreIndex, local: &Local) {
 
 async fn flush_log() {
     loop {
-        let due_ms = local::log_due_ms().await;
+        let due_ms = core_context::log_due_ms().await;
         sleep(Duration::from_millis(due_ms.saturating_sub(now_ms()))).await;
-        local::with(|local| local.log.flush_if_due(now_ms()));
+        core_context::with(|local| local.log.flush_if_due(now_ms()));
     }
 }
 
@@ -252,7 +253,7 @@ pub(crate) struct CoreChanges {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: Arc<Hosts>,
     /// The handler of programs, if any program can run.
-    pub(crate) answering: Option<Answering>,
+    pub(crate) program_config: Option<ProgramConfig>,
     /// Addresses to listen on from now on.
     pub(crate) added: Vec<Listening>,
     /// Addresses to close, as configured.
@@ -273,7 +274,7 @@ pub(crate) enum NewLog {
 /// # Errors
 /// The first core that failed, with its error. Everything else has been changed.
 pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreError> {
-    let CoreChanges { server, hosts, answering, added, removed, log } = change;
+    let CoreChanges { server, hosts, program_config: answering, added, removed, log } = change;
     let watched = WatchedListener::of(&server.balancing, &added);
     let cores = handle.cores();
     let mut logs: Vec<Option<CoreLog>> = match log {
@@ -303,22 +304,22 @@ pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreErr
             result = Err(CoreError { core: core.0, source });
         }
     }
-    let watching = watched.and_then(|watched| relieve::watch(handle, watched));
+    let watching = watched.and_then(|watched| stall_rescue::watch(handle, watched));
     result.and(watching.map_err(|source| CoreError { core: 0, source }))
 }
 
 fn change_core(
     server: Arc<Server>,
     hosts: Arc<Hosts>,
-    answering: Option<Arc<Answering>>,
+    answering: Option<Arc<ProgramConfig>>,
     removed: &[ListenAddr],
     log: Option<CoreLog>,
 ) {
-    relieve::stop_some(removed);
+    stall_rescue::stop_some(removed);
     if let Some(answering) = answering {
         programs::set_answering(answering);
     }
-    local::with(|local| {
+    core_context::with(|local| {
         local.door.set_wait_max(server.wait_max);
         local.server = server;
         local.hosts.set_hosts(hosts);
@@ -353,18 +354,20 @@ pub(crate) fn drain(handle: &Handle) {
 }
 
 async fn drain_core() {
-    relieve::stop();
-    for CoreListener { listener, .. } in local::with(|local| std::mem::take(&mut local.sockets.listeners)) {
+    stall_rescue::stop();
+    for CoreListener { listener, .. } in
+        core_context::with(|local| std::mem::take(&mut local.sockets.listeners))
+    {
         // Another server may take this socket over, and must find the queue at its full length.
         let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));
         // The core serves the connections that the kernel has accepted already.
         listener.close();
     }
     sleep(IDLE_GRACE).await;
-    while local::with(|local| local.connections.end_idle() + local.sockets.accepting) > 0 {
+    while core_context::with(|local| local.connections.end_idle() + local.sockets.accepting) > 0 {
         sleep(DRAIN_LOOK).await;
     }
-    for task in local::with(|local| std::mem::take(&mut local.background)) {
+    for task in core_context::with(|local| std::mem::take(&mut local.background)) {
         task.cancel();
     }
 }

@@ -1,6 +1,6 @@
 //! The shares of the limit of descriptors: files, connections, and connections accepted ahead.
 
-use crate::{options::ServeOptions, voice::say};
+use crate::{operator_log::log_line, options::ServeOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vermeil::DriverOptions;
 
@@ -58,7 +58,7 @@ pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
     };
     let fit = options.connections_max.min(each);
     if fit < options.connections_max {
-        say(format_args!(
+        log_line(format_args!(
             "holding {fit} connections per core, not {}: the limit of open files is {limit}; raise the hard limit with LimitNOFILE= or ulimit -Hn",
             options.connections_max
         ));

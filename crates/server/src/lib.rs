@@ -2,9 +2,9 @@
 //!
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
 //! (representation, conditions, ranges) → [`files`] (resolves the path) → back. `connection`
-//! receives and sends. An answer that has to wait goes through `slow`, and a request for a program
-//! through `calls`. The state of a core is in `local`, the state that cores share in `server`. This
-//! crate must never schedule, because scheduling is the runtime's job.
+//! receives and sends. An answer that has to wait goes through `deferred`, and a request for a
+//! program through `calls`. The state of a core is in `core_context`, the state that cores share in
+//! `server`. This crate must never schedule, because scheduling is the runtime's job.
 //!
 //! The modules form layers, and no two modules import each other: [`settings`] and [`hosts`] know
 //! no part of the server; `gateway`, `php` and `cgi` know no start and no answer; `serve` and
@@ -13,6 +13,8 @@
 mod accept;
 mod address;
 mod admission;
+mod admission_control;
+mod affinity_watch;
 mod answer;
 mod balance;
 mod balancers;
@@ -29,7 +31,9 @@ mod connections;
 mod control;
 pub mod control_client;
 mod control_socket;
+mod core_context;
 mod cores;
+mod deferred;
 mod descriptors;
 mod exchange;
 pub mod files;
@@ -37,24 +41,22 @@ pub mod files;
 pub mod fuzz;
 mod gateway;
 mod handover;
-pub mod holder;
 pub mod hosts;
 mod instance;
 mod listen;
 mod listening;
 mod load_board;
-mod local;
 pub mod log;
 mod messages;
 mod notify;
+mod operator_log;
 mod options;
-mod overload;
 mod pages;
 mod paths;
 mod php;
+pub mod port_owner;
 mod privileges;
 mod programs;
-mod relieve;
 mod reload;
 mod removal;
 mod request_loop;
@@ -63,14 +65,12 @@ mod serve;
 mod server;
 pub mod settings;
 mod signals;
-mod slow;
+mod stall_rescue;
 pub mod status;
 pub mod supervise;
 mod trace;
 mod try_files;
 mod user;
-mod voice;
-mod whereabouts;
 
 pub use address::{Client, ListenAddr, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr};
 pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
@@ -79,8 +79,8 @@ pub use descriptors::raise_descriptor_limit;
 pub use handover::TakeOverError;
 pub use instance::Assigned;
 pub use listen::ListenError;
+pub use operator_log::process_name;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
 pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
 pub use user::{PrivilegeError, Unfit, User};
 pub use vermeil::IoChoice;
-pub use voice::speaker;

@@ -7,11 +7,11 @@ pub(crate) mod unix;
 
 use crate::{
     address::{ListenAddr, UnixAddr},
+    admission_control::QUEUE_MAX,
     balance::Balancing,
     handover::Inherited,
-    holder::{PortOwner, who_listens},
     listening::Listening,
-    overload::QUEUE_MAX,
+    port_owner::{PortOwner, who_listens},
 };
 use std::{
     fmt, io,

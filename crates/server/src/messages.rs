@@ -2,7 +2,7 @@
 //! its instances, and between two servers during a takeover.
 //!
 //! A message arrives whole or not at all, and the receiver notices when the other end closes.
-//! Leaves out the content of the messages (`instance/link.rs`, `handover/`). Tested there.
+//! Leaves out the content of the messages (`instance/ipc.rs`, `handover/`). Tested there.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -4,7 +4,7 @@
 //!
 //! Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
-use crate::voice::say;
+use crate::operator_log::log_line;
 use std::{
     env,
     ffi::OsStr,
@@ -22,7 +22,7 @@ use std::{
 pub(crate) fn serves() {
     let Some(place) = env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = tell(&place, &format!("READY=1\nMAINPID={}", std::process::id())) {
-        say(format_args!("the service manager at {} cannot be told: {error}", place.display()));
+        log_line(format_args!("the service manager at {} cannot be told: {error}", place.display()));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The pages of errors, and the end that all heads have in common.
 
 use crate::{
+    core_context::CoreContext,
     exchange::{AnswerHead, Sent},
     files::SERVER,
-    local::Local,
 };
 use vermeil::now_ms;
 use vermeil_http::{
@@ -15,13 +15,13 @@ use vermeil_http::{
 pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
 /// Answers 503, because the server is busy.
-pub(crate) fn busy(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) -> Sent {
+pub(crate) fn busy(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Sent {
     page(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
 /// Writes the page of `status`, with more field lines.
 pub(crate) fn page(
-    local: &mut Local,
+    local: &mut CoreContext,
     status: Status,
     lines: &[u8],
     head: AnswerHead,
@@ -31,12 +31,12 @@ pub(crate) fn page(
 }
 
 /// Refuses input that is no request.
-pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
+pub(crate) fn refuse(local: &mut CoreContext, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
     detailed_page(local, rejection.status(), rejection.reason(), b"", AnswerHead::UNKNOWN, out)
 }
 
 fn detailed_page(
-    local: &mut Local,
+    local: &mut CoreContext,
     status: Status,
     detail: &str,
     lines: &[u8],
@@ -58,7 +58,7 @@ fn detailed_page(
 
 /// Ends a head that was begun elsewhere.
 #[inline]
-pub(crate) fn finish(local: &mut Local, head: AnswerHead, out: &mut Vec<u8>) {
+pub(crate) fn finish(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) {
     let date = local.heads.clock.date(now_ms());
     HeadWriter::resume(out)
         .lines(&local.heads.load_line)

@@ -7,9 +7,9 @@
 //! Tested through the binary (`crates/cli/tests/e2e/user.rs`).
 
 use crate::{
+    operator_log::log_line,
     options::ServeOptions,
     user::{PrivilegeError, Unfit, User},
-    voice::say,
 };
 use rustix::process::geteuid;
 use std::io;
@@ -98,9 +98,9 @@ pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), Privilege
 /// Logs the user of the server, or a warning if that is the superuser.
 pub(crate) fn say_who(options: &ServeOptions) {
     match &options.user {
-        Some(user) => say(format_args!("user: {user}")),
+        Some(user) => log_line(format_args!("user: {user}")),
         None if geteuid().is_root() => {
-            say(format_args!(
+            log_line(format_args!(
                 "warning: serving as the superuser; --user NAME gives that up once the ports are bound"
             ));
         }

@@ -22,12 +22,12 @@ use crate::{
     listen::{ListenError, listen_on},
     listening::Listening,
     log::{Log, LogCounts, LogError, Notices},
+    operator_log::log_line,
     options::{ServeOptions, keys_that_differ},
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
     signals,
     status::{self, CoreAnswers, ServerStatus, Sources, StatusLife},
-    voice::say,
 };
 use bytes::Bytes;
 use std::{
@@ -200,11 +200,13 @@ impl RunningServer {
     pub(crate) fn reload_and_say(&self) -> Result<Vec<String>, ReloadError> {
         let result = self.reload_file();
         match &result {
-            Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
+            Ok(said) => said.iter().for_each(|line| log_line(format_args!("{line}"))),
             // The error goes only to the caller, which may not have known that there is no file.
             Err(ReloadError::NoFile) => {}
             Err(why) => {
-                say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
+                log_line(format_args!(
+                    "the configuration stays as it is, because the new one is refused:\n{why}"
+                ));
             }
         }
         result
@@ -333,7 +335,7 @@ impl RunningServer {
         let change = CoreChanges {
             server: server.clone(),
             hosts: hosts.clone(),
-            answering,
+            program_config: answering,
             added,
             removed,
             log: new_log,
@@ -468,7 +470,9 @@ impl Overseer for RunningServer {
 
 /// Logs that the process of a takeover did not start to serve.
 pub(crate) fn say_kept(pid: u32) {
-    say(format_args!("process {pid}, which was to take over, has not come to serve: going on as before"));
+    log_line(format_args!(
+        "process {pid}, which was to take over, has not come to serve: going on as before"
+    ));
 }
 
 /// Restores in `new` the settings that cannot change while the server runs. Returns the keys whose

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! Idle ──bytes──▶ AnswerHead ──complete──▶ answered ──▶ Idle      (a pipeline is sent at once)
-//!                                       │  slow: file to send, miss that blocks (`slow.rs`)
-//!                                       └─ last: sent, closed so that the client reads it (`close.rs`)
+//!                                       │  slow: file to send, miss that blocks (`deferred.rs`)
+//!                                       └─ last: sent, closed so that the client reads it
+//!                                       (`close.rs`)
 //! ```
 //!
 //! The hot path from a request's bytes to its answer's bytes is the one synchronous function
@@ -12,14 +13,14 @@
 
 use crate::{
     address::Client,
+    admission_control::Admission,
     answer::{self, Answer, Deferred, Slow},
     close,
     connection::{Connection, Farewell, visitor_of},
+    core_context::{self, ConnectionPermit, CoreContext},
+    deferred,
     exchange::{AnswerHead, Lost, Visitor},
-    local::{self, ConnectionPermit, Local},
-    overload::Admission,
     pages::{busy, refuse},
-    slow,
 };
 use bytes::Bytes;
 use vermeil::{More, TcpStream};
@@ -69,7 +70,7 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
                 connection.sent().await?;
             }
             AfterConsume::Send(body) => connection.flush(body, More::No).await?,
-            AfterConsume::Slow(slow) => Box::pin(slow::answer(connection, *slow)).await?,
+            AfterConsume::Slow(slow) => Box::pin(deferred::answer(connection, *slow)).await?,
             AfterConsume::Close(farewell) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 connection.sent().await?;
@@ -81,7 +82,7 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
 
 /// Answers the received requests, until an answer has to wait.
 fn consume(connection: &mut Connection) -> AfterConsume {
-    local::with(|local| {
+    core_context::with(|local| {
         // A copy of a few words, because a reference count of the shared server would write to
         // a cache line of all cores.
         let limits = local.server.limits.clone();
@@ -101,7 +102,7 @@ fn consume(connection: &mut Connection) -> AfterConsume {
 #[inline]
 fn consume_one(
     connection: &mut Connection,
-    local: &mut Local,
+    local: &mut CoreContext,
     limits: &ConnectionLimits,
 ) -> Option<AfterConsume> {
     let unread = &connection.input[connection.consumed..];
@@ -117,7 +118,7 @@ fn consume_one(
             local.server.count_request();
             let refused = connection.admission != Admission::Serve;
             if !refused && connection.conversation.requests() == 1 {
-                local.door.on_begun();
+                local.door.begin_request();
             }
             let visitor = match local.hosts.hosts().ask_for_visitor() {
                 true => **connection
@@ -168,7 +169,7 @@ fn consume_one(
 /// The step after `answered`, the answer to `request`, whose head is `bytes`.
 #[inline]
 fn next_after(
-    local: &mut Local,
+    local: &mut CoreContext,
     peer: Option<Client>,
     request: &Request<'_>,
     bytes: &[u8],

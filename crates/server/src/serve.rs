@@ -22,6 +22,7 @@ use crate::{
     listening::Listening,
     log::{Log, LogError, Notices},
     notify,
+    operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
@@ -31,7 +32,6 @@ use crate::{
     signals::{self, Impatience, StopCourse},
     trace::{EVENTS_PER_CORE, TraceTarget},
     user::PrivilegeError,
-    voice::say,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
@@ -389,21 +389,21 @@ impl ServingServer {
         }
         if let Some(programs) = programs {
             if let Some(counts) = programs.describe() {
-                say(format_args!("{counts}"));
+                log_line(format_args!("{counts}"));
             }
             programs.stop();
         }
         if let Some(trace) = trace {
-            say(format_args!("{}", trace.write(&handle)));
+            log_line(format_args!("{}", trace.write(&handle)));
         }
         let counts = running.close_log();
         notices.say_rest();
         let totals = running.server().totals();
         if let ServerEnded::Cut(connections) = ended {
-            say(format_args!("cut {connections} connections that were not finished"));
+            log_line(format_args!("cut {connections} connections that were not finished"));
         }
-        say(format_args!("{}", running.server().balancing.summary()));
-        say(format_args!(
+        log_line(format_args!("{}", running.server().balancing.summary()));
+        log_line(format_args!(
             "stopped: {} requests, {} answers cut because their file changed, {} log records dropped",
             totals.requests, totals.cut, counts.dropped
         ));
@@ -469,7 +469,7 @@ impl ServeWatch<Result<ControlSocket, String>> {
                 let polling = about.busy_poll.as_ref();
                 let polling = polling.map(|line| format!("; busy polling: {line}")).unwrap_or_default();
                 let (who, sandbox) = (assigned.describe(), &about.sandbox);
-                say(format_args!("{who}; io: {io}; sandbox: {sandbox}{memory}{polling}"));
+                log_line(format_args!("{who}; io: {io}; sandbox: {sandbox}{memory}{polling}"));
                 assigned.obey(running.clone()).map_err(ServeError::Supervisor)?;
                 Ok((None, HangUp::LogOnly))
             }
@@ -502,16 +502,16 @@ impl StartLines {
     fn say_start(&self, bound: &[(ListenAddr, ListenAddr)], running: &RunningServer) {
         let Self { changes, memory, sandbox, busy_poll, what, cpus } = self;
         describe_addresses(what, bound);
-        say(format_args!("io: {}", running.io()));
+        log_line(format_args!("io: {}", running.io()));
         let set: vermeil_topology::CpuSet = cpus.iter().copied().collect();
-        say(format_args!("cores: {} (cpus {set}); changes to files: {changes}", cpus.len()));
+        log_line(format_args!("cores: {} (cpus {set}); changes to files: {changes}", cpus.len()));
         if let Some(memory) = memory {
-            say(format_args!("memory: {memory}"));
+            log_line(format_args!("memory: {memory}"));
         }
-        say(format_args!("sandbox: {sandbox}"));
-        say(format_args!("balance: {}", running.server().balancing.describe(cpus.len())));
+        log_line(format_args!("sandbox: {sandbox}"));
+        log_line(format_args!("balance: {}", running.server().balancing.describe(cpus.len())));
         if let Some(busy_poll) = busy_poll {
-            say(format_args!("busy polling: {busy_poll}"));
+            log_line(format_args!("busy polling: {busy_poll}"));
         }
     }
 }
@@ -555,11 +555,11 @@ pub(crate) fn cloned(listening: &[Listening]) -> Result<Vec<Listening>, ServeErr
 pub(crate) fn watch_over(control: Result<ControlSocket, String>) -> Option<ControlSocket> {
     match control {
         Ok(control) => {
-            say(format_args!("control: {}", control.path().display()));
+            log_line(format_args!("control: {}", control.path().display()));
             Some(control)
         }
         Err(why) => {
-            say(format_args!("control: {why}"));
+            log_line(format_args!("control: {why}"));
             None
         }
     }
@@ -569,8 +569,8 @@ pub(crate) fn watch_over(control: Result<ControlSocket, String>) -> Option<Contr
 pub(crate) fn describe_addresses(what: &str, bound: &[(ListenAddr, ListenAddr)]) {
     for (_, addr) in bound {
         match addr {
-            ListenAddr::Tcp(addr) => say(format_args!("serving {what} at {}", url(*addr))),
-            ListenAddr::Unix(addr) => say(format_args!("serving {what} at {addr}")),
+            ListenAddr::Tcp(addr) => log_line(format_args!("serving {what} at {}", url(*addr))),
+            ListenAddr::Unix(addr) => log_line(format_args!("serving {what} at {addr}")),
         }
     }
 }
@@ -613,7 +613,7 @@ fn drain(
     thread::scope(|scope| {
         scope.spawn(|| stopping.obey(&mut signals, || running.reopen_log(), end_now));
         wait_for_balancers(leave, || impatient.load(Ordering::Acquire) || is_handed_over());
-        say(format_args!("draining, at most {} s{hint}", patience.as_secs_f64()));
+        log_line(format_args!("draining, at most {} s{hint}", patience.as_secs_f64()));
         running.server().drain();
         if !is_handed_over() {
             // Before the cores look at their queues for the last time, so that no connection comes
@@ -623,7 +623,7 @@ fn drain(
         cores::drain(&runtime.handle());
         let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
         // The remaining cores do not keep the process from ending.
-        stopped.cores_left.iter().for_each(|left| say(format_args!("{left}")));
+        stopped.cores_left.iter().for_each(|left| log_line(format_args!("{left}")));
         end.close();
     });
     if let Some(agent) = agent {
@@ -641,7 +641,7 @@ fn wait_for_balancers(leave: Duration, is_unwanted: impl Fn() -> bool) {
     if leave.is_zero() || is_unwanted() {
         return;
     }
-    say(format_args!("no longer ready; draining in {} s", leave.as_secs_f64()));
+    log_line(format_args!("no longer ready; draining in {} s", leave.as_secs_f64()));
     let begun = Instant::now();
     while begun.elapsed() < leave && !is_unwanted() {
         thread::park_timeout(LEAVE_LOOK.min(leave));

@@ -2,7 +2,7 @@
 //!
 //! Leaves out the reactions: `serve.rs`, `supervise/mod.rs`. Tested through the binary.
 
-use crate::voice::say;
+use crate::operator_log::log_line;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1},
@@ -92,7 +92,7 @@ impl StopCourse {
             return signal == END_NOW.as_raw();
         }
         if !self.is_asked {
-            say(format_args!("told to stop, and draining already{}", self.hint()));
+            log_line(format_args!("told to stop, and draining already{}", self.hint()));
         }
         std::mem::replace(&mut self.is_asked, true)
     }
@@ -119,7 +119,7 @@ pub(crate) fn stop_ourselves() {
 
 /// Makes this process drain, because process `pid` has taken over.
 pub(crate) fn stop_for(pid: u32) {
-    say(format_args!("process {pid} has taken over"));
+    log_line(format_args!("process {pid} has taken over"));
     send_to_ourselves(Signal::URG);
 }
 

@@ -12,11 +12,11 @@ use crate::{
     answer::{self, Answer},
     calls,
     connection::Connection,
+    core_context::{self},
     exchange::{AnswerHead, Lost},
     files::{EntryHandle, EntryOutcome, Site},
     gateway::{self},
     hosts::{Action, Met, Rules},
-    local::{self},
     pages::busy,
 };
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) async fn answer(
         Ok(site) => site,
         Err(failure) => {
             let out = &mut connection.output;
-            return Ok(local::with(|local| match failure {
+            return Ok(core_context::with(|local| match failure {
                 Some(failure) => answer::not_served(local, &failure, head, out),
                 None => answer::error(local, Status::NotFound, b"", head, out),
             }));
@@ -66,7 +66,7 @@ pub(crate) async fn answer(
     match calls::look_up(connection, &site, request.target.path).await? {
         Ok(handle) => {
             let out = &mut connection.output;
-            Ok(local::with(|local| answer::found_by_files(local, &site, request, &handle, head, out)))
+            Ok(core_context::with(|local| answer::found_by_files(local, &site, request, &handle, head, out)))
         }
         Err(status) => Ok(refused(connection, status, head)),
     }
@@ -79,7 +79,7 @@ fn may_answer(rules: &Rules, target: &[u8], peer: Option<Client>) -> bool {
 }
 
 fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Answer {
-    local::with(|local| match status {
+    core_context::with(|local| match status {
         Status::ServiceUnavailable => Answer::Ready(busy(local, head, &mut connection.output)),
         status => answer::error(local, status, b"", head, &mut connection.output),
     })
@@ -103,7 +103,7 @@ impl Tried<'_> {
         let Self { request, head, handle, site, .. } = *self;
         let out = &mut connection.output;
         let is_folder = self.target.ends_with(b"/");
-        local::with(|local| match handle.outcome() {
+        core_context::with(|local| match handle.outcome() {
             EntryOutcome::Unavailable(_) => Some(answer::resolved(local, request, handle, head, out)),
             EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Listing { .. }
                 if self.lacks_slash() =>

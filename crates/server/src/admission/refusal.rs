@@ -8,9 +8,9 @@
 
 use crate::{
     address::Client,
+    core_context,
     exchange::AnswerHead,
     files::SERVER,
-    local,
     pages::{RETRY_AFTER, busy, finish},
 };
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -28,7 +28,7 @@ pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let mut buffer = [0; REQUEST_BYTES_MAX];
     let peeked = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT | RecvFlags::PEEK);
     let Ok((count @ 1.., _)) = peeked else { return Some(socket) };
-    let limits = local::with(|local| local.server.limits.clone());
+    let limits = core_context::with(|local| local.server.limits.clone());
     let received = &buffer[..count];
     let Some(request) = only_request(received, &limits) else { return Some(socket) };
     let answer = answer(&socket, received, &request);
@@ -40,7 +40,7 @@ pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
 
 /// Answers 503 before a request has come, and closes.
 pub(super) fn refuse_silent(socket: OwnedFd) {
-    let answer = local::with(|local| {
+    let answer = core_context::with(|local| {
         let mut answer = Vec::new();
         // Without content, because the request may be HEAD.
         let _ = HeadWriter::new(&mut answer, Status::ServiceUnavailable)
@@ -71,7 +71,7 @@ fn only_request<'a>(received: &'a [u8], limits: &ConnectionLimits) -> Option<Req
 }
 
 fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
-    local::with(|local| {
+    core_context::with(|local| {
         let content = if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent };
         let head = AnswerHead { version: request.version, content, ..AnswerHead::UNKNOWN };
         let mut answer = Vec::new();

@@ -3,7 +3,7 @@
 //! go. Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
 use super::Balancing;
-use crate::{address::ListenAddr, listening::Listening, voice::say};
+use crate::{address::ListenAddr, listening::Listening, operator_log::log_line};
 use std::{
     io,
     net::SocketAddr,
@@ -54,7 +54,7 @@ impl Changeover {
 
 /// Logs that the kernel does not choose, and the consequence.
 pub(super) fn say_unchosen(addr: SocketAddr, error: &io::Error) {
-    say(format_args!(
+    log_line(format_args!(
         "balance: the kernel does not choose among the cores for {addr}: {error}; its connections go to the cpu of their packets"
     ));
 }

@@ -10,7 +10,7 @@
 //!
 //! An accepted connection belongs to its core. While the connection waits for its client's next
 //! request, it stands on the core's shelf. Neighbours take connections from the shelf as from the
-//! listeners (`connection/rest.rs`).
+//! listeners (`connection/parking.rs`).
 //!
 //! Reading order: `neighbours` (which core watches which), `verdict` (when to take), `relieve` (the
 //! tasks), `kernel` (the program), `self_test`, `changeover` (sockets of another server),

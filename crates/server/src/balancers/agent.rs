@@ -5,10 +5,10 @@
 //! `80%` is relative to the weight in the balancer's own configuration. From the first signal to
 //! stop the line is `drain`: the balancer finishes requests in flight and sends no new ones. The
 //! thread reads nothing, and its line fits any send buffer, so a client cannot hold the thread up.
-//! The measurements are in `measuring.rs` for a server, and in `supervise/sum.rs` for several
+//! The measurements are in `measuring.rs` for a server, and in `supervise/aggregate.rs` for several
 //! instances.
 
-use crate::{address::ListenAddr, handover::Inherited, listening::Listening, voice::say};
+use crate::{address::ListenAddr, handover::Inherited, listening::Listening, operator_log::log_line};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -84,14 +84,14 @@ impl AgentThread {
     /// Starts the thread and logs its addresses, or the error.
     pub(crate) fn start(listening: Vec<Listening>, observed: impl Observed + 'static) -> Option<Self> {
         for Listening { addr, .. } in &listening {
-            say(format_args!("agent checks: {addr}"));
+            log_line(format_args!("agent checks: {addr}"));
         }
         let listeners =
             listening.into_iter().flat_map(|listening| listening.sockets).map(TcpListener::from).collect();
         match Self::begin(listeners, observed) {
             Ok(agent) => Some(agent),
             Err(error) => {
-                say(format_args!("balancers are told nothing: {error}"));
+                log_line(format_args!("balancers are told nothing: {error}"));
                 None
             }
         }

@@ -80,7 +80,7 @@ impl Measuring {
     /// Requests that PHP has or that wait for PHP, as a part of the number of children.
     fn php_asked_for(&self) -> f64 {
         let programs = self.subject.programs.as_ref();
-        let Some(php) = programs.and_then(|programs| programs.answering().php) else { return 0.0 };
+        let Some(php) = programs.and_then(|programs| programs.program_config().php) else { return 0.0 };
         let pool = php.snapshot();
         (pool.busy + pool.queue) as f64 / pool.connections_max as f64
     }

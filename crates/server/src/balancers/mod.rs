@@ -6,8 +6,8 @@
 //! options), `LoadBoard` (the last measurement, shared), `weight` (the weight for a balancer),
 //! `measuring` (the load of a server), `agent` (the thread), `orca` (the report in answers). With
 //! several instances each instance measures its load, and the supervisor adds up and answers
-//! (`supervise/sum.rs`). Whether the server is ready is in `server.rs`. Tested beside the files,
-//! and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
+//! (`supervise/aggregate.rs`). Whether the server is ready is in `server.rs`. Tested beside the
+//! files, and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
 
 mod agent;
 mod measuring;

@@ -7,8 +7,8 @@ use crate::{
     listen::{bind_all, unix},
     log::{LogTarget, open_log_file},
     messages::Messages,
+    operator_log::log_line,
     options::ServeOptions,
-    voice::say,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -162,7 +162,10 @@ impl ConfiguredNames {
         }
         let unnamed = || io::Error::other(format!("the configuration does not name {}", what()));
         let Some(file) = &options.file else {
-            say(format_args!("the broker refuses to open {}, which the command line does not name", what()));
+            log_line(format_args!(
+                "the broker refuses to open {}, which the command line does not name",
+                what()
+            ));
             return Err(unnamed());
         };
         self.learn(reread(file, options)?);

@@ -10,10 +10,10 @@ use crate::{
     answer::{self, Answer, Deferred},
     cgi,
     connection::Connection,
+    core_context,
     exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Collected, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
     hosts::HostPhp,
-    local,
     log::NoticeKind,
     pages::RETRY_AFTER,
     php,
@@ -232,7 +232,7 @@ impl OfProgram<'_> {
             _ => b"",
         };
         let out = &mut connection.output;
-        CallOutcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
+        CallOutcome::Answer(core_context::with(|local| answer::error(local, status, lines, head, out)))
     }
 
     /// Logs the failure and the client's result.
@@ -259,7 +259,7 @@ impl OfProgram<'_> {
         let method = request.method.as_bytes().escape_ascii();
         let target = request.target.raw;
         let target = target[..target.len().min(answer::SAID_BYTES_MAX)].escape_ascii();
-        local::with(|local| {
+        core_context::with(|local| {
             let line = format_args!("{program} {name}: {host}: {method} {target}: {what} ({got})");
             local.server.notices.say(notice, line);
         });
@@ -284,7 +284,7 @@ pub(crate) fn say_too_many_redirects(request: &Request<'_>, head: AnswerHead, ca
 fn redirected(request: &Request<'_>, location: &[u8]) -> Result<Vec<u8>, BadHead> {
     let mut head = Vec::with_capacity(512);
     redirect::write_request(request, location, &mut head)?;
-    let limits = local::with(|local| local.server.limits.clone());
+    let limits = core_context::with(|local| local.server.limits.clone());
     // The new request must be valid as if a client had sent it.
     match vermeil_http::parse(&head, &limits) {
         vermeil_http::ParsedPart::Complete { .. } => Ok(head),

@@ -2,16 +2,16 @@
 //!
 //! [`find`] asks the file cache as for a file to be sent. The program must be a regular file below
 //! the root, reached by allowed links, and no dotfile. The server never sends the text of a program
-//! (`files/programs.rs`). Leaves out which requests may be for programs (`programs/call.rs`).
+//! (`files/programs.rs`). Leaves out which requests may be for programs (`programs/request.rs`).
 
 use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
+    core_context::{self, CoreContext},
     exchange::{AnswerHead, Lost},
     files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError},
     gateway::{FoundProgram, encoded},
     hosts::{Met, OpenedHost, RunBy},
-    local::{self, Local},
     pages::RETRY_AFTER,
     programs::{GatewayRequest, ProgramReason},
     settings::php::{EXTENSION, INDEX},
@@ -48,7 +48,7 @@ pub(crate) async fn find(
         Ok(site) => site,
         Err(failure) => {
             let out = &mut connection.output;
-            return Ok(RequestRoute::File(local::with(|local| match failure {
+            return Ok(RequestRoute::File(core_context::with(|local| match failure {
                 Some(failure) => answer::not_served(local, &failure, head, out),
                 None => answer::error(local, Status::NotFound, b"", head, out),
             })));
@@ -75,7 +75,9 @@ pub(crate) async fn find(
 
 fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> RequestRoute {
     let lines: &[u8] = if status == Status::ServiceUnavailable { RETRY_AFTER } else { b"" };
-    RequestRoute::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
+    RequestRoute::File(core_context::with(|local| {
+        answer::error(local, status, lines, head, &mut connection.output)
+    }))
 }
 
 /// The open folder of a host. Otherwise the reason why the folder cannot be served, or `None` if
@@ -84,7 +86,7 @@ pub(crate) async fn site(
     connection: &mut Connection,
     host: &Met,
 ) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
-    let found = local::with(|local| match local.hosts.find_met(host) {
+    let found = core_context::with(|local| match local.hosts.find_met(host) {
         OpenedHost::Open => ControlFlow::Break(Ok(local.hosts.site().clone())),
         OpenedHost::NoFolder => ControlFlow::Break(Err(None)),
         OpenedHost::Failed(failure) => ControlFlow::Break(Err(Some(failure))),
@@ -149,7 +151,7 @@ impl RouteSearch<'_> {
         Ok(match rules.run_by(&script, head.visitor.peer) {
             RunBy::Php => RequestRoute::Program(FoundProgram { script, path_info: Vec::new() }),
             RunBy::Cgi => RequestRoute::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),
-            RunBy::Route(route) => RequestRoute::File(local::with(|local| {
+            RunBy::Route(route) => RequestRoute::File(core_context::with(|local| {
                 let name = call.host.host().name;
                 answer::by_route(local, route, name, request, &script, *head, &mut connection.output)
             })),
@@ -174,7 +176,7 @@ impl RouteSearch<'_> {
             Err(status) => return refused(connection, status, *head),
         };
         let out = &mut connection.output;
-        RequestRoute::File(local::with(|local| {
+        RequestRoute::File(core_context::with(|local| {
             let is_missing = matches!(handle.outcome(), EntryOutcome::NotFound(_));
             if is_missing && call.host.host().rules.has_candidates(request.target.path) {
                 return Answer::Slow(Deferred::Try(call.host.clone()));
@@ -195,7 +197,7 @@ pub(crate) async fn look_up(
     site: &Arc<Site>,
     raw_path: &[u8],
 ) -> Result<Result<EntryHandle, Status>, Lost> {
-    let looked = local::with(|local| look_up_now(local, site, raw_path));
+    let looked = core_context::with(|local| look_up_now(local, site, raw_path));
     let job = match looked {
         Ok(handle) => return Ok(handle),
         Err(job) => job,
@@ -203,13 +205,13 @@ pub(crate) async fn look_up(
     // Earlier answers of a pipeline need not wait.
     connection.flush(Bytes::new(), More::No).await?;
     Ok(match blocking(move || job.run()).await {
-        Ok(loaded) => Ok(local::with(|local| local.cache.insert(loaded))),
+        Ok(loaded) => Ok(core_context::with(|local| local.cache.insert(loaded))),
         Err(_) => Err(Status::ServiceUnavailable),
     })
 }
 
 fn look_up_now(
-    local: &mut Local,
+    local: &mut CoreContext,
     site: &Arc<Site>,
     raw_path: &[u8],
 ) -> Result<Result<EntryHandle, Status>, PathJob> {

@@ -9,10 +9,10 @@ use super::route::look_up;
 use crate::{
     answer::{self, Answer},
     connection::Connection,
+    core_context,
     exchange::{AnswerHead, Lost},
     files::EntryOutcome,
     gateway::{Named, SendRefusal, SendSites},
-    local,
     pages::RETRY_AFTER,
     settings::gateway::SendRoot,
 };
@@ -41,7 +41,7 @@ pub(crate) async fn send(
     };
     let handle = look_up(connection, root.site(), &raw_path).await?;
     let mut file_answer = Vec::new();
-    let sending = local::with(|local| match handle {
+    let sending = core_context::with(|local| match handle {
         Ok(handle) if matches!(handle.outcome(), EntryOutcome::File(_)) => {
             // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };

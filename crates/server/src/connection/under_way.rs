@@ -6,8 +6,8 @@
 
 use crate::{
     address::Client,
+    core_context,
     exchange::{Lost, Sent},
-    local,
 };
 use bytes::Bytes;
 use vermeil_http::{ParsedPart, gateway::Oddity};
@@ -59,7 +59,7 @@ impl UnderWay {
 
     fn log(&mut self, sent: Sent) {
         self.is_over = true;
-        local::try_with(|local| {
+        core_context::try_with(|local| {
             if local.log.is_on() {
                 let limits = local.server.limits.clone();
                 // These bytes were parsed before.

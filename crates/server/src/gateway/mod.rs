@@ -14,26 +14,26 @@
 //! the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
 
 mod asking;
-mod collect;
 mod errors;
 mod failure;
-mod patience;
 mod program;
 mod relay;
+mod request_body;
+mod response_buffer;
 mod send_sites;
 mod spool;
 mod workspace;
-mod written;
+mod yield_to_child;
 
 use crate::settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub(crate) use asking::Asking;
-pub(crate) use collect::{Collected, ContentReader, RequestBody, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
 pub(crate) use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind};
-pub(crate) use patience::note_file;
 pub(crate) use program::{FoundProgram, Last, ProgramRead, ProgramReader, ProgramWriter, Trouble};
 pub(crate) use relay::{ExchangeParameters, PIECE_BYTES, Relayed, relay};
+pub(crate) use request_body::{Collected, ContentReader, RequestBody, collect};
+pub(crate) use response_buffer::ResponseBuffer;
 pub(crate) use send_sites::{Named, SendRefusal, SendSites, encoded, send_roots};
 pub(crate) use spool::Spools;
-pub(crate) use workspace::{Grounds, ParentFolder, PrivateWorkspace};
-pub(crate) use written::ResponseBuffer;
+pub(crate) use workspace::{ParentFolder, PrivateWorkspace, RunDirs};
+pub(crate) use yield_to_child::note_file;

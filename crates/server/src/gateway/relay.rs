@@ -12,13 +12,13 @@
 
 use super::{
     Broken, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, ProgramRead, ProgramReader,
-    ProgramWriter, RequestBody, ResponseBuffer, Trouble, patience::YieldToChild,
+    ProgramWriter, RequestBody, ResponseBuffer, Trouble, yield_to_child::YieldToChild,
 };
 use crate::{
     connection::Connection,
+    core_context,
     exchange::{AnswerHead, Lost, Sent},
     files::SERVER,
-    local,
 };
 use bytes::Bytes;
 use std::{
@@ -316,7 +316,7 @@ impl<R: ProgramReader> Pump<'_, R> {
     fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {
         let out = &mut self.connection.output;
         head.write(out);
-        local::with(|local| {
+        core_context::with(|local| {
             let writer = HeadWriter::resume(out)
                 .lines(SERVER)
                 .lines(&local.heads.load_line)

@@ -16,7 +16,7 @@
 //! a starting server removes unlocked folders of its own user. Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/operation.rs`).
 
-use crate::{removal::Remover, voice::say};
+use crate::{operator_log::log_line, removal::Remover};
 use rustix::{
     fs::{
         Access, AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, Uid, access, chownat, fchown, flock, fstat,
@@ -62,7 +62,7 @@ pub(crate) struct ParentFolder {
 
 /// The path of a private folder, and the user that starts programs. The keeper has a copy.
 #[derive(Clone, Debug)]
-pub(crate) struct Grounds {
+pub(crate) struct RunDirs {
     path: PathBuf,
     starter: u32,
 }
@@ -146,12 +146,12 @@ impl PrivateWorkspace {
     }
 
     /// The location of the folder, for programs that this process starts with its present user.
-    pub(crate) fn grounds(&self) -> Grounds {
-        Grounds { path: self.path.clone(), starter: geteuid().as_raw() }
+    pub(crate) fn run_dirs(&self) -> RunDirs {
+        RunDirs { path: self.path.clone(), starter: geteuid().as_raw() }
     }
 }
 
-impl Grounds {
+impl RunDirs {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -207,11 +207,11 @@ fn remove_left_over(parent: &Path, server: Option<FileOwner>) {
     });
     match removed.count() {
         0 => {}
-        1 => say(format_args!(
+        1 => log_line(format_args!(
             "removed a private folder that a killed server had left in {}",
             parent.display()
         )),
-        count => say(format_args!(
+        count => log_line(format_args!(
             "removed {count} private folders that killed servers had left in {}",
             parent.display()
         )),
@@ -253,15 +253,15 @@ mod tests {
         let parent = tempfile::tempdir().expect("a folder");
         let owner = FileOwner { uid: 65_534, gid: 65_534 };
         let workspace = PrivateWorkspace::create(parent.path(), Some(owner)).expect("made");
-        let grounds = workspace.grounds();
-        fs::write(grounds.configuration(0), "").expect("written");
+        let run_dirs = workspace.run_dirs();
+        fs::write(run_dirs.configuration(0), "").expect("written");
         let secret = parent.path().join("secret");
         fs::write(&secret, "").expect("written");
-        std::os::unix::fs::symlink(&secret, grounds.socket(0)).expect("linked");
+        std::os::unix::fs::symlink(&secret, run_dirs.socket(0)).expect("linked");
         let owner_of = |path: &Path| fs::symlink_metadata(path).expect("there").uid();
-        assert_eq!(owner_of(grounds.path()), 0);
+        assert_eq!(owner_of(run_dirs.path()), 0);
         workspace.give_away().expect("given");
-        let given = [grounds.path().to_owned(), grounds.configuration(0), grounds.socket(0)];
+        let given = [run_dirs.path().to_owned(), run_dirs.configuration(0), run_dirs.socket(0)];
         assert!(given.iter().all(|path| owner_of(path) == owner.uid));
         assert_eq!(owner_of(&secret), 0);
     }

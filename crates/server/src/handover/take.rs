@@ -8,10 +8,10 @@ use crate::{
     control_socket::ControlTarget,
     listening::Listening,
     messages::Messages,
+    operator_log::log_line,
     options::ServeOptions,
     settings::TakeOver,
     signals,
-    voice::say,
 };
 use signal_hook::iterator::Signals;
 use std::{
@@ -76,7 +76,7 @@ impl Inherited {
             Ok(Offer::Link(link)) => Self::receive(link).map_err(TakeOverError::Strange),
             Ok(Offer::Refused(why)) => Err(TakeOverError::Refused(why)),
             Err(error) if error.is_nobody() => {
-                say(format_args!("nothing to take over: {}", error.with_cure(CURE)));
+                log_line(format_args!("nothing to take over: {}", error.with_cure(CURE)));
                 Ok(Self::default())
             }
             Err(error) => Err(error.into()),
@@ -146,7 +146,7 @@ impl Inherited {
         let Some((_, pid)) = &self.from else { return false };
         let is_called_off = signals::ask_to_stop(signals);
         if is_called_off {
-            say(format_args!("told to stop before it served: process {pid} goes on"));
+            log_line(format_args!("told to stop before it served: process {pid} goes on"));
         }
         is_called_off
     }
@@ -165,14 +165,14 @@ impl Inherited {
             .send(&serves, &[])
             .and_then(|()| messages.receive::<Serves>(Some(Instant::now() + PATIENCE)));
         for Listening { addr, .. } in listening {
-            say(format_args!("no longer listening on {addr}"));
+            log_line(format_args!("no longer listening on {addr}"));
         }
         match heard {
-            Ok(_) => say(format_args!("took over from process {pid}, which drains")),
+            Ok(_) => log_line(format_args!("took over from process {pid}, which drains")),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                say(format_args!("took over from process {pid}, which has ended"));
+                log_line(format_args!("took over from process {pid}, which has ended"));
             }
-            Err(error) => say(format_args!("process {pid} does not let go ({error}); stop it")),
+            Err(error) => log_line(format_args!("process {pid} does not let go ({error}); stop it")),
         }
     }
 }

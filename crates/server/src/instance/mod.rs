@@ -5,7 +5,7 @@
 //! moment, because a thread with that affinity starts it (`place.rs`). Without a supervisor the
 //! instance drains and ends. Tested through the binary (`crates/cli/tests/e2e/instances.rs`).
 
-pub(crate) mod link;
+pub(crate) mod ipc;
 pub(crate) mod place;
 
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
     config::{self, GivenParts, Surroundings},
     control::Overseer as _,
     listening::Listening,
+    operator_log::{log_as_instance, log_line},
     reload::{PreparedReload, RunningServer},
     signals,
     status::cores_in_words,
-    voice::{say, speak_as_instance},
 };
-use link::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
+use ipc::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
 use place::take_place;
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
@@ -65,7 +65,7 @@ impl Assigned {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         dup2_stdin(openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)?;
-        speak_as_instance(assignment.number);
+        log_as_instance(assignment.number);
         // Otherwise `ps` shows `exe`, the name of the link that started this process. Cannot fail.
         let _ = set_name(c"vermeil");
         let memory = take_place(&assignment.instance);
@@ -216,7 +216,7 @@ impl Obedience {
     fn end(&self) {
         signals::be_orphaned();
         if !self.running.server().is_draining() {
-            say(format_args!("the supervisor is gone: draining"));
+            log_line(format_args!("the supervisor is gone: draining"));
             signals::stop_ourselves();
         }
     }

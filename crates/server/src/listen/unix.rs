@@ -7,8 +7,8 @@
 
 use crate::{
     address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr},
-    holder::{PortOwner, of_process},
-    overload::QUEUE_MAX,
+    admission_control::QUEUE_MAX,
+    port_owner::{PortOwner, of_process},
 };
 use rustix::{
     fs::{FileType, Mode, OFlags, Stat, fstat, openat},

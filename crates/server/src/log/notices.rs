@@ -6,7 +6,7 @@
 //! standard error cannot take the line, the line counts as suppressed. Tested below on an invented
 //! clock.
 
-use crate::voice::speaker;
+use crate::operator_log::process_name;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -171,7 +171,7 @@ impl Notices {
         for kind in NoticeKind::ALL {
             let unsaid = self.kind(kind).unsaid.swap(0, Ordering::Relaxed);
             if unsaid > 0 {
-                self.put(&format!("{}: {}: {unsaid} more", speaker(), kind.name()));
+                self.put(&format!("{}: {}: {unsaid} more", process_name(), kind.name()));
             }
         }
     }
@@ -238,7 +238,7 @@ impl Notices {
 /// Formats the line: prefix, escaped text cut at [`LINE_BYTES_MAX`], number of suppressed lines
 /// since the last line.
 fn text(line: fmt::Arguments<'_>, unsaid: u64) -> String {
-    let mut said = format!("{}: ", speaker());
+    let mut said = format!("{}: ", process_name());
     for character in line.to_string().chars() {
         if said.len() >= LINE_BYTES_MAX {
             said.push_str("...");

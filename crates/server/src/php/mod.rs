@@ -27,8 +27,8 @@ pub(crate) use snapshot::PoolSnapshot;
 use crate::settings::php::{KEPT_IDLE, PhpOptions, PhpSource};
 use addresses::PoolAddresses;
 use own::PoolPlan;
-pub(crate) use pool::gate::PoolState;
-use pool::{Pool, PoolBounds, gate::Notifier};
+pub(crate) use pool::pool_state::PoolState;
+use pool::{Pool, PoolBounds, pool_state::Notifier};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},

@@ -17,7 +17,7 @@
 //! `pool/tests.rs`.
 
 use super::snapshot::{PhpCounters, PoolSnapshot};
-use gate::DemandState;
+use pool_state::DemandState;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) mod gate;
+pub(crate) mod pool_state;
 
 #[cfg(test)]
 mod tests;

@@ -4,11 +4,11 @@
 //! may be for a program), `setup` (from start to end), `revise` (a new configuration). The modules
 //! `php` and `cgi` run the programs, and `calls` turns their results into answers.
 
-mod call;
+mod request;
 mod revise;
 mod setup;
 
-pub(crate) use call::{GatewayRequest, ProgramReason};
+pub(crate) use request::{GatewayRequest, ProgramReason};
 pub(crate) use revise::{ReviseError, Revision};
 pub(crate) use setup::{ProgramSetup, RunningPrograms, SetupError, has_programs};
 
@@ -39,7 +39,7 @@ pub(crate) struct ProgramsShared {
     pub(crate) errors: Arc<ErrorSink>,
     /// The present configuration of programs. Each core has a copy, which a reload replaces
     /// together with the core's hosts.
-    answering: Mutex<Answering>,
+    program_config: Mutex<ProgramConfig>,
     /// The pools that this server starts itself.
     pub(crate) pools: Pools,
     /// The supervisor of the server's first pool, while that pool is in force.
@@ -58,7 +58,7 @@ impl ProgramsShared {
         spool_folder: PathBuf,
         store: &Arc<FileStore>,
         notices: Arc<Notices>,
-        answering: Answering,
+        answering: ProgramConfig,
         running: RunsPrograms,
     ) -> Arc<Self> {
         let RunsPrograms { pools, supervisor, cgi, revisions } = running;
@@ -66,7 +66,7 @@ impl ProgramsShared {
             spools: Spools::new(spool_folder, answering.options.spool_bytes),
             errors: ErrorSink::new(notices),
             store: store.clone(),
-            answering: Mutex::new(answering),
+            program_config: Mutex::new(answering),
             pools,
             supervisor: Mutex::new(supervisor),
             cgi: cgi.map(OnceLock::from).unwrap_or_default(),
@@ -85,7 +85,7 @@ pub(crate) struct RunsPrograms {
 
 /// The programs that one configuration asks for.
 #[derive(Clone)]
-pub(crate) struct Answering {
+pub(crate) struct ProgramConfig {
     pub(crate) options: GatewayOptions,
     /// The server's PHP.
     pub(crate) php: Option<Arc<Php>>,
@@ -94,7 +94,7 @@ pub(crate) struct Answering {
     pub(crate) send_sites: SendSites,
 }
 
-impl Answering {
+impl ProgramConfig {
     /// The PHP that serves a host with this setting.
     pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
         match host {
@@ -117,13 +117,13 @@ impl ProgramsShared {
     }
 
     /// The present configuration of programs.
-    pub(crate) fn answering(&self) -> Answering {
-        self.answering.lock().expect("nothing panics under this lock").clone()
+    pub(crate) fn program_config(&self) -> ProgramConfig {
+        self.program_config.lock().expect("nothing panics under this lock").clone()
     }
 
     /// Replaces the configuration of programs. Returns the old configuration.
-    pub(crate) fn set_answering(&self, answering: Answering) -> Answering {
-        std::mem::replace(&mut self.answering.lock().expect("nothing panics under this lock"), answering)
+    pub(crate) fn set_answering(&self, answering: ProgramConfig) -> ProgramConfig {
+        std::mem::replace(&mut self.program_config.lock().expect("nothing panics under this lock"), answering)
     }
 }
 
@@ -131,12 +131,12 @@ impl ProgramsShared {
 pub(crate) struct GatewayPrograms {
     pub(crate) shared: Arc<ProgramsShared>,
     /// The configuration of programs that belongs to the core's hosts.
-    pub(crate) answering: Arc<Answering>,
+    pub(crate) answering: Arc<ProgramConfig>,
 }
 
 /// Makes programs available on this core.
 pub(crate) fn install(shared: Arc<ProgramsShared>) {
-    let answering = Arc::new(shared.answering());
+    let answering = Arc::new(shared.program_config());
     PROGRAMS.set(Some(GatewayPrograms { shared, answering }));
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&GatewayPrograms) -> R) -> Option<R> {
 }
 
 /// Replaces the configuration of programs on this core, if there are programs.
-pub(crate) fn set_answering(answering: Arc<Answering>) {
+pub(crate) fn set_answering(answering: Arc<ProgramConfig>) {
     PROGRAMS.with_borrow_mut(|programs| {
         if let Some(programs) = programs {
             programs.answering = answering;

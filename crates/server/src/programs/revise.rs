@@ -6,12 +6,12 @@
 //! and swapping the rest (`reload.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
-use super::{Answering, ProgramsShared};
+use super::{ProgramConfig, ProgramsShared};
 use crate::{
     cgi::{self, Cgi, CgiError},
     config::{self, GivenParts, Surroundings},
     files::SiteError,
-    gateway::{Grounds, SendSites},
+    gateway::{RunDirs, SendSites},
     options::ServeOptions,
     php::{self, PhpError, Revised},
     privileges,
@@ -43,17 +43,17 @@ pub(crate) enum ReviseError {
 /// Returns the function by which the keeper reads the list of allowed programs again. `None` for a
 /// server without a configuration file. The part of `[cgi]` that concerns all hosts stays as at the
 /// start, if there were programs then.
-pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Reviser> {
+pub(super) fn reviser(options: &ServeOptions, run_dirs: &RunDirs) -> Option<Reviser> {
     let file = options.file.clone()?;
     let of_all = cgi::is_wanted(options).then(|| options.cgi.clone());
-    let grounds = grounds.clone();
+    let run_dirs = run_dirs.clone();
     // The keeper may run only on its instance's cpus and decides nothing about cpus.
     let given = GivenParts::Instances(options.instances.clone());
     Some(Box::new(move || {
         let around = Surroundings::here().map_err(|error| error.to_string())?;
         let around = Surroundings { given: given.clone(), ..around };
         let options = config::load(&file, &around).map_err(|error| error.to_string())?;
-        let of_php = php::profiles(&options, &grounds).map_err(|error| error.to_string())?;
+        let of_php = php::profiles(&options, &run_dirs).map_err(|error| error.to_string())?;
         let of_all = of_all.as_ref().unwrap_or(&options.cgi);
         Ok(cgi::profiles(of_all, &options.hosts).chain(of_php).collect())
     }))
@@ -78,7 +78,7 @@ impl ProgramsShared {
         if let Some(why) = privileges::exposure(new) {
             return Err(ReviseError::Exposed(why));
         }
-        let before = self.answering().send_sites;
+        let before = self.program_config().send_sites;
         let send_sites = SendSites::open(&new.gateway, &new.hosts, &before, &self.store)?;
         let mut revisions = revisions.lock().expect("nothing panics under this lock");
         let mut rereading = revisions.rereading();
@@ -88,13 +88,13 @@ impl ProgramsShared {
         };
         let cgi = cgi.map(|cgi| cgi.revise(&new.hosts, &mut rereading).map(|sites| (cgi, sites)));
         let cgi = cgi.transpose()?;
-        let php = self.answering().php;
+        let php = self.program_config().php;
         let php = self.pools.revise(old, php.as_ref(), new, &mut rereading)?;
         Ok(Revision { options: new.gateway.clone(), send_sites, php, cgi })
     }
 
     /// Makes the new programs available. Returns the configuration that each core is to use.
-    pub(crate) fn begin(&self, revision: &mut Revision) -> Answering {
+    pub(crate) fn begin(&self, revision: &mut Revision) -> ProgramConfig {
         if let Some((cgi, sites)) = &revision.cgi {
             cgi.add(sites);
             self.begin_cgi(cgi);
@@ -123,9 +123,9 @@ impl ProgramsShared {
 }
 
 impl Revision {
-    fn answering(&self) -> Answering {
+    fn answering(&self) -> ProgramConfig {
         let Revised { php, of_hosts, .. } = &self.php;
-        Answering {
+        ProgramConfig {
             options: self.options.clone(),
             php: php.clone(),
             pools: of_hosts.clone(),

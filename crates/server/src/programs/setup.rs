@@ -1,11 +1,11 @@
 //! The life of programs: prepared while the process has one thread and all its privileges, started
 //! after the process has dropped privileges, and stopped with the server.
 
-use super::{Answering, ProgramsShared, RunsPrograms, revise::reviser};
+use super::{ProgramConfig, ProgramsShared, RunsPrograms, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
     files::{FileStore, SiteError},
-    gateway::{Grounds, ParentFolder, PrivateWorkspace, SendSites, Spools},
+    gateway::{ParentFolder, PrivateWorkspace, RunDirs, SendSites, Spools},
     log::Notices,
     options::ServeOptions,
     php::{self, Php, PhpError, PoolSpec, PoolSupervisor, Pools, PreparedPool},
@@ -81,7 +81,7 @@ pub(crate) struct ProgramSetup {
     /// The keeper of the spawner, if there is one.
     keeper: Option<SpawnSupervisorHandle>,
     workspace: PrivateWorkspace,
-    grounds: Grounds,
+    run_dirs: RunDirs,
     spool: PathBuf,
 }
 
@@ -126,11 +126,11 @@ impl ProgramSetup {
     }
 
     fn prepare_now(options: &ServeOptions, workspace: PrivateWorkspace) -> Result<Self, SetupError> {
-        let grounds = workspace.grounds();
+        let run_dirs = workspace.run_dirs();
         let spool = Spools::folder(&options.gateway);
         let php = options.php.clone();
         let own_php = php.as_ref().filter(|php| php.is_ours());
-        let reviser = reviser(options, &grounds);
+        let reviser = reviser(options, &run_dirs);
         let is_revisable = reviser.is_some();
         // Only a configuration file can ask for pools of hosts.
         if own_php.is_none() && !cgi::is_wanted(options) && !is_revisable {
@@ -146,7 +146,7 @@ impl ProgramSetup {
                 channels,
                 keeper,
                 workspace,
-                grounds,
+                run_dirs: run_dirs,
                 spool,
             });
         }
@@ -156,9 +156,12 @@ impl ProgramSetup {
         };
         let content_bytes = options.gateway.content_bytes;
         let own =
-            own_php.map(|php| php::prepare(php, content_bytes, &grounds, &mut preparation)).transpose()?;
-        let pools =
-            if is_revisable { Self::prepare_pools(options, &grounds, &mut preparation)? } else { Vec::new() };
+            own_php.map(|php| php::prepare(php, content_bytes, &run_dirs, &mut preparation)).transpose()?;
+        let pools = if is_revisable {
+            Self::prepare_pools(options, &run_dirs, &mut preparation)?
+        } else {
+            Vec::new()
+        };
         workspace.give_away().map_err(|source| {
             let ParentFolder { folder, variable } = PrivateWorkspace::parent();
             SetupError::Workspace { folder, variable, source }
@@ -184,18 +187,18 @@ impl ProgramSetup {
             channels,
             keeper,
             workspace,
-            grounds,
+            run_dirs: run_dirs,
             spool,
         })
     }
 
     fn prepare_pools(
         options: &ServeOptions,
-        grounds: &Grounds,
+        run_dirs: &RunDirs,
         preparation: &mut Preparation,
     ) -> Result<Vec<(PoolSpec, ProfileId)>, SetupError> {
-        let prepared = php::wanted_by_hosts(options, grounds)?.into_iter().map(|wanted| {
-            let profile = preparation.define(&wanted.profile(grounds)).map_err(PhpError::from)?;
+        let prepared = php::wanted_by_hosts(options, run_dirs)?.into_iter().map(|wanted| {
+            let profile = preparation.define(&wanted.profile(run_dirs)).map_err(PhpError::from)?;
             Ok((wanted, profile))
         });
         prepared.collect()
@@ -235,7 +238,7 @@ impl ProgramSetup {
             channels,
             keeper,
             workspace,
-            grounds,
+            run_dirs: run_dirs,
             spool,
         } = self;
         // Tested as the user that the server is now.
@@ -251,12 +254,12 @@ impl ProgramSetup {
                 (Some(php), Some(supervisor))
             }
         };
-        let of_hosts = Pools::new(grounds, pools_channel, cores, notices.clone(), connect_port)
+        let of_hosts = Pools::new(run_dirs, pools_channel, cores, notices.clone(), connect_port)
             .map_err(|source| PhpError::Files { path: "the pools of hosts".into(), source })?;
         let begun = of_hosts.begin(pools, options.php_pools.running_max)?;
         let send_sites = SendSites::open(&options.gateway, &options.hosts, &SendSites::default(), store)?;
         let (options, revisions) = (options.gateway.clone(), revisions.map(Mutex::new));
-        let answering = Answering { options, php, pools: begun.of_hosts, send_sites };
+        let answering = ProgramConfig { options, php, pools: begun.of_hosts, send_sites };
         let running = RunsPrograms { pools: of_hosts, supervisor, cgi, revisions };
         let shared = ProgramsShared::new(spool, store, notices.clone(), answering, running);
         Ok(RunningPrograms { shared, channels, keeper, workspace })
@@ -280,7 +283,7 @@ pub(crate) struct RunningPrograms {
 impl RunningPrograms {
     /// A summary of the programs' work, logged at the end.
     pub(crate) fn describe(&self) -> Option<String> {
-        let Answering { php, pools, .. } = self.shared.answering();
+        let ProgramConfig { php, pools, .. } = self.shared.program_config();
         let present = php.iter().chain(pools.values()).map(|php| php.snapshot());
         let all: Vec<_> = present.chain(self.shared.pools.past()).collect();
         let mut sum = *all.first()?;

@@ -11,17 +11,17 @@ use super::{
 };
 use crate::{
     address::ListenAddr,
+    admission_control::DoorStatus,
     busy_poll::PollingStatus,
     cgi::Cgi,
-    local,
+    core_context,
     log::{LogCounts, NoticeKind, Notices},
+    operator_log,
     options::ServeOptions,
-    overload::DoorStatus,
     php::{Php, PoolSnapshot, PoolState},
     programs::ProgramsShared,
     server::Server,
     settings::php::PoolOptions,
-    voice,
 };
 use std::{
     collections::HashMap,
@@ -96,12 +96,12 @@ pub(crate) fn collect(sources: &Sources<'_>) -> ServerStatus {
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
     let cores = cores(handle, server, sources.answered);
-    let answering = programs.map(ProgramsShared::answering);
+    let answering = programs.map(ProgramsShared::program_config);
     let totals = server.totals();
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
     let nodes = options.instances.iter().flat_map(|instance| &instance.nodes).map(|node| node.0);
     InstanceStatus {
-        instance: voice::instance(),
+        instance: operator_log::instance(),
         pid: std::process::id(),
         uptime_s: sources.life.since.elapsed().as_secs_f64(),
         nodes: nodes.collect(),
@@ -225,7 +225,7 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
     for core in handle.cores() {
         let say = say.clone();
         drop(handle.spawn_on(&handle.color_on(core), async move {
-            let answer = local::with(|local| CoreAnswer {
+            let answer = core_context::with(|local| CoreAnswer {
                 connections: local.connections.len() as u64,
                 resting: local.sockets.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
                 door: local.door.status(),

@@ -7,17 +7,17 @@
 //! only job and the service manager restarts as well.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,
-//! reloading), `member` (a process), `sum` (the weight for balancers), `backoff`, `overdue`. Orders
-//! and answers, and the other side, are in `instance/`. Tested through the binary
-//! (`crates/cli/tests/e2e/instances.rs`).
+//! reloading), `instance_handle` (a process), `aggregate` (the weight for balancers), `backoff`,
+//! `shutdown_deadline`. Orders and answers, and the other side, are in `instance/`. Tested through
+//! the binary (`crates/cli/tests/e2e/instances.rs`).
 
+mod aggregate;
 mod backoff;
-mod member;
-mod overdue;
-mod sum;
+mod instance_handle;
+mod shutdown_deadline;
 mod supervisor;
 
-pub use member::INSTANCE_COMMAND;
+pub use instance_handle::INSTANCE_COMMAND;
 
 use crate::{
     balance::Balancing,
@@ -26,13 +26,14 @@ use crate::{
     handover::Inherited,
     listen::listen_on,
     notify,
+    operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
     serve::{ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
     signals::{self, Impatience, StopCourse},
-    voice::say,
 };
-use overdue::Overdue;
+use aggregate::InstanceWeights;
+use shutdown_deadline::ShutdownDeadline;
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
@@ -44,7 +45,6 @@ use std::{
     thread,
     time::Duration,
 };
-use sum::InstanceWeights;
 use supervisor::{InForce, InstanceEnds, Supervisor};
 
 /// Arguments and configuration from which instances are started.
@@ -98,11 +98,11 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     } else {
         supervisor.take_over(inherited, changeovers);
         describe_addresses(&what, &supervisor.listening());
-        say(format_args!(
+        log_line(format_args!(
             "cores: {cores} in {instances} instances; process {} watches over them",
             std::process::id()
         ));
-        say(format_args!("{line}"));
+        log_line(format_args!("{line}"));
         let control = watch_over(control);
         if let Some(control) = &control {
             control.watch(supervisor.clone());
@@ -121,14 +121,14 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     supervisor.remove_files();
     supervisor.drain();
     let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
-    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, Overdue::after(longest));
+    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, ShutdownDeadline::after(longest));
     if let Some(agent) = agent {
         agent.stop();
     }
     if let Some(control) = control {
         control.close();
     }
-    say(format_args!("stopped: {instances} instances"));
+    log_line(format_args!("stopped: {instances} instances"));
     Ok(ended(&ends))
 }
 
@@ -140,7 +140,7 @@ fn say_draining(supervisor: &Supervisor) -> Duration {
         Duration::ZERO => "draining".to_owned(),
         leave => format!("no longer ready; draining in {} s", leave.as_secs_f64()),
     };
-    say(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
+    log_line(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
     leave + drain
 }
 
@@ -168,7 +168,7 @@ fn hang_up(supervisor: Arc<Supervisor>) {
         }
     };
     if thread::Builder::new().name("vermeil-reload".to_owned()).spawn(reload).is_err() {
-        say(format_args!("no reload: no thread can be started; try again"));
+        log_line(format_args!("no reload: no thread can be started; try again"));
         reopened.reopen_logs();
     }
 }
@@ -179,22 +179,22 @@ fn wait_for_ends(
     stopping: StopCourse,
     supervisor: &Supervisor,
     keepers: supervisor::Keepers,
-    overdue: Overdue,
+    shutdown_deadline: ShutdownDeadline,
 ) -> InstanceEnds {
     let end = signals.handle();
     let end_now = || {
         supervisor.end_now();
-        overdue.hurry();
+        shutdown_deadline.hurry();
     };
     thread::scope(|scope| {
         scope.spawn(|| stopping.obey(signals, || supervisor.reopen_logs(), end_now));
         scope.spawn(|| {
-            if overdue.comes() {
+            if shutdown_deadline.has_passed() {
                 supervisor.end_by_force();
             }
         });
         let ends = keepers.join();
-        overdue.never_mind();
+        shutdown_deadline.cancel();
         end.close();
         ends
     })

@@ -7,7 +7,7 @@
 
 use super::{
     backoff::BackOff,
-    member::{InstanceHandle, StartFailure},
+    instance_handle::{InstanceHandle, StartFailure},
 };
 use crate::{
     address::ListenAddr,
@@ -16,16 +16,16 @@ use crate::{
     control::Overseer,
     handover::{Handing, Inherited},
     instance::{
-        link::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
+        ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
         place::take_place,
     },
     listen::unix,
     listening::Listening,
+    operator_log::log_line,
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
     status::{InstanceStatus, ServerStatus, imbalance},
-    voice::say,
 };
 use rustix::process::Signal;
 use std::{
@@ -196,7 +196,7 @@ impl Supervisor {
                         let _ = say_started.send(Ok(()));
                     } else {
                         let took = since.elapsed().as_millis();
-                        say(format_args!("instance {} serves again, after {took} ms", member.number));
+                        log_line(format_args!("instance {} serves again, after {took} ms", member.number));
                     }
                     let end = member.wait(&mut child).ok();
                     (end.map_or_else(|| "it ended".to_owned(), |end| format!("it ended ({end})")), end)
@@ -217,7 +217,7 @@ impl Supervisor {
                 Duration::ZERO => "starting another".to_owned(),
                 pause => format!("starting another in {} ms", pause.as_millis()),
             };
-            say(format_args!("instance {}: {how}; {when}", member.number));
+            log_line(format_args!("instance {}: {how}; {when}", member.number));
             if self.stops_within(pause) {
                 return last;
             }
@@ -307,7 +307,7 @@ impl Supervisor {
         for member in &self.members {
             if let Some(pid) = member.signal(Signal::KILL) {
                 let (number, pid) = (member.number, pid.as_raw_pid());
-                say(format_args!("instance {number} (process {pid}) does not end; killed"));
+                log_line(format_args!("instance {number} (process {pid}) does not end; killed"));
             }
         }
     }
@@ -530,11 +530,13 @@ impl Overseer for Supervisor {
     fn reload(&self) -> Result<Vec<String>, String> {
         let result = self.reload_file();
         match &result {
-            Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
+            Ok(said) => said.iter().for_each(|line| log_line(format_args!("{line}"))),
             // The client gets this error as the answer, so the log need not repeat the error.
             Err(ReloadError::NoFile) => {}
             Err(why) => {
-                say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
+                log_line(format_args!(
+                    "the configuration stays as it is, because the new one is refused:\n{why}"
+                ));
             }
         }
         result.map_err(|why| why.to_string())

@@ -3,8 +3,8 @@
 //!
 //! A single thread supervises all of these pools. The thread waits for the bell of the pools
 //! (`pool/gate.rs`), for the spawner, and for output of the pools; reloads change the set of pools
-//! (`roster.rs`). The number of running pools is limited. When another pool is wanted, the pool
-//! that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
+//! (`pool_registry.rs`). The number of running pools is limited. When another pool is wanted, the
+//! pool that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
 //! drained. A request that waits beyond the limit gets 503. After a pool ends by itself, the next
 //! request starts it again, after a pause that grows. Tested through the binary
 //! (`crates/cli/tests/e2e/php/pools.rs`).
@@ -12,16 +12,16 @@
 use super::{
     PoolPlan,
     launch::{self, Hearing, described},
-    roster::{Changes, Roster},
+    pool_registry::{Changes, PoolRegistry},
+    pool_spec::PoolKey,
     supervise::{PAUSE, STEADY},
-    wanted::PoolKey,
 };
 use crate::{
     gateway::{ErrorLines, ErrorSink},
     log::{NoticeKind, Notices},
     php::{
         Php,
-        pool::gate::{PoolState, StillUsed},
+        pool::pool_state::{PoolState, StillUsed},
     },
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,12 +42,12 @@ const TURN: Duration = Duration::from_secs(5);
 /// Interval of checks whether a retired pool is still needed. Guess: no request waits for this.
 const RETIRED_LOOK: Duration = Duration::from_millis(100);
 
-/// Starts to supervise the pools of `roster`, now and in future.
+/// Starts to supervise the pools of `registry`, now and in future.
 ///
 /// # Errors
 /// Out of descriptors or threads.
 pub(super) fn start(
-    roster: Arc<Roster>,
+    registry: Arc<PoolRegistry>,
     channel: Channel,
     notices: &Arc<Notices>,
 ) -> io::Result<JoinHandle<()>> {
@@ -59,7 +59,7 @@ pub(super) fn start(
         waiting: VecDeque::new(),
         spawner: channel.readiness()?,
         channel,
-        roster,
+        registry: registry,
         sink: ErrorSink::new(notices.clone()),
         notices: notices.clone(),
     };
@@ -132,7 +132,7 @@ struct DemandWatch {
     channel: Channel,
     /// Readable when the channel has an event.
     spawner: OwnedFd,
-    roster: Arc<Roster>,
+    registry: Arc<PoolRegistry>,
     sink: Arc<ErrorSink>,
     notices: Arc<Notices>,
 }
@@ -140,13 +140,13 @@ struct DemandWatch {
 impl DemandWatch {
     fn run(&mut self) {
         let mut is_leaving = false;
-        while !self.roster.is_over.load(Ordering::Acquire) {
+        while !self.registry.is_over.load(Ordering::Acquire) {
             self.wait(is_leaving);
             // Read before the changes are taken, so that the set already has every pool that rang.
-            let heard = self.roster.bell.heard();
+            let heard = self.registry.bell.heard();
             self.take_changes();
             for number in heard {
-                self.rung(number);
+                self.notified(number);
             }
             self.hear_spawner();
             for at in 0..self.running.len() {
@@ -154,13 +154,13 @@ impl DemandWatch {
             }
             self.start_waiting();
             self.forget_retired();
-            is_leaving = self.roster.end_first();
+            is_leaving = self.registry.end_first();
         }
     }
 
     /// Takes the changes of a reload.
     fn take_changes(&mut self) {
-        let Some(Changes { new, running_max, retired }) = self.roster.changes() else { return };
+        let Some(Changes { new, running_max, retired }) = self.registry.changes() else { return };
         (self.running_max, self.retired) = (running_max, retired);
         self.pools.extend(new.into_iter().map(|pool| (pool.number, pool)));
         let stands = |pool: &&DemandPool| !matches!(pool.life, PoolLife::Running(_));
@@ -179,7 +179,7 @@ impl DemandWatch {
     fn forget_retired(&mut self) {
         for number in self.retired.clone() {
             let Some(pool) = self.pools.get(&number) else { continue };
-            if !matches!(pool.life, PoolLife::Running(_)) && self.roster.forget(pool) {
+            if !matches!(pool.life, PoolLife::Running(_)) && self.registry.forget(pool) {
                 pool.plan.clear();
                 self.waiting.retain(|waiting| *waiting != number);
                 self.pools.remove(&number);
@@ -200,7 +200,7 @@ impl DemandWatch {
 
     /// Waits for the bell, the spawner, output of the pools, or the next due time.
     fn wait(&self, is_leaving: bool) {
-        let mut polled = vec![PollFd::new(self.roster.bell.descriptor(), PollFlags::IN)];
+        let mut polled = vec![PollFd::new(self.registry.bell.descriptor(), PollFlags::IN)];
         if !self.channel.is_gone() {
             polled.push(PollFd::new(&self.spawner, PollFlags::IN));
         }
@@ -237,7 +237,7 @@ impl DemandWatch {
     }
 
     /// Handles the ring of a pool.
-    fn rung(&mut self, number: usize) {
+    fn notified(&mut self, number: usize) {
         let Some(pool) = self.pools.get(&number) else { return };
         let is_wanted = pool.php.pool.is_wanted();
         match &pool.life {
@@ -375,7 +375,7 @@ impl DemandWatch {
         let wanted = held_back.iter().filter(is_ready).count();
         self.waiting = held_back;
         // Set before the check of running pools, so that a pool that becomes idle later rings.
-        self.roster.bell.press(wanted > 0);
+        self.registry.bell.press(wanted > 0);
         if wanted > 0 {
             self.make_room(wanted);
         }

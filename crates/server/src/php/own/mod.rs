@@ -9,20 +9,20 @@ mod demand;
 mod find;
 mod launch;
 mod plan;
-mod roster;
+mod pool_registry;
+mod pool_spec;
 mod supervise;
-mod wanted;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use find::{FoundPhp, PhpKind, find, find_cgi};
 pub(crate) use plan::PoolPlan;
-pub(crate) use roster::{Pools, Revised};
+pub(crate) use pool_registry::{Pools, Revised};
+pub(crate) use pool_spec::{PoolSpec, profiles, wanted_by_hosts};
 pub(crate) use supervise::PoolSupervisor;
-pub(crate) use wanted::{PoolSpec, profiles, wanted_by_hosts};
 
-use crate::{gateway::Grounds, options::ServeOptions};
+use crate::{gateway::RunDirs, options::ServeOptions};
 use std::{io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf};
 use thiserror::Error;
 use vermeil_spawn::{DefineError, Identity, NewPrivileges, Preparation, Profile, ProfileId, UserError};
@@ -98,21 +98,21 @@ pub(crate) struct PreparedPool {
 pub(crate) fn prepare(
     options: &PhpOptions,
     content_bytes: u64,
-    grounds: &Grounds,
+    run_dirs: &RunDirs,
     preparation: &mut Preparation,
 ) -> Result<PreparedPool, PhpError> {
     let found = found(options.program(), find)?;
     let identity = match &options.user {
         Some(user) => Some(Identity::of_user(user)?),
-        None => default_identity(grounds)?,
+        None => default_identity(run_dirs)?,
     };
     let PhpOptions { children, requests_per_child, .. } = *options;
-    let files = |source| PhpError::Files { path: grounds.path().to_owned(), source };
-    let (socket, configuration) = (grounds.socket(FIRST), grounds.configuration(FIRST));
+    let files = |source| PhpError::Files { path: run_dirs.path().to_owned(), source };
+    let (socket, configuration) = (run_dirs.socket(FIRST), run_dirs.configuration(FIRST));
     let plan = PoolPlan { found, socket, configuration, children, requests_per_child, content_bytes };
     plan.write().map_err(files)?;
     let listener = plan.listener().map_err(files)?;
-    let profile = preparation.define(&profile(&plan.found, grounds, identity, options.new_privileges))?;
+    let profile = preparation.define(&profile(&plan.found, run_dirs, identity, options.new_privileges))?;
     Ok(PreparedPool { plan, profile, listener })
 }
 
@@ -142,7 +142,7 @@ fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<FoundPhp>) -> 
 
 fn profile(
     found: &FoundPhp,
-    grounds: &Grounds,
+    run_dirs: &RunDirs,
     identity: Option<Identity>,
     new_privileges: NewPrivileges,
 ) -> Profile {
@@ -151,14 +151,14 @@ fn profile(
         identity,
         new_privileges,
         input_at_3: found.kind == PhpKind::Fpm,
-        ..Profile::new(grounds.path())
+        ..Profile::new(run_dirs.path())
     }
 }
 
 /// The user of a pool without a configured user. `None`, the server's own user, unless the server
 /// is started by the superuser.
-fn default_identity(grounds: &Grounds) -> Result<Option<Identity>, UserError> {
-    if !grounds.have_all_users() {
+fn default_identity(run_dirs: &RunDirs) -> Result<Option<Identity>, UserError> {
+    if !run_dirs.have_all_users() {
         return Ok(None);
     }
     let first = Identity::of_user(USERS[0]);

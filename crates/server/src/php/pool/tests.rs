@@ -1,7 +1,7 @@
 //! Turns follow the order of the queue across cores; a dropped request loses no place; idle
 //! connections starve no request.
 
-use super::{gate::PoolState, *};
+use super::{pool_state::PoolState, *};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -121,8 +121,8 @@ fn who_goes_before_its_turn_passes_it_on() {
     assert_eq!(turn(&mut next).turn(), PoolTurn::Kept);
 }
 
-fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<gate::Notifier>) {
-    let bell = gate::Notifier::new().expect("a descriptor");
+fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<pool_state::Notifier>) {
+    let bell = pool_state::Notifier::new().expect("a descriptor");
     let bounds = PoolBounds { connections_max, queue_max: 2, idle_max: connections_max };
     (Pool::on_demand(bounds, 2, &bell, 7), bell)
 }
@@ -149,7 +149,7 @@ fn a_pool_is_stopped_only_when_nobody_is_served_and_nobody_is_lost() {
     pool.set_open();
     let [busy, idle] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
     assert_eq!(idle.finish(|| {}), ConnectionFate::Keep);
-    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(gate::StillUsed::Busy));
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(pool_state::StillUsed::Busy));
     pool.close();
     let mut late = pool.ask(1);
     assert!(poll(&mut late).is_pending(), "the connection that is kept is not given away any more");
@@ -175,7 +175,7 @@ fn an_idle_pool_is_stopped_after_its_time_or_when_others_need_its_place() {
     drop(turn(&mut pool.ask(0)));
     assert_eq!(bell.heard(), [7]);
     let long = Duration::from_secs(3600);
-    assert!(matches!(pool.close_if_idle(long), Err(gate::StillUsed::For(left)) if left <= long));
+    assert!(matches!(pool.close_if_idle(long), Err(pool_state::StillUsed::For(left)) if left <= long));
     assert!(pool.idle_for().is_some());
     assert_eq!(pool.close_if_idle(Duration::ZERO), Ok(()));
     assert_eq!(pool.gate(), Some((PoolState::Closing, 1)));

@@ -14,13 +14,13 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// A deadline that can move forward or be cancelled.
 #[derive(Debug)]
-pub(super) struct Overdue {
+pub(super) struct ShutdownDeadline {
     /// `None` once the deadline is cancelled.
     at: Mutex<Option<Instant>>,
     changed: Condvar,
 }
 
-impl Overdue {
+impl ShutdownDeadline {
     /// The deadline of instances that may take `patience` to end.
     pub(super) fn after(patience: Duration) -> Self {
         Self { at: Mutex::new(Some(Instant::now() + patience + GRACE)), changed: Condvar::new() }
@@ -39,13 +39,13 @@ impl Overdue {
     }
 
     /// Cancels the deadline, because all instances have ended.
-    pub(super) fn never_mind(&self) {
+    pub(super) fn cancel(&self) {
         *self.at() = None;
         self.changed.notify_all();
     }
 
     /// Waits for the deadline. Returns false if the deadline was cancelled.
-    pub(super) fn comes(&self) -> bool {
+    pub(super) fn has_passed(&self) -> bool {
         let mut at = self.at();
         loop {
             let Some(left) = at.map(|at| at.saturating_duration_since(Instant::now())) else { return false };
@@ -66,22 +66,22 @@ mod tests {
 
     #[test]
     fn who_has_ended_is_not_overdue() {
-        let overdue = Overdue::after(LONG);
+        let shutdown_deadline = ShutdownDeadline::after(LONG);
         thread::scope(|scope| {
-            let comes = scope.spawn(|| overdue.comes());
-            overdue.never_mind();
+            let comes = scope.spawn(|| shutdown_deadline.has_passed());
+            shutdown_deadline.cancel();
             assert!(!comes.join().unwrap());
         });
-        overdue.hurry();
-        assert!(!overdue.comes());
+        shutdown_deadline.hurry();
+        assert!(!shutdown_deadline.has_passed());
     }
 
     #[test]
     fn who_is_told_to_hurry_is_overdue_soon() {
-        let overdue = Overdue::after(LONG);
+        let shutdown_deadline = ShutdownDeadline::after(LONG);
         thread::scope(|scope| {
-            let comes = scope.spawn(|| overdue.comes());
-            overdue.hurry();
+            let comes = scope.spawn(|| shutdown_deadline.has_passed());
+            shutdown_deadline.hurry();
             assert!(comes.join().unwrap());
         });
     }

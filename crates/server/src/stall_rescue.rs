@@ -16,8 +16,8 @@ use crate::{
         Accepted, Balancing, IdleConnectionPool,
         verdict::{BalanceVerdict, CoreObservation, verdict},
     },
+    core_context,
     listening::Listening,
-    local,
 };
 use std::{
     cell::RefCell,
@@ -144,7 +144,7 @@ fn begin(handle: &Handle, core: CoreIndex, watched: Vec<WatchedListener>) -> io:
 
 async fn wait_to_be_told(watch: Arc<StallRescue>, rest: Duration) {
     while watch.source.readable().await.is_ok() {
-        watch.relieve().await;
+        watch.rescue().await;
         if !rest.is_zero() {
             sleep(rest).await;
         }
@@ -157,7 +157,7 @@ async fn look_around() {
         let watches: Vec<Arc<StallRescue>> =
             POST.with_borrow(|post| post.watching.iter().map(|watching| watching.watch.clone()).collect());
         for watch in watches.iter().filter(|watch| watch.has_something()) {
-            watch.relieve().await;
+            watch.rescue().await;
         }
     }
 }
@@ -169,7 +169,7 @@ impl StallRescue {
     }
 
     /// Takes the connections that wait for the owner, if the owner does not come.
-    async fn relieve(&self) {
+    async fn rescue(&self) {
         let board = self.handle.board().core(self.owner.0 as usize);
         let (noticed_ns, looks) = (monotonic_ns(), board.searches());
         loop {
@@ -192,7 +192,10 @@ impl StallRescue {
 
     async fn take(&self) {
         let mut taken = 0;
-        while self.has_something() && local::makes_room().await && (self.move_one() || self.accept_one()) {
+        while self.has_something()
+            && core_context::makes_room().await
+            && (self.move_one() || self.accept_one())
+        {
             taken += 1;
             if taken % IN_A_ROW == 0 {
                 yield_now().await;

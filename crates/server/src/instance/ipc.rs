@@ -2,7 +2,7 @@
 //! and the configuration as descriptors.
 //!
 //! Both ends are the same binary, so the protocol has no versions. An answer repeats the number of
-//! its order, so that a late answer is skipped. Execution (`member.rs`, `instance.rs`) and
+//! its order, so that a late answer is skipped. Execution (`instance_handle.rs`, `instance.rs`) and
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
 use crate::{address::ListenAddr, balance::Neighbours, messages::Messages, status::InstanceStatus};

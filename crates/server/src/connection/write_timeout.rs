@@ -7,8 +7,8 @@
 use super::WaitingFor;
 use crate::{
     connections::IdleState,
+    core_context::{self, ConnectionPermit},
     exchange::Lost,
-    local::{self, ConnectionPermit},
     settings::gateway::CONTENT_RATE_MIN,
 };
 use std::{
@@ -25,7 +25,7 @@ use vermeil::{Sleep, TcpStream, now_ms};
 const LOOKS: u32 = 4;
 
 /// Waits for `sending` as long as the client takes some of the sent bytes.
-pub(super) async fn while_taken<T>(
+pub(super) async fn with_write_timeout<T>(
     stream: &TcpStream,
     place: &ConnectionPermit,
     limit: &mut Sleep,
@@ -52,7 +52,7 @@ async fn taken<T>(
     limit: &mut Sleep,
     mut sending: Pin<&mut impl Future<Output = io::Result<T>>>,
 ) -> Result<T, Lost> {
-    let write = local::with(|local| local.server.timeouts.write);
+    let write = core_context::with(|local| local.server.timeouts.write);
     let (mut steps, mut wanted) = (WriteProgress::default(), WantedRate::default());
     let mut count = Count::default();
     loop {

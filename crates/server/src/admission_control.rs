@@ -74,7 +74,7 @@ pub(crate) struct AdmissionController {
     state: AdmissionState,
     /// Connections that the core takes in a second while it is busy. `None` until the core was
     /// busy.
-    pace: Option<f64>,
+    service_rate: Option<f64>,
     /// Connections that waited when this moment began.
     before: usize,
     /// Cpu time of the core's thread at that time.
@@ -130,7 +130,7 @@ impl AdmissionController {
         let moment = IntervalCounts::default();
         let (queue_max, state) = (QUEUE_MAX, AdmissionState::Open);
         let (ran, costs) = (Duration::ZERO, Costs::default());
-        Self { wait_max, queue_max, state, pace: None, before: 0, ran, moment, costs, refused: 0 }
+        Self { wait_max, queue_max, state, service_rate: None, before: 0, ran, moment, costs, refused: 0 }
     }
 
     /// Changes the bound.
@@ -172,7 +172,7 @@ impl AdmissionController {
     }
 
     /// The first request of an accepted connection has begun.
-    pub(crate) fn on_begun(&mut self) {
+    pub(crate) fn begin_request(&mut self) {
         self.moment.begun += 1;
     }
 
@@ -202,11 +202,12 @@ impl AdmissionController {
         let newest = done / elapsed.as_secs_f64();
         // A pace that the core has reached is possible. Otherwise a moment without the cpu would
         // count, and the moment that makes up for it would not.
-        if was_busy || self.pace.is_some_and(|pace| newest > pace) {
-            self.pace = Some(self.pace.map_or(newest, |pace| pace + (newest - pace) * NEWEST));
+        if was_busy || self.service_rate.is_some_and(|pace| newest > pace) {
+            self.service_rate =
+                Some(self.service_rate.map_or(newest, |pace| pace + (newest - pace) * NEWEST));
         }
         let queue_before = self.queue_max;
-        match self.pace {
+        match self.service_rate {
             Some(pace) if was_busy && (all_waited || waiting as f64 > pace * self.wait_max.as_secs_f64()) => {
                 let fits = pace * self.wait_max.as_secs_f64() / 2.0;
                 self.queue_max = (fits as u32).clamp(QUEUE_MIN, QUEUE_MAX);
@@ -223,7 +224,7 @@ impl AdmissionController {
         self.queue_max = (self.queue_max * more / of).min(QUEUE_MAX);
         if self.queue_max == QUEUE_MAX {
             self.state = AdmissionState::Open;
-            self.pace = None;
+            self.service_rate = None;
         }
     }
 }
@@ -249,7 +250,7 @@ mod tests {
     }
 
     /// An overloaded core that can serve 5,000 connections a second.
-    fn crowded() -> AdmissionController {
+    fn overloaded() -> AdmissionController {
         let mut door = AdmissionController::new(MAX);
         assert_eq!(moment(&mut door, 500, MAX / 10, 1500), None, "they may have come in at once");
         assert_eq!(moment(&mut door, 500, MAX, 2500), Some(500), "5,000 a second, for half of 200 ms");
@@ -276,12 +277,12 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(moment(&mut door, 500, MAX / 4, 400), None, "all come to their turn within 80 ms");
         }
-        assert_eq!((door.pace, door.state), (None, AdmissionState::Open));
+        assert_eq!((door.service_rate, door.state), (None, AdmissionState::Open));
     }
 
     #[test]
     fn what_waits_too_long_makes_the_queue_short_and_is_refused() {
-        let mut door = crowded();
+        let mut door = overloaded();
         assert_eq!(door.admit(|| newcomer(MAX * 2)), Admission::Serve);
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
         assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX * 3, has_left: true })), Admission::Drop);
@@ -295,7 +296,7 @@ mod tests {
     /// file.
     #[test]
     fn what_is_not_worth_refusing_is_served_unless_its_client_has_left() {
-        let mut door = crowded();
+        let mut door = overloaded();
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
         door.on_refused(Duration::from_micros(150));
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Serve, "200 µs each so far");
@@ -310,9 +311,9 @@ mod tests {
     fn what_was_accepted_before_is_served_too() {
         let mut door = AdmissionController::new(MAX);
         moment(&mut door, 800, MAX / 10, 0);
-        (0..400).for_each(|_| door.on_begun());
+        (0..400).for_each(|_| door.begin_request());
         assert_eq!(moment(&mut door, 0, MAX, 900), None, "they may have come in at once");
-        (0..400).for_each(|_| door.on_begun());
+        (0..400).for_each(|_| door.begin_request());
         assert_eq!(moment(&mut door, 13, MAX, 1000), Some(400), "4,000 a second, for half of 200 ms");
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
         door.on_refused(Duration::from_micros(150));
@@ -323,7 +324,7 @@ mod tests {
     /// refused even more.
     #[test]
     fn turning_many_away_says_nothing_of_serving() {
-        let mut door = crowded();
+        let mut door = overloaded();
         door.on_refused(Duration::from_micros(50));
         let before = door.costs.refusal();
         assert!((0.2..0.3).contains(&before), "{before}");
@@ -338,12 +339,12 @@ mod tests {
         assert_eq!(door.moment(), MOMENT);
         moment(&mut door, 500, MAX / 10, 1500);
         assert_eq!(door.moment(), LOOK_AGAIN);
-        assert_eq!(crowded().moment(), MOMENT);
+        assert_eq!(overloaded().moment(), MOMENT);
     }
 
     #[test]
     fn the_queue_follows_the_pace() {
-        let mut door = crowded();
+        let mut door = overloaded();
         assert_eq!(moment(&mut door, 500, MAX / 2, 500), None, "as it should be");
         assert_eq!(moment(&mut door, 300, MAX / 2, 400), Some(450), "slower: 4,500 a second by and by");
         assert_eq!(moment(&mut door, 390, MAX / 8, 400), None, "they waited for less, but it had no rest");
@@ -353,20 +354,20 @@ mod tests {
     /// The queue stayed too short for a core that now and then did not get the cpu.
     #[test]
     fn what_makes_up_for_a_stall_counts_as_the_stall_does() {
-        let mut door = crowded();
+        let mut door = overloaded();
         moment(&mut door, 10, MAX, 1500);
-        let slowed = door.pace.expect("it was busy");
+        let slowed = door.service_rate.expect("it was busy");
         assert!(slowed < 4000.0, "{slowed}");
         moment(&mut door, 1600, MAX / 8, 100);
-        let pace = door.pace.expect("it has one");
+        let pace = door.service_rate.expect("it has one");
         assert!(pace > 5000.0, "{pace}");
     }
 
     #[test]
     fn refusals_count_for_little() {
-        let mut door = crowded();
+        let mut door = overloaded();
         moment(&mut door, 2000, MAX * 3, 2000);
-        assert_eq!(door.pace, Some(5000.0), "2,000 of them are like 500 that are served");
+        assert_eq!(door.service_rate, Some(5000.0), "2,000 of them are like 500 that are served");
     }
 
     #[test]
@@ -387,7 +388,7 @@ mod tests {
     /// which was the longest. The queue became short because of it.
     #[test]
     fn the_quickest_of_a_few_counts() {
-        let mut door = crowded();
+        let mut door = overloaded();
         for waited in [MAX, MAX / 2, MAX / 4, MAX / 100] {
             door.admit(|| newcomer(waited));
         }
@@ -397,7 +398,7 @@ mod tests {
 
     #[test]
     fn of_a_long_row_few_are_asked_while_they_come_soon_and_all_when_not() {
-        let mut door = crowded();
+        let mut door = overloaded();
         let mut asked = |waited| {
             let mut is_asked = false;
             door.admit(|| {

@@ -6,7 +6,7 @@
 
 use super::{FoundPhp, PhpError, PoolPlan, default_identity, find, find_cgi, found};
 use crate::{
-    gateway::Grounds,
+    gateway::RunDirs,
     options::ServeOptions,
     php::pool::PoolBounds,
     settings::php::{PhpOptions, PoolOptions},
@@ -37,23 +37,23 @@ pub(crate) struct PoolSpec {
 }
 
 /// All pools that `options` ask for, except an external pool.
-pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<PoolSpec>, PhpError> {
+pub(crate) fn pool_specs(options: &ServeOptions, run_dirs: &RunDirs) -> Result<Vec<PoolSpec>, PhpError> {
     let mut all = Vec::new();
     let content_bytes = options.gateway.content_bytes;
     if let Some(php) = options.php.as_ref().filter(|php| php.is_ours()) {
         let found = found(php.program(), find)?;
         let identity = match &php.user {
             Some(user) => Some(Identity::of_user(user)?),
-            None => default_identity(grounds)?,
+            None => default_identity(run_dirs)?,
         };
         all.push(PoolSpec::new(PoolOwner::Server(php.clone()), found, content_bytes, identity));
     }
-    all.extend(wanted_by_hosts(options, grounds)?);
+    all.extend(wanted_by_hosts(options, run_dirs)?);
     Ok(all)
 }
 
 /// The pools of hosts.
-pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<PoolSpec>, PhpError> {
+pub(crate) fn wanted_by_hosts(options: &ServeOptions, run_dirs: &RunDirs) -> Result<Vec<PoolSpec>, PhpError> {
     let mut pools = options.hosts.pools().peekable();
     if pools.peek().is_none() {
         return Ok(Vec::new());
@@ -64,7 +64,7 @@ pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Resu
         .map(|pool| {
             let identity = match &pool.user {
                 Some(user) => Some(user.identity().clone()),
-                None => default_identity(grounds)?,
+                None => default_identity(run_dirs)?,
             };
             let whose = PoolOwner::Hosts(pool.clone());
             Ok(PoolSpec::new(whose, found.clone(), content_bytes, identity))
@@ -73,8 +73,8 @@ pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Resu
 }
 
 /// The profiles of all pools of `options`. For the keeper.
-pub(crate) fn profiles(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Profile>, PhpError> {
-    Ok(wanted(options, grounds)?.iter().map(|wanted| wanted.profile(grounds)).collect())
+pub(crate) fn profiles(options: &ServeOptions, run_dirs: &RunDirs) -> Result<Vec<Profile>, PhpError> {
+    Ok(pool_specs(options, run_dirs)?.iter().map(|wanted| wanted.profile(run_dirs)).collect())
 }
 
 impl PoolSpec {
@@ -83,24 +83,24 @@ impl PoolSpec {
     }
 
     /// The user and the program of the pool.
-    pub(crate) fn profile(&self, grounds: &Grounds) -> Profile {
+    pub(crate) fn profile(&self, run_dirs: &RunDirs) -> Profile {
         let new_privileges = match &self.key.whose {
             PoolOwner::Server(php) => php.new_privileges,
             PoolOwner::Hosts(pool) => pool.new_privileges,
         };
-        super::profile(&self.key.found, grounds, self.identity.clone(), new_privileges)
+        super::profile(&self.key.found, run_dirs, self.identity.clone(), new_privileges)
     }
 
     /// How to start the pool as pool `number`.
-    pub(super) fn plan(&self, number: usize, grounds: &Grounds) -> PoolPlan {
+    pub(super) fn plan(&self, number: usize, run_dirs: &RunDirs) -> PoolPlan {
         let (children, requests_per_child) = match &self.key.whose {
             PoolOwner::Server(php) => (php.children, php.requests_per_child),
             PoolOwner::Hosts(pool) => (pool.children, pool.requests_per_child),
         };
         PoolPlan {
             found: self.key.found.clone(),
-            socket: grounds.socket(number),
-            configuration: grounds.configuration(number),
+            socket: run_dirs.socket(number),
+            configuration: run_dirs.configuration(number),
             children,
             requests_per_child,
             content_bytes: self.key.content_bytes,

@@ -8,7 +8,7 @@
 //! answers are gathered (`relay.rs`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/application.rs`).
 
-use crate::{local, log::NoticeKind};
+use crate::{core_context, log::NoticeKind};
 use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
@@ -107,7 +107,7 @@ impl YieldToChild {
 }
 
 fn say_refused(error: &io::Error) {
-    local::with(|local| {
+    core_context::with(|local| {
         let line =
             format_args!("programs cannot write undisturbed: the scheduler's class stays as it is ({error})");
         local.server.notices.say(NoticeKind::Disturbing, line);

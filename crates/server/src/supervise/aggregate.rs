@@ -4,10 +4,10 @@
 //! and an absent instance counts zero, because its new connections wait until the instance is back.
 //! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
-use super::{member::InstanceHandle, supervisor::Supervisor};
+use super::{instance_handle::InstanceHandle, supervisor::Supervisor};
 use crate::{
     balancers::{BalancerAnswer, LEAST, Observed},
-    instance::link::{InstanceAnswer, InstanceCommand},
+    instance::ipc::{InstanceAnswer, InstanceCommand},
 };
 use std::{sync::Arc, time::Duration};
 

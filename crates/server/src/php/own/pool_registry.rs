@@ -11,13 +11,13 @@
 use super::{
     PhpError, PoolSpec, PoolSupervisor,
     demand::{self, DemandPool},
-    wanted::{PoolKey, PoolOwner, wanted},
+    pool_spec::{PoolKey, PoolOwner, pool_specs},
 };
 use crate::{
-    gateway::Grounds,
+    gateway::RunDirs,
     log::Notices,
     options::ServeOptions,
-    php::{Php, PoolSnapshot, pool::gate::Notifier},
+    php::{Php, PoolSnapshot, pool::pool_state::Notifier},
     settings::php::{PhpOptions, PoolOptions},
 };
 use std::{
@@ -38,12 +38,12 @@ const HOLDERS: usize = 2;
 /// pools.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    grounds: Grounds,
+    run_dirs: RunDirs,
     cores: usize,
     notices: Arc<Notices>,
     /// The port of external PHP that the sandbox allows.
     connect_port: Option<u16>,
-    roster: Arc<Roster>,
+    registry: Arc<PoolRegistry>,
     thread: Mutex<Thread>,
 }
 
@@ -59,7 +59,7 @@ enum Thread {
 
 /// State shared by the supervising thread and the callers that change the pools.
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(super) struct PoolRegistry {
     pub(super) bell: Arc<Notifier>,
     pub(super) is_over: AtomicBool,
     entries: Mutex<Entries>,
@@ -109,7 +109,7 @@ impl Pools {
     /// # Errors
     /// Out of descriptors.
     pub(crate) fn new(
-        grounds: Grounds,
+        run_dirs: RunDirs,
         channel: Option<Channel>,
         cores: usize,
         notices: Arc<Notices>,
@@ -117,9 +117,9 @@ impl Pools {
     ) -> io::Result<Self> {
         // The server's first pool is number 0.
         let entries = Mutex::new(Entries { numbers: super::FIRST + 1, ..Entries::default() });
-        let roster = Roster { bell: Notifier::new()?, is_over: AtomicBool::new(false), entries };
+        let registry = PoolRegistry { bell: Notifier::new()?, is_over: AtomicBool::new(false), entries };
         let thread = Mutex::new(channel.map_or(Thread::Never, Thread::Waits));
-        Ok(Self { grounds, cores, notices, connect_port, roster: Arc::new(roster), thread })
+        Ok(Self { run_dirs: run_dirs, cores, notices, connect_port, registry: Arc::new(registry), thread })
     }
 
     /// Adds the pools of the first configuration, which the spawner already knows.
@@ -160,12 +160,12 @@ impl Pools {
         if let (false, Some(options)) = (goes_on, new.php.as_ref().filter(|php| !php.is_ours())) {
             revised.php = Some(self.of_others(options)?);
         }
-        for wanted in wanted(new, &self.grounds)? {
-            match self.roster.php(&wanted.key) {
+        for wanted in pool_specs(new, &self.run_dirs)? {
+            match self.registry.php(&wanted.key) {
                 _ if goes_on && matches!(wanted.key.whose, PoolOwner::Server(_)) => {}
                 Some(php) => revised.keep(&wanted, php),
                 None => {
-                    let profile = rereading.find(&wanted.profile(&self.grounds))?;
+                    let profile = rereading.find(&wanted.profile(&self.run_dirs))?;
                     revised.insert(&wanted, self.make(&wanted, profile)?);
                 }
             }
@@ -184,11 +184,11 @@ impl Pools {
     }
 
     fn make(&self, wanted: &PoolSpec, profile: ProfileId) -> Result<DemandPool, PhpError> {
-        let number = self.roster.next_number();
-        let plan = wanted.plan(number, &self.grounds);
+        let number = self.registry.next_number();
+        let plan = wanted.plan(number, &self.run_dirs);
         let files = |source| PhpError::Files { path: plan.configuration.clone(), source };
         plan.write().map_err(files)?;
-        let php = Php::on_demand(wanted.key.bounds(), &plan, self.cores, &self.roster.bell, number);
+        let php = Php::on_demand(wanted.key.bounds(), &plan, self.cores, &self.registry.bell, number);
         Ok(DemandPool::new(php, number, &wanted.key, plan, profile))
     }
 
@@ -202,14 +202,14 @@ impl Pools {
             let gone = io::Error::other("the thread that starts pools does not run");
             return Err(PhpError::Files { path: "pools".into(), source: gone });
         };
-        let started = demand::start(self.roster.clone(), channel, &self.notices);
+        let started = demand::start(self.registry.clone(), channel, &self.notices);
         *thread = Thread::Runs(started.map_err(|source| PhpError::Files { path: "pools".into(), source })?);
         Ok(())
     }
 
     /// Puts the new pools under supervision.
     pub(crate) fn take(&self, revised: &mut Revised) {
-        let mut entries = self.roster.lock();
+        let mut entries = self.registry.lock();
         for (key, pool) in revised.new.drain(..) {
             let member = PoolMember { php: pool.php.clone(), number: pool.number, is_retired: false };
             entries.members.insert(key, member);
@@ -221,16 +221,16 @@ impl Pools {
             }
         }
         entries.running_max = revised.running_max;
-        self.roster.tell(entries);
+        self.registry.tell(entries);
     }
 
     /// Retires all other pools. A retired pool ends with the last reference.
     pub(crate) fn retire_others(&self, revised: &Revised) {
-        let mut entries = self.roster.lock();
+        let mut entries = self.registry.lock();
         for (key, member) in &mut entries.members {
             member.is_retired = !revised.keys.contains(key);
         }
-        self.roster.tell(entries);
+        self.registry.tell(entries);
     }
 
     /// Retires the server's first pool, which ends with the last reference.
@@ -238,14 +238,14 @@ impl Pools {
         // Without a thread the pool runs until the server ends, which is harmless.
         let _ = self.supervise();
         php.pool.keep_none();
-        let mut entries = self.roster.lock();
+        let mut entries = self.registry.lock();
         entries.first = Some((supervisor, php));
-        self.roster.tell(entries);
+        self.registry.tell(entries);
     }
 
     /// Counts of pools that are gone, or about to end.
     pub(crate) fn past(&self) -> Vec<PoolSnapshot> {
-        let entries = self.roster.lock();
+        let entries = self.registry.lock();
         let retired = entries.members.values().filter(|member| member.is_retired);
         let first = entries.first.iter().map(|(_, php)| php);
         let going = retired.map(|member| &member.php).chain(first).map(|php| php.snapshot());
@@ -254,8 +254,8 @@ impl Pools {
 
     /// Ends all pools.
     pub(crate) fn stop(&self) {
-        self.roster.is_over.store(true, Ordering::Release);
-        self.roster.bell.wake();
+        self.registry.is_over.store(true, Ordering::Release);
+        self.registry.bell.wake();
         let thread = {
             let mut thread = self.thread.lock().expect("nothing panics under this lock");
             std::mem::replace(&mut *thread, Thread::Never)
@@ -264,11 +264,11 @@ impl Pools {
             // The panic of the thread was already reported.
             let _ = thread.join();
         }
-        drop(self.roster.lock().first.take());
+        drop(self.registry.lock().first.take());
     }
 }
 
-impl Roster {
+impl PoolRegistry {
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().expect("nothing panics under this lock")
     }

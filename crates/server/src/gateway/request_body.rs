@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     connection::{Connection, ContentStep},
-    local,
+    core_context,
 };
 use bytes::Bytes;
 use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
@@ -74,7 +74,7 @@ pub(crate) async fn collect(
     let mut held = spools.memory();
     let mut spool: Option<Spool> = None;
     let mut bytes = 0;
-    let (timeout, begun_ms) = (local::with(|local| local.server.timeouts.body), now_ms());
+    let (timeout, begun_ms) = (core_context::with(|local| local.server.timeouts.body), now_ms());
     loop {
         let before = memory.len();
         let taken = Duration::from_millis(now_ms().saturating_sub(begun_ms));

@@ -3,11 +3,11 @@
 //! [`may_concern`] looks only at the path's bytes, because it runs for every request on hosts with
 //! programs. Leaves out finding the program (`calls/route.rs`). Tested below.
 
-use super::Answering;
+use super::ProgramConfig;
 use crate::{
+    core_context::CoreContext,
     gateway::{Collected, RequestName},
     hosts::{Action, HostId, Met},
-    local::Local,
     settings::php::EXTENSION,
 };
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use vermeil_http::{Framing, Method, Request, gateway::split, path};
 #[derive(Clone)]
 pub(crate) struct GatewayRequest {
     pub(crate) host: Met,
-    pub(crate) answering: Arc<Answering>,
+    pub(crate) answering: Arc<ProgramConfig>,
     pub(crate) reason: ProgramReason,
     /// The program to run, decoded. Set for an index page, because the request's path does not name
     /// the program.
@@ -32,7 +32,7 @@ pub(crate) struct GatewayRequest {
 impl GatewayRequest {
     /// Returns `None` if no program can be concerned.
     #[inline]
-    pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
+    pub(crate) fn of(local: &mut CoreContext, host: HostId, request: &Request<'_>) -> Option<Self> {
         if !local.has_programs {
             return None;
         }
@@ -46,13 +46,13 @@ impl GatewayRequest {
     }
 
     /// The call for a path that a route assigns to CGI.
-    pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
+    pub(crate) fn of_cgi(local: &mut CoreContext, host: HostId, request: &Request<'_>) -> Option<Self> {
         Self::new(local, host, request, ProgramReason::Cgi)
     }
 
     /// The call for a folder whose index page is the PHP program `script`.
     pub(crate) fn of_index(
-        local: &mut Local,
+        local: &mut CoreContext,
         host: HostId,
         request: &Request<'_>,
         script: &[u8],
@@ -66,7 +66,12 @@ impl GatewayRequest {
     }
 
     /// Returns `None` if there are no programs.
-    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: ProgramReason) -> Option<Self> {
+    fn new(
+        local: &mut CoreContext,
+        host: HostId,
+        request: &Request<'_>,
+        reason: ProgramReason,
+    ) -> Option<Self> {
         let answering = super::with(|programs| programs.answering.clone())?;
         let content = match request.body {
             Framing::None => Collected::Nothing,

@@ -6,6 +6,7 @@
 
 use crate::{
     address::{Client, ListenAddr},
+    admission_control::AdmissionController,
     balance::IdleConnectionPool,
     busy_poll::CorePolling,
     clients::Visit,
@@ -14,7 +15,6 @@ use crate::{
     files::CoreCache,
     hosts::CoreHosts,
     log::{CoreLog, LogRecord},
-    overload::AdmissionController,
     server::Server,
 };
 use rustix::net::SocketAddrAny;
@@ -32,10 +32,10 @@ use vermeil::{Sleep, Task, TcpListener, now_ms, yield_now};
 use vermeil_http::{FieldLines, HttpDate, Request};
 
 thread_local! {
-    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+    static LOCAL: RefCell<Option<CoreContext>> = const { RefCell::new(None) };
 }
 
-pub(crate) struct Local {
+pub(crate) struct CoreContext {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: CoreHosts,
     pub(crate) cache: CoreCache,
@@ -84,7 +84,7 @@ pub(crate) struct CoreListener {
 
 /// Makes this thread a core of `server`.
 pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
-    let local = Local {
+    let local = CoreContext {
         door: AdmissionController::new(server.wait_max),
         polling: CorePolling::default(),
         server,
@@ -110,12 +110,12 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
 /// # Panics
 /// On a thread that is not a core of a server, and when called from within the closure. Both are
 /// bugs of this crate.
-pub(crate) fn with<R>(f: impl FnOnce(&mut Local) -> R) -> R {
+pub(crate) fn with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> R {
     LOCAL.with_borrow_mut(|local| f(local.as_mut().expect("runs on a core of the server")))
 }
 
 /// Like [`with`], for destructors, which may run when the core has gone.
-pub(crate) fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
+pub(crate) fn try_with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
 }
 
@@ -128,7 +128,7 @@ impl CoreHeadParts {
     }
 }
 
-impl Local {
+impl CoreContext {
     /// Writes a line of the access log, if there is one. `received` holds the request's bytes, or
     /// the bytes that came instead of a request.
     #[inline]

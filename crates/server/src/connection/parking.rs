@@ -5,12 +5,12 @@
 //! request that its driver waits for. A connection between requests owes no answer and holds only
 //! its socket. After a while the connection leaves the driver for the shelf. This task takes the
 //! connection back when the core learns of the next request. If this core is stuck, another core
-//! may take the connection instead (`relieve.rs`). The task keeps its place and its time
+//! may take the connection instead (`stall_rescue.rs`). The task keeps its place and its time
 //! limit meanwhile, and ends when it finds the socket gone. Tested through the binary
 //! (`crates/cli/tests/e2e/rest.rs`).
 
 use super::Connection;
-use crate::{exchange::Lost, local};
+use crate::{core_context, exchange::Lost};
 use std::{
     future::poll_fn,
     task::{Poll, Waker},
@@ -26,7 +26,7 @@ pub(super) const AFTER: Duration = Duration::from_secs(1);
 impl Connection {
     /// Sets the time until the connection rests, and returns the allowed time beyond that. If
     /// `allowed` is shorter, sets all of it.
-    pub(super) fn wait_to_rest(&mut self, allowed: Duration) -> Option<Duration> {
+    pub(super) fn wait_to_park(&mut self, allowed: Duration) -> Option<Duration> {
         let beyond = allowed.checked_sub(AFTER).filter(|beyond| !beyond.is_zero());
         self.limit.set(if beyond.is_some() { AFTER } else { allowed });
         beyond
@@ -40,9 +40,9 @@ impl Connection {
     /// # Errors
     /// Another core has taken the connection.
     pub(super) async fn rest(&mut self, allowed: Duration) -> Result<Option<Duration>, Lost> {
-        let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_rest(allowed)) };
+        let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_park(allowed)) };
         self.limit.set(allowed);
-        let Some(shelf) = local::with(|local| local.sockets.shelf.clone()) else {
+        let Some(shelf) = core_context::with(|local| local.sockets.shelf.clone()) else {
             self.stream = TcpStream::resume(socket)?;
             return Ok(None);
         };

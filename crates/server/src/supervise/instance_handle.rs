@@ -4,7 +4,7 @@
 //! kernel may have reused the id. `supervisor.rs` decides when to start. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
-use crate::instance::link::{self, InstanceAnswer, InstanceCommand, Ipc};
+use crate::instance::ipc::{self, InstanceAnswer, InstanceCommand, Ipc};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
     ffi::OsString,
@@ -81,7 +81,7 @@ impl InstanceHandle {
         order: &InstanceCommand,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Child, StartFailure> {
-        let (mut link, theirs) = link::pair().map_err(StartFailure::Cannot)?;
+        let (mut link, theirs) = ipc::pair().map_err(StartFailure::Cannot)?;
         let mut command = Command::new("/proc/self/exe");
         // A process group of its own, because the supervisor passes the terminal's signals on.
         command.arg0("vermeil").arg(INSTANCE_COMMAND).args(arguments).process_group(0);

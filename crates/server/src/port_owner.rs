@@ -3,7 +3,7 @@
 //! Owns the reading of `/proc/net/tcp`, `/proc/net/tcp6` (proc_pid_net(5)) and `/proc/PID/fd`.
 //! Leaves out binding and the error message. Sees only the network namespace of this process.
 //! Without rights over the holder's process, its descriptors cannot be read and the holder stays
-//! unknown. Tested in `holder/tests.rs` on invented `/proc` folders and on a real socket.
+//! unknown. Tested in `port_owner/tests.rs` on invented `/proc` folders and on a real socket.
 
 #[cfg(test)]
 mod tests;

@@ -6,20 +6,20 @@
 //! return, the core moves the thread back and logs the return. Leaves out the system calls
 //! (`vermeil-io`). Tested here, and on an emulated machine (`cargo xtask test numa`).
 
-use crate::voice::say;
+use crate::operator_log::log_line;
 use std::io;
 use vermeil_io::{allow_current_thread, bind_memory, bound_memory, current_affinity};
 use vermeil_topology::{CpuId, CpuSet};
 
 /// The cpu and the memory of a core when it began to serve.
 #[derive(Debug)]
-pub(crate) struct Whereabouts {
+pub(crate) struct AffinityWatch {
     core: u32,
     cpu: Option<ThreadBinding>,
     memory: Option<ThreadBinding>,
 }
 
-impl Whereabouts {
+impl AffinityWatch {
     /// The whereabouts of the calling thread, which is core `core` with its home on `cpu`, even if
     /// that cpu was lost before. A core without a binding to memory nodes cannot lose memory.
     pub(crate) fn here(core: u32, cpu: CpuId) -> Self {
@@ -40,12 +40,12 @@ impl Whereabouts {
         {
             let home = list(&place.home);
             match change {
-                BindingChange::Away(there) => say(format_args!(
+                BindingChange::Away(there) => log_line(format_args!(
                     "core {core}: cpu {home} was taken away (offline, or out of the cpuset); it runs on {} until it may \
                      run there again",
                     list(&there)
                 )),
-                BindingChange::Back => say(format_args!("core {core}: runs on cpu {home} again")),
+                BindingChange::Back => log_line(format_args!("core {core}: runs on cpu {home} again")),
             }
         }
         if let Some(place) = &mut self.memory
@@ -53,11 +53,13 @@ impl Whereabouts {
         {
             let home = list(&place.home);
             match change {
-                BindingChange::Away(there) => say(format_args!(
+                BindingChange::Away(there) => log_line(format_args!(
                     "core {core}: memory of node {home} was taken away (out of the cpuset); new memory comes from node {}",
                     list(&there)
                 )),
-                BindingChange::Back => say(format_args!("core {core}: memory comes from node {home} again")),
+                BindingChange::Back => {
+                    log_line(format_args!("core {core}: memory comes from node {home} again"))
+                }
             }
         }
     }
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_core_that_was_never_bound_loses_nothing() {
-        let mut core = Whereabouts { core: 0, cpu: None, memory: None };
+        let mut core = AffinityWatch { core: 0, cpu: None, memory: None };
         core.look();
         assert_eq!(list(&[8, 9, 11]), "8-9,11");
     }

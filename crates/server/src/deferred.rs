@@ -12,10 +12,10 @@ use crate::{
     calls::{self, CallOutcome},
     connection::Connection,
     control_client::StatusForm,
+    core_context,
     exchange::{AnswerHead, Lost, Sent},
     files::{self, Content, EntryHandle, LargeFiles, OpenFile, PathJob, Variant},
     gateway::{self, EndedAnswer},
-    local,
     log::NoticeKind,
     pages::busy,
     try_files,
@@ -63,24 +63,26 @@ async fn give(
             Deferred::Status(form) => status(connection, form, head).await?,
             Deferred::List(job) => listed(connection, job, head).await?,
             Deferred::Try(host) => {
-                let limits = local::with(|local| local.server.limits.clone());
+                let limits = core_context::with(|local| local.server.limits.clone());
                 try_files::answer(connection, &parsed(&acting, &limits), head, host).await?
             }
             Deferred::Program(call) => {
-                let limits = local::with(|local| local.server.limits.clone());
+                let limits = core_context::with(|local| local.server.limits.clone());
                 let answered = calls::answer(connection, &parsed(&acting, &limits), head, &call).await;
                 match answered {
                     Ok(CallOutcome::Answer(answer)) => answer,
                     Ok(CallOutcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
                         calls::say_too_many_redirects(&parsed(&acting, &limits), head, &call);
                         let out = &mut connection.output;
-                        local::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
+                        core_context::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
                     }
                     Ok(CallOutcome::Redirected(request)) => {
                         redirects += 1;
                         acting = Cow::Owned(request);
                         let out = &mut connection.output;
-                        local::with(|local| answer::answer(local, &parsed(&acting, &limits), head, out))
+                        core_context::with(|local| {
+                            answer::answer(local, &parsed(&acting, &limits), head, out)
+                        })
                     }
                     Err(EndedAnswer { lost, sent }) => {
                         if let Some(sent) = sent {
@@ -123,7 +125,7 @@ async fn opened(
     connection.flush(Bytes::new(), More::No).await?;
     let opened = blocking(move || job.run()).await;
     let out = &mut connection.output;
-    Ok(local::with(|local| match &opened {
+    Ok(core_context::with(|local| match &opened {
         // The opened folder is held until the request has found it again.
         Ok(Ok(_)) => {
             let limits = local.server.limits.clone();
@@ -145,7 +147,7 @@ async fn resolved(
     let site = job.site().clone();
     let loaded = blocking(move || job.run()).await;
     let out = &mut connection.output;
-    Ok(local::with(|local| match loaded {
+    Ok(core_context::with(|local| match loaded {
         Ok(loaded) => {
             let handle = local.cache.insert(loaded);
             let limits = local.server.limits.clone();
@@ -162,10 +164,10 @@ async fn resolved(
 /// The answer once the status is collected.
 async fn status(connection: &mut Connection, form: StatusForm, head: AnswerHead) -> Result<Answer, Lost> {
     connection.flush(Bytes::new(), More::No).await?;
-    let running = local::with(|local| local.server.running());
+    let running = core_context::with(|local| local.server.running());
     let told = blocking(move || running?.status_for_page(form)).await;
     let out = &mut connection.output;
-    Ok(local::with(|local| match told {
+    Ok(core_context::with(|local| match told {
         Ok(Some(text)) => answer::text(local, form.media_type(), text, head, out),
         Ok(None) | Err(_) => Answer::Ready(busy(local, head, out)),
     }))
@@ -176,7 +178,7 @@ async fn listed(connection: &mut Connection, job: ListingTask, head: AnswerHead)
     connection.flush(Bytes::new(), More::No).await?;
     let made = blocking(move || job.run()).await;
     let out = &mut connection.output;
-    Ok(local::with(|local| match made {
+    Ok(core_context::with(|local| match made {
         Ok(made) => answer::listing(local, made, head, out),
         Err(_) => Answer::Ready(busy(local, head, out)),
     }))
@@ -200,7 +202,7 @@ async fn send(
     sent: &mut u64,
 ) -> Result<(), Lost> {
     let variant = variant(handle, coding);
-    let large_files = local::with(|local| local.cache.store().options().large_files);
+    let large_files = core_context::with(|local| local.cache.store().options().large_files);
     for piece in pieces {
         match (piece, variant.content()) {
             (BodySegment::Bytes(bytes), _) => {
@@ -338,9 +340,9 @@ async fn send_range(
 }
 
 fn say_cut(request: &[u8]) {
-    local::with(|local| {
+    core_context::with(|local| {
         local.server.count_cut();
-        let line = local::request_line(request).escape_ascii();
+        let line = core_context::request_line(request).escape_ascii();
         let notice = format_args!("file changed while sent: {line} (connection cut)");
         local.server.notices.say(NoticeKind::FileChanged, notice);
     });

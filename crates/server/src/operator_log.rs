@@ -14,7 +14,7 @@ static SPEAKER: OnceLock<(u32, String)> = OnceLock::new();
 
 /// The prefix of this process's lines: the program's name, with the instance number if there are
 /// several instances.
-pub fn speaker() -> &'static str {
+pub fn process_name() -> &'static str {
     SPEAKER.get().map_or("vermeil", |(_, speaker)| speaker)
 }
 
@@ -24,13 +24,13 @@ pub(crate) fn instance() -> u32 {
 }
 
 /// Marks all further lines as those of instance `number`.
-pub(crate) fn speak_as_instance(number: u32) {
+pub(crate) fn log_as_instance(number: u32) {
     // A second call would mean a second instance in this process, which cannot happen.
     let _ = SPEAKER.set((number, format!("vermeil[{number}]")));
 }
 
 /// Writes a line. A closed standard error is no reason to stop.
-pub(crate) fn say(line: fmt::Arguments<'_>) {
+pub(crate) fn log_line(line: fmt::Arguments<'_>) {
     // In a single write, because several processes write to the same stream.
-    let _ = io::stderr().write_all(format!("{}: {line}\n", speaker()).as_bytes());
+    let _ = io::stderr().write_all(format!("{}: {line}\n", process_name()).as_bytes());
 }
