@@ -10,7 +10,7 @@
 //! administrator does when the site is removed. Tested in `cgroup/tests.rs`, and with real cgroups
 //! in `tests/processes/rights.rs`.
 
-use crate::{error::StartStep, look::Refused, profile::Cgroup, reply::at};
+use crate::{error::StartStep, path_check::Refused, profile::Cgroup, reply::at};
 use rustix::{
     fs::{CWD, Mode, OFlags, fstat, mkdirat, openat},
     io::{Errno, Result, read, write},

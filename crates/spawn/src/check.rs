@@ -5,8 +5,9 @@
 //! folder on the way to the program, has those rights too. No other user may have that access, so
 //! the server checks every name from the root of the programs down.
 //!
-//! Leaves out reading the file system (`look.rs`). Also leaves out the folders above the root,
-//! because the administrator of the server answers for these folders. Tested in `check/tests.rs`.
+//! Leaves out reading the file system (`path_check.rs`). Also leaves out the folders above the
+//! root, because the administrator of the server answers for these folders. Tested in
+//! `check/tests.rs`.
 
 use crate::user::user_name;
 use std::path::{Component, Path};

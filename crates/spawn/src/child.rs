@@ -9,7 +9,7 @@
 //! folder. The signal of the parent's death comes after the change of user, because that change
 //! clears the signal.
 //!
-//! Leaves out the memory, and the clone itself (`cradle.rs`).
+//! Leaves out the memory, and the clone itself (`clone_stack.rs`).
 
 #![allow(unsafe_code)]
 

@@ -3,7 +3,7 @@
 //! Leaves out starting programs. Deadlines are compared with a time that the caller passes. Tested
 //! below.
 
-use crate::cradle::Cradle;
+use crate::clone_stack::CloneStack;
 use rustix::{
     io::Errno,
     process::{Pid, Signal, kill_process, kill_process_group},
@@ -27,8 +27,8 @@ pub(crate) struct Asker {
 pub(crate) struct SpawnedJob {
     pub(crate) asker: Asker,
     pub(crate) pid: Pid,
-    /// The cradle that the child may still use, unless the program is known to run.
-    pub(crate) cradle: Option<Cradle>,
+    /// The clone stack that the child may still use, unless the program is known to run.
+    pub(crate) stack: Option<CloneStack>,
     /// Whether the spawner killed the program because its time was up.
     pub(crate) late: bool,
 }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn job(child: &Child, job: u64) -> SpawnedJob {
-        SpawnedJob { asker: Asker { channel: 0, job }, pid: pid(child), cradle: None, late: false }
+        SpawnedJob { asker: Asker { channel: 0, job }, pid: pid(child), stack: None, late: false }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The messages between a server and its keeper.
 //!
-//! Leaves out the work (`keeper.rs`, `revise.rs`). Fuzzed (`fuzz/targets`).
+//! Leaves out the work (`supervisor.rs`, `revise.rs`). Fuzzed (`fuzz/targets`).
 
 use crate::{
     error::DefineError,

@@ -26,36 +26,36 @@
 //! ([`fork_beside`]).
 //!
 //! Reading order: [`Profile`] (user and limits), [`ProgramRequest`], [`Channel`] (the client),
-//! `spawner` (the loop), `cradle`, `child` (between clone and exec), [`check`] (which programs are
-//! refused), `keeper`, `revise`, `beside`. The keeper and the spawner must never hold the server's
-//! data. Tested with real processes in `tests/processes.rs`.
+//! `spawner` (the loop), `clone_stack`, `child` (between clone and exec), [`check`] (which programs
+//! are refused), `supervisor`, `revise`, `beside`. The keeper and the spawner must never hold the
+//! server's data. Tested with real processes in `tests/processes.rs`.
 
 mod beside;
 mod cgroup;
 mod channel;
 pub mod check;
 mod child;
+mod clone_stack;
 mod confine;
-mod cradle;
 mod error;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod jobs;
-mod keeper;
 mod keeper_messages;
-mod look;
+mod path_check;
 mod process;
 mod profile;
 mod raw;
 mod ready;
+mod reap;
 mod reply;
 mod request;
 mod revise;
 pub mod socket;
 mod spawner;
-mod stall;
+mod stall_watchdog;
 mod start;
-mod sweep;
+mod supervisor;
 mod user;
 mod wire;
 

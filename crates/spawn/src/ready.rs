@@ -8,14 +8,14 @@
 use crate::{
     cgroup::Cgroups,
     child::{ChildGroup, ChildRules},
+    clone_stack::{ChildPlan, CloneStack, Descriptor, Membership, StartWait},
     confine,
-    cradle::{ChildPlan, Cradle, Descriptor, Membership, StartWait},
     error::StartStep,
-    look::{self, Refused},
+    path_check::{self, Refused},
     profile::{NewPrivileges, Profile},
     reply::at,
     request::{Directory, Program, ReceivedRequest, RunNews},
-    stall::StallTimer,
+    stall_watchdog::StallWatchdog,
 };
 use rustix::{
     io::Errno,
@@ -94,14 +94,14 @@ impl PreparedProfile {
         }
     }
 
-    /// Starts the program of `order` in `cradle`.
+    /// Starts the program of `order` in `stack`.
     pub(crate) fn start(
         &self,
         order: &ReceivedRequest<'_>,
         stdio: [BorrowedFd<'_>; 3],
-        cradle: &mut Cradle,
+        stack: &mut CloneStack,
         cgroups: &mut Cgroups,
-        stall: &StallTimer,
+        stall: &StallWatchdog,
     ) -> Result<StartedProgram, Refused> {
         let found = self.find(order.program)?;
         let folder = self.folder(order.directory)?;
@@ -127,21 +127,21 @@ impl PreparedProfile {
             RunNews::Start | RunNews::Nothing => Descriptor::Unwanted,
         };
         let started = match (order.told, self.whose) {
-            (RunNews::Nothing, _) => cradle.start(plan, StartWait::No, descriptor),
+            (RunNews::Nothing, _) => stack.start(plan, StartWait::No, descriptor),
             // A user that could stop the child could stop the spawner as well, so no timer is
             // needed.
-            (_, RulesOwner::Ours) => cradle.start(plan, StartWait::UntilItRuns, descriptor),
-            (_, RulesOwner::Others) => stall.watch(|| cradle.start(plan, StartWait::UntilItRuns, descriptor)),
+            (_, RulesOwner::Ours) => stack.start(plan, StartWait::UntilItRuns, descriptor),
+            (_, RulesOwner::Others) => stall.watch(|| stack.start(plan, StartWait::UntilItRuns, descriptor)),
         };
         let (pid, descriptor) = started.map_err(|(step, errno)| failed(step, errno))?;
         Ok(StartedProgram { pid, descriptor })
     }
 
-    fn find(&self, program: Program<'_>) -> Result<look::AllowedProgram, Refused> {
+    fn find(&self, program: Program<'_>) -> Result<path_check::AllowedProgram, Refused> {
         match program {
-            Program::Below(name) => look::program(&self.profile.root, name, self.runs_as),
+            Program::Below(name) => path_check::program(&self.profile.root, name, self.runs_as),
             Program::Listed(position) => match self.profile.listed.get(position as usize) {
-                Some(path) => look::listed(path, self.runs_as),
+                Some(path) => path_check::listed(path, self.runs_as),
                 None => Err((PathBuf::from("a listed program"), at(StartStep::Profile)(Errno::NOENT))),
             },
         }
@@ -152,19 +152,19 @@ impl PreparedProfile {
         let root = &self.profile.root;
         match directory {
             Directory::OfProgram => Ok(None),
-            Directory::Root => look::open_folder(root)
+            Directory::Root => path_check::open_folder(root)
                 .map(Some)
                 .map_err(|errno| (root.clone(), at(StartStep::Folder)(errno))),
-            Directory::Below(name) => look::folder(root, name).map(Some),
+            Directory::Below(name) => path_check::folder(root, name).map(Some),
         }
     }
 
     /// Judges the listed programs and the folder of the others, as for each program later.
     pub(crate) fn verify(&self) -> Result<(), Refused> {
         let root = &self.profile.root;
-        look::open_folder(root).map_err(|errno| (root.clone(), at(StartStep::Root)(errno)))?;
+        path_check::open_folder(root).map_err(|errno| (root.clone(), at(StartStep::Root)(errno)))?;
         for path in &self.profile.listed {
-            look::listed(path, self.runs_as)?;
+            path_check::listed(path, self.runs_as)?;
         }
         Ok(())
     }

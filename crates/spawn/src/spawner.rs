@@ -7,23 +7,23 @@
 //! closed, the server has gone, and the spawner ends.
 //!
 //! Answers wait when their channel is full, and the channel's requests wait with them. Leaves out
-//! the steps between clone and exec (`cradle.rs`, `child.rs`). Tested with real processes
+//! the steps between clone and exec (`clone_stack.rs`, `child.rs`). Tested with real processes
 //! (`tests/processes`).
 
 use crate::{
     cgroup::Cgroups,
-    cradle::Cradle,
+    clone_stack::CloneStack,
     error::StartStep,
     jobs::{Asker, Jobs, SpawnedJob},
-    look::Refused,
+    path_check::Refused,
     process::{self, EndedChild},
     profile::Profile,
     ready::{PreparedProfile, StartedProgram},
+    reap::Reaper,
     reply::{ProgramEnd, ProgramExit, Reply, at},
     request::{REQUEST_BYTES_MAX, ReceivedRequest, RunNews, SpawnContent, SpawnMessage},
     socket,
-    stall::StallTimer,
-    sweep::Sweep,
+    stall_watchdog::StallWatchdog,
     wire::WireReader,
 };
 use rustix::{
@@ -73,10 +73,10 @@ struct Spawner<'k> {
     epoll: OwnedFd,
     /// Readable when children have ended.
     signals: OwnedFd,
-    sweep: Sweep,
+    reaper: Reaper,
     /// Empty cradles for reuse.
-    cradles: Vec<Cradle>,
-    stall: &'k StallTimer,
+    cradles: Vec<CloneStack>,
+    watchdog: &'k StallWatchdog,
 }
 
 /// Serves `channels` until all are closed.
@@ -88,7 +88,7 @@ pub(crate) fn run(
     profiles: Vec<Profile>,
     channels: Vec<OwnedFd>,
     keeper: OwnedFd,
-    stall: &StallTimer,
+    stall: &StallWatchdog,
     generation: u32,
 ) -> Result<(), Errno> {
     let mut spawner = Spawner::new(profiles, channels, keeper, stall, generation)?;
@@ -122,7 +122,7 @@ impl<'k> Spawner<'k> {
         profiles: Vec<Profile>,
         channels: Vec<OwnedFd>,
         keeper: OwnedFd,
-        stall: &'k StallTimer,
+        stall: &'k StallWatchdog,
         generation: u32,
     ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -149,9 +149,9 @@ impl<'k> Spawner<'k> {
             jobs: Jobs::default(),
             epoll,
             signals,
-            sweep: Sweep::new(Instant::now()),
+            reaper: Reaper::new(Instant::now()),
             cradles: Vec::new(),
-            stall,
+            watchdog: stall,
         })
     }
 
@@ -178,7 +178,7 @@ impl<'k> Spawner<'k> {
 
     /// Kills programs past their deadline; returns the time until the next deadline or sweep.
     fn next_deadline(&mut self) -> Option<Timespec> {
-        let sweep = self.sweep.due();
+        let sweep = self.reaper.due();
         if sweep.is_none() && self.jobs.has_no_deadline() {
             return None;
         }
@@ -254,25 +254,25 @@ impl<'k> Spawner<'k> {
             .ready
             .get(order.profile as usize)
             .ok_or_else(|| nowhere(StartStep::Profile, Errno::NOENT))?;
-        let mut cradle = self.cradles.pop().unwrap_or_else(Cradle::new);
-        let started = ready.start(order, stdio, &mut cradle, &mut self.cgroups, self.stall);
-        let cradle = match (&started, order.told) {
-            (Ok(_), RunNews::Nothing) => Some(cradle),
-            // The child no longer uses the cradle, or there was no child.
+        let mut stack = self.cradles.pop().unwrap_or_else(CloneStack::new);
+        let started = ready.start(order, stdio, &mut stack, &mut self.cgroups, self.watchdog);
+        let stack = match (&started, order.told) {
+            (Ok(_), RunNews::Nothing) => Some(stack),
+            // The child no longer uses the clone stack, or there was no child.
             _ => {
-                self.keep(cradle);
+                self.keep(stack);
                 None
             }
         };
         let StartedProgram { pid, descriptor } = started?;
-        let job = SpawnedJob { asker, pid, cradle, late: false };
+        let job = SpawnedJob { asker, pid, stack: stack, late: false };
         self.jobs.insert(job, order.time_limit.map(|limit| Instant::now() + limit));
         Ok((pid, descriptor))
     }
 
-    fn keep(&mut self, cradle: Cradle) {
+    fn keep(&mut self, stack: CloneStack) {
         if self.cradles.len() < CRADLES_MAX {
-            self.cradles.push(cradle);
+            self.cradles.push(stack);
         }
     }
 
@@ -283,12 +283,12 @@ impl<'k> Spawner<'k> {
         {
             self.end(&ended);
         }
-        self.sweep.want();
+        self.reaper.want();
     }
 
     /// Reports the ends of all ended programs, if a sweep is due.
     fn sweep_if_due(&mut self) {
-        let Some(due) = self.sweep.due() else { return };
+        let Some(due) = self.reaper.due() else { return };
         let mut now = Instant::now();
         if now < due {
             return;
@@ -302,7 +302,7 @@ impl<'k> Spawner<'k> {
             self.end(&ended);
             now = Instant::now();
         }
-        self.sweep.done(now, took);
+        self.reaper.done(now, took);
     }
 
     /// Reports the end of a program. Only afterwards the spawner reaps the process, which takes a
@@ -316,15 +316,15 @@ impl<'k> Spawner<'k> {
         let _none_is_left = retry_on_intr(|| waitpid(Some(ended.pid), WaitOptions::empty()));
     }
 
-    fn tell_end(&mut self, SpawnedJob { asker, late, cradle, .. }: SpawnedJob, ended: &EndedChild) {
+    fn tell_end(&mut self, SpawnedJob { asker, late, stack: stack, .. }: SpawnedJob, ended: &EndedChild) {
         let exit = ProgramExit { end: if late { ProgramEnd::Late } else { ended.end }, usage: ended.usage };
         let mut reply = Reply::Exited { job: asker.job, exit };
-        if let Some(mut cradle) = cradle {
-            if let Some((path, (step, errno))) = cradle.failure() {
+        if let Some(mut stack) = stack {
+            if let Some((path, (step, errno))) = stack.failure() {
                 let path = PathBuf::from(OsStr::from_bytes(path.to_bytes()));
                 reply = Reply::Failed { job: asker.job, path, fault: at(step)(errno) };
             }
-            self.keep(cradle);
+            self.keep(stack);
         }
         self.reply(asker.channel, reply, None);
     }

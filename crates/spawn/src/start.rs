@@ -6,13 +6,12 @@
 use crate::{
     channel::Channel,
     error::{DefineError, ProcessStartError},
-    keeper,
     keeper_messages::{CHANNEL, DEFINE, ProfileVerdict, SERVE},
     process::{self, Forked},
     profile::{Profile, ProfileId},
     request::REQUEST_BYTES_MAX,
     revise::{ANSWER_PATIENCE, Reviser, Revisions, message},
-    socket,
+    socket, supervisor,
 };
 use rustix::{
     event::PollFlags,
@@ -52,7 +51,7 @@ fn start_with(reviser: Option<Reviser>) -> Result<Preparation, ProcessStartError
     }
     let (control, keepers) = socket::pair().map_err(ProcessStartError::at("making a socket"))?;
     match process::fork().map_err(ProcessStartError::at("forking"))? {
-        Forked::Child => keeper::run(keepers, reviser),
+        Forked::Child => supervisor::run(keepers, reviser),
         Forked::Parent(pid) => Ok(Preparation { keeper: SpawnSupervisorHandle { control, pid } }),
     }
 }

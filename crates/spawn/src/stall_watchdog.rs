@@ -1,10 +1,10 @@
 //! A defence against a user that stops a child between its change of user and its program.
 //!
 //! In that moment the child belongs to a user, and the user may send it SIGSTOP. Where the spawner
-//! waits until the program runs (`cradle.rs`), the spawner would wait for ever. One hostile user
-//! would then stop the programs of all users. So the spawner sets a timer before such a clone. When
-//! the timer runs out, the keeper kills children of the spawner that are stopped before their exec.
-//! Tested in `tests/processes.rs` (`nobody_stops_the_spawner`).
+//! waits until the program runs (`clone_stack.rs`), the spawner would wait for ever. One hostile
+//! user would then stop the programs of all users. So the spawner sets a timer before such a clone.
+//! When the timer runs out, the keeper kills children of the spawner that are stopped before their
+//! exec. Tested in `tests/processes.rs` (`nobody_stops_the_spawner`).
 
 use rustix::{
     io::Result,
@@ -22,9 +22,9 @@ const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
 
 /// The spawner sets the timer, and the keeper reads it.
-pub(crate) struct StallTimer(OwnedFd);
+pub(crate) struct StallWatchdog(OwnedFd);
 
-impl StallTimer {
+impl StallWatchdog {
     pub(crate) fn new() -> Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map(Self)

@@ -1,11 +1,11 @@
 //! The memory of a child until the exec: part of the spawner's memory, of which nothing is copied.
 //!
-//! `CLONE_VM`: a child shares all memory. The child uses only its [`Cradle`]: its stack, its input
-//! data, and the place for the reason of a failure, which the spawner reads afterwards without a
-//! pipe. The spawner continues meanwhile. The spawner does not touch the cradle until the kernel
-//! has cleared its word (`CLONE_CHILD_CLEARTID`). By then the child has executed its program, or
-//! has ended. The spawner waits for the exec only where it must know that the program runs
-//! (`CLONE_VFORK`).
+//! `CLONE_VM`: a child shares all memory. The child uses only its [`CloneStack`]: its stack, its
+//! input data, and the place for the reason of a failure, which the spawner reads afterwards
+//! without a pipe. The spawner continues meanwhile. The spawner does not touch the clone stack
+//! until the kernel has cleared its word (`CLONE_CHILD_CLEARTID`). By then the child has executed
+//! its program, or has ended. The spawner waits for the exec only where it must know that the
+//! program runs (`CLONE_VFORK`).
 
 #![allow(unsafe_code)]
 
@@ -79,11 +79,11 @@ pub(crate) enum Descriptor {
 }
 
 /// The memory of one child at a time, until its program runs.
-pub(crate) struct Cradle(NonNull<StackPlace>);
+pub(crate) struct CloneStack(NonNull<StackPlace>);
 
 struct StackPlace {
     /// The kernel clears the word when the child no longer uses the memory.
-    occupied: AtomicU32,
+    in_use: AtomicU32,
     failure: Cell<Option<ChildFailure>>,
     child: Option<Child>,
     /// The bytes of a child's strings; the buffer is kept for reuse.
@@ -92,10 +92,10 @@ struct StackPlace {
     stack: Box<[u128]>,
 }
 
-impl Cradle {
+impl CloneStack {
     pub(crate) fn new() -> Self {
         let place = StackPlace {
-            occupied: AtomicU32::new(0),
+            in_use: AtomicU32::new(0),
             failure: Cell::new(None),
             child: None,
             text: Vec::new(),
@@ -106,9 +106,9 @@ impl Cradle {
 
     fn is_occupied(&self) -> bool {
         // SAFETY: the place lives as long as `self`, and every write to this field is atomic.
-        let occupied = unsafe { &(*self.0.as_ptr()).occupied };
+        let in_use = unsafe { &(*self.0.as_ptr()).in_use };
         // Acquire: orders the read after all that the child has written here.
-        occupied.load(Ordering::Acquire) != 0
+        in_use.load(Ordering::Acquire) != 0
     }
 
     /// The place while no child uses it.
@@ -160,7 +160,7 @@ impl Cradle {
     }
 }
 
-impl Drop for Cradle {
+impl Drop for CloneStack {
     fn drop(&mut self) {
         // A leak is better than freeing memory that a child uses.
         if !self.is_occupied() {
@@ -172,15 +172,20 @@ impl Drop for Cradle {
 
 /// A child about to be born.
 struct Birth<'c> {
-    cradle: &'c mut Cradle,
+    stack: &'c mut CloneStack,
     /// Of `clone(2)`.
     flags: c_int,
     descriptor: RawFd,
 }
 
 impl<'c> Birth<'c> {
-    fn prepare(cradle: &'c mut Cradle, plan: ChildPlan<'_>, wait: StartWait, descriptor: Descriptor) -> Self {
-        let StackPlace { failure, child, text, .. } = cradle.place();
+    fn prepare(
+        stack: &'c mut CloneStack,
+        plan: ChildPlan<'_>,
+        wait: StartWait,
+        descriptor: Descriptor,
+    ) -> Self {
+        let StackPlace { failure, child, text, .. } = stack.place();
         failure.set(None);
         text.clear();
         text.extend_from_slice(plan.strings);
@@ -203,39 +208,39 @@ impl<'c> Birth<'c> {
         let waits = if wait == StartWait::UntilItRuns { libc::CLONE_VFORK } else { 0 };
         let descriptor = if descriptor == Descriptor::Wanted { libc::CLONE_PIDFD } else { 0 };
         let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | waits | descriptor;
-        Self { cradle, flags, descriptor: -1 }
+        Self { stack: stack, flags, descriptor: -1 }
     }
 
     fn child(&mut self) -> &mut Child {
-        self.cradle.place().child.as_mut().expect("prepared")
+        self.stack.place().child.as_mut().expect("prepared")
     }
 
     fn cloned(&mut self) -> Result<(Pid, Option<OwnedFd>), Errno> {
         let place = self.occupy();
         // SAFETY: the child runs `child_main` on a stack of its own. The child's data and its stack
-        // stay unchanged until the child has left them, which `Cradle` ensures.
+        // stay unchanged until the child has left them, which `CloneStack` ensures.
         let pid = unsafe {
             let stack = (*place).stack.as_mut_ptr_range().end.cast();
-            let (flags, occupied) = (self.flags | libc::SIGCHLD, (*place).occupied.as_ptr());
+            let (flags, in_use) = (self.flags | libc::SIGCHLD, (*place).in_use.as_ptr());
             let no_thread: *mut c_void = ptr::null_mut();
-            libc::clone(child_main, stack, flags, place.cast(), &raw mut self.descriptor, no_thread, occupied)
+            libc::clone(child_main, stack, flags, place.cast(), &raw mut self.descriptor, no_thread, in_use)
         };
         if pid == -1 {
             return Err(
-                self.stillborn(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+                self.failed_clone(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
             );
         }
-        Ok(self.born(pid))
+        Ok(self.cloned(pid))
     }
 
     fn cloned_into(&mut self, cgroup: BorrowedFd<'_>) -> Result<(Pid, Option<OwnedFd>), Errno> {
         let place = self.occupy();
         // SAFETY: within the place, which no child uses yet.
-        let (stack, occupied) = unsafe { ((*place).stack.as_mut_ptr(), (*place).occupied.as_ptr()) };
+        let (stack, in_use) = unsafe { ((*place).stack.as_mut_ptr(), (*place).in_use.as_ptr()) };
         let arguments = libc::clone_args {
             flags: self.flags as u64 | CLONE_INTO_CGROUP,
             pidfd: (&raw mut self.descriptor).expose_provenance() as u64,
-            child_tid: occupied.expose_provenance() as u64,
+            child_tid: in_use.expose_provenance() as u64,
             parent_tid: 0,
             exit_signal: libc::SIGCHLD as u64,
             stack: stack.expose_provenance() as u64,
@@ -248,25 +253,25 @@ impl<'c> Birth<'c> {
         // SAFETY: as in `cloned`.
         let pid = unsafe { raw::clone3(&arguments, child_main, place.cast()) };
         match c_int::try_from(pid) {
-            Ok(pid) if pid > 0 => Ok(self.born(pid)),
-            Ok(errno) => Err(self.stillborn(Errno::from_raw_os_error(-errno))),
-            Err(_) => Err(self.stillborn(Errno::IO)),
+            Ok(pid) if pid > 0 => Ok(self.cloned(pid)),
+            Ok(errno) => Err(self.failed_clone(Errno::from_raw_os_error(-errno))),
+            Err(_) => Err(self.failed_clone(Errno::IO)),
         }
     }
 
     /// From here on the place belongs to the child.
     fn occupy(&mut self) -> *mut StackPlace {
-        *self.cradle.place().occupied.get_mut() = 1;
-        self.cradle.0.as_ptr()
+        *self.stack.place().in_use.get_mut() = 1;
+        self.stack.0.as_ptr()
     }
 
-    fn stillborn(&mut self, errno: Errno) -> Errno {
+    fn failed_clone(&mut self, errno: Errno) -> Errno {
         // SAFETY: there is no child.
-        *unsafe { self.cradle.0.as_mut() }.occupied.get_mut() = 0;
+        *unsafe { self.stack.0.as_mut() }.in_use.get_mut() = 0;
         errno
     }
 
-    fn born(&self, pid: c_int) -> (Pid, Option<OwnedFd>) {
+    fn cloned(&self, pid: c_int) -> (Pid, Option<OwnedFd>) {
         let pid = Pid::from_raw(pid).expect("a child has a number above zero");
         let is_wanted = self.flags & libc::CLONE_PIDFD != 0;
         // SAFETY: the kernel has just made this descriptor for us, because of CLONE_PIDFD.
@@ -275,8 +280,8 @@ impl<'c> Birth<'c> {
 }
 
 extern "C" fn child_main(place: *mut c_void) -> c_int {
-    // SAFETY: the pointer is to the place of a cradle, which belongs to this child until the exec
-    // or the exit.
+    // SAFETY: the pointer is to the place of a clone stack, which belongs to this child until the
+    // exec or the exit.
     let place = unsafe { &*place.cast::<StackPlace>() };
     match child::become_program(place.child.as_ref().expect("it was prepared")) {
         Ok(never) => match never {},
@@ -308,9 +313,9 @@ mod tests {
             parent: getpid(),
             apart: ChildGroup::Session,
         });
-        let mut cradle = Cradle::new();
+        let mut stack = CloneStack::new();
         let mut start = |path: &CStr, wait| {
-            cradle.place().stack.fill(PATTERN);
+            stack.place().stack.fill(PATTERN);
             let plan = ChildPlan {
                 path: path.to_owned(),
                 strings: b"Atrue\0",
@@ -320,11 +325,11 @@ mod tests {
                 cgroup: None,
                 rules: rules.clone(),
             };
-            let started = cradle.start(plan, wait, Descriptor::Unwanted).map(|(pid, _)| {
+            let started = stack.start(plan, wait, Descriptor::Unwanted).map(|(pid, _)| {
                 let (_, status) = waitpid(Some(pid), WaitOptions::empty()).expect("our own").expect("ended");
-                (status.exit_status(), cradle.failure().map(|(_, failure)| failure))
+                (status.exit_status(), stack.failure().map(|(_, failure)| failure))
             });
-            let untouched = cradle.place().stack.iter().take_while(|word| **word == PATTERN).count();
+            let untouched = stack.place().stack.iter().take_while(|word| **word == PATTERN).count();
             let all = STACK_BYTES / size_of::<u128>();
             assert!(untouched > all * 7 / 8, "{untouched} of {all} words untouched");
             started

@@ -18,7 +18,7 @@ use crate::{
     request::REQUEST_BYTES_MAX,
     revise::{self, ANSWER_PATIENCE, Numbers, PROFILES_MAX, Reviser, message},
     socket, spawner,
-    stall::StallTimer,
+    stall_watchdog::StallWatchdog,
     wire::WireReader,
 };
 use rustix::{
@@ -60,7 +60,7 @@ const SPAWNER_NAME: &CStr = c"vermeil-spawn";
 struct SpawnSupervisor {
     control: OwnedFd,
     signals: OwnedFd,
-    stall: StallTimer,
+    watchdog: StallWatchdog,
     profiles: Vec<Profile>,
     numbers: Numbers,
     reviser: Option<Reviser>,
@@ -95,7 +95,7 @@ fn keep(control: OwnedFd, reviser: Option<Reviser>) -> Result<(), Errno> {
     let mut keeper = SpawnSupervisor {
         control,
         signals,
-        stall: StallTimer::new()?,
+        watchdog: StallWatchdog::new()?,
         profiles: Vec::new(),
         numbers: Numbers::default(),
         reviser,
@@ -193,15 +193,15 @@ impl SpawnSupervisor {
     fn be_spawner(&self, line: OwnedFd) -> io::Result<()> {
         let channels = self.channels.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>()?;
         // These are the keeper's descriptors, and this process never drops their owners.
-        process::close_all_but(channels.iter().chain([self.stall.descriptor(), &line]))?;
-        Ok(spawner::run(self.profiles.clone(), channels, line, &self.stall, self.generation)?)
+        process::close_all_but(channels.iter().chain([self.watchdog.descriptor(), &line]))?;
+        Ok(spawner::run(self.profiles.clone(), channels, line, &self.watchdog, self.generation)?)
     }
 
     /// Waits until the spawner or the server has gone.
     fn watch(&mut self, spawner: &ServingSpawner) -> Result<Gone, Errno> {
         let mut buffer = vec![0; REQUEST_BYTES_MAX];
         loop {
-            wait_for(&[&self.control, &self.signals, self.stall.descriptor()], None)?;
+            wait_for(&[&self.control, &self.signals, self.watchdog.descriptor()], None)?;
             self.look(spawner);
             match socket::receive(self.control.as_fd(), &mut buffer) {
                 Err(Errno::AGAIN) => {}
@@ -222,7 +222,7 @@ impl SpawnSupervisor {
 
     /// Kills stopped children that block the spawner.
     fn look(&self, spawner: &ServingSpawner) {
-        self.stall.look(spawner.pid, SPAWNER_NAME.to_str().expect("ASCII"));
+        self.watchdog.look(spawner.pid, SPAWNER_NAME.to_str().expect("ASCII"));
     }
 
     /// Answers a server that serves.

@@ -15,12 +15,12 @@ const CHEAP: Duration = Duration::from_micros(10);
 /// children, the spawner learns some 4 ms late of an end without a signal.
 const SHARE: u32 = 50;
 
-pub(crate) struct Sweep {
+pub(crate) struct Reaper {
     is_wanted: bool,
     earliest: Instant,
 }
 
-impl Sweep {
+impl Reaper {
     pub(crate) fn new(now: Instant) -> Self {
         Self { is_wanted: false, earliest: now }
     }
@@ -50,7 +50,7 @@ mod tests {
     fn what_is_cheap_is_done_at_once_and_what_is_not_takes_its_share() {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
-        let mut sweep = Sweep::new(start);
+        let mut sweep = Reaper::new(start);
         assert_eq!(sweep.due(), None, "nobody has ended");
         sweep.want();
         assert_eq!(sweep.due(), Some(start));
