@@ -95,7 +95,7 @@ impl Fault {
     pub(crate) fn of(error: &io::Error) -> Self {
         use io::ErrorKind::*;
         match error.kind() {
-            _ if crate::trust::is_of_tls(error) => Self::Tls,
+            _ if crate::tls_verify::is_of_tls(error) => Self::Tls,
             ConnectionRefused => Self::Refused,
             TimedOut => Self::Timeout,
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => Self::Reset,

@@ -6,15 +6,15 @@
 use std::ops::ControlFlow;
 
 use crate::agents::Fleet;
-use crate::before::speaks_tls;
 use crate::error::LoadError;
 use crate::job::LoadJob;
+use crate::preflight::speaks_tls;
 use crate::quality::Quality;
 use crate::report::{Record, RecordSubject};
 use crate::run::{Outcome, RunObserver, RunProgress};
 use crate::search::{SearchOptions, SearchResult, TrialResult, search};
 use crate::url::Scheme;
-use crate::verdict::{Doubt, Gates};
+use crate::verdict::{Gates, ValidityWarning};
 
 /// The source of the load.
 #[derive(Debug)]
@@ -101,11 +101,11 @@ impl LoadJob {
         match &mut job {
             Self::Simple(plan) => {
                 plan.connections = users;
-                plan.ground.seed = plan.ground.seed.wrapping_add(attempt);
+                plan.common.seed = plan.common.seed.wrapping_add(attempt);
             }
             Self::Sessions(plan) => {
                 plan.users = users;
-                plan.ground.seed = plan.ground.seed.wrapping_add(attempt);
+                plan.common.seed = plan.common.seed.wrapping_add(attempt);
             }
         }
         job
@@ -118,7 +118,7 @@ impl LoadJob {
         }
     }
 
-    fn doubts(&self, outcome: &Outcome) -> Vec<Doubt> {
+    fn doubts(&self, outcome: &Outcome) -> Vec<ValidityWarning> {
         match self {
             Self::Simple(_) => Gates::default().judge(outcome),
             Self::Sessions(plan) => Gates::for_quality(plan.quality.good).judge(outcome),
@@ -126,7 +126,7 @@ impl LoadJob {
     }
 
     /// A run over `http://` without a good answer may have met a TLS server.
-    fn other_scheme(&self, outcome: &Outcome) -> Option<Doubt> {
+    fn other_scheme(&self, outcome: &Outcome) -> Option<ValidityWarning> {
         let url = match self {
             Self::Simple(plan) => &plan.urls[0],
             Self::Sessions(plan) => &plan.url,
@@ -135,9 +135,9 @@ impl LoadJob {
         if url.scheme != Scheme::Http || total.good > 0 || total.failed() == 0 {
             return None;
         }
-        let sets = self.ground().sets_of(url).ok()?;
+        let sets = self.common().sets_of(url).ok()?;
         let addr = *sets.first()?.addrs.first()?;
-        speaks_tls(addr).then_some(Doubt::SpeaksTls { addr })
+        speaks_tls(addr).then_some(ValidityWarning::SpeaksTls { addr })
     }
 
     /// The record of a trial. `has_held` says whether an earlier trial has held.
@@ -150,11 +150,16 @@ impl LoadJob {
         // trial, not a doubt, unless no trial has ever held. Failures and waits are part of the
         // quality.
         doubts.retain(|doubt| {
-            !matches!(doubt, Doubt::TooShort { .. } | Doubt::Failures { .. } | Doubt::Hanging { .. })
+            !matches!(
+                doubt,
+                ValidityWarning::TooShort { .. }
+                    | ValidityWarning::Failures { .. }
+                    | ValidityWarning::Hanging { .. }
+            )
         });
         let is_too_much = if answers == 0 { has_held } else { !quality.is_undecided(&outcome.total) };
         if window < gates.window_min || !is_too_much {
-            doubts.push(Doubt::TooShort { answers, window });
+            doubts.push(ValidityWarning::TooShort { answers, window });
         }
         let mut record = Record::new(subject.clone(), outcome, &doubts);
         record.quality = Some(quality.judge(&outcome.total, &subject.sets));

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::plan::{Ground, LoadShare, SimplePlan};
+use crate::plan::{CommonOptions, LoadShare, SimplePlan};
 use crate::run::{Outcome, RunObserver};
 use crate::session::{SessionPlan, check_sessions, run_sessions};
 use crate::simple::{check_simple, run_simple};
@@ -36,17 +36,17 @@ impl LoadJob {
         }
     }
 
-    pub(crate) fn ground(&self) -> &Ground {
+    pub(crate) fn common(&self) -> &CommonOptions {
         match self {
-            Self::Simple(plan) => &plan.ground,
-            Self::Sessions(plan) => &plan.ground,
+            Self::Simple(plan) => &plan.common,
+            Self::Sessions(plan) => &plan.common,
         }
     }
 
-    pub(crate) fn ground_mut(&mut self) -> &mut Ground {
+    pub(crate) fn ground_mut(&mut self) -> &mut CommonOptions {
         match self {
-            Self::Simple(plan) => &mut plan.ground,
-            Self::Sessions(plan) => &mut plan.ground,
+            Self::Simple(plan) => &mut plan.common,
+            Self::Sessions(plan) => &mut plan.common,
         }
     }
 

@@ -9,7 +9,7 @@ use std::fs;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::error::LoadError;
-use crate::sets::Set;
+use crate::targets::Set;
 
 /// Descriptors other than sockets: standard streams, rings and eventfds of the cores, output files.
 const OTHER_DESCRIPTORS: u64 = 64;

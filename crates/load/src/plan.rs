@@ -10,8 +10,8 @@ use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
 use crate::protocol::Protocol;
 use crate::quality::Quality;
-use crate::sets::{Set, SetChoice};
-use crate::trust::TlsVerify;
+use crate::targets::{Set, SetChoice};
+use crate::tls_verify::TlsVerify;
 use crate::url::Url;
 use crate::wire::{LoadRequest, Reuse};
 
@@ -63,7 +63,7 @@ impl Phases {
 
 /// The parameters that every run has, whatever the kind of users.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ground {
+pub struct CommonOptions {
     /// The addresses of connections. Empty: the addresses of the URLs.
     pub sets: Vec<Set>,
     /// The choice of a set for a connection.
@@ -73,7 +73,7 @@ pub struct Ground {
     /// The parts of the run.
     pub phases: Phases,
     /// The trusted certificates over TLS.
-    pub trust: TlsVerify,
+    pub tls_verify: TlsVerify,
     /// The cpus of the run, a core each. Empty: all cpus that the process may use. Set by each
     /// machine.
     #[serde(skip)]
@@ -120,14 +120,14 @@ impl LoadShare {
     }
 }
 
-impl Default for Ground {
+impl Default for CommonOptions {
     fn default() -> Self {
         Self {
             sets: Vec::new(),
             choice: SetChoice::default(),
             timeout: Duration::from_secs(10),
             phases: Phases::window(Duration::from_secs(10)),
-            trust: TlsVerify::System,
+            tls_verify: TlsVerify::System,
             cpus: Vec::new(),
             io: IoChoice::Auto,
             begins: None,
@@ -137,7 +137,7 @@ impl Default for Ground {
     }
 }
 
-impl Ground {
+impl CommonOptions {
     /// The sets of addresses for a run against `url`.
     pub(crate) fn sets_of(&self, url: &Url) -> Result<Vec<Set>, LoadError> {
         Ok(match self.sets.is_empty() {
@@ -172,7 +172,7 @@ impl Logged {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SimplePlan {
     /// The common parameters.
-    pub ground: Ground,
+    pub common: CommonOptions,
     /// The URLs. A user requests the URLs in turn. At least one, all with the same scheme.
     pub urls: Vec<Url>,
     /// The request.
@@ -204,7 +204,7 @@ impl SimplePlan {
     /// closed loop, no think time.
     pub fn new(url: Url) -> Self {
         Self {
-            ground: Ground::default(),
+            common: CommonOptions::default(),
             urls: vec![url],
             request: LoadRequest::default(),
             connections: 64,

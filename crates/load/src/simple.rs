@@ -3,7 +3,7 @@
 //! `lane` is an exchange on a connection, over HTTP/1.1 or HTTP/2. Pages, sessions and pacing are
 //! in `session`. Tested through the servers of `tests/`.
 
-mod lane;
+mod exchange;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use vermeil::{Handle, Sleep};
 
-use self::lane::{Begin, LaneExchange, Spoken};
+use self::exchange::{Begin, LaneExchange, Spoken};
 use crate::error::LoadError;
 use crate::fault::{ExchangeFailure, Fault, StopReason};
 use crate::measure::part;
@@ -20,7 +20,7 @@ use crate::quality::Quality;
 use crate::random::Random;
 use crate::run::{Engine, Outcome, RunContext, RunObserver, Supply, Waits, check, until};
 use crate::stream::Dial;
-use crate::trust::Tls;
+use crate::tls_verify::Tls;
 use crate::url::Url;
 use crate::wire::{Http2Request, LoadRequest, Repeats, Reuse};
 use crate::{
@@ -38,14 +38,14 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 /// The run cannot begin. Failed requests are counted in the [`Outcome`].
 pub fn run_simple(plan: &SimplePlan, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
     let supply = Users::new(plan)?;
-    let sets = plan.ground.sets_of(&plan.urls[0])?;
-    Ok(Engine::start(&plan.ground, sets, &supply)?.finish(watch))
+    let sets = plan.common.sets_of(&plan.urls[0])?;
+    Ok(Engine::start(&plan.common, sets, &supply)?.finish(watch))
 }
 
 /// Checks whether `plan` can begin.
 pub(crate) fn check_simple(plan: &SimplePlan) -> Result<(), LoadError> {
     let supply = Users::new(plan)?;
-    check(&plan.ground.sets_of(&plan.urls[0])?, &supply, plan.ground.timeout)
+    check(&plan.common.sets_of(&plan.urls[0])?, &supply, plan.common.timeout)
 }
 
 /// Creates the users, and holds their shared parameters.
@@ -188,9 +188,9 @@ impl Users {
             connections: plan.connections,
             arrivals,
             requests_max: plan.requests_max,
-            ramp_up: plan.ground.phases.ramp_up,
+            ramp_up: plan.common.phases.ramp_up,
             protocol: plan.protocol,
-            tls: Tls::new(first, &plan.ground.trust, plan.protocol)?,
+            tls: Tls::new(first, &plan.common.tls_verify, plan.protocol)?,
         })
     }
 }
@@ -204,7 +204,7 @@ impl Supply for Users {
             let color = handle.color_on(cores[index % cores.len()]);
             let user = SimpleUser {
                 scheme: self.scheme.clone(),
-                field: field.clone(),
+                context: field.clone(),
                 index,
                 link: None,
                 limit: Sleep::unset(),
@@ -244,7 +244,7 @@ impl Supply for Users {
 
 struct SimpleUser {
     scheme: Arc<SimpleScheme>,
-    field: Arc<RunContext>,
+    context: Arc<RunContext>,
     index: usize,
     /// The connection and the index of its set.
     link: Option<(Spoken, usize)>,
@@ -255,26 +255,28 @@ struct SimpleUser {
 
 impl Drop for SimpleUser {
     fn drop(&mut self) {
-        self.field.user_ends();
+        self.context.user_ends();
     }
 }
 
 impl SimpleUser {
     async fn live(mut self, begins: Instant) {
         until(begins).await;
-        self.field.user_is_there();
+        self.context.user_is_there();
         let mut pause = RETRY.0;
         let mut last_end = Instant::now();
         while let Some((begin, count)) = self.next_begin(last_end).await {
-            self.field.ledger.here().begun += count;
-            self.field.waits.begin(self.index, begin.intended.saturating_duration_since(self.field.epoch));
+            self.context.ledger.here().begun += count;
+            self.context
+                .waits
+                .begin(self.index, begin.intended.saturating_duration_since(self.context.epoch));
             let result = self.batch(begin, count).await;
-            self.field.waits.end(self.index);
+            self.context.waits.end(self.index);
             last_end = Instant::now();
             if let Err((failure, left)) = &result {
                 self.fail(failure, *left, last_end - begin.intended);
             }
-            self.field.have_ended(count);
+            self.context.have_ended(count);
             match result.map_err(|(failure, _)| failure.fault) {
                 Ok(()) => pause = RETRY.0,
                 Err(Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls) => {
@@ -288,17 +290,17 @@ impl SimpleUser {
 
     /// The start of the next batch and its number of requests; `None` if the run is over.
     async fn next_begin(&mut self, last_end: Instant) -> Option<(Begin, u64)> {
-        if !self.field.goes_on() {
+        if !self.context.goes_on() {
             return None;
         }
         let intended = if self.scheme.is_open {
-            let (index, intended) = self.field.arrival()?;
+            let (index, intended) = self.context.arrival()?;
             if let Some(order) = &self.scheme.order {
                 self.next_url = *order.get(index)? as usize;
             }
             intended
         } else if self.scheme.think.is_none() {
-            let count = self.field.tickets(self.scheme.pipeline)?;
+            let count = self.context.tickets(self.scheme.pipeline)?;
             return Some((Begin { intended: last_end, actual: last_end }, count));
         } else {
             last_end + self.scheme.think.draw(&mut self.random)
@@ -307,11 +309,11 @@ impl SimpleUser {
             Some((Spoken::Http2(link), _)) => link.attend(until(intended)).await,
             _ => until(intended).await,
         };
-        if !self.field.goes_on() {
+        if !self.context.goes_on() {
             return None;
         }
-        let count = self.field.tickets(self.scheme.pipeline)?;
-        self.field.ledger.here().late.record(late);
+        let count = self.context.tickets(self.scheme.pipeline)?;
+        self.context.ledger.here().late.record(late);
         let actual = intended + late;
         // In a closed loop the latency of a request begins at its sending; the delay is recorded
         // separately.
@@ -324,13 +326,13 @@ impl SimpleUser {
             Some((mut spoken, set)) => (set, spoken.unfinished()),
             None => (0, (None, 0)),
         };
-        let mut tally = self.field.ledger.here();
+        let mut tally = self.context.ledger.here();
         tally.failure(failure, count, took);
         tally.bytes += bytes;
         if let Some(status) = status {
             tally.status(status);
         }
-        if self.field.sets.len() > 1 {
+        if self.context.sets.len() > 1 {
             part(&mut tally.sets, set).failed += count;
         }
     }
@@ -340,11 +342,11 @@ impl SimpleUser {
     async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (ExchangeFailure, u64)> {
         let batch = self.next_url;
         self.next_url = (batch + 1) % self.scheme.batches.len();
-        self.limit.set(self.field.timeout);
+        self.limit.set(self.context.timeout);
         let mut left = count;
-        let Self { field, scheme, link, limit, index, .. } = self;
+        let Self { context: field, scheme, link, limit, index, .. } = self;
         let exchange = async {
-            let lane = LaneExchange { field, scheme, user: *index };
+            let lane = LaneExchange { context: field, scheme, user: *index };
             let repeats = scheme.asked[batch].repeats;
             let speaks_http2 = matches!(scheme.batches, Batches::Http2(_));
             let mut has_repeated = false;

@@ -18,7 +18,7 @@ use rustls::ClientConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use vermeil::{ConnectOptions, More, TcpStream};
 
-use crate::trust::Tls;
+use crate::tls_verify::Tls;
 
 /// Size of a core's receive buffers: one system call takes the available bytes of a large body.
 pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;

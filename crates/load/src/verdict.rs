@@ -14,7 +14,7 @@ use crate::run::Outcome;
 
 /// The reason why a run is not trustworthy.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Doubt {
+pub enum ValidityWarning {
     /// A core of the injector was busy nearly all the time, so the core limited the load.
     InjectorCpu {
         /// The busiest core's share.
@@ -183,60 +183,60 @@ impl Gates {
     }
 
     /// The doubts about `outcome`.
-    pub fn judge(&self, outcome: &Outcome) -> Vec<Doubt> {
+    pub fn judge(&self, outcome: &Outcome) -> Vec<ValidityWarning> {
         let total = &outcome.total;
         let mut doubts = Vec::new();
-        let mut doubt = |holds: bool, doubt: Doubt| {
+        let mut doubt = |holds: bool, doubt: ValidityWarning| {
             if holds {
                 doubts.push(doubt);
             }
         };
         let wrong = total.faults_of(Fault::WrongBytes);
-        doubt(wrong > 0, Doubt::WrongBytes { answers: wrong });
+        doubt(wrong > 0, ValidityWarning::WrongBytes { answers: wrong });
         let (window, planned) = (outcome.window, outcome.planned);
-        doubt(outcome.interrupted, Doubt::Interrupted { window, planned });
+        doubt(outcome.interrupted, ValidityWarning::Interrupted { window, planned });
         for agent in &outcome.lost {
-            doubt(true, Doubt::AgentLost { agent: agent.clone() });
+            doubt(true, ValidityWarning::AgentLost { agent: agent.clone() });
         }
         let answers = total.good;
         let short = answers < self.answers_min || window < self.window_min;
-        doubt(short, Doubt::TooShort { answers, window });
+        doubt(short, ValidityWarning::TooShort { answers, window });
         let busy = outcome.cores_busy.iter().copied().fold(0.0, f64::max);
-        doubt(busy > self.busy_max, Doubt::InjectorCpu { busy });
+        doubt(busy > self.busy_max, ValidityWarning::InjectorCpu { busy });
         let limit = self.delay_max.unwrap_or(DELAY_FLOOR.max(total.response.percentile(99.0) / 2));
         let later = |times: &Times| 1.0 - times.share_within(limit);
         let share = later(&total.delay);
-        doubt(share > LATE_MAX, Doubt::LoopDelay { share, limit });
+        doubt(share > LATE_MAX, ValidityWarning::LoopDelay { share, limit });
         let share = later(&total.late);
         // In an open loop the lateness includes the wait for a connection. That wait has a count
         // and a gate of its own.
-        doubt(!outcome.is_open && share > LATE_MAX, Doubt::LateStarts { share, limit });
+        doubt(!outcome.is_open && share > LATE_MAX, ValidityWarning::LateStarts { share, limit });
         let (failed, share) = (total.failed(), total.failed_share());
-        doubt(failed > 0 && share >= self.failed_max, Doubt::Failures { failed, share });
+        doubt(failed > 0 && share >= self.failed_max, ValidityWarning::Failures { failed, share });
         if let Some(oldest) = outcome.oldest {
             let longest = total.response.max().max(total.failed_response.max());
             let (unfinished, fine) = (outcome.unfinished.max(1), (2 * longest).max(HANGING_FLOOR));
-            doubt(oldest > fine, Doubt::Hanging { unfinished, oldest, longest });
+            doubt(oldest > fine, ValidityWarning::Hanging { unfinished, oldest, longest });
         }
         let (requests, share) = (total.repeated, total.repeated as f64 / total.begun.max(1) as f64);
-        doubt(share > self.repeated_max, Doubt::Repeated { requests, share });
+        doubt(share > self.repeated_max, ValidityWarning::Repeated { requests, share });
         let (unfinished, connections) = (outcome.unfinished, outcome.users as u64);
         let all_taken = outcome.is_open && unfinished >= connections && connections > 0;
         let missed = outcome.missed;
         let lost = missed as f64 > self.missed_max * (missed + total.begun) as f64;
-        doubt(all_taken || lost, Doubt::Backlog { missed, unfinished, connections });
+        doubt(all_taken || lost, ValidityWarning::Backlog { missed, unfinished, connections });
         let requests = total.faults_of(Fault::Local);
-        doubt(requests > 0, Doubt::Sockets { requests });
-        doubt(outcome.stolen > self.stolen_max, Doubt::Stolen { share: outcome.stolen });
-        doubt(outcome.resent > self.resent_max, Doubt::Losses { share: outcome.resent });
+        doubt(requests > 0, ValidityWarning::Sockets { requests });
+        doubt(outcome.stolen > self.stolen_max, ValidityWarning::Stolen { share: outcome.stolen });
+        doubt(outcome.resent > self.resent_max, ValidityWarning::Losses { share: outcome.resent });
         if let Some((card, share)) = outcome.card.clone() {
-            doubt(share > self.card_max, Doubt::Network { card, share });
+            doubt(share > self.card_max, ValidityWarning::Network { card, share });
         }
         doubts
     }
 }
 
-impl Doubt {
+impl ValidityWarning {
     /// Whether the doubt concerns the speed of the server, not the correctness of answers.
     fn is_of_speed(&self) -> bool {
         match self {
@@ -263,13 +263,13 @@ impl Doubt {
 /// Whether a run with `doubts` is valid. A small run that ended after the requested number of
 /// requests is a check of answers. Doubts about speed do not make such a run invalid, but results
 /// show the doubts.
-pub(crate) fn is_valid(outcome: &Outcome, doubts: &[Doubt]) -> bool {
-    let is_small = doubts.iter().any(|doubt| matches!(doubt, Doubt::TooShort { .. }));
+pub(crate) fn is_valid(outcome: &Outcome, doubts: &[ValidityWarning]) -> bool {
+    let is_small = doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::TooShort { .. }));
     let is_check = outcome.is_counted && is_small;
     doubts.iter().all(|doubt| is_check && doubt.is_of_speed())
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for ValidityWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: &f64| share * 100.0;
         match self {
@@ -388,7 +388,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn doubts(change: impl FnOnce(&mut Outcome)) -> Vec<Doubt> {
+    fn doubts(change: impl FnOnce(&mut Outcome)) -> Vec<ValidityWarning> {
         let mut outcome = fine();
         change(&mut outcome);
         Gates::default().judge(&outcome)
@@ -438,7 +438,7 @@ pub(crate) mod tests {
             (outcome.is_counted, outcome.cores_busy[0]) = (true, 1.0);
             change(&mut outcome);
             let doubts = Gates::default().judge(&outcome);
-            assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::TooShort { .. })));
+            assert!(doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::TooShort { .. })));
             is_valid(&outcome, &doubts)
         };
         assert!(valid(|_| {}));

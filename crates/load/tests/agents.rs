@@ -78,7 +78,7 @@ fn plan(server: SocketAddr) -> SimplePlan {
     let mut plan = SimplePlan::new(format!("http://{server}/").parse().expect("a URL"));
     plan.connections = 5;
     plan.requests_max = Some(601);
-    plan.ground.phases = Phases::window(PATIENCE);
+    plan.common.phases = Phases::window(PATIENCE);
     plan
 }
 

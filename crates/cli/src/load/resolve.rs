@@ -14,7 +14,7 @@ use vermeil_load::report::RecordSubject;
 use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
 use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{
-    Ground, LoadError, LoadJob, Loop, Phases, Protocol, Set, SimplePlan, TlsVerify, UNTIL_DONE, Url,
+    CommonOptions, LoadError, LoadJob, Loop, Phases, Protocol, Set, SimplePlan, TlsVerify, UNTIL_DONE, Url,
     UrlError, replay,
 };
 
@@ -118,7 +118,7 @@ impl LoadArgs {
         let arrivals = self.arrivals()?;
         let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
         let plan = SimplePlan {
-            ground: self.ground(arrivals.as_ref())?,
+            common: self.ground(arrivals.as_ref())?,
             urls,
             request: self.request()?,
             connections: self.connections,
@@ -150,7 +150,7 @@ impl LoadArgs {
             replay.skipped
         );
         let plan = SimplePlan {
-            ground: self.ground(Some(&replay.arrivals))?,
+            common: self.ground(Some(&replay.arrivals))?,
             request: self.request()?,
             connections: self.connections,
             pace: Loop::Open { arrivals: replay.arrivals },
@@ -189,7 +189,7 @@ impl LoadArgs {
             None => SessionLoop::Closed,
         };
         let plan = SessionPlan {
-            ground,
+            common: ground,
             url: url.clone(),
             model,
             users: self.connections,
@@ -203,7 +203,7 @@ impl LoadArgs {
     }
 
     /// The model of a workload: shipped, adapted to the server's manifest of files, or from a file.
-    fn model(&self, workload: &str, url: &Url, ground: &Ground) -> Result<Model, LoadUsage> {
+    fn model(&self, workload: &str, url: &Url, ground: &CommonOptions) -> Result<Model, LoadUsage> {
         if workload.ends_with(".toml") {
             let text = read("the workload", Path::new(workload), |path| fs::read_to_string(path))?;
             return Model::from_toml(&text)
@@ -217,7 +217,8 @@ impl LoadArgs {
                     Some(set) => set.addrs[0],
                     None => url.resolve().map_err(LoadError::from)?,
                 };
-                manifest(url, addr, &ground.trust).map_err(|error| LoadUsage::NoFiles(error.to_string()))?
+                manifest(url, addr, &ground.tls_verify)
+                    .map_err(|error| LoadUsage::NoFiles(error.to_string()))?
             }
         };
         builtin.model(manifest.as_ref(), &url.target).map_err(LoadUsage::NoFiles)
@@ -235,13 +236,13 @@ impl LoadArgs {
         }
     }
 
-    fn ground(&self, arrivals: Option<&Arrivals>) -> Result<Ground, LoadUsage> {
+    fn ground(&self, arrivals: Option<&Arrivals>) -> Result<CommonOptions, LoadUsage> {
         let around = vermeil_server::config::Surroundings::here()?;
         let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
         let time = &self.time;
         let or_none = |span: Option<crate::values::Span>| span.map_or(Duration::ZERO, Duration::from);
         let (ramp_up, warm_up) = (or_none(time.ramp_up), or_none(time.warm_up));
-        Ok(Ground {
+        Ok(CommonOptions {
             sets: self.addresses.address.iter().enumerate().map(set).collect::<Result<_, _>>()?,
             choice: self.addresses.choice.choice(),
             timeout: self.requests.timeout.map_or(TIMEOUT, Duration::from),
@@ -251,11 +252,11 @@ impl LoadArgs {
                 window: self.window(arrivals, ramp_up + warm_up),
                 ramp_down: or_none(time.ramp_down),
             },
-            trust: self.trust()?,
+            tls_verify: self.trust()?,
             cpus: cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
             io: self.io.choice(),
             seed: self.seed,
-            ..Ground::default()
+            ..CommonOptions::default()
         })
     }
 
@@ -325,7 +326,7 @@ impl LoadArgs {
             pace,
             times_from: times_from.to_owned(),
             is_open: matches!(plan.pace, Loop::Open { .. }),
-            sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
+            sets: plan.common.sets.iter().map(|set| set.name.clone()).collect(),
             ..RecordSubject::default()
         }
     }
@@ -354,7 +355,7 @@ impl LoadArgs {
             is_open: matches!(plan.pace, SessionLoop::PartlyOpen { .. }),
             pages: model.pages.iter().map(|page| page.name.clone()).collect(),
             expected_shares: model.shares(),
-            sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
+            sets: plan.common.sets.iter().map(|set| set.name.clone()).collect(),
         }
     }
 }

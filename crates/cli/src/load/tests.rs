@@ -45,9 +45,9 @@ const URL: &str = "http://127.0.0.1:81/x";
 fn without_options() {
     let plan = simple(&[URL]);
     assert_eq!((plan.connections, plan.pipeline, plan.reuse), (64, 1, Reuse::Keep));
-    assert_eq!(plan.ground.phases.total(), Some(Duration::from_secs(10)));
+    assert_eq!(plan.common.phases.total(), Some(Duration::from_secs(10)));
     assert_eq!((plan.requests_max, plan.quality), (None, Quality::default()));
-    assert_eq!((plan.protocol, plan.ground.trust), (Protocol::Http1, TlsVerify::System));
+    assert_eq!((plan.protocol, plan.common.tls_verify), (Protocol::Http1, TlsVerify::System));
     assert_eq!(parse(&[URL]).search.options(), None);
     assert_eq!(parse(&[URL, "--find-max"]).search.options(), Some(SearchOptions::default()));
 }
@@ -61,7 +61,7 @@ fn each_option_arrives() {
     let words: Vec<_> = [URL].into_iter().chain(words.split(' ')).collect();
     let plan = simple(&words);
     assert_eq!((plan.connections, plan.requests_max, plan.reuse), (7, Some(99), Reuse::Close));
-    let ground = &plan.ground;
+    let ground = &plan.common;
     assert_eq!(ground.phases.total(), Some(Duration::from_secs(9)));
     assert_eq!(
         (ground.timeout, ground.seed, ground.choice),
@@ -84,7 +84,10 @@ fn each_option_arrives() {
 fn tls_and_http2() {
     let plan =
         simple(&["https://a/x", "--http2", "--insecure", "--pipeline", "4", "--address", "127.0.0.1:1"]);
-    assert_eq!((plan.protocol, plan.ground.trust, plan.pipeline), (Protocol::Http2, TlsVerify::Anyone, 4));
+    assert_eq!(
+        (plan.protocol, plan.common.tls_verify, plan.pipeline),
+        (Protocol::Http2, TlsVerify::Anyone, 4)
+    );
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, "no certificate").unwrap();
@@ -95,7 +98,7 @@ fn tls_and_http2() {
 #[test]
 fn requests_alone_end_a_run() {
     let plan = simple(&[URL, "-n", "5"]);
-    assert_eq!(plan.ground.phases.total(), None);
+    assert_eq!(plan.common.phases.total(), None);
     let open = simple(&[URL, "--rate", "constant:10"]);
     assert!(matches!(open.pace, Loop::Open { .. }));
 }
@@ -106,8 +109,8 @@ fn arrivals_that_end_end_a_run() {
     let steps = ["single", URL, "--rate", "steps:10s@100,20s@500"];
     for words in [&steps[1..], &steps[..]] {
         let window = |more: &[&str]| match job(&[words, more].concat()).unwrap() {
-            LoadJob::Simple(plan) => plan.ground.phases.window,
-            LoadJob::Sessions(plan) => plan.ground.phases.window,
+            LoadJob::Simple(plan) => plan.common.phases.window,
+            LoadJob::Sessions(plan) => plan.common.phases.window,
         };
         assert_eq!(window(&[]), Duration::from_secs(30));
         assert_eq!(window(&["--ramp-up", "3s", "--warm-up", "4s"]), Duration::from_secs(23));
@@ -118,7 +121,7 @@ fn arrivals_that_end_end_a_run() {
     let record = folder.path().join("arrivals");
     std::fs::write(&record, "0\n99\n").unwrap();
     let words = [URL, "--arrivals", record.to_str().unwrap()];
-    assert_eq!(simple(&words).ground.phases.window, UNTIL_DONE);
+    assert_eq!(simple(&words).common.phases.window, UNTIL_DONE);
     std::fs::write(&record, "0\nsoon\n").unwrap();
     let wrong = job(&words).unwrap_err();
     assert!(wrong.to_string().contains(words[2]) && wrong.to_string().contains("line 2"), "{wrong}");

@@ -101,8 +101,8 @@ fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<ServedPeer> {
             )),
             CoordinatorOrder::Ping(number) => AgentReply::Pong(number),
             CoordinatorOrder::Job(mut told) => {
-                let ground = told.ground_mut();
-                (ground.cpus, ground.io) = (options.cpus.clone(), options.io);
+                let common = told.ground_mut();
+                (common.cpus, common.io) = (options.cpus.clone(), options.io);
                 match told.check() {
                     Ok(()) => {
                         job = Some(told);

@@ -127,7 +127,7 @@ impl Fleet {
         self.start(&chosen)?;
         let sum = self.follow(job, &chosen, watch)?;
         let lost = self.agents.iter().filter_map(FleetAgent::loss).collect();
-        let mut outcome = sum.finish(job.ground().phases.window, job.users(), lost);
+        let mut outcome = sum.finish(job.common().phases.window, job.users(), lost);
         outcome.agents = chosen.iter().map(|&place| self.agents[place].name.clone()).collect();
         Ok(outcome)
     }
@@ -174,7 +174,7 @@ impl Fleet {
         chosen: &[usize],
         watch: &mut dyn RunObserver,
     ) -> Result<AgentSum, LoadError> {
-        let phases = job.ground().phases;
+        let phases = job.common().phases;
         let (mut sum, mut is_stopping) = (AgentSum::new(self.agents.len()), false);
         loop {
             let running = |fleet: &Self, sum: &AgentSum| -> Vec<usize> {

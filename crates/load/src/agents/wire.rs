@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_said_is_understood() {
         let mut plan = SimplePlan::new("https://a:1/x".parse().unwrap());
-        plan.ground.phases.ramp_up = Duration::from_millis(1500);
+        plan.common.phases.ramp_up = Duration::from_millis(1500);
         let job = LoadJob::Simple(Box::new(plan));
         let mut line = Vec::new();
         write(&mut line, &CoordinatorOrder::Job(Box::new(job.clone()))).unwrap();

@@ -13,7 +13,7 @@ use crate::old_records::unless_zero;
 use crate::quality::QualityResult;
 use crate::run::{Interval, Outcome};
 use crate::search::SearchResult;
-use crate::verdict::{Doubt, is_valid};
+use crate::verdict::{ValidityWarning, is_valid};
 
 /// The value of a record's first field.
 const FORMAT: &str = "vermeil-load 1";
@@ -273,7 +273,7 @@ impl Quantiles {
 
 impl Record {
     /// The record of `outcome` with `doubts`.
-    pub fn new(subject: RecordSubject, outcome: &Outcome, doubts: &[Doubt]) -> Self {
+    pub fn new(subject: RecordSubject, outcome: &Outcome, doubts: &[ValidityWarning]) -> Self {
         let total = &outcome.total;
         let made_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let service = if outcome.is_open { &total.service } else { &total.response };
@@ -341,7 +341,7 @@ impl Record {
             lost: Vec::new(),
             io: String::new(),
         };
-        let doubt = Doubt::Interrupted { window: Duration::ZERO, planned: Duration::ZERO };
+        let doubt = ValidityWarning::Interrupted { window: Duration::ZERO, planned: Duration::ZERO };
         Self::new(subject, &outcome, &[doubt])
     }
 
@@ -506,7 +506,7 @@ pub(crate) mod tests {
             expected_shares: vec![0.25, 0.75],
             sets: Vec::new(),
         };
-        Record::new(subject, &outcome, &[Doubt::InjectorCpu { busy: 1.0 }])
+        Record::new(subject, &outcome, &[ValidityWarning::InjectorCpu { busy: 1.0 }])
     }
 
     #[test]

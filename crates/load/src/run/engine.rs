@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use vermeil::{DriverOptions, Handle, Observe, Policy, Runtime};
 
-use super::field::RunContext;
+use super::context::RunContext;
 use super::outcome::{Interval, Outcome, RunPhase, RunProgress};
 use super::pulse::{CpuNs, pulse};
 use super::readings::Readings;
 use super::waits::Waits;
-use crate::before::try_server;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
-use crate::sets::{Set, Sets};
+use crate::preflight::try_server;
 use crate::stream::{Dial, RECV_BUFFER_BYTES};
+use crate::targets::{Set, Sets};
 use crate::{
-    plan::{Ground, LoadShare, Phases},
+    plan::{CommonOptions, LoadShare, Phases},
     protocol::Protocol,
 };
 
@@ -81,7 +81,7 @@ pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Res
 
 /// A running run.
 pub(crate) struct Engine<'a> {
-    ground: &'a Ground,
+    common: &'a CommonOptions,
     runtime: Runtime,
     field: Arc<RunContext>,
     cpu_ns: CpuNs,
@@ -91,10 +91,14 @@ pub(crate) struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// Starts the cores and the users.
-    pub(crate) fn start(ground: &'a Ground, sets: Vec<Set>, supply: &dyn Supply) -> Result<Self, LoadError> {
-        check(&sets, supply, ground.timeout)?;
+    pub(crate) fn start(
+        common: &'a CommonOptions,
+        sets: Vec<Set>,
+        supply: &dyn Supply,
+    ) -> Result<Self, LoadError> {
+        check(&sets, supply, common.timeout)?;
         let io = DriverOptions {
-            choice: ground.io,
+            choice: common.io,
             recv_buffers: RECV_BUFFERS,
             recv_buffer_bytes: RECV_BUFFER_BYTES,
             ..DriverOptions::default()
@@ -102,21 +106,21 @@ impl<'a> Engine<'a> {
         // Users stay on the cores of their connections, so a policy has nothing to move and nothing
         // to learn.
         let mut builder = Runtime::builder().io(io).policy(Policy::None).observe(Observe::Off);
-        if !ground.cpus.is_empty() {
-            builder = builder.cpus(ground.cpus.iter().copied());
+        if !common.cpus.is_empty() {
+            builder = builder.cpus(common.cpus.iter().copied());
         }
         let runtime = builder.build()?;
         let handle = runtime.handle();
         let cores = handle.cores().len();
         let schedules: Vec<Schedule> = supply.arrivals().map_or_else(Vec::new, |arrivals| {
-            let LoadShare { index, of, .. } = ground.share;
+            let LoadShare { index, of, .. } = common.share;
             // This injector has every `of`-th arrival. The injector's cores take these arrivals in
             // turn.
-            let schedule = |core| arrivals.schedule(index + of * core, of * cores, ground.seed);
+            let schedule = |core| arrivals.schedule(index + of * core, of * cores, common.seed);
             (0..cores).map(schedule).collect()
         });
         let is_open = !schedules.is_empty();
-        let sets = Sets::new(sets, ground.choice);
+        let sets = Sets::new(sets, common.choice);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
         let field = Arc::new(RunContext::new(
@@ -124,7 +128,7 @@ impl<'a> Engine<'a> {
             sets,
             schedules,
             tickets,
-            ground,
+            common,
             (supply.dial(), supply.waits()),
         ));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
@@ -133,12 +137,12 @@ impl<'a> Engine<'a> {
             drop(handle.spawn_on(&handle.color_on(core), beat));
         }
         let users = supply.spawn(&handle, &field);
-        Ok(Self { ground, runtime, field, cpu_ns, users, is_open })
+        Ok(Self { common: common, runtime, field, cpu_ns, users, is_open })
     }
 
     /// Waits until the run or the watcher ends the run.
     pub(crate) fn finish(self, watch: &mut dyn RunObserver) -> Outcome {
-        let phases = self.ground.phases;
+        let phases = self.common.phases;
         wait_until(self.field.epoch, &self.field);
         let mut course = RunCourse::new(&self.field, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));

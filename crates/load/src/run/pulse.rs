@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::field::{RunContext, until};
+use super::context::{RunContext, until};
 
 /// Time between two beats. A guess: a hundred beats a second suffice for a percentile at almost no
 /// cost.

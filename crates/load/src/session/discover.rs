@@ -6,11 +6,11 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
-use crate::before::{connect, of_tls};
 use crate::error::LoadError;
 use crate::files::{MANIFEST, Manifest};
+use crate::preflight::{connect, of_tls};
 use crate::protocol::Protocol;
-use crate::trust::{Tls, TlsVerify};
+use crate::tls_verify::{Tls, TlsVerify};
 use crate::url::Url;
 use crate::wire::{AnswerReader, AnswerSink, FinalHead, LastHead, LoadRequest, MalformedAnswer, Reuse};
 

@@ -16,10 +16,10 @@ use crate::pace::{Arrivals, Think};
 use crate::quality::Quality;
 use crate::run::{Engine, Outcome, RunContext, RunObserver, Supply, Waits, check};
 use crate::stream::Dial;
-use crate::trust::Tls;
+use crate::tls_verify::Tls;
 use crate::url::Url;
 use crate::wire::{LoadRequest, Reuse};
-use crate::{plan::Ground, protocol::Protocol};
+use crate::{plan::CommonOptions, protocol::Protocol};
 
 /// The arrival of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub enum SessionLoop {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionPlan {
     /// The common parameters. The timeout of the model replaces the timeout here.
-    pub ground: Ground,
+    pub common: CommonOptions,
     /// The server. The path is ignored.
     pub url: Url,
     /// The behavior of the users.
@@ -62,13 +62,13 @@ pub struct SessionPlan {
 /// The run cannot begin. Failed requests are counted in the [`Outcome`].
 pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
     let crowd = Crowd::new(plan)?;
-    Ok(Engine::start(&plan.ground, plan.ground.sets_of(&plan.url)?, &crowd)?.finish(watch))
+    Ok(Engine::start(&plan.common, plan.common.sets_of(&plan.url)?, &crowd)?.finish(watch))
 }
 
 /// Checks whether `plan` can begin.
 pub(crate) fn check_sessions(plan: &SessionPlan) -> Result<(), LoadError> {
     let crowd = Crowd::new(plan)?;
-    check(&plan.ground.sets_of(&plan.url)?, &crowd, plan.ground.timeout)
+    check(&plan.common.sets_of(&plan.url)?, &crowd, plan.common.timeout)
 }
 
 /// A compiled model, with prepared requests where possible.
@@ -172,7 +172,7 @@ impl<'a> Crowd<'a> {
         if plan.users == 0 {
             return Err(LoadError::Plan("at least one user is needed".to_owned()));
         }
-        let tls = Tls::new(&plan.url, &plan.ground.trust, Protocol::Http1)?;
+        let tls = Tls::new(&plan.url, &plan.common.tls_verify, Protocol::Http1)?;
         Ok(Self { plan, script: Arc::new(PageScript::new(plan)), tls })
     }
 }
@@ -183,7 +183,7 @@ impl Supply for Crowd<'_> {
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..users {
             field.user_begins();
-            let ramp_up = self.plan.ground.phases.ramp_up;
+            let ramp_up = self.plan.common.phases.ramp_up;
             let begins = field.epoch + ramp_up.mul_f64(index as f64 / users as f64);
             let user = SessionUser::new(self.script.clone(), field.clone(), index);
             // A user stays on one core, because the user's connections belong to that core.

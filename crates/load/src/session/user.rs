@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A user.
 pub(super) struct SessionUser {
     script: Arc<PageScript>,
-    field: Arc<RunContext>,
+    context: Arc<RunContext>,
     browser: UserBrowser,
     random: Random,
     index: usize,
@@ -28,7 +28,7 @@ pub(super) struct SessionUser {
 
 impl Drop for SessionUser {
     fn drop(&mut self) {
-        self.field.user_ends();
+        self.context.user_ends();
     }
 }
 
@@ -36,13 +36,13 @@ impl SessionUser {
     pub(super) fn new(script: Arc<PageScript>, field: Arc<RunContext>, index: usize) -> Self {
         let browser = UserBrowser::new(script.clone(), field.clone(), index);
         let random = Random::new(field.seed, (field.first_user + index) as u64);
-        Self { script, field, browser, random, index }
+        Self { script, context: field, browser, random, index }
     }
 
     /// Runs sessions until the end of the run.
     pub(super) async fn live(mut self, begins: Instant) {
         until(begins).await;
-        self.field.user_is_there();
+        self.context.user_is_there();
         let _over = self.sessions().await;
     }
 
@@ -67,7 +67,7 @@ impl SessionUser {
     /// Waits for the arrival of a session. Returns the intended start; `None` at the end of the
     /// run.
     async fn come(&mut self) -> Option<Instant> {
-        let (_, intended) = self.field.arrival()?;
+        let (_, intended) = self.context.arrival()?;
         let late = until(intended).await;
         self.begins(Some(late)).map(|_| intended)
     }
@@ -77,24 +77,24 @@ impl SessionUser {
     async fn session(&mut self, intended: Instant) -> Option<()> {
         let (mut page, mut intended) = (0, intended);
         loop {
-            self.field.ledger.here().begun += 1;
+            self.context.ledger.here().begun += 1;
             // A page that is judged by its rate may take any time.
-            let since = intended.saturating_duration_since(self.field.epoch);
+            let since = intended.saturating_duration_since(self.context.epoch);
             match self.script.pages[page].judge {
-                Judge::Time => self.field.waits.begin(self.index, since),
-                Judge::Rate => self.field.waits.begin_unjudged(self.index, since),
+                Judge::Time => self.context.waits.begin(self.index, since),
+                Judge::Rate => self.context.waits.begin_unjudged(self.index, since),
             }
             let result = self.browser.visit(page, &mut self.random).await;
-            self.field.waits.end(self.index);
+            self.context.waits.end(self.index);
             let has_failed = result.is_err();
             self.count(page, intended, result);
-            self.field.have_ended(1);
+            self.context.have_ended(1);
             if has_failed {
                 self.browser.leave();
                 if self.script.think.is_none() {
                     vermeil::sleep(PAUSE).await;
                 }
-                return self.field.goes_on().then_some(());
+                return self.context.goes_on().then_some(());
             }
             let Some(next) = self.next_page(page) else { return Some(()) };
             page = next;
@@ -124,20 +124,20 @@ impl SessionUser {
     /// Takes a ticket for a page that begins now. `late` is the lateness, if the page had an
     /// intended start. Returns `None` at the end of the run.
     fn begins(&self, late: Option<Duration>) -> Option<Instant> {
-        if !self.field.goes_on() {
+        if !self.context.goes_on() {
             return None;
         }
-        self.field.tickets(1)?;
+        self.context.tickets(1)?;
         if let Some(late) = late {
-            self.field.ledger.here().late.record(late);
+            self.context.ledger.here().late.record(late);
         }
         Some(Instant::now())
     }
 
     fn count(&self, page: usize, intended: Instant, result: Result<Visited, ExchangeFailure>) {
         let time = intended.elapsed();
-        let mut tally = self.field.ledger.here();
-        let several = (self.script.pages.len() > 1, self.field.sets.len() > 1);
+        let mut tally = self.context.ledger.here();
+        let several = (self.script.pages.len() > 1, self.context.sets.len() > 1);
         let set = self.browser.set();
         match result {
             Ok(visited) => {

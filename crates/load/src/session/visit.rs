@@ -36,7 +36,7 @@ pub(super) struct Visited {
 /// A user's connections.
 pub(super) struct UserBrowser {
     script: Arc<PageScript>,
-    field: Arc<RunContext>,
+    context: Arc<RunContext>,
     user: usize,
     lanes: Vec<BrowserLane>,
 }
@@ -58,7 +58,7 @@ impl UserBrowser {
     pub(super) fn new(script: Arc<PageScript>, field: Arc<RunContext>, user: usize) -> Self {
         let lanes =
             (0..script.connections).map(|_| BrowserLane { open: None, limit: Sleep::unset() }).collect();
-        Self { script, field, user, lanes }
+        Self { script, context: field, user, lanes }
     }
 
     /// The set of addresses of the first connection.
@@ -77,7 +77,7 @@ impl UserBrowser {
         page: usize,
         random: &mut Random,
     ) -> Result<Visited, ExchangeFailure> {
-        let (script, field) = (self.script.clone(), self.field.clone());
+        let (script, field) = (self.script.clone(), self.context.clone());
         let fetch = Fetch { script: &script, field: &field, user: self.user };
         let step = &script.pages[page];
         let own = fetch.page(&mut self.lanes[0], step, random).await?;

@@ -14,7 +14,7 @@ use vermeil_load::files::{SetKind, SetPages, write};
 use vermeil_load::session::{Builtin, SessionLoop, SessionPlan, manifest, run_sessions};
 use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{
-    Fault, Ground, Outcome, Phases, Protocol, Quality, SimplePlan, TlsVerify, Url, run_simple,
+    CommonOptions, Fault, Outcome, Phases, Protocol, Quality, SimplePlan, TlsVerify, Url, run_simple,
 };
 
 /// Longest time of a run that ends without a stop.
@@ -30,8 +30,8 @@ fn plan(nginx: &Nginx, url: &str, protocol: Protocol) -> SimplePlan {
     plan.connections = 8;
     plan.protocol = protocol;
     plan.requests_max = Some(400);
-    plan.ground.phases = Phases::window(PATIENCE);
-    plan.ground.trust = nginx.trust();
+    plan.common.phases = Phases::window(PATIENCE);
+    plan.common.tls_verify = nginx.trust();
     plan
 }
 
@@ -60,7 +60,7 @@ fn each_protocol_over_each_transport() {
     for (url, protocol, pipeline) in cases {
         for io in [IoChoice::Epoll, IoChoice::Uring] {
             let mut plan = plan(&nginx, &url, protocol);
-            (plan.pipeline, plan.ground.io) = (pipeline, io);
+            (plan.pipeline, plan.common.io) = (pipeline, io);
             match run_simple(&plan, &mut go_on) {
                 // The users of a core that starts late may find that all requests have been sent.
                 Ok(outcome) => all_good(&outcome, 1..=8),
@@ -119,24 +119,24 @@ fn methods_content_and_statuses_over_http2() {
 fn certificates_are_judged_before_the_run() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
     let mut plan = plan(&nginx, &nginx.tls("/page"), Protocol::Http1);
-    let other = plan.ground.trust.clone();
-    plan.ground.trust = TlsVerify::System;
+    let other = plan.common.tls_verify.clone();
+    plan.common.tls_verify = TlsVerify::System;
     let said = run_simple(&plan, &mut go_on).expect_err("nobody vouches for it").to_string();
     assert!(said.contains("--ca") && (said.contains("--insecure") || said.contains("no root")), "{said}");
-    plan.ground.trust = other;
+    plan.common.tls_verify = other;
     let page = plan.urls.clone();
     plan.urls = vec![nginx.with_root("/page").parse().expect("a URL")];
     let said = run_simple(&plan, &mut go_on).expect_err("a root is no server").to_string();
     assert!(said.contains("certificate of a CA as its own") && said.contains("CA:FALSE"), "{said}");
     plan.urls = page;
     plan.urls[0].host = "localhost".to_owned();
-    plan.ground.sets = vec![vermeil_load::Set {
+    plan.common.sets = vec![vermeil_load::Set {
         name: "nginx".to_owned(),
         addrs: vec![([127, 0, 0, 1], plan.urls[0].port).into()],
     }];
     let said = run_simple(&plan, &mut go_on).expect_err("another name").to_string();
     assert!(said.contains("localhost"), "{said}");
-    plan.ground.trust = TlsVerify::Anyone;
+    plan.common.tls_verify = TlsVerify::Anyone;
     all_good(&run(&plan), 8..=8);
 }
 
@@ -167,7 +167,11 @@ fn sessions_over_tls() {
     let addr = url.resolve().expect("an address");
     let found = manifest(&url, addr, &nginx.trust()).expect("asked").expect("there");
     let plan = SessionPlan {
-        ground: Ground { trust: nginx.trust(), phases: Phases::window(PATIENCE), ..Ground::default() },
+        common: CommonOptions {
+            tls_verify: nginx.trust(),
+            phases: Phases::window(PATIENCE),
+            ..CommonOptions::default()
+        },
         model: Builtin::named("webstone").expect("shipped").model(Some(&found), "/").expect("it fits"),
         url,
         users: 4,

@@ -17,7 +17,7 @@ fn every_fourth(act: fn() -> Act, fault: Fault) {
     on_both_drivers(
         || {
             let mut plan = plan(&server, 1, 40);
-            plan.ground.timeout = Duration::from_millis(200);
+            plan.common.timeout = Duration::from_millis(200);
             plan
         },
         |outcome: Outcome| {
@@ -152,7 +152,7 @@ fn nobody_listens() {
     let server = PlantedServer::start(|_| Act::Reset);
     let mut plan = plan(&server, 3, 9);
     drop(server);
-    plan.ground.timeout = Duration::from_secs(5);
+    plan.common.timeout = Duration::from_secs(5);
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     assert_eq!((outcome.total.faults_of(Fault::Refused), outcome.total.failed()), (9, 9));
 }

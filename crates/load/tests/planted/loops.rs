@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use vermeil_load::pace::{Arrivals, Think};
-use vermeil_load::{Doubt, Gates, Loop, Phases, run_simple};
+use vermeil_load::{Gates, Loop, Phases, ValidityWarning, run_simple};
 
 use super::server::{Act, PlantedServer, answer};
 use super::{PATIENCE, go_on, plan};
@@ -60,7 +60,7 @@ fn constant_rate_makes_rate_times_time_requests() {
         let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
         let mut plan = plan(&server, connections, u64::MAX);
         plan.requests_max = None;
-        plan.ground.phases = Phases::window(Duration::from_secs(1));
+        plan.common.phases = Phases::window(Duration::from_secs(1));
         plan.pace = Loop::Open { arrivals: Arrivals::Constant(rate) };
         let outcome = run_simple(&plan, &mut go_on).unwrap();
         assert_eq!((outcome.total.begun, outcome.missed, server.requests() as f64), (rate as u64, 0, rate));
@@ -97,14 +97,17 @@ fn arrivals_that_nobody_begins_are_counted() {
     let slow = || plan(&server, CONNECTIONS as usize, u64::MAX);
     for mut plan in [dead(), slow()] {
         plan.requests_max = None;
-        plan.ground.phases = Phases::window(Duration::from_secs(1));
+        plan.common.phases = Phases::window(Duration::from_secs(1));
         plan.pace = Loop::Open { arrivals: Arrivals::Constant(1000.0) };
         let outcome = run_simple(&plan, &mut go_on).unwrap();
         let (missed, begun) = (outcome.missed, outcome.total.begun);
         // Each connection may hold an arrival that has not begun.
         assert!(missed + begun + CONNECTIONS >= 1000 && missed > begun, "{missed} missed, {begun} begun");
         let doubts = Gates::default().judge(&outcome);
-        assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Backlog { missed: 1.., .. })), "{doubts:?}");
+        assert!(
+            doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Backlog { missed: 1.., .. })),
+            "{doubts:?}"
+        );
     }
 }
 
@@ -140,7 +143,7 @@ fn a_stall_of_a_second_shows() {
 
     let server = stalling();
     let mut closed = plan(&server, 4, 1000);
-    closed.ground.phases = Phases::window(Duration::from_secs(30));
+    closed.common.phases = Phases::window(Duration::from_secs(30));
     let closed = run_simple(&closed, &mut go_on).unwrap();
     let stalled = closed.total.response.count() - closed.total.response.count_within(STALL / 2);
     assert!(stalled <= 4, "{stalled}");

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn on_both_drivers(plan: impl Fn() -> SimplePlan, check: impl Fn(Outcome)) {
     for io in [IoChoice::Epoll, IoChoice::Uring] {
         let mut plan = plan();
-        plan.ground.io = io;
+        plan.common.io = io;
         match run_simple(&plan, &mut go_on) {
             Ok(outcome) => check(outcome),
             Err(error) if io == IoChoice::Uring => eprintln!("skipped: {error}"),
@@ -39,6 +39,6 @@ fn plan(server: &server::PlantedServer, connections: usize, requests: u64) -> Si
     let mut plan = SimplePlan::new(server.url("/").parse().expect("a URL"));
     plan.connections = connections;
     plan.requests_max = Some(requests);
-    plan.ground.phases = Phases::window(PATIENCE);
+    plan.common.phases = Phases::window(PATIENCE);
     plan
 }

@@ -8,7 +8,7 @@ use vermeil_load::files::{FileSet, Manifest, SetKind, SetPages, fill};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::session::{Builtin, KeepAlive, Model, SessionLoop, SessionPlan, run_sessions};
 use vermeil_load::wire::LoadRequest;
-use vermeil_load::{Fault, Ground, Outcome, Phases, Quality};
+use vermeil_load::{CommonOptions, Fault, Outcome, Phases, Quality};
 
 use super::server::{Act, PlantedServer, SeenByServer, answer};
 use super::{PATIENCE, go_on};
@@ -31,7 +31,7 @@ const SHOP: &str = r#"
 
 fn plan(server: &PlantedServer, model: Model, users: usize, pages: u64) -> SessionPlan {
     SessionPlan {
-        ground: Ground { phases: Phases::window(PATIENCE), ..Ground::default() },
+        common: CommonOptions { phases: Phases::window(PATIENCE), ..CommonOptions::default() },
         url: server.url("/").parse().expect("a URL"),
         model,
         users,
@@ -128,7 +128,7 @@ fn pages_that_do_not_come_are_not_good() {
             |seen| if seen.index < FORGOTTEN { Act::Silence } else { Act::Send(shop(seen)) },
         );
     let mut plan = plan(&server, Model::from_toml(SHOP).unwrap(), 10, u64::MAX);
-    plan.ground.phases = Phases::window(Duration::from_secs(1));
+    plan.common.phases = Phases::window(Duration::from_secs(1));
     plan.quality.good = Duration::from_millis(100);
     let outcome = run(&plan);
     let result = plan.quality.judge(&outcome.total, &[]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vermeil_load::pace::Think;
 use vermeil_load::wire::{LoadRequest, Reuse};
-use vermeil_load::{Doubt, Fault, Gates, Loop, Phases, SimplePlan, run_simple};
+use vermeil_load::{Fault, Gates, Loop, Phases, SimplePlan, ValidityWarning, run_simple};
 
 use super::server::{Act, PlantedServer, answer};
 use super::{go_on, on_both_drivers, plan};
@@ -111,7 +111,7 @@ fn connection_that_server_leaves_open_is_closed() {
             || {
                 let mut plan = plan(&server, 4, 200);
                 plan.reuse = if announced { Reuse::Keep } else { Reuse::Close };
-                plan.ground.timeout = Duration::from_secs(3600);
+                plan.common.timeout = Duration::from_secs(3600);
                 plan
             },
             |outcome| {
@@ -137,7 +137,10 @@ fn times_are_those_of_good_answers() {
     assert!(total.response.min() >= DELAY.mul_f64(0.999), "{:?}", total.response.min());
     assert_eq!(total.codes.sorted(), [(200, 50), (503, 50)]);
     let doubts = Gates::default().judge(&outcome);
-    assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Failures { failed: 50, .. })), "{doubts:?}");
+    assert!(
+        doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Failures { failed: 50, .. })),
+        "{doubts:?}"
+    );
 }
 
 /// Regression: ten users waited for seconds when the run ended, and the run was valid.
@@ -149,12 +152,15 @@ fn requests_that_hang_at_the_end_are_a_doubt() {
     });
     let mut plan = plan(&server, 4, u64::MAX);
     plan.requests_max = None;
-    plan.ground.phases = Phases::window(Duration::from_secs(1));
+    plan.common.phases = Phases::window(Duration::from_secs(1));
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     assert_eq!((outcome.total.good, outcome.unfinished), (200, 4));
     assert!(outcome.oldest > Some(Duration::from_millis(200)), "{:?}", outcome.oldest);
     let doubts = Gates::default().judge(&outcome);
-    assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Hanging { unfinished: 4, .. })), "{doubts:?}");
+    assert!(
+        doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Hanging { unfinished: 4, .. })),
+        "{doubts:?}"
+    );
 }
 
 /// Regression: the course had the final number of users from the first interval on.
@@ -164,7 +170,7 @@ fn course_has_the_users_that_have_begun() {
     let mut plan = plan(&server, 40, u64::MAX);
     plan.requests_max = None;
     plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(20)) };
-    plan.ground.phases =
+    plan.common.phases =
         Phases { ramp_up: Duration::from_millis(800), ..Phases::window(Duration::from_millis(200)) };
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     let users: Vec<_> = outcome.intervals.iter().map(|interval| interval.users).collect();
@@ -225,7 +231,7 @@ impl ReplaceLength for Vec<u8> {
 fn watching_sees_the_course_and_can_end_it() {
     let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 2, u64::MAX);
-    plan.ground.phases =
+    plan.common.phases =
         Phases { ramp_up: Duration::from_millis(50), ..Phases::window(Duration::from_secs(50)) };
     let mut seen = 0;
     let outcome = run_simple(&plan, &mut |progress: vermeil_load::RunProgress<'_>| {

@@ -12,9 +12,9 @@ use super::parting::Parting;
 use super::waits::Waits;
 use crate::measure::Ledger;
 use crate::pace::Schedule;
-use crate::plan::{Ground, UNTIL_DONE};
-use crate::sets::Sets;
+use crate::plan::{CommonOptions, UNTIL_DONE};
 use crate::stream::Dial;
+use crate::targets::Sets;
 
 /// The shared state of the users of a run.
 #[derive(Debug)]
@@ -54,24 +54,24 @@ impl RunContext {
         sets: Sets,
         schedules: Vec<Schedule>,
         tickets: Option<u64>,
-        ground: &Ground,
+        common: &CommonOptions,
         (dial, waits): (Dial, Waits),
     ) -> Self {
         Self {
             parting: Parting::new(ledger.cores()),
             ledger,
             sets,
-            timeout: ground.timeout,
-            seed: ground.seed,
-            first_user: ground.share.first_user,
+            timeout: common.timeout,
+            seed: common.seed,
+            first_user: common.share.first_user,
             dial,
             waits,
-            epoch: ground.begins.unwrap_or_else(Instant::now),
+            epoch: common.begins.unwrap_or_else(Instant::now),
             schedules: schedules.into_iter().map(|schedule| CachePadded::new(Mutex::new(schedule))).collect(),
             tickets: tickets.map(AtomicU64::new),
             left: tickets.map(AtomicU64::new),
             stopping: AtomicBool::new(false),
-            horizon: ground.phases.total(),
+            horizon: common.phases.total(),
             users: AtomicUsize::new(0),
             begun: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),

@@ -42,7 +42,7 @@ pub(super) struct Begin {
 
 /// The context of an exchange.
 pub(super) struct LaneExchange<'a> {
-    pub(super) field: &'a RunContext,
+    pub(super) context: &'a RunContext,
     pub(super) scheme: &'a SimpleScheme,
     pub(super) user: usize,
 }
@@ -61,7 +61,7 @@ impl LaneExchange<'_> {
             Some(open) => open,
             None => place.insert(self.connect().await?),
         };
-        let _under = self.field.sets.begin(*set);
+        let _under = self.context.sets.begin(*set);
         let asked = self.scheme.asked[batch];
         let reuse = match (spoken, &self.scheme.batches) {
             (Spoken::Http1(link), Batches::Http1(batches)) => {
@@ -96,7 +96,7 @@ impl LaneExchange<'_> {
         if (reuse == Reuse::Close || self.scheme.reuse == Reuse::Close)
             && let Some((Spoken::Http1(link), _)) = place.take()
         {
-            self.field.parting.leave(link);
+            self.context.parting.leave(link);
         }
         if *left > 0 { Err(StopReason::Announced) } else { Ok(()) }
     }
@@ -128,12 +128,12 @@ impl LaneExchange<'_> {
 
     async fn connect(&self) -> Result<(Spoken, usize), ExchangeFailure> {
         let began = Instant::now();
-        let (set, addr) = self.field.choose(self.user);
+        let (set, addr) = self.context.choose(self.user);
         let spoken = match &self.scheme.batches {
-            Batches::Http1(_) => Spoken::Http1(LoadLink::open(addr, &self.field.dial).await?),
-            Batches::Http2(_) => Spoken::Http2(Box::new(Http2::open(addr, &self.field.dial).await?)),
+            Batches::Http1(_) => Spoken::Http1(LoadLink::open(addr, &self.context.dial).await?),
+            Batches::Http2(_) => Spoken::Http2(Box::new(Http2::open(addr, &self.context.dial).await?)),
         };
-        let mut tally = self.field.ledger.here();
+        let mut tally = self.context.ledger.here();
         tally.connections += 1;
         tally.connect.record(began.elapsed());
         Ok((spoken, set))
@@ -152,7 +152,7 @@ impl LaneExchange<'_> {
         let response = now - begin.intended;
         let is_good = (200..400).contains(&status) || asked.logged == Some(status);
         let within = self.scheme.quality.of_time(response).map(|holds| u64::from(holds && is_good));
-        let mut tally = self.field.ledger.here();
+        let mut tally = self.context.ledger.here();
         tally.status(status);
         tally.bytes += wire_bytes;
         tally.content_bytes += content_bytes;
@@ -167,7 +167,7 @@ impl LaneExchange<'_> {
             tally.fault(Fault::Status);
             tally.failed_response.record(response);
         }
-        if self.field.sets.len() > 1 {
+        if self.context.sets.len() > 1 {
             let part = part(&mut tally.sets, set);
             *(if is_good { &mut part.good } else { &mut part.failed }) += 1;
             part.within = [part.within[0] + within[0], part.within[1] + within[1]];

@@ -4,7 +4,7 @@
 //! Over TLS the check is a handshake, which finds untrusted certificates and missing protocols.
 //! HTTP/2 over plain TCP has no negotiation (prior knowledge), so only a preface shows whether the
 //! server speaks HTTP/2. A refused connection is no error here, because the run counts refused
-//! connections. Leaves out the choice of trusted certificates (`trust`). Tested here and in
+//! connections. Leaves out the choice of trusted certificates (`tls_verify`). Tested here and in
 //! `tests/nginx`.
 
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use rustls::{AlertDescription, ClientConnection, StreamOwned};
 
 use crate::error::LoadError;
 use crate::protocol::Protocol;
-use crate::trust::{Tls, is_of_tls};
+use crate::tls_verify::{Tls, is_of_tls};
 use crate::wire::quoted;
 
 /// Longest wait before a run. A server that needs longer for a handshake or a small file is not
@@ -226,7 +226,7 @@ pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trust::TlsVerify;
+    use crate::tls_verify::TlsVerify;
     use std::net::TcpListener;
 
     /// The result of `find` for a server that answers the first bytes with `answer`, and then waits
