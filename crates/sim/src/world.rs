@@ -4,7 +4,7 @@
 //! core between two checks of the queues. Decisions come from `vermeil_sched`, costs from the
 //! machine, and handler times from the memory system. This module owns the state and the loop. The
 //! steps: `step.rs` (an event and the next), `execute.rs` (a handler's time), `ready.rs` (posting,
-//! tokens, wake-ups), `search.rs` (stealing and sleep), `succession.rs` (colors that follow the
+//! tokens, wake-ups), `search.rs` (stealing and sleep), `lifo_slot.rs` (colors that follow the
 //! running color), `arrive.rs` (requests), `accept.rs` (the core that accepts a connection),
 //! `faults.rs`. `check.rs` checks the invariants from outside; `world/tests.rs` checks determinism
 //! and accounts.
@@ -18,14 +18,14 @@ mod control;
 mod core;
 mod execute;
 mod faults;
+mod idle;
 mod learn;
-mod lookout;
+mod lifo_slot;
 mod ready;
 mod requests;
 mod search;
 mod sets;
 mod step;
-mod succession;
 #[cfg(test)]
 mod tests;
 mod victims;
@@ -47,8 +47,8 @@ use clock::{EventClock, Moment};
 use colors::{NONE, SimColors};
 use control::{SimControl, SimCounting};
 use core::{CorePhase, SimCore, SimLock};
+use idle::IdleCores;
 use learn::Learned;
-use lookout::IdleCores;
 use requests::{NetworkQueue, SimClient, SimRequests};
 use sets::SimCoreSet;
 use victims::Victims;
@@ -90,7 +90,7 @@ struct World<W> {
     cores: Vec<SimCore>,
     /// By core, the core's published hint. Stored apart from the rest because every search reads
     /// the hint of every victim.
-    hints: Vec<CoreLoad>,
+    loads: Vec<CoreLoad>,
     /// The lock of each core's queue, which thieves try.
     locks: Vec<SimLock>,
     /// Cores with colors that a thief may take.
@@ -102,7 +102,7 @@ struct World<W> {
     keeping: SimCoreSet,
     everyone: SimCoreSet,
     /// The colors that a visit takes, kept to reuse the allocation.
-    haul: Vec<Stolen<u32>>,
+    steal_batch: Vec<Stolen<u32>>,
     /// By core, the victims of the core as a thief.
     victims: Vec<Victims>,
     colors: SimColors,
@@ -172,14 +172,14 @@ impl<W: Watch> World<W> {
             now_ns: 0,
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
             cores: machine.layout().indices().map(core).collect(),
-            hints: vec![CoreLoad::default(); machine.cores()],
+            loads: vec![CoreLoad::default(); machine.cores()],
             locks: vec![SimLock::default(); machine.cores()],
             giving: SimCoreSet::none(machine.cores()),
             asleep: SimCoreSet::all(machine.cores()),
             busy: SimCoreSet::none(machine.cores()),
             keeping: SimCoreSet::none(machine.cores()),
             everyone: SimCoreSet::all(machine.cores()),
-            haul: Vec::new(),
+            steal_batch: Vec::new(),
             victims: Vec::new(),
             colors: SimColors::default(),
             requests: SimRequests::default(),
@@ -190,7 +190,7 @@ impl<W: Watch> World<W> {
             polled: vec![Polled::default(); program.sources.len()],
             rate_percent: 100,
             cycles_percent: vec![100; program.handlers.len()],
-            learned: Learned::new(stealing, machine.cores(), priors(machine, program, options)),
+            learned: Learned::new(stealing, machine.cores(), cost_hints(machine, program, options)),
             control: SimControl::new(machine, program, options),
             counting: (0..machine.cores()).map(|_| SimCounting::default()).collect(),
             active_nodes: active_nodes(machine),
@@ -262,7 +262,7 @@ impl<W: Watch> World<W> {
                 Moment::Ask { client } => self.ask(client),
                 Moment::Send { source } => self.send(source),
                 Moment::Deliver { event } => self.deliver(event),
-                Moment::Gathered { core } => self.queue_gathered(CoreIndex(core)),
+                Moment::Batched { core } => self.queue_batched(CoreIndex(core)),
                 Moment::Shift { index } => self.shift(index),
                 Moment::Fault { index } => self.fault(index),
                 Moment::Control => self.begin_round(),
@@ -308,9 +308,9 @@ impl<W: Watch> World<W> {
 
     /// Updates the published hint after a change of the core's ready queue.
     fn gauge(&mut self, core: CoreIndex) {
-        let (hint, ready) = (&mut self.hints[core.0 as usize], &self.cores[core.0 as usize].ready);
-        (hint.waiting, hint.stealable) = SimCore::queued(ready);
-        match hint.stealable {
+        let (load, ready) = (&mut self.loads[core.0 as usize], &self.cores[core.0 as usize].ready);
+        (load.waiting, load.stealable) = SimCore::queued(ready);
+        match load.stealable {
             0 => self.giving.remove(core),
             _ => self.giving.insert(core),
         }
@@ -319,7 +319,7 @@ impl<W: Watch> World<W> {
     /// Publishes the core's present hint.
     fn publish(&mut self, core: CoreIndex) {
         let at = core.0 as usize;
-        self.hints[at] = self.cores[at].hint();
+        self.loads[at] = self.cores[at].core_load();
     }
 
     fn core(&mut self, core: CoreIndex) -> &mut SimCore {
@@ -371,9 +371,9 @@ fn active_nodes(machine: &SimMachine) -> Vec<u16> {
 }
 
 /// The authors' annotations of handlers, if the policy knows annotations.
-fn priors(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Vec<CostHint> {
+fn cost_hints(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Vec<CostHint> {
     let known = options.annotated.unwrap_or(options.policy == Policy::Mely);
-    let prior = |(index, handler): (usize, &crate::workload::SimHandler)| {
+    let cost_hint = |(index, handler): (usize, &crate::workload::SimHandler)| {
         let cost_ns = match &program.trace {
             Some(trace) => trace.mean_ns(index),
             None => machine.cycles_ps(handler.annotated_cycles) / PS_PER_NS,
@@ -381,7 +381,7 @@ fn priors(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions)
         let cost_ns = cost_ns.clamp(1, u64::from(u32::MAX)) as u32;
         if known { CostHint { cost_ns, penalty: handler.annotated_penalty } } else { CostHint::default() }
     };
-    program.handlers.iter().enumerate().map(prior).collect()
+    program.handlers.iter().enumerate().map(cost_hint).collect()
 }
 
 /// Events of one color in a row. Where every event has a queue entry of its own, the number is 1.

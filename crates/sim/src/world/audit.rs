@@ -43,7 +43,7 @@ impl<W: Watch> World<W> {
                         format!("color {index} is to run next, and {} keeps another", color.core),
                     ));
                 }
-                TokenPlace::Absent | TokenPlace::Gathering | TokenPlace::Next => {}
+                TokenPlace::Absent | TokenPlace::WaitingForBatch | TokenPlace::Next => {}
             }
             let sum = self.colors.sum_of_worth(index);
             if sum != color.worth_ns {
@@ -62,11 +62,11 @@ impl<W: Watch> World<W> {
         if self.options.ideal {
             return Ok(());
         }
-        for (core, &hint) in self.cores.iter().zip(&self.hints) {
-            if core.hint() != hint {
+        for (core, &load) in self.cores.iter().zip(&self.loads) {
+            if core.core_load() != load {
                 return Err((
                     "I2",
-                    format!("{} says {:?}, and is seen as {hint:?}", core.index, core.hint()),
+                    format!("{} says {:?}, and is seen as {load:?}", core.index, core.core_load()),
                 ));
             }
             let sets = [&self.asleep, &self.busy, &self.giving, &self.keeping];
@@ -74,7 +74,7 @@ impl<W: Watch> World<W> {
             let is = [
                 core.phase != CorePhase::Awake,
                 core.running.is_some(),
-                hint.stealable > 0,
+                load.stealable > 0,
                 core.kept.is_some(),
             ];
             if seen != is {

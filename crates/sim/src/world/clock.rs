@@ -21,7 +21,7 @@ pub(crate) enum Moment {
     /// Posts an event after its wait has ended.
     Deliver { event: u32 },
     /// Colors that gather events on a core may have waited for long enough.
-    Gathered { core: u32 },
+    Batched { core: u32 },
     /// The workload changes.
     Shift { index: u32 },
     /// A fault happens.

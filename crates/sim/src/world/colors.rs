@@ -37,7 +37,7 @@ pub(crate) enum TokenPlace {
     /// No token, because the color is empty.
     Absent,
     /// Set apart while events gather.
-    Gathering,
+    WaitingForBatch,
     /// In the ready queue of the color's core.
     Ready,
     /// Kept by the color's core, to run next.
@@ -125,7 +125,7 @@ impl SimColors {
     }
 
     /// The worth of the last event of a color with events.
-    pub(crate) fn last_worth_ns(&self, color: u32) -> u64 {
+    pub(crate) fn last_cost_ns(&self, color: u32) -> u64 {
         u64::from(self.events[self.colors[color as usize].last_event as usize].worth_ns)
     }
 

@@ -80,7 +80,7 @@ pub(crate) struct SimCore {
     pub(crate) sampler: Sampler,
     /// Whether a color that the running activation has woken on this core follows the activation;
     /// the color.
-    pub(crate) succession: LifoSlotRule,
+    pub(crate) lifo_slot_rule: LifoSlotRule,
     pub(crate) kept: Option<u32>,
     /// How long an activation and its successors hold back waiting colors, as a moving mean, for
     /// the hint. And the sum since a color was last taken from the queue, with whether a part of
@@ -130,7 +130,7 @@ impl SimCore {
             waiting_events: 0,
             turn,
             sampler: Sampler::default(),
-            succession: LifoSlotRule::default(),
+            lifo_slot_rule: LifoSlotRule::default(),
             kept: None,
             activation_ns: 0,
             held_back: (0, false),
@@ -155,7 +155,7 @@ impl SimCore {
     }
 
     /// The core's present hint.
-    pub(crate) fn hint(&self) -> CoreLoad {
+    pub(crate) fn core_load(&self) -> CoreLoad {
         let (waiting, stealable) = Self::queued(&self.ready);
         CoreLoad {
             running_since_ns: self.running.map(|_| self.activation_started_ns),

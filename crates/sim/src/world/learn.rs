@@ -34,7 +34,7 @@ struct CoreEstimates {
 #[derive(Clone, Debug)]
 pub(crate) struct Learned {
     stealing: Stealing,
-    priors: Vec<CostHint>,
+    cost_hints: Vec<CostHint>,
     published: Vec<PublishedEstimates>,
     known: Vec<Vec<CoreEstimates>>,
     /// The measured steal costs, by core.
@@ -49,12 +49,12 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// Starts with the annotations only.
-    pub(crate) fn new(stealing: Stealing, cores: usize, priors: Vec<CostHint>) -> Self {
-        let start = |prior: &CostHint| {
-            let cost = HandlerCost::new(*prior);
+    pub(crate) fn new(stealing: Stealing, cores: usize, cost_hints: Vec<CostHint>) -> Self {
+        let start = |cost_hint: &CostHint| {
+            let cost = HandlerCost::new(*cost_hint);
             let penalty = |class| clamp(cost.penalty_ns(Distance::of_class(class)));
             let known_penalty = |class| clamp(cost.penalty_known_ns(Distance::of_class(class)));
-            let worth_ns = worth(&cost, *prior, stealing);
+            let worth_ns = worth(&cost, *cost_hint, stealing);
             PublishedEstimates {
                 worth_ns,
                 penalty_ns: std::array::from_fn(penalty),
@@ -62,17 +62,17 @@ impl Learned {
                 stay_ns: 0,
             }
         };
-        let known = |prior: &CostHint| CoreEstimates {
-            cost: HandlerCost::new(*prior),
+        let known = |cost_hint: &CostHint| CoreEstimates {
+            cost: HandlerCost::new(*cost_hint),
             stay: WarmBatch::default(),
             timed: 0,
         };
         let unseen_ns = |class| StealCost::unseen_ns(Distance::of_class(class));
         Self {
             stealing,
-            published: priors.iter().map(start).collect(),
-            known: vec![priors.iter().map(known).collect(); cores],
-            priors,
+            published: cost_hints.iter().map(start).collect(),
+            known: vec![cost_hints.iter().map(known).collect(); cores],
+            cost_hints,
             moves: vec![StealCost::default(); cores],
             steal_ns: vec![std::array::from_fn(unseen_ns); cores],
             usual_steal_ns: std::array::from_fn(|class| clamp(unseen_ns(class))),
@@ -82,7 +82,7 @@ impl Learned {
     }
 
     /// The worth that an event of a handler adds to the event's color; 0 if no core steals.
-    pub(crate) fn worth_ns(&self, handler: u16) -> u64 {
+    pub(crate) fn cost_ns(&self, handler: u16) -> u64 {
         if self.stealing.is_on() { self.published[usize::from(handler)].worth_ns.into() } else { 0 }
     }
 
@@ -98,13 +98,13 @@ impl Learned {
 
     /// How long a color whose last queued event is of this handler stays on the core while other
     /// colors wait.
-    pub(crate) fn stay_ns(&self, handler: u16) -> u64 {
+    pub(crate) fn extension_ns(&self, handler: u16) -> u64 {
         self.published[usize::from(handler)].stay_ns.into()
     }
 
     /// Whether a color whose last run was timed, and whose last queued event is of this handler,
     /// stays for a measurement.
-    pub(crate) fn tries_to_stay(&mut self, core: CoreIndex, handler: u16) -> bool {
+    pub(crate) fn tries_extension(&mut self, core: CoreIndex, handler: u16) -> bool {
         self.known[core.0 as usize][usize::from(handler)].stay.tries_extension()
     }
 
@@ -168,7 +168,7 @@ impl Learned {
         self.explorations[core.0 as usize].earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
             let published = &mut self.published[index];
-            let worth_ns = worth(&known.cost, self.priors[index], self.stealing);
+            let worth_ns = worth(&known.cost, self.cost_hints[index], self.stealing);
             published.worth_ns = published.worth_ns.midpoint(worth_ns);
             if let Some(stay_ns) = known.stay.extension_ns() {
                 published.stay_ns = published.stay_ns.midpoint(clamp(stay_ns));
@@ -190,10 +190,10 @@ impl Learned {
 }
 
 /// The worth that an event adds to the event's color: at least 1. Mely uses the annotated time.
-fn worth(cost: &HandlerCost, prior: CostHint, stealing: Stealing) -> u32 {
-    let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
-    let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
-    clamp(stealing.queued_ns(cost_ns, prior.penalty).max(1))
+fn worth(cost: &HandlerCost, cost_hint: CostHint, stealing: Stealing) -> u32 {
+    let annotated = stealing == Stealing::TimeLeft && cost_hint.cost_ns > 0;
+    let cost_ns = if annotated { cost_hint.cost_ns.into() } else { cost.estimate_ns() };
+    clamp(stealing.queued_ns(cost_ns, cost_hint.penalty).max(1))
 }
 
 fn clamp(ns: u64) -> u32 {

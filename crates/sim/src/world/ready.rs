@@ -22,7 +22,7 @@ impl<W: Watch> World<W> {
     /// nothing.
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
-        self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler), by);
+        self.colors.push(event, *at_ns, self.learned.cost_ns(posted.handler), by);
         if self.colors.color(posted.color).token == TokenPlace::Absent {
             self.follow_leader(posted.color, by);
             self.settle(posted.color);
@@ -47,11 +47,13 @@ impl<W: Watch> World<W> {
             TokenPlace::Absent => {
                 self.bring_to_poster(posted.color, by, *at_ns);
                 match self.program.handlers[usize::from(posted.handler)].gather {
-                    Some(gather) if !self.options.ideal => self.gather(posted.color, gather, by, at_ns),
+                    Some(gather) if !self.options.ideal => {
+                        self.wait_for_batch(posted.color, gather, by, at_ns)
+                    }
                     _ => self.woken(posted.color, by, at_ns),
                 }
             }
-            TokenPlace::Gathering => {
+            TokenPlace::WaitingForBatch => {
                 let gather = self.program.handlers[usize::from(posted.handler)].gather;
                 let len = self.colors.color(posted.color).len as usize;
                 if gather.is_none_or(|gather| gather.is_enough(len))
@@ -95,11 +97,11 @@ impl<W: Watch> World<W> {
             return;
         }
         let distance = self.machine.layout().distance(home, here);
-        let candidate = self.candidate(color, self.hint_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
+        let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
         let comes = if asleep {
             self.stealing.moves_to_poster(&candidate, self.learned.wake_ns())
         } else {
-            let wait_at_home_ns = self.hint_of(home, at_ns).wait_ns(at_ns);
+            let wait_at_home_ns = self.core_load_of(home, at_ns).wait_ns(at_ns);
             self.stealing.moves_to_waker(&candidate, wait_at_home_ns, self.learned.usual_steal_ns(distance))
         };
         if comes {
@@ -113,22 +115,22 @@ impl<W: Watch> World<W> {
     }
 
     /// Keeps the token of a color that was empty until enough events have gathered.
-    fn gather(&mut self, color: u32, gather: BatchWait, by: Option<CoreIndex>, at_ns: &mut u64) {
-        let gathering = self.colors.color_mut(color);
-        gathering.token = TokenPlace::Gathering;
-        let (core, number) = (gathering.core, gathering.number);
+    fn wait_for_batch(&mut self, color: u32, gather: BatchWait, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let batch_waits = self.colors.color_mut(color);
+        batch_waits.token = TokenPlace::WaitingForBatch;
+        let (core, number) = (batch_waits.core, batch_waits.number);
         if let Some(by) = by {
             self.lock(by, core, 0, at_ns);
         }
         let due_ns = *at_ns + gather.within_ns;
         self.core(core).ready.wait_for_batch(number, color, due_ns);
-        self.clock.at(due_ns, Moment::Gathered { core: core.0 });
+        self.clock.at(due_ns, Moment::Batched { core: core.0 });
         // The core must not sleep past the time at which the gathering ends.
         self.wake(core, by, at_ns);
     }
 
     /// Queues the colors whose gathering time has passed.
-    pub(super) fn queue_gathered(&mut self, core: CoreIndex) {
+    pub(super) fn queue_batched(&mut self, core: CoreIndex) {
         let mut at_ns = self.now_ns;
         while let Some(color) = self.core(core).ready.take_batched(at_ns) {
             self.push_token(color, NOBODY, &mut at_ns);
@@ -231,7 +233,7 @@ impl<W: Watch> World<W> {
         let waiting = self.colors.color(color);
         let (slot, number, target, worth_ns) = (waiting.slot, waiting.number, waiting.core, waiting.worth_ns);
         let class = QueuedClass::of(worth_ns);
-        let was = QueuedClass::of(worth_ns - self.colors.last_worth_ns(color));
+        let was = QueuedClass::of(worth_ns - self.colors.last_cost_ns(color));
         if was == class || waiting.is_fixed() {
             return;
         }
@@ -265,16 +267,16 @@ impl<W: Watch> World<W> {
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch
     /// `owner`.
     fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.lookout(owner).is_searching {
+        if self.idle_cores(owner).is_searching {
             return;
         }
         let Some(thief) = self.nearest_asleep(owner, color) else { return };
-        let hint = self.hint_of(owner, *at_ns);
+        let load = self.core_load_of(owner, *at_ns);
         let distance = self.machine.layout().distance(owner, thief);
-        let candidate = self.candidate(color, hint.wait_ns(*at_ns), distance, *at_ns);
+        let candidate = self.candidate(color, load.wait_ns(*at_ns), distance, *at_ns);
         let (steal_ns, wake_ns) = (self.learned.usual_steal_ns(distance), self.learned.wake_ns());
-        let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
-        if wakes || self.needs_sentinel((owner, &hint), thief, *at_ns) {
+        let wakes = self.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
+        if wakes || self.needs_watcher((owner, &load), thief, *at_ns) {
             self.wake_thief(thief, by, at_ns);
         }
     }
@@ -283,8 +285,8 @@ impl<W: Watch> World<W> {
     pub(super) fn consider_watch(&mut self, owner: CoreIndex, at_ns: &mut u64) {
         let mut neighbours = self.machine.layout().neighbours(owner).iter().copied();
         let Some(watcher) = neighbours.find(|&core| self.is_asleep(core)) else { return };
-        let hint = self.hint_of(owner, *at_ns);
-        if self.needs_sentinel((owner, &hint), watcher, *at_ns) {
+        let load = self.core_load_of(owner, *at_ns);
+        if self.needs_watcher((owner, &load), watcher, *at_ns) {
             self.wake_thief(watcher, Some(owner), at_ns);
         }
     }
@@ -329,13 +331,13 @@ impl<W: Watch> World<W> {
     }
 
     /// The hint of a core: the present hint, or with stale hints an older one.
-    pub(super) fn hint_of(&self, core: CoreIndex, at_ns: u64) -> CoreLoad {
+    pub(super) fn core_load_of(&self, core: CoreIndex, at_ns: u64) -> CoreLoad {
         let state = &self.cores[core.0 as usize];
         if self.stale_ns == 0 {
-            return state.hint();
+            return state.core_load();
         }
         if at_ns >= state.published.get().0 + self.stale_ns {
-            state.published.set((at_ns, state.hint()));
+            state.published.set((at_ns, state.core_load()));
         }
         state.published.get().1
     }
@@ -367,10 +369,10 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
         self.count_idle(core, at_ns.saturating_sub(asleep_ns));
-        let lookout = self.lookout_mut(core);
-        if lookout.sentinel == Some(core) {
-            lookout.sentinel = None;
-            lookout.duty = Some(core);
+        let idle_cores = self.idle_cores_mut(core);
+        if idle_cores.watcher == Some(core) {
+            idle_cores.watcher = None;
+            idle_cores.duty = Some(core);
         }
         self.watch.note(Note::Unparked { at_ns, core });
     }

@@ -28,7 +28,7 @@ impl<W: Watch> World<W> {
     /// Searches for a color to steal. A stolen color goes into the core's own queue.
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
         let (began_ns, stealing) = (*at_ns, self.stealing);
-        let others_search = std::mem::take(&mut self.lookout_mut(thief).is_searching);
+        let others_search = std::mem::take(&mut self.idle_cores_mut(thief).is_searching);
         self.free_caught(thief, at_ns);
         let found =
             self.visit_all(thief, at_ns) || (self.anything_stealable(thief) && self.visit_all(thief, at_ns));
@@ -36,7 +36,7 @@ impl<W: Watch> World<W> {
         state.counts.search_ns += *at_ns - began_ns;
         if found {
             state.looked_in_vain = 0;
-            self.lookout_mut(thief).end_duty(thief);
+            self.idle_cores_mut(thief).end_duty(thief);
             self.call_another(thief, at_ns);
         } else {
             if stealing.spins(state.looked_in_vain) && !others_search {
@@ -80,7 +80,7 @@ impl<W: Watch> World<W> {
         if self.stealing.prefers_near() {
             return self.visit_nearest(thief, at_ns);
         }
-        let busiest = self.victims(thief).max_by_key(|victim| self.hints[victim.0 as usize].stealable);
+        let busiest = self.victims(thief).max_by_key(|victim| self.loads[victim.0 as usize].stealable);
         // The thief reads the hint of every other core once, to find the busiest.
         *at_ns += self.victims[thief.0 as usize].all_ns;
         let Some(victim) = busiest else { return false };
@@ -123,7 +123,7 @@ impl<W: Watch> World<W> {
 
     /// The hint of another core at the end of that core's last step, or an older hint.
     fn seen(&self, victim: CoreIndex, at_ns: u64) -> CoreLoad {
-        if self.stale_ns == 0 { self.hints[victim.0 as usize] } else { self.hint_of(victim, at_ns) }
+        if self.stale_ns == 0 { self.loads[victim.0 as usize] } else { self.core_load_of(victim, at_ns) }
     }
 
     /// Whether the victim's hint promises a color and the victim's lock is free. A thief does not
@@ -166,18 +166,18 @@ impl<W: Watch> World<W> {
         at_ns: &mut u64,
     ) -> bool {
         let began_ns = *at_ns;
-        let hint = self.seen(victim, began_ns);
-        self.take(thief, victim, (distance, steal_ns), &hint, at_ns);
-        if self.haul.is_empty() {
+        let load = self.seen(victim, began_ns);
+        self.take(thief, victim, (distance, steal_ns), &load, at_ns);
+        if self.steal_batch.is_empty() {
             return false;
         }
-        let colors = self.haul.len() as u64;
+        let colors = self.steal_batch.len() as u64;
         self.lock(thief, thief, 0, at_ns);
-        let mut haul = std::mem::take(&mut self.haul);
-        for Stolen { token: color, entries, .. } in haul.drain(..) {
+        let mut steal_batch = std::mem::take(&mut self.steal_batch);
+        for Stolen { token: color, entries, .. } in steal_batch.drain(..) {
             self.receive(thief, victim, color, entries, began_ns, *at_ns);
         }
-        self.haul = haul;
+        self.steal_batch = steal_batch;
         self.gauge(thief);
         let took_ns = *at_ns - began_ns;
         let counts = &mut self.core(thief).counts;
@@ -188,30 +188,30 @@ impl<W: Watch> World<W> {
     }
 
     /// Takes the victim's best colors that pay, up to the amount that is due, under one lock, into
-    /// the haul.
+    /// the steal batch.
     fn take(
         &mut self,
         thief: CoreIndex,
         victim: CoreIndex,
         (distance, steal_ns): (Distance, u64),
-        hint: &CoreLoad,
+        load: &CoreLoad,
         at_ns: &mut u64,
     ) {
         let began_ns = *at_ns;
         let scanned = self.cores[victim.0 as usize].entries as u64;
-        let wait_ns = hint.wait_ns(began_ns);
+        let wait_ns = load.wait_ns(began_ns);
         let mut worth_ns = 0u64;
-        while self.haul.len() < STEAL_BATCH_MAX
+        while self.steal_batch.len() < STEAL_BATCH_MAX
             && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), wait_ns, began_ns)
         {
             self.core(victim).entries -= stolen.entries;
             worth_ns += self.colors.color(stolen.token).worth_ns;
-            self.haul.push(stolen);
-            if worth_ns >= self.stealing.amount_ns(hint.backlog_ns(), worth_ns) {
+            self.steal_batch.push(stolen);
+            if worth_ns >= self.stealing.amount_ns(load.backlog_ns(), worth_ns) {
                 break;
             }
         }
-        if !self.haul.is_empty() {
+        if !self.steal_batch.is_empty() {
             self.gauge(victim);
         }
         let costs = &self.machine.costs;
@@ -220,7 +220,7 @@ impl<W: Watch> World<W> {
         } else {
             1_000
         };
-        let moved = match self.haul.len() as u64 {
+        let moved = match self.steal_batch.len() as u64 {
             0 => 0,
             colors => costs.steal_lines_milli + (colors - 1) * FURTHER_LINES_MILLI,
         };
@@ -302,7 +302,7 @@ impl<W: Watch> World<W> {
             let is_there = state.is_there();
             // New work in the core's own queue ends the search.
             state.woken = is_there;
-            self.lookout_mut(core).is_searching = is_there;
+            self.idle_cores_mut(core).is_searching = is_there;
             if is_there {
                 return self.go_on(core, at_ns + SPIN_STEP_NS.0);
             }
@@ -323,20 +323,20 @@ impl<W: Watch> World<W> {
         self.watch_over(core, asleep_ns);
     }
 
-    /// Makes the core its node's sentinel if the node has no sentinel and a core is busy.
+    /// Makes the core its node's watcher if the node has no watcher and a core is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
-        let is_watched = self.lookout(core).sentinel.is_some();
+        let is_watched = self.idle_cores(core).watcher.is_some();
         if self.stealing != Stealing::Learned || is_watched || self.core(core).is_gone {
             return;
         }
         let looked = self.core(core).looked_in_vain;
         let due_ns = |busy: CoreIndex| {
-            let hint = self.hint_of(busy, asleep_ns);
+            let load = self.core_load_of(busy, asleep_ns);
             let steal_ns = self.learned.steal_ns(core, self.machine.layout().distance(busy, core));
-            self.stealing.look_again_ns(&hint, asleep_ns, steal_ns, looked)
+            self.stealing.look_again_ns(&load, asleep_ns, steal_ns, looked)
         };
-        // Also watches nodes without a sentinel.
-        let others = |other: &CoreIndex| *other != core && self.lookout(*other).sentinel.is_none();
+        // Also watches nodes without a watcher.
+        let others = |other: &CoreIndex| *other != core && self.idle_cores(*other).watcher.is_none();
         let soonest = match self.stale_ns {
             // Without a running core, nothing is due.
             0 => self.busy.iter().filter(others).filter_map(due_ns).min(),
@@ -345,9 +345,9 @@ impl<W: Watch> World<W> {
         };
         // A core that was called watches once, even if no other core runs, because no core is
         // called again so soon.
-        if let Some(due_ns) = soonest.or(self.lookout(core).called_for_ns(asleep_ns)) {
-            let lookout = self.lookout_mut(core);
-            (lookout.sentinel, lookout.duty) = (Some(core), Some(core));
+        if let Some(due_ns) = soonest.or(self.idle_cores(core).called_for_ns(asleep_ns)) {
+            let idle_cores = self.idle_cores_mut(core);
+            (idle_cores.watcher, idle_cores.duty) = (Some(core), Some(core));
             self.go_on(core, asleep_ns + due_ns);
         }
     }

@@ -36,8 +36,8 @@ impl<W: Watch> World<W> {
             // A core that was woken as a thief, and has work now, does not search. Other cores may
             // search instead.
             let has_work = self.core(core).ready.has_work();
-            self.lookout_mut(core).is_searching &= !has_work;
-            if has_work && self.lookout_mut(core).end_duty(core) {
+            self.idle_cores_mut(core).is_searching &= !has_work;
+            if has_work && self.idle_cores_mut(core).end_duty(core) {
                 self.call_another(core, &mut at_ns);
             }
         }
@@ -133,7 +133,7 @@ impl<W: Watch> World<W> {
         state.activation_started_ns = at_ns;
         state.activation_expected_ns = expected_ns;
         if opens {
-            state.succession = LifoSlotRule::begin(stealing, expected_ns);
+            state.lifo_slot_rule = LifoSlotRule::begin(stealing, expected_ns);
         }
         state.queued_left = queued.min(state.batch_left);
         self.start(core, color, at_ns);
@@ -330,7 +330,7 @@ impl<W: Watch> World<W> {
         let more = self.colors.color(color).len > 0;
         let state = self.core(core);
         if more || left == 0 || state.expired || !state.is_there() {
-            self.close_succession(core, at_ns);
+            self.close_lifo_slot(core, at_ns);
         }
         if more && left > 0 && self.goes_straight_on(core, color, at_ns) {
             self.begin_activation(core, color, *at_ns);
@@ -348,7 +348,7 @@ impl<W: Watch> World<W> {
             empty.core = if returns { empty.home } else { empty.core };
             self.colors.end_if_unused(color);
         }
-        if let Some(next) = self.take_successor(core) {
+        if let Some(next) = self.take_lifo_slot(core) {
             self.activate(core, next, left, *at_ns);
             return true;
         }
@@ -367,7 +367,7 @@ impl<W: Watch> World<W> {
             state.publish_time();
             return !state.expired;
         }
-        let stays = self.stays(core, color, *at_ns);
+        let stays = self.extends_batch(core, color, *at_ns);
         if stays && std::mem::take(&mut self.core(core).expired) {
             self.look(core, at_ns);
         }
@@ -376,14 +376,14 @@ impl<W: Watch> World<W> {
 
     /// Whether a color with more events stays although other colors wait: because a return to cold
     /// caches is expensive, or for a measurement.
-    fn stays(&mut self, core: CoreIndex, color: u32, at_ns: u64) -> bool {
+    fn extends_batch(&mut self, core: CoreIndex, color: u32, at_ns: u64) -> bool {
         if self.stealing != Stealing::Learned || !self.program.classes.is_empty() {
             return false;
         }
         let handler = self.colors.last_handler(color);
-        let stay_ns = self.learned.stay_ns(handler);
+        let stay_ns = self.learned.extension_ns(handler);
         if stay_ns == 0 {
-            let tries = self.core(core).is_timed && self.learned.tries_to_stay(core, handler);
+            let tries = self.core(core).is_timed && self.learned.tries_extension(core, handler);
             self.core(core).times_next = tries;
             return tries;
         }

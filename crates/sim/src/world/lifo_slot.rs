@@ -1,5 +1,5 @@
 //! The color that an activation has woken on its own core, kept out of the queue to run next:
-//! `succession.rs` of the runtime.
+//! `lifo_slot.rs` of the runtime.
 //!
 //! `vermeil_sched::LifoSlotRule` is the rule. Leaves out when an activation ends (`step.rs`).
 
@@ -14,10 +14,10 @@ impl<W: Watch> World<W> {
     /// the core that has posted.
     pub(super) fn woken(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let poster = by.filter(|&by| self.colors.color(color).core == by && !self.must_leave(color, by));
-        let woken = poster.map(|core| (core, self.core(core).succession.woken()));
+        let woken = poster.map(|core| (core, self.core(core).lifo_slot_rule.woken()));
         match woken {
             Some((core, WakeDestination::LifoSlot)) => return self.keep(core, color, at_ns),
-            Some((core, WakeDestination::QueueWithLifoSlot)) => self.queue_kept(core, at_ns),
+            Some((core, WakeDestination::QueueWithLifoSlot)) => self.queue_lifo_slot(core, at_ns),
             Some((_, WakeDestination::Queue)) | None => {}
         }
         self.push_token(color, by, at_ns);
@@ -27,7 +27,7 @@ impl<W: Watch> World<W> {
         self.colors.color_mut(color).token = TokenPlace::Next;
         self.core(core).kept = Some(color);
         self.keeping.insert(core);
-        if self.lookout(core).sentinel.is_none() && !self.colors.color(color).is_fixed() {
+        if self.idle_cores(core).watcher.is_none() && !self.colors.color(color).is_fixed() {
             self.consider_watch(core, at_ns);
         }
     }
@@ -44,7 +44,7 @@ impl<W: Watch> World<W> {
         self.core(core).kept.take()
     }
 
-    fn queue_kept(&mut self, core: CoreIndex, at_ns: &mut u64) {
+    fn queue_lifo_slot(&mut self, core: CoreIndex, at_ns: &mut u64) {
         if let Some(color) = self.let_go(core) {
             self.push_token(color, Some(core), at_ns);
         }
@@ -52,14 +52,14 @@ impl<W: Watch> World<W> {
 
     /// The color that runs after the activation that has ended, if the activation has woken exactly
     /// one.
-    pub(super) fn take_successor(&mut self, core: CoreIndex) -> Option<u32> {
-        if self.core(core).succession.end() { self.let_go(core) } else { None }
+    pub(super) fn take_lifo_slot(&mut self, core: CoreIndex) -> Option<u32> {
+        if self.core(core).lifo_slot_rule.end() { self.let_go(core) } else { None }
     }
 
     /// Queues the kept color. Later colors that the running activation wakes are queued too.
-    pub(super) fn close_succession(&mut self, core: CoreIndex, at_ns: &mut u64) {
-        if self.core(core).succession.end() {
-            self.queue_kept(core, at_ns);
+    pub(super) fn close_lifo_slot(&mut self, core: CoreIndex, at_ns: &mut u64) {
+        if self.core(core).lifo_slot_rule.end() {
+            self.queue_lifo_slot(core, at_ns);
         }
     }
 
@@ -68,7 +68,7 @@ impl<W: Watch> World<W> {
         let is_caught = |world: &Self, at_ns: u64, keeper: CoreIndex| {
             keeper != thief
                 && world.is_victim(thief, keeper)
-                && LifoSlotRule::is_caught(&world.hint_of(keeper, at_ns), at_ns)
+                && LifoSlotRule::is_caught(&world.core_load_of(keeper, at_ns), at_ns)
         };
         while let Some(keeper) = self.keeping.iter().find(|&keeper| is_caught(self, *at_ns, keeper)) {
             if let Some(color) = self.let_go(keeper) {

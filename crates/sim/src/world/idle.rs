@@ -1,4 +1,4 @@
-//! The searcher and the sentinel of each node: `lookout.rs` of the queue, without threads.
+//! The searcher and the watcher of each node: `idle.rs` of the queue, without threads.
 
 use vermeil_sched::{CoreIndex, CoreLoad, Stealing, WATCH_NS};
 
@@ -12,7 +12,7 @@ pub(super) struct IdleCores {
     /// search.
     pub(super) is_searching: bool,
     /// The sleeping core that watches the busy cores.
-    pub(super) sentinel: Option<CoreIndex>,
+    pub(super) watcher: Option<CoreIndex>,
     called_ns: u64,
     /// The core that was called last or watched last and has run nothing since.
     pub(super) duty: Option<CoreIndex>,
@@ -40,41 +40,41 @@ impl IdleCores {
 }
 
 impl<W: Watch> World<W> {
-    /// The lookout of a core's node.
-    pub(super) fn lookout(&self, core: CoreIndex) -> &IdleCores {
+    /// The idle cores of a core's node.
+    pub(super) fn idle_cores(&self, core: CoreIndex) -> &IdleCores {
         &self.lookouts[self.machine.layout().node(core) as usize]
     }
 
-    pub(super) fn lookout_mut(&mut self, core: CoreIndex) -> &mut IdleCores {
+    pub(super) fn idle_cores_mut(&mut self, core: CoreIndex) -> &mut IdleCores {
         &mut self.lookouts[self.machine.layout().node(core) as usize]
     }
 
     /// Whether a core watches `owner`: a core of the same node, or else a core of the node of `by`.
     /// A watcher also watches nodes without a watcher.
     pub(super) fn is_watched(&self, owner: CoreIndex, by: CoreIndex) -> bool {
-        self.lookout(owner).sentinel.is_some() || self.lookout(by).sentinel.is_some()
+        self.idle_cores(owner).watcher.is_some() || self.idle_cores(by).watcher.is_some()
     }
 
     /// Whether `watcher` must be woken to watch `owner`, because a color waits behind a running
     /// event. The color is not worth a steal now, and without a watcher no core would notice a long
     /// wait.
-    pub(super) fn needs_sentinel(
+    pub(super) fn needs_watcher(
         &mut self,
-        (owner, hint): (CoreIndex, &CoreLoad),
+        (owner, load): (CoreIndex, &CoreLoad),
         watcher: CoreIndex,
         at_ns: u64,
     ) -> bool {
         self.stealing == Stealing::Learned
-            && hint.running_since_ns.is_some()
+            && load.running_since_ns.is_some()
             && !self.is_watched(owner, watcher)
-            && self.lookout_mut(watcher).calls_watcher(at_ns)
+            && self.idle_cores_mut(watcher).calls_watcher(at_ns)
     }
 
     /// Wakes a sleeping core to search, unless another core of the node already searches.
     pub(super) fn wake_thief(&mut self, thief: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        let lookout = self.lookout_mut(thief);
-        if !std::mem::replace(&mut lookout.is_searching, true) {
-            lookout.duty = Some(thief);
+        let idle_cores = self.idle_cores_mut(thief);
+        if !std::mem::replace(&mut idle_cores.is_searching, true) {
+            idle_cores.duty = Some(thief);
             self.wake(thief, by, at_ns);
         }
     }
