@@ -42,7 +42,7 @@ pub enum Content {
 #[derive(Debug)]
 pub struct OpenFile {
     file: Arc<OwnedFd>,
-    identity: FileValidator,
+    validator: FileValidator,
     opened: Instant,
     /// Microseconds after `opened` until which the whole file counts as resident in memory.
     resident_until_us: AtomicU64,
@@ -71,7 +71,7 @@ impl OpenFile {
     pub(super) fn new(file: OwnedFd, identity: FileValidator, charge: Option<Charge>) -> Self {
         Self {
             file: Arc::new(file),
-            identity,
+            validator: identity,
             opened: Instant::now(),
             resident_until_us: AtomicU64::new(0),
             _charge: charge,
@@ -83,7 +83,7 @@ impl OpenFile {
     /// connection. A replaced or unlinked file stays the same behind an open descriptor. Costs a
     /// system call that does not wait.
     pub fn still_same(&self) -> bool {
-        FileValidator::of(self.file.as_fd()).is_ok_and(|now| self.identity.has_content_of(&now))
+        FileValidator::of(self.file.as_fd()).is_ok_and(|now| self.validator.has_content_of(&now))
     }
 
     /// The descriptor. Cloning the `Arc` writes a counter that all cores share.
@@ -99,9 +99,9 @@ impl OpenFile {
         if as_micros(now) < self.resident_until_us.load(Ordering::Relaxed) {
             return true;
         }
-        let end = offset.saturating_add(len).min(self.identity.bytes);
+        let end = offset.saturating_add(len).min(self.validator.bytes);
         let resident = self.sample(offset, end);
-        if resident && offset == 0 && end == self.identity.bytes {
+        if resident && offset == 0 && end == self.validator.bytes {
             self.resident_until_us.store(as_micros(now + RESIDENT_FOR), Ordering::Relaxed);
         }
         resident
@@ -125,7 +125,7 @@ impl OpenFile {
     /// have the same time.
     pub fn until_told(&self) -> Option<Duration> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let age_ms = self.identity.changed.ms_ago(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let age_ms = self.validator.changed.ms_ago(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         let left = TICK_MS.checked_sub(u64::try_from(age_ms).ok()?).filter(|&left| left > 0);
         left.map(Duration::from_millis)
     }

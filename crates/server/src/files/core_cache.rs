@@ -139,7 +139,7 @@ impl CoreCache {
         }
         entry.touch();
         slot.used = true;
-        let told = entry.is_told();
+        let told = entry.is_watched();
         if told && now_ms.saturating_sub(slot.checked_ms) < self.store.options.recheck_ms {
             return Lookup::Hit(&self.slots[key].handle);
         }

@@ -112,7 +112,7 @@ pub(super) enum Freshness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lasting {
     /// Valid until a change.
-    Settled,
+    Quiescent,
     /// The next check makes the entry again, because a file changed a moment ago or the content
     /// budget was exhausted.
     Interim,
@@ -173,7 +173,7 @@ impl Entry {
 
     /// Whether the kernel reports every change that would make the entry wrong.
     #[inline]
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_watched(&self) -> bool {
         self.trust == Freshness::Events && self.page().is_none_or(|page| page.trust == Freshness::Events)
     }
 

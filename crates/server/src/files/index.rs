@@ -237,7 +237,7 @@ impl Index {
         }
         let site = self.records[id].site;
         if let Some(Checked { entry: found, .. }) = self.find(site, target) {
-            if found.lasting() == Lasting::Settled && !found.is_stale() && found.is_like(entry) {
+            if found.lasting() == Lasting::Quiescent && !found.is_stale() && found.is_like(entry) {
                 self.remove(id);
                 return Some(found);
             }

@@ -102,7 +102,7 @@ impl Site {
         let found = self.store.lock().find(self.id, target);
         if let Some(Checked { entry, at_ms }) = found {
             let age_ms = now_ms.saturating_sub(at_ms);
-            if entry.is_told() && !entry.is_stale() && age_ms < self.store.options.recheck_ms {
+            if entry.is_watched() && !entry.is_stale() && age_ms < self.store.options.recheck_ms {
                 return Ok(Checked { entry, at_ms });
             }
             if self.is_right(&entry, now_ms, cache)? {
@@ -142,7 +142,7 @@ impl Site {
     /// [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms) the check also compares
     /// contents in memory, because a store through a memory mapping may leave the times unchanged.
     fn is_right(&self, entry: &Entry, now_ms: u64, cache: CacheOnly) -> Result<bool, WouldBlock> {
-        if entry.is_stale() || entry.lasting() != Lasting::Settled {
+        if entry.is_stale() || entry.lasting() != Lasting::Quiescent {
             return Ok(false);
         }
         let root = self.root();

@@ -18,8 +18,8 @@ use vermeil_io::CacheOnly;
 #[derive(Debug)]
 pub(super) struct SiteRoot {
     folder: OwnedFd,
-    pub(super) identity: FileValidator,
-    pub(super) told: bool,
+    pub(super) validator: FileValidator,
+    pub(super) watched: bool,
 }
 
 /// File systems on which every change goes through this kernel, so that inotify reports every
@@ -70,12 +70,12 @@ impl SiteRoot {
         let identity = FileValidator::of(folder.as_fd())?;
         // The field's width differs between architectures; the magic number has 32 bits.
         let told = fstatfs(&folder).is_ok_and(|info| TOLD_FILE_SYSTEMS.contains(&(info.f_type as u32)));
-        Ok(Self { folder, identity, told })
+        Ok(Self { folder, validator: identity, watched: told })
     }
 
     /// The folder, if inotify reports all changes below the folder.
     pub(super) fn watchable(&self) -> Option<BorrowedFd<'_>> {
-        self.told.then(|| self.folder.as_fd())
+        self.watched.then(|| self.folder.as_fd())
     }
 }
 

@@ -78,7 +78,7 @@ impl Site {
         if index.is_root_watched(self.id) {
             return "told by inotify".to_owned();
         }
-        let why = match (index.root(self.id).told, self.store.notify_fd()) {
+        let why = match (index.root(self.id).watched, self.store.notify_fd()) {
             (_, None) => "no inotify",
             (false, _) => "this file system does not tell of all changes",
             (true, _) => "no inotify watch left, or no right to read the folder",
@@ -115,7 +115,7 @@ impl Site {
         // exists.
         let Ok(found) = located else { return Ok(()) };
         let mut index = self.store.lock();
-        if !index.root(self.id).identity.is_same_file(&found.identity) {
+        if !index.root(self.id).validator.is_same_file(&found.validator) {
             index.set_root(self.id, Arc::new(found));
         }
         Ok(())

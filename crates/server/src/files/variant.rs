@@ -76,7 +76,7 @@ pub(super) enum FileRole {
 
 /// The parts of a representation.
 pub(super) struct VariantParts {
-    pub(super) identity: FileValidator,
+    pub(super) validator: FileValidator,
     pub(super) coding: Choice,
     pub(super) varies: Varies,
     pub(super) role: FileRole,
@@ -92,8 +92,18 @@ pub(super) struct VariantParts {
 
 impl Variant {
     pub(super) fn new(parts: VariantParts) -> Self {
-        let VariantParts { identity, coding, media_type, varies, role, tag, dated, content, charge, probe } =
-            parts;
+        let VariantParts {
+            validator: identity,
+            coding,
+            media_type,
+            varies,
+            role,
+            tag,
+            dated,
+            content,
+            charge,
+            probe,
+        } = parts;
         let etag = etag(&identity, coding, tag);
         let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(identity.modified.seconds));
         let fields = |out: &mut Vec<u8>, wanted: HeadFieldSet| {

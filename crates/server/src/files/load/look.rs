@@ -71,7 +71,7 @@ impl<'a> FileLookup<'a> {
             cache,
             record,
             trust: Freshness::Events,
-            lasting: Lasting::Settled,
+            lasting: Lasting::Quiescent,
             probes: Vec::new(),
         }
     }
@@ -239,8 +239,8 @@ impl<'a> FileLookup<'a> {
         // content.
         let probe = self.probes.iter().position(|probe| &*probe.path == path).expect("it was found before");
         self.probes[probe].seen = Ok(identity);
-        let is_settled = self.is_settled(identity.changed);
-        let dated = if self.is_settled(identity.modified) { Dated::Yes } else { Dated::No };
+        let is_settled = self.is_quiescent(identity.changed);
+        let dated = if self.is_quiescent(identity.modified) { Dated::Yes } else { Dated::No };
         let tag = match &content {
             Content::Memory(bytes) => TagSource::Content(hash(bytes)),
             Content::Disk(_) if !is_settled => TagSource::Moment(since_epoch().as_nanos() as u64),
@@ -252,7 +252,7 @@ impl<'a> FileLookup<'a> {
         }
         let media_type = media_type(original, &self.site.options.types);
         Ok(Ok(Variant::new(VariantParts {
-            identity,
+            validator: identity,
             coding,
             media_type,
             varies,
@@ -266,7 +266,7 @@ impl<'a> FileLookup<'a> {
     }
 
     /// Whether enough time has passed since `moment` that a further change gets another time.
-    fn is_settled(&self, moment: FileTime) -> bool {
+    fn is_quiescent(&self, moment: FileTime) -> bool {
         let now_ms = i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX);
         moment.ms_ago(now_ms) >= self.site.store.settle_ms
     }
