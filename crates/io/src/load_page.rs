@@ -142,7 +142,7 @@ impl Drop for LoadPage {
 
 impl CoreLoadPage {
     /// The core has collected the events of its sockets and begins to work, at `now_ns`; the work
-    /// will take about `pending_ns`.
+    /// will take about `queued_ns`.
     #[inline]
     pub fn begin_work(&self, now_ns: u64, pending_ns: u64) {
         self.queued_ns.store(pending_ns, Ordering::Relaxed);

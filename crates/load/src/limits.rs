@@ -14,7 +14,7 @@ use crate::targets::Set;
 /// Descriptors other than sockets: standard streams, rings and eventfds of the cores, output files.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Whether `sockets` connections can be open at once, spread over `sets`.
+/// Whether `sockets` connections can be open at once, spread over `targets`.
 pub(crate) fn check(sockets: u64, sets: &[Set]) -> Result<(), LoadError> {
     descriptors(sockets + OTHER_DESCRIPTORS)?;
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The users of a simple run: each user repeats the same requests on a connection.
 //!
-//! `lane` is an exchange on a connection, over HTTP/1.1 or HTTP/2. Pages, sessions and pacing are
+//! `exchange` is a request and its answer, over HTTP/1.1 or HTTP/2. Pages, sessions and pacing are
 //! in `session`. Tested through the servers of `tests/`.
 
 mod exchange;

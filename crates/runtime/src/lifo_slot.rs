@@ -2,7 +2,7 @@
 //! the activation takes too long, the color is queued after all.
 //!
 //! The rule is `vermeil_sched::LifoSlotRule`'s, the storage `vermeil_queue::Kept`. Tested in
-//! `tests/lifo_slot_rule.rs`, and for delayed colors in `tests/steal.rs`.
+//! `tests/lifo_slot.rs`, and for delayed colors in `tests/steal.rs`.
 
 use crate::{
     color::RuntimeToken,

@@ -4,7 +4,7 @@
 //! and runs of all handlers of a color never overlap, and a wake-up during a poll queues the task
 //! again at the tail. A task is a single allocation: the event, the color if the task owns the
 //! color, the future, and the result for the waiter. Leaves out polls and wake-ups:
-//! `task_task_body.rs`. Tested in `tests/task.rs`.
+//! `task_body.rs`. Tested in `tests/task.rs`.
 
 use crate::{
     Color,

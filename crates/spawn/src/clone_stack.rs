@@ -230,7 +230,7 @@ impl<'c> Birth<'c> {
                 self.failed_clone(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
             );
         }
-        Ok(self.cloned(pid))
+        Ok(self.child_of(pid))
     }
 
     fn cloned_into(&mut self, cgroup: BorrowedFd<'_>) -> Result<(Pid, Option<OwnedFd>), Errno> {
@@ -253,7 +253,7 @@ impl<'c> Birth<'c> {
         // SAFETY: as in `cloned`.
         let pid = unsafe { raw::clone3(&arguments, child_main, place.cast()) };
         match c_int::try_from(pid) {
-            Ok(pid) if pid > 0 => Ok(self.cloned(pid)),
+            Ok(pid) if pid > 0 => Ok(self.child_of(pid)),
             Ok(errno) => Err(self.failed_clone(Errno::from_raw_os_error(-errno))),
             Err(_) => Err(self.failed_clone(Errno::IO)),
         }
@@ -271,7 +271,7 @@ impl<'c> Birth<'c> {
         errno
     }
 
-    fn cloned(&self, pid: c_int) -> (Pid, Option<OwnedFd>) {
+    fn child_of(&self, pid: c_int) -> (Pid, Option<OwnedFd>) {
         let pid = Pid::from_raw(pid).expect("a child has a number above zero");
         let is_wanted = self.flags & libc::CLONE_PIDFD != 0;
         // SAFETY: the kernel has just made this descriptor for us, because of CLONE_PIDFD.

@@ -265,7 +265,7 @@ impl<'k> Spawner<'k> {
             }
         };
         let StartedProgram { pid, descriptor } = started?;
-        let job = SpawnedJob { asker, pid, stack: stack, late: false };
+        let job = SpawnedJob { asker, pid, stack, late: false };
         self.jobs.insert(job, order.time_limit.map(|limit| Instant::now() + limit));
         Ok((pid, descriptor))
     }
@@ -316,7 +316,7 @@ impl<'k> Spawner<'k> {
         let _none_is_left = retry_on_intr(|| waitpid(Some(ended.pid), WaitOptions::empty()));
     }
 
-    fn tell_end(&mut self, SpawnedJob { asker, late, stack: stack, .. }: SpawnedJob, ended: &EndedChild) {
+    fn tell_end(&mut self, SpawnedJob { asker, late, stack, .. }: SpawnedJob, ended: &EndedChild) {
         let exit = ProgramExit { end: if late { ProgramEnd::Late } else { ended.end }, usage: ended.usage };
         let mut reply = Reply::Exited { job: asker.job, exit };
         if let Some(mut stack) = stack {

@@ -11,7 +11,7 @@
 //!   place moves to the request.
 //! - If all places are taken and some core keeps idle connections, that core is asked to close one.
 //!
-//! A pool on demand also has a *gate* (`pool/gate.rs`): while the gate is shut, all requests wait.
+//! A pool on demand also has a state (`pool/pool_state.rs`). All requests wait until the pool runs.
 //!
 //! Pure but for a mutex and wakers, because `idle.rs` holds the connections themselves. Tested in
 //! `pool/tests.rs`.

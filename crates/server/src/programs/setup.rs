@@ -146,7 +146,7 @@ impl ProgramSetup {
                 channels,
                 keeper,
                 workspace,
-                run_dirs: run_dirs,
+                run_dirs,
                 spool,
             });
         }
@@ -187,7 +187,7 @@ impl ProgramSetup {
             channels,
             keeper,
             workspace,
-            run_dirs: run_dirs,
+            run_dirs,
             spool,
         })
     }
@@ -238,7 +238,7 @@ impl ProgramSetup {
             channels,
             keeper,
             workspace,
-            run_dirs: run_dirs,
+            run_dirs,
             spool,
         } = self;
         // Tested as the user that the server is now.

@@ -2,7 +2,7 @@
 //! if a reload introduced it; that pool always runs.
 //!
 //! A single thread supervises all of these pools. The thread waits for the bell of the pools
-//! (`pool/gate.rs`), for the spawner, and for output of the pools; reloads change the set of pools
+//! (`pool_state.rs`), for the spawner, and for output of the pools; reloads change the set of pools
 //! (`pool_registry.rs`). The number of running pools is limited. When another pool is wanted, the
 //! pool that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
 //! drained. A request that waits beyond the limit gets 503. After a pool ends by itself, the next
