@@ -5,7 +5,7 @@
 //! in `tests/handler.rs`.
 
 use crate::{
-    color::{RuntimeHead, RuntimeToken},
+    color_meta::{RuntimeHead, RuntimeToken},
     core::Core,
     shared::RuntimeShared,
 };
@@ -37,7 +37,7 @@ impl RuntimeShared {
             self.end_batch_wait(&color);
         } else {
             // The core may sleep beyond the due time.
-            self.ring(index, color.meta.handler());
+            self.wake_core(index, color.meta.handler());
         }
     }
 

@@ -1,113 +1,18 @@
-//! The bound of a color: how many events the color takes, and whether each event gets a new color.
+//! Makes bounded and concurrent colors, and gives each event of a concurrent color its own color.
 //!
-//! Most colors have no door; a poster sees that where it reads the color's seat. A *bounded* color
-//! takes a limited number of events that have not begun; waiting posters enter in order
-//! (`capacity.rs`). A *free* color stands for "no exclusion" in place of a real color and never
-//! runs itself. Tested in `tests/concurrent.rs` and `tests/capacity.rs`.
+//! Most colors have no bound; a poster reads that from the color's affinity (`affinity.rs`). A
+//! *bounded* color takes a limited number of events that have not begun; waiting posters enter in
+//! order (`capacity.rs`). A *concurrent* color stands for "no exclusion" in place of a real color
+//! and never runs itself. Tested in `tests/concurrent.rs` and `tests/capacity.rs`.
 
 use crate::{
     Color,
-    capacity::{Capacity, CapacityWaiters},
-    color::{Affinity, ColorMeta},
+    affinity::{Affinity, Bounded},
+    color_meta::ColorMeta,
     handle::Handle,
     spec::Place,
 };
-use std::{
-    sync::{Arc, Mutex},
-    task::Waker,
-};
-
-/// A bounded or concurrent color.
-pub(crate) struct Bounded {
-    /// Where the color may live, or the colors of its events.
-    pub(crate) affinity: Affinity,
-    is_concurrent: bool,
-    bound: Option<EventBound>,
-}
-
-/// The bound on events of a color.
-struct EventBound {
-    most: usize,
-    state: Mutex<BoundState>,
-}
-
-#[derive(Default)]
-struct BoundState {
-    taken: usize,
-    /// A poster waits only if all places are taken.
-    waiters: CapacityWaiters,
-}
-
-impl BoundState {
-    /// Takes a place, unless all are taken.
-    fn take(&mut self, most: Option<usize>) -> bool {
-        let enters = Some(self.taken) < most;
-        self.taken += usize::from(enters);
-        enters
-    }
-}
-
-/// A place within a bound, given back when its event begins or is dropped.
-pub(crate) struct BoundPermit(Arc<Bounded>);
-
-impl Drop for BoundPermit {
-    fn drop(&mut self) {
-        let first = self.0.with(|state| {
-            // The place passes to the first waiting poster.
-            let first = state.waiters.admit();
-            state.taken -= usize::from(first.is_none());
-            first
-        });
-        first.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl Bounded {
-    fn wrap(affinity: Affinity, is_concurrent: bool, most: Option<usize>) -> Affinity {
-        let bound = most.map(|most| EventBound { most: most.max(1), state: Mutex::default() });
-        Affinity::Bounded(Arc::new(Self { affinity, is_concurrent, bound }))
-    }
-
-    /// The bound on events within the bound, if the bound counts events.
-    pub(crate) fn bound(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.most)
-    }
-
-    fn with<R>(&self, f: impl FnOnce(&mut BoundState) -> R) -> R {
-        let bound = self.bound.as_ref().expect("only a bounded color that counts has places");
-        f(&mut bound.state.lock().expect("nothing panics under this lock"))
-    }
-
-    /// Takes a place within a bound that counts, unless all places are taken.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<BoundPermit> {
-        let most = self.bound();
-        self.with(|state| state.take(most)).then(|| BoundPermit(self.clone()))
-    }
-
-    /// The place that the poster has waited for.
-    pub(crate) fn permit(self: &Arc<Self>) -> BoundPermit {
-        BoundPermit(self.clone())
-    }
-}
-
-impl Capacity for &Arc<Bounded> {
-    fn enter(&self, waker: &Waker) -> Option<u64> {
-        let most = self.bound();
-        self.with(|state| (!state.take(most)).then(|| state.waiters.join(waker)))
-    }
-
-    fn waits(&self, ticket: u64, waker: &Waker) -> bool {
-        let mut waker = waker.clone();
-        self.with(|state| state.waiters.has(ticket, &mut waker))
-    }
-
-    fn give_up(&self, ticket: u64) {
-        let left = self.with(|state| state.waiters.leave(ticket));
-        if left.is_none() {
-            drop(self.permit());
-        }
-    }
-}
+use std::sync::Arc;
 
 impl Handle {
     /// A concurrent color, on which no events exclude each other: every event or task that is

@@ -2,15 +2,15 @@
 //! `runtime.rs`.
 
 use crate::{
-    blocking::BlockingPool,
-    control::RuntimeControl,
+    blocking_pool::BlockingPool,
+    control_state::RuntimeControl,
     core::{Core, core_index},
     error::StartError,
-    handler::concurrency_limit,
+    handlers::concurrency_limit,
     limits::Limits,
-    observed::Noting,
     runtime::{Runtime, Threads},
     shared::{RuntimeSetup, RuntimeShared},
+    stamps::Noting,
 };
 use rustc_hash::FxHashSet;
 use std::{
@@ -54,6 +54,13 @@ pub struct Builder {
     limits: Limits,
     classes: Vec<Class>,
     noting: Noting,
+}
+
+impl Runtime {
+    /// Starts describing a runtime.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
 }
 
 impl Builder {

@@ -1,238 +1,16 @@
-//! The handle of a color, and the scheduler's state of a color beside its events.
+//! The handle of a color.
 //!
-//! Leaves out bounded and concurrent colors: `bounded.rs`.
+//! Leaves out bounded and concurrent colors (`bounded.rs`) and the scheduler's state of a color
+//! (`color_meta.rs`).
 
-use crate::{bounded::Bounded, handler::Handlers, observed::poster, runtime_ref::RuntimeRef};
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
-    },
+use crate::{
+    color_meta::{ColorMeta, RuntimeQueue},
+    runtime_ref::RuntimeRef,
+    stamps::poster,
 };
+use std::{fmt, sync::Arc};
 use vermeil_queue::{ColorId, ColorQueue, Event, PushOutcome};
-use vermeil_sched::{CoreIndex, HandlerIndex, Leader, Placement, RemoteWakeStreak, StealClass};
-
-/// A color's queue, shared by the cores.
-pub(crate) type RuntimeQueue = ColorQueue<ColorMeta>;
-
-/// The part that every color has, also a color that belongs to a single task.
-pub(crate) type RuntimeHead = vermeil_queue::ColorHead<ColorMeta>;
-
-/// The right to run a color of this runtime.
-pub(crate) type RuntimeToken = vermeil_queue::Token<ColorMeta>;
-
-/// Where a color may live, or which handler the color follows.
-#[derive(Clone)]
-pub(crate) enum Affinity {
-    Placed(Placement),
-    FollowsHandler(Leader),
-    /// As its bound says. Few colors are bounded or concurrent.
-    Bounded(Arc<Bounded>),
-}
-
-impl Affinity {
-    /// The placement or the leader, also within a bound.
-    #[inline]
-    pub(crate) fn inner(&self) -> &Self {
-        if let Self::Bounded(bounded) = self { &bounded.affinity } else { self }
-    }
-}
-
-impl Default for Affinity {
-    fn default() -> Self {
-        Self::Placed(Placement::Any)
-    }
-}
-
-/// The scheduler's state of a color. Written by the holder of the token, unless a field says
-/// otherwise; other threads read hints. The struct is small because there are as many as tasks.
-/// Cores and handlers have numbers of 16 bits, as on labels.
-pub(crate) struct ColorMeta {
-    affinity: Affinity,
-    /// Time of the last move, on the measuring clock; zero if never moved.
-    pub(crate) moved_ns: AtomicU64,
-    /// Slot in the core's ready queue, written under that queue's lock.
-    pub(crate) slot: AtomicU32,
-    /// The calling core and the number of its calls in a row, packed as in [`RemoteWakeStreak`].
-    /// Written by the maker of the token.
-    calls: AtomicU32,
-    /// Handler of the last event, written by posters: gives the expected cost of a move.
-    handler: AtomicU16,
-    /// The core of the last run, `NOWHERE` before the first run.
-    ran_on: AtomicU16,
-    /// The color gathers events, so its token waits apart. Written by the holder of the token; a
-    /// hint for other threads.
-    pub(crate) batch_waits: AtomicBool,
-    /// Whether anything on the color uses a core's driver: [`CONCURRENT`], [`COMES`] or [`BOUND`].
-    driver: AtomicU8,
-}
-
-/// Nothing on the color uses a driver.
-const CONCURRENT: u8 = 0;
-/// The color moves to the core whose driver an event has asked for, and stays there.
-const COMES: u8 = 1;
-/// An event uses its core's driver, so the color stays there.
-const BOUND: u8 = 2;
-
-/// Where a color may go.
-#[derive(Clone, Default)]
-pub(crate) enum Reach {
-    /// Nowhere.
-    #[default]
-    Stays,
-    Placed(Placement),
-}
-
-impl Reach {
-    pub(crate) fn includes(&self, core: CoreIndex) -> bool {
-        matches!(self, Self::Placed(placement) if placement.allows(core))
-    }
-}
-
-const NOWHERE: u16 = u16::MAX;
-
-impl ColorMeta {
-    pub(crate) fn new(affinity: Affinity) -> Self {
-        Self::of_task(affinity, HandlerIndex(0))
-    }
-
-    /// For a color of a single task, whose polls count as `handler`.
-    // Inlined, because otherwise the value is built on the stack and copied to its place.
-    #[inline(always)]
-    pub(crate) fn of_task(affinity: Affinity, handler: HandlerIndex) -> Self {
-        Self {
-            affinity,
-            moved_ns: AtomicU64::new(0),
-            slot: AtomicU32::new(u32::MAX),
-            calls: AtomicU32::new(RemoteWakeStreak::default().0),
-            handler: AtomicU16::new(handler.0 as u16),
-            ran_on: AtomicU16::new(NOWHERE),
-            batch_waits: AtomicBool::new(false),
-            driver: AtomicU8::new(CONCURRENT),
-        }
-    }
-
-    pub(crate) fn set_affinity(&mut self, new: impl FnOnce(&Affinity) -> Affinity) {
-        self.affinity = new(&self.affinity);
-    }
-
-    /// The door of the color, if the color has a bound.
-    #[inline]
-    pub(crate) fn bounded(&self) -> Option<&Arc<Bounded>> {
-        if let Affinity::Bounded(bounded) = &self.affinity { Some(bounded) } else { None }
-    }
-
-    /// Whether a thief may take the color at all.
-    pub(crate) fn may_move(&self) -> bool {
-        let moves = match self.affinity.inner() {
-            Affinity::Placed(placement) => !placement.is_fixed(),
-            Affinity::FollowsHandler(_) | Affinity::Bounded(_) => false,
-        };
-        moves && self.driver.load(Ordering::Relaxed) == CONCURRENT
-    }
-
-    /// Where the color may move, given its placement and its use of a driver.
-    #[inline]
-    pub(crate) fn reach(&self) -> Reach {
-        match self.affinity.inner() {
-            Affinity::Placed(placement) if !placement.is_fixed() && !self.is_bound() => {
-                Reach::Placed(placement.clone())
-            }
-            _ => Reach::Stays,
-        }
-    }
-
-    /// Whether the color's events need the driver of the color's core.
-    pub(crate) fn is_bound(&self) -> bool {
-        self.driver.load(Ordering::Relaxed) == BOUND
-    }
-
-    /// The color's placement; `None` if the color follows a handler.
-    pub(crate) fn placement(&self) -> Option<&Placement> {
-        if let Affinity::Placed(placement) = &self.affinity { Some(placement) } else { None }
-    }
-
-    /// Whether the color may run on `core`.
-    pub(crate) fn allows(&self, core: CoreIndex) -> bool {
-        match self.affinity.inner() {
-            Affinity::Placed(placement) => placement.allows(core),
-            Affinity::FollowsHandler(_) | Affinity::Bounded(_) => true,
-        }
-    }
-
-    /// The core that a following color moves to, now that `poster` has made the token.
-    #[inline]
-    fn leader(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
-        let Affinity::FollowsHandler(leader) = self.affinity.inner() else { return None };
-        let there = leader.core(poster, |leader| handlers.ran_on(leader))?;
-        (!self.is_bound()).then_some(there)
-    }
-
-    /// From now on the color's events need the driver of the color's core.
-    pub(crate) fn bind_to_driver(&self) {
-        self.driver.store(BOUND, Ordering::Relaxed);
-    }
-
-    /// The color moves to the core whose driver an event has asked for, and stays there.
-    pub(crate) fn comes_to_driver(&self) {
-        if !self.is_bound() {
-            self.driver.store(COMES, Ordering::Relaxed);
-        }
-    }
-
-    /// Core `caller` has made the token while the color lived on `home`. Returns the number of such
-    /// calls in a row.
-    #[inline]
-    pub(crate) fn called(&self, caller: CoreIndex, home: CoreIndex) -> u32 {
-        let before = RemoteWakeStreak(self.calls.load(Ordering::Relaxed));
-        let calls = before.and(caller, home);
-        if calls != before {
-            self.calls.store(calls.0, Ordering::Relaxed);
-        }
-        calls.number()
-    }
-
-    pub(crate) fn handler(&self) -> HandlerIndex {
-        HandlerIndex(self.handler.load(Ordering::Relaxed).into())
-    }
-
-    /// An event of `handler` is posted.
-    #[inline]
-    fn is_posted_by(&self, handler: HandlerIndex) {
-        if self.handler() != handler {
-            self.handler.store(handler.0 as u16, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the color has ever run.
-    pub(crate) fn has_run(&self) -> bool {
-        self.ran_on.load(Ordering::Relaxed) != NOWHERE
-    }
-
-    /// Records that the color runs on `core`. Returns the previous core if that was another core.
-    pub(crate) fn runs_on(&self, core: CoreIndex) -> Option<CoreIndex> {
-        let before = self.ran_on.load(Ordering::Relaxed);
-        if before == core.0 as u16 {
-            return None;
-        }
-        self.ran_on.store(core.0 as u16, Ordering::Relaxed);
-        if self.driver.load(Ordering::Relaxed) == COMES {
-            self.bind_to_driver();
-        }
-        (before != NOWHERE).then_some(CoreIndex(before.into()))
-    }
-}
-
-/// The group of colors that a thief weighs alike: a color that may live anywhere, was never moved
-/// and has one event is like every such color with the same expected handler.
-#[inline]
-pub(crate) fn steal_class(color: &RuntimeHead) -> Option<StealClass> {
-    let meta = &color.meta;
-    let lives_anywhere = matches!(meta.affinity, Affinity::Placed(Placement::Any));
-    let is_alike = lives_anywhere && meta.moved_ns.load(Ordering::Relaxed) == 0 && color.len() == 1;
-    is_alike.then(|| StealClass(meta.handler.load(Ordering::Relaxed)))
-}
+use vermeil_sched::{CoreIndex, HandlerIndex};
 
 /// A serial queue of events: events on a color never overlap and run in order, unless the color is
 /// [concurrent](crate::Handle::concurrent_color). Cheap to clone. A color lives as long as a handle
@@ -277,7 +55,9 @@ impl Color {
         self.queue.meta.is_posted_by(handler);
         match self.queue.post(event) {
             PushOutcome::First(token) => {
-                if let Some(core) = self.queue.meta.leader(&self.shared.handlers, poster) {
+                if let Some(core) =
+                    self.queue.meta.leader(|leader| self.shared.handlers.ran_on(leader), poster)
+                {
                     if core != self.core() && self.queue.meta.has_run() {
                         self.shared.count_move(handler);
                     }

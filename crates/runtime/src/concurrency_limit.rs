@@ -10,10 +10,9 @@
 //! the number of cores, no event can wait, and no slots are made. Tested in
 //! `tests/concurrency_limit.rs`.
 
-use crate::{color::RuntimeToken, handler::Handlers, shared::RuntimeShared};
+use crate::color_meta::RuntimeToken;
 use std::{collections::VecDeque, sync::Mutex};
 use vermeil_queue::ColorId;
-use vermeil_sched::HandlerIndex;
 
 /// The slots of a handler.
 pub(crate) struct ConcurrencyLimit(Mutex<LimitState>);
@@ -49,7 +48,7 @@ impl ConcurrencyLimit {
 
     /// Makes a color wait whose first event found no slot. Returns the token if a slot is free now.
     #[must_use = "a token that is dropped strands its color"]
-    fn wait(&self, token: RuntimeToken) -> Option<RuntimeToken> {
+    pub(crate) fn wait(&self, token: RuntimeToken) -> Option<RuntimeToken> {
         self.with(|state| {
             if state.free == 0 {
                 state.waiting.push_back(token);
@@ -64,7 +63,7 @@ impl ConcurrencyLimit {
     /// Returns a slot. If a color waits, the slot goes to that color, and the call returns its
     /// token.
     #[must_use = "a token that is dropped strands its color"]
-    fn give_back(&self) -> Option<RuntimeToken> {
+    pub(crate) fn give_back(&self) -> Option<RuntimeToken> {
         self.with(|state| {
             let next = state.waiting.pop_front();
             match &next {
@@ -75,37 +74,7 @@ impl ConcurrencyLimit {
         })
     }
 
-    fn take_waiting(&self) -> VecDeque<RuntimeToken> {
+    pub(crate) fn take_waiting(&self) -> VecDeque<RuntimeToken> {
         self.with(|state| std::mem::take(&mut state.waiting))
-    }
-}
-
-impl RuntimeShared {
-    /// The first event of a color, an event of `handler`, found no slot.
-    #[cold]
-    pub(crate) fn wait_for_permit(&self, handler: HandlerIndex, token: RuntimeToken) {
-        if let Some(token) = self.concurrency_limit(handler).wait(token) {
-            self.schedule(token, 1);
-        }
-    }
-
-    /// An event of `handler` with a slot has run.
-    #[cold]
-    pub(crate) fn return_permit(&self, handler: HandlerIndex) {
-        if let Some(next) = self.concurrency_limit(handler).give_back() {
-            self.schedule(next, 1);
-        }
-    }
-
-    fn concurrency_limit(&self, handler: HandlerIndex) -> &ConcurrencyLimit {
-        self.handlers.concurrency_limit(handler).expect("only such a handler has its colors wait")
-    }
-}
-
-impl Handlers {
-    /// Drops the colors that wait for a slot, after all cores have stopped.
-    pub(crate) fn discard_waiting(&self) {
-        let waiting = self.concurrency_limits().flat_map(ConcurrencyLimit::take_waiting);
-        waiting.map(RuntimeToken::discard).for_each(|_| ());
     }
 }

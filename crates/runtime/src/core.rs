@@ -8,19 +8,21 @@
 mod batch_run;
 
 use crate::{
+    acquisition::RuntimeAcquire,
     code::KnownCodes,
-    color::{Color, ColorMeta, Reach},
-    control::CoreCounting,
+    color::Color,
+    color_meta::{ColorMeta, Reach},
+    control_state::CoreCounting,
     costs::Learner,
+    counters::add,
     home_core::HomeCore,
-    kinds::KnownKinds,
-    observed::Stamping,
+    kind_table::KnownKinds,
     pace::CorePace,
     perf_counters::PerfCounters,
     runtime_ref::RuntimeRef,
-    shared::{CoreShared, RuntimeShared, add},
+    shared::{CoreShared, RuntimeShared},
+    stamps::Stamping,
     timers::Timers,
-    when::RuntimeAcquire,
 };
 use std::{
     cell::{Cell, RefCell},

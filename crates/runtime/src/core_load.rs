@@ -3,7 +3,7 @@
 //! Each core has a line. Only the core writes the line, except the kept token, with relaxed stores.
 //! A reader may see words of two moments. The use of the hints: `vermeil_sched::CoreLoad`.
 
-use crate::color::ColorMeta;
+use crate::color_meta::ColorMeta;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_queue::LifoSlot;
 use vermeil_sched::{CoreLoad, Ready};

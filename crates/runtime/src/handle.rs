@@ -2,7 +2,7 @@
 //!
 //! The files of tasks, handlers, keys and counters add their own methods.
 
-use crate::{Color, color::Affinity, runtime_ref::RuntimeRef};
+use crate::{Color, affinity::Affinity, runtime_ref::RuntimeRef};
 use vermeil_io::LoadPage;
 use vermeil_sched::{CoreIndex, Placement};
 

@@ -6,11 +6,7 @@
 //! core. The core closes the objects in its tray before each look at its I/O. A core that has ended
 //! has closed all its objects. Tested in `tests/letting_go.rs`.
 
-use crate::{
-    core::{Core, current},
-    runtime_ref::RuntimeId,
-    timers::Timer,
-};
+use crate::{runtime_id::RuntimeId, timers::Timer};
 use std::{
     fmt, io,
     sync::{
@@ -47,19 +43,6 @@ pub(crate) enum CloseRequest {
     Timer(Arc<Timer>),
 }
 
-impl PartialEq for HomeCore {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl fmt::Debug for HomeCore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Home").field(&self.0.core).finish()
-    }
-}
-
 impl HomeCore {
     pub(crate) fn new(runtime: RuntimeId, core: CoreIndex, bell: Unparker) -> Self {
         let things = Mutex::new(Some(Vec::new()));
@@ -74,20 +57,7 @@ impl HomeCore {
         self.0.core
     }
 
-    /// Closes an object, from any thread.
-    pub(crate) fn close_on_core(&self, thing: CloseRequest) {
-        let mut left = Some(thing);
-        current(|core| {
-            if core.home == *self {
-                left = left.take().and_then(|thing| core.close(thing));
-            }
-        });
-        if let Some(thing) = left {
-            self.leave(thing);
-        }
-    }
-
-    fn leave(&self, thing: CloseRequest) {
+    pub(crate) fn leave(&self, thing: CloseRequest) {
         let mut things = self.0.things.lock().expect("nothing panics under this lock");
         let Some(held) = things.as_mut() else { return };
         let is_first = held.is_empty();
@@ -100,7 +70,7 @@ impl HomeCore {
     }
 
     /// Takes the objects in the tray.
-    fn take(&self) -> Vec<CloseRequest> {
+    pub(crate) fn take(&self) -> Vec<CloseRequest> {
         let mut things = self.0.things.lock().expect("nothing panics under this lock");
         self.0.holds.store(false, Ordering::Relaxed);
         things.as_mut().map(std::mem::take).unwrap_or_default()
@@ -111,41 +81,24 @@ impl HomeCore {
         let things = self.0.things.lock().expect("nothing panics under this lock").take();
         drop(things);
     }
+
+    /// Whether things wait for the core.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.0.holds.load(Ordering::Acquire)
+    }
 }
 
-impl Core {
-    /// Closes the objects that other threads have dropped.
+impl PartialEq for HomeCore {
     #[inline]
-    pub(crate) fn close_all(&self) {
-        while self.home.0.holds.load(Ordering::Acquire) {
-            for thing in self.home.take() {
-                // Between two events no object of the core is in use.
-                let _ = self.close(thing);
-            }
-        }
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
+}
 
-    /// Closes an object of this core. Returns the object if the driver or the timers are in use:
-    /// both wake tasks, and a task may drop the last reference to an object.
-    fn close(&self, thing: CloseRequest) -> Option<CloseRequest> {
-        if let CloseRequest::Timer(timer) = &thing {
-            return match self.timers.try_borrow_mut() {
-                Ok(mut timers) => {
-                    timers.disarm(timer);
-                    None
-                }
-                Err(_) => Some(thing),
-            };
-        }
-        let Ok(mut driver) = self.driver.try_borrow_mut() else { return Some(thing) };
-        match thing {
-            CloseRequest::Closed(key) => driver.close_listener(key),
-            CloseRequest::Listener(key) => driver.discard_listener(key),
-            CloseRequest::Stream(key) => driver.close_stream(key),
-            CloseRequest::Source(key) => driver.close_source(key),
-            CloseRequest::Timer(_) => {}
-        }
-        None
+impl fmt::Debug for HomeCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Home").field(&self.0.core).finish()
     }
 }
 

@@ -4,7 +4,7 @@
 //! a color without handles and queued events, and makes a new color when the key returns. Tested in
 //! `tests/model.rs`.
 
-use crate::{Color, Handle, color::RuntimeQueue};
+use crate::{Color, Handle, color_meta::RuntimeQueue};
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::{BuildHasher, Hash},

@@ -9,31 +9,19 @@
 use crate::{
     Color, Exclusion, Handle, RegisterError, Task,
     core::{Core, current_of},
-    handler::{Handlers, Routes},
-    runtime_ref::RuntimeId,
+    handler_colors::HandlerColors,
+    handlers::{Handlers, Routes},
+    kind_table::{Kinds, TASKS},
+    runtime_id::RuntimeId,
     shared::RuntimeShared,
-    spec::{HandlerColors, Spec},
+    spec::Spec,
 };
-use rustc_hash::FxHashMap;
 use std::{
     any::{TypeId, type_name},
-    cell::RefCell,
     fmt,
     future::Future,
-    sync::Mutex,
 };
 use vermeil_sched::{ClassIndex, HandlerIndex};
-
-/// The handler that counts the polls of further types.
-pub(crate) const TASKS: HandlerIndex = HandlerIndex(0);
-
-/// Number of types with a handler, beside the handlers that a program registers. A server has a
-/// dozen.
-pub(crate) const KINDS_MAX: usize = 64;
-
-/// The kinds of one runtime.
-#[derive(Default)]
-pub(crate) struct Kinds(Mutex<FxHashMap<TypeId, HandlerIndex>>);
 
 impl Kinds {
     fn of<F: 'static>(&self, handlers: &Handlers) -> HandlerIndex {
@@ -44,14 +32,11 @@ impl Kinds {
         if kinds.len() == handlers.kinds_max() {
             return TASKS;
         }
-        let index = handlers.add(&Spec::new(task_name(type_name::<F>())), ClassIndex::default());
+        let index = handlers.add(&Spec::new(task_name(type_name::<F>())).as_new(), ClassIndex::default());
         kinds.insert(TypeId::of::<F>(), index);
         index
     }
 }
-
-/// A core's copy of the kinds, which needs no lock.
-pub(crate) type KnownKinds = RefCell<FxHashMap<TypeId, HandlerIndex>>;
 
 impl RuntimeShared {
     /// The handler that counts polls of futures of this type.

@@ -47,46 +47,61 @@
 //! neighbours of a core. A program can also bound a color ([`Color::bounded`]) and a handler
 //! ([`Spec::at_most`]).
 
+mod acquisition;
+mod affinity;
 mod batch_wait;
 mod blocking;
+mod blocking_pool;
 mod bounded;
 mod builder;
 mod capacity;
+mod capacity_waiters;
+mod close_on_core;
 mod code;
 mod color;
+mod color_meta;
 mod concurrency_limit;
 mod control;
+mod control_state;
 mod core;
 mod core_load;
 mod costs;
+mod counters;
 mod error;
 mod handle;
 mod handler;
+mod handler_colors;
+mod handlers;
 mod home_core;
 mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod in_flight;
 mod keyed;
+mod kind_table;
 mod kinds;
 mod lifo_slot;
 mod limits;
+mod local_ref;
 mod migration;
 mod move_counters;
 mod net;
 mod observed;
 mod pace;
 mod perf_counters;
+mod permit_waits;
 mod redistribute;
 mod registry;
 mod remote_wakes;
 mod runtime;
+mod runtime_id;
 mod runtime_ref;
 mod shared;
 mod snapshot;
 mod source;
 mod span;
 mod spec;
+mod stamps;
 mod steal;
 mod task;
 mod task_body;
@@ -94,6 +109,7 @@ mod thief;
 mod time;
 mod timers;
 mod times;
+mod wake_core;
 mod when;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! `tests/lifo_slot.rs`, and for delayed colors in `tests/steal.rs`.
 
 use crate::{
-    color::RuntimeToken,
+    color_meta::RuntimeToken,
     core::{Core, current},
     shared::{CoreShared, RuntimeShared},
 };

@@ -6,7 +6,8 @@
 //! and `tests/steal.rs`.
 
 use crate::{
-    color::{Color, ColorMeta, RuntimeHead, RuntimeToken, steal_class},
+    color::Color,
+    color_meta::{ColorMeta, RuntimeHead, RuntimeToken, steal_class},
     shared::RuntimeShared,
 };
 use std::sync::atomic::Ordering;
@@ -80,6 +81,6 @@ impl RuntimeShared {
     /// For Libasync-SMP's order: adds an entry for an event of a color whose token exists already.
     pub(crate) fn post_entry(&self, color: &RuntimeHead) {
         let core = self.queue_entry(color);
-        self.ring(core, color.meta.handler());
+        self.wake_core(core, color.meta.handler());
     }
 }

@@ -6,8 +6,9 @@
 
 use crate::{
     core::{Core, current_of},
-    handler::HandlerCounters,
-    shared::{CoreCounters, RuntimeShared, add},
+    counters::{CoreCounters, add},
+    handlers::HandlerCounters,
+    shared::RuntimeShared,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_sched::HandlerIndex;

@@ -9,8 +9,11 @@
 //! delivery. Leaves out the decision (`control.rs`) and the tokens' path (the queue's
 //! `migration.rs`). Tested in `tests/control.rs`.
 
-use crate::{Color, color::RuntimeToken, shared::RuntimeShared};
-use std::collections::BTreeMap;
+use crate::{
+    color_meta::{RuntimeQueue, RuntimeToken},
+    shared::RuntimeShared,
+};
+use std::{collections::BTreeMap, sync::Arc};
 use vermeil_queue::Cores;
 use vermeil_sched::CoreIndex;
 
@@ -20,10 +23,10 @@ impl RuntimeShared {
     pub(crate) fn donate<'a>(
         &self,
         donor: CoreIndex,
-        colors: impl Iterator<Item = &'a Color>,
+        colors: impl Iterator<Item = &'a Arc<RuntimeQueue>>,
     ) -> BTreeMap<CoreIndex, Vec<RuntimeToken>> {
         let mut by_receiver: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for token in self.drain_migrating(donor.0, colors.map(|color| &**color.queue)) {
+        for token in self.drain_migrating(donor.0, colors.map(|color| &***color)) {
             // A color that has opened a socket since then stays.
             by_receiver.entry(CoreIndex(token.color().core())).or_default().push(token);
         }
@@ -36,7 +39,7 @@ impl RuntimeShared {
         for token in self.queue_all(receiver.0, tokens) {
             self.schedule(token, 0);
         }
-        let rings = colors.first().is_some_and(|color| self.ring(receiver.0, color.meta.handler()));
+        let rings = colors.first().is_some_and(|color| self.wake_core(receiver.0, color.meta.handler()));
         if !rings && self.stealing.is_on() {
             colors.iter().for_each(|color| self.consider_thief(color, receiver.0));
         }

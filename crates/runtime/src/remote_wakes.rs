@@ -5,7 +5,7 @@
 //! The poster decides about the place of a new token before the token is queued, so the move costs
 //! no lock. The conditions are `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
 
-use crate::{color::RuntimeToken, core::current, shared::RuntimeShared};
+use crate::{color_meta::RuntimeToken, core::current, shared::RuntimeShared};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, REMOTE_WAKE_STREAK, Stealing};
 

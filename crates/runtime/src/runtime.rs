@@ -6,10 +6,7 @@
 //! `tests/stopping.rs`.
 
 use crate::{
-    core::core_index,
-    handle::Handle,
-    runtime_ref::RuntimeRef,
-    shared::{IDLE, RuntimeShared},
+    core::core_index, counters::IDLE, handle::Handle, runtime_ref::RuntimeRef, shared::RuntimeShared,
 };
 use std::{
     fmt, io,
@@ -204,11 +201,6 @@ impl Runtime {
     /// Threads that have begun.
     pub(crate) fn threads(&self) -> usize {
         self.threads.len()
-    }
-
-    /// Starts describing a runtime.
-    pub fn builder() -> crate::Builder {
-        crate::Builder::default()
     }
 
     /// The handle through which colors, tasks and handlers are made.

@@ -5,33 +5,31 @@
 //! counters up.
 
 use crate::{
-    blocking::BlockingPool,
-    capacity::{CapacityWaiters, EndWaiters},
+    blocking_pool::BlockingPool,
+    capacity_waiters::{CapacityWaiters, EndWaiters},
     code::HandlerCodes,
-    color::{Affinity, RuntimeHead, RuntimeQueue, RuntimeToken},
-    control::RuntimeControl,
-    core::current_of,
+    color_meta::{RuntimeHead, RuntimeQueue, RuntimeToken},
+    control_state::RuntimeControl,
     core_load::{CoreLoadCell, QueueLoad},
     costs::PublishedMoves,
-    handler::{HandlerCounters, Handlers, concurrency_limit},
+    counters::CoreCounters,
+    handlers::{HandlerCounters, Handlers, concurrency_limit},
     limits::Limits,
-    observed::{Noting, WORDS},
     registry::Registry,
-    runtime_ref::RuntimeId,
+    runtime_id::RuntimeId,
+    stamps::{Noting, WORDS},
     times::HandlerTimes,
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
     Arc, Mutex, OnceLock,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Clock, LoadPage, Unparker};
-use vermeil_queue::{
-    AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, RunFlag, TraceRing,
-};
+use vermeil_queue::{AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, TraceRing};
 use vermeil_sched::{
-    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, Layout, Placement, Policy, QueuedClass, Ready,
-    ReadySlot, Stealing, TurnLimits,
+    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, Layout, Policy, QueuedClass, Ready, ReadySlot,
+    Stealing, TurnLimits,
 };
 
 pub(crate) struct RuntimeShared {
@@ -69,7 +67,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) ended: AtomicBool,
     pub(crate) ends: EndWaiters,
     /// The number of colors made; the policy places colors by number.
-    colors: AtomicU64,
+    pub(crate) colors: AtomicU64,
 }
 
 /// The parts of a runtime, beside its cores.
@@ -112,42 +110,6 @@ pub(crate) struct CoreShared {
     /// The quantity that this core counts beside the time, or the reason why it counts none; set
     /// after the first attempt.
     pub(crate) perf_counters: OnceLock<String>,
-}
-
-/// Counters that only the core writes.
-#[derive(Default)]
-pub(crate) struct CoreCounters {
-    /// Whether the core runs a color.
-    pub(crate) runs: RunFlag,
-    /// The handler of the last event that began, plus one; [`IDLE`] while no event runs.
-    pub(crate) running: AtomicU32,
-    pub(crate) activations: AtomicU64,
-    pub(crate) events: AtomicU64,
-    pub(crate) panics: AtomicU64,
-    pub(crate) polls: AtomicU64,
-    pub(crate) parks: AtomicU64,
-    pub(crate) completions: AtomicU64,
-    pub(crate) driver_errors: AtomicU64,
-    pub(crate) steals: AtomicU64,
-    pub(crate) stolen_ns: AtomicU64,
-    pub(crate) steal_ns: AtomicU64,
-    pub(crate) explored_ns: AtomicU64,
-    pub(crate) searches: AtomicU64,
-    pub(crate) thieves_woken: AtomicU64,
-    pub(crate) wakes: AtomicU64,
-    pub(crate) moves: AtomicU64,
-    pub(crate) rounds: AtomicU64,
-}
-
-/// No handler's event runs.
-pub(crate) const IDLE: u32 = 0;
-
-/// No core; also valid truncated to the two bytes of a label's core.
-pub(crate) const NOBODY: u32 = u32::MAX;
-
-/// Adds to a counter that only the calling core writes.
-pub(crate) fn add(counter: &AtomicU64, n: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
 impl RuntimeShared {
@@ -239,7 +201,7 @@ impl RuntimeShared {
         let color = (thieves && token.color().meta.may_move()).then(|| token.color().clone());
         let handler = token.color().meta.handler();
         let core = self.queue(token, entries);
-        if !self.ring(core, handler)
+        if !self.wake_core(core, handler)
             && let Some(color) = color
         {
             self.consider_thief(&color, core);
@@ -260,18 +222,6 @@ impl RuntimeShared {
         if self.stealing == Stealing::Anything {
             self.post_entry(color);
         }
-    }
-
-    /// An event of `handler` was queued on core `index`: wakes the core if it sleeps and is not the
-    /// caller. Returns whether the call woke the core.
-    pub(crate) fn ring(&self, index: u32, handler: HandlerIndex) -> bool {
-        let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
-        let rings = !here && self.core(index).parking.must_wake(|| self.clock.now_ns());
-        if rings {
-            self.count_wake(handler);
-            self.core(index).unpark();
-        }
-        rings
     }
 
     /// An event was posted to a color whose token is in a queue already.
@@ -360,17 +310,6 @@ impl RuntimeShared {
         for core in &self.cores {
             core.unpark();
         }
-    }
-
-    /// The first core of a new color.
-    pub(crate) fn place(&self, affinity: &Affinity) -> CoreIndex {
-        // Not the color's id: ids count for the whole process, so another runtime would unbalance
-        // this runtime's placement.
-        let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
-        let maker = current_of(self, |core| core.index);
-        let placement =
-            if let Affinity::Placed(placement) = affinity.inner() { placement } else { &Placement::Any };
-        self.policy.place(number, placement, maker, self.cores.len())
     }
 }
 

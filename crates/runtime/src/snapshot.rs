@@ -5,10 +5,11 @@
 //! (`observed.rs`, `times.rs`).
 
 use crate::{
-    control::{ControlReport, RuntimeControl},
+    control_state::{ControlReport, RuntimeControl},
     core_load::QueueLoad,
     handle::Handle,
-    handler::{HandlerCounters, HandlerSnapshot},
+    handler::HandlerSnapshot,
+    handlers::HandlerCounters,
     times::{HandlerTimes, ObservedTimes},
 };
 use std::{

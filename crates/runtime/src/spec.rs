@@ -6,13 +6,18 @@
 
 use crate::{
     Color, CoreIndex, Distance,
-    color::{Affinity, ColorMeta, RuntimeQueue},
+    affinity::Affinity,
+    color_meta::{ColorMeta, RuntimeQueue},
+    core::current_of,
     handle::Handle,
+    handler_colors::HandlerColors,
+    handlers::NewHandler,
     runtime_ref::RuntimeRef,
+    shared::RuntimeShared,
 };
 use std::{
     num::{NonZeroU64, NonZeroUsize},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 use vermeil_sched::{BatchWait, CoreSet, CostHint, HandlerIndex, Leader, Placement};
@@ -165,6 +170,20 @@ impl Spec {
     }
 }
 
+impl Spec {
+    /// The properties that the runtime's table of handlers keeps.
+    pub(crate) fn as_new(&self) -> NewHandler<'_> {
+        NewHandler {
+            name: &self.name,
+            cost_hint: self.cost_hint,
+            batch_events: self.batch_events,
+            batch_ns: self.batch_ns,
+            gather: self.gather,
+            class: self.class.as_deref(),
+        }
+    }
+}
+
 impl From<&str> for Spec {
     fn from(name: &str) -> Self {
         Self::new(name)
@@ -240,19 +259,6 @@ impl Handle {
     }
 }
 
-/// The target of a handler's events. The runtime owns the lanes, so a lane must not keep the
-/// runtime alive.
-pub(crate) enum HandlerColors {
-    /// The color that the event is posted with.
-    Given,
-    /// A single color for all events.
-    One(Arc<RuntimeQueue>),
-    /// The shortest of these colors.
-    Some(Box<[Arc<RuntimeQueue>]>),
-    /// A new color for each event.
-    Fresh(Affinity),
-}
-
 impl HandlerColors {
     /// The color for an event that is posted with `given`.
     pub(crate) fn color(&self, share: &RuntimeRef, given: Option<&Color>) -> Color {
@@ -263,6 +269,19 @@ impl HandlerColors {
             Self::Some(lanes) => of(lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane")),
             Self::Fresh(affinity) => share.color(affinity.clone()),
         }
+    }
+}
+
+impl RuntimeShared {
+    /// The first core of a new color.
+    pub(crate) fn place(&self, affinity: &Affinity) -> CoreIndex {
+        // Not the color's id: ids count for the whole process, so another runtime would unbalance
+        // this runtime's placement.
+        let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
+        let maker = current_of(self, |core| core.index);
+        let placement =
+            if let Affinity::Placed(placement) = affinity.inner() { placement } else { &Placement::Any };
+        self.policy.place(number, placement, maker, self.cores.len())
     }
 }
 

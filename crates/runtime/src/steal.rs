@@ -6,10 +6,10 @@
 //! colors. The hand-over of tokens is the queue's `migration.rs`. Tested in `tests/steal.rs`.
 
 use crate::{
-    color::{ColorMeta, RuntimeHead, RuntimeToken, steal_class},
+    color_meta::{ColorMeta, RuntimeHead, RuntimeToken, steal_class},
     core::Core,
     core_load::QueueLoad,
-    shared::add,
+    counters::add,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 use vermeil_queue::StealBatchFill;

@@ -8,10 +8,11 @@
 
 use crate::{
     Color,
-    color::{Affinity, ColorMeta},
+    affinity::Affinity,
+    color_meta::ColorMeta,
     error::{Panic, TaskError},
     handle::Handle,
-    observed::poster,
+    stamps::poster,
     task_body::TaskState,
 };
 use std::{

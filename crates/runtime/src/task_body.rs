@@ -8,13 +8,13 @@
 
 use crate::{
     Color,
-    color::RuntimeHead,
+    color_meta::RuntimeHead,
     core::{Core, current},
     error::{Panic, TaskError},
-    observed::poster,
     registry::Cancel,
     runtime_ref::RuntimeRef,
     shared::RuntimeShared,
+    stamps::poster,
 };
 use std::{
     future::Future,

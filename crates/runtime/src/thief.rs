@@ -4,7 +4,7 @@
 //! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in
 //! `tests/steal.rs`.
 
-use crate::{color::RuntimeHead, shared::RuntimeShared};
+use crate::{color_meta::RuntimeHead, shared::RuntimeShared};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 

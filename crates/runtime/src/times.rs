@@ -31,8 +31,8 @@ impl SharedCounts {
     /// Adds a time; only for the writing thread.
     pub(crate) fn add(&self, ns: u64) {
         let count = &self.counts[StepCounts::of(ns).min(COUNTS - 1)];
-        crate::shared::add(count, 1);
-        crate::shared::add(&self.sum_ns, ns);
+        crate::counters::add(count, 1);
+        crate::counters::add(&self.sum_ns, ns);
     }
 
     fn add_to(&self, histogram: &mut Histogram) {

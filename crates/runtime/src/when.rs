@@ -7,38 +7,19 @@
 
 use crate::{
     Color, Task,
-    color::{Affinity, ColorMeta},
+    acquisition::{AcquireAction, CountedAcquire, RuntimeAcquire},
+    affinity::Affinity,
+    color_meta::ColorMeta,
     core::{Core, current},
+    counters::add,
     error::TaskError,
     handle::Handle,
-    kinds::TASKS,
-    shared::add,
+    kind_table::TASKS,
     task::run_contained,
 };
 use std::sync::Arc;
 use vermeil_queue::{AcquiredColors, Event, HeldColor, Promise, Run, hold};
 use vermeil_sched::{CoreIndex, Placement};
-
-/// An acquisition of several colors.
-pub(crate) type RuntimeAcquire = vermeil_queue::MultiAcquire<ColorMeta, AcquireAction>;
-
-/// The purpose of an acquisition.
-pub(crate) struct AcquireAction {
-    body: Box<dyn FnOnce() + Send>,
-    counted: CountedAcquire,
-}
-
-/// Counts the acquisition as a posted event, so a draining runtime waits for the acquisition.
-struct CountedAcquire {
-    core: u32,
-    handle: Handle,
-}
-
-impl Drop for CountedAcquire {
-    fn drop(&mut self) {
-        self.handle.shared.leave(self.core);
-    }
-}
 
 /// Cancels the task of an acquisition, unless the task has ended before.
 struct CancelOnEnd<T: Send + 'static>(Promise<Result<T, TaskError>>);
@@ -83,7 +64,7 @@ impl Handle {
         assert!(self.shared.indices().any(allows), "colors that no core may run together never meet");
         let (promise, join) = Promise::new();
         let done = CancelOnEnd(promise);
-        let counted = CountedAcquire { core: colors[0].core().0, handle: self.clone() };
+        let counted = CountedAcquire { core: colors[0].core().0, share: self.shared.clone() };
         self.shared.enter(counted.core, usize::MAX);
         let action = AcquireAction { body: Box::new(move || done.0.complete(run_contained(body))), counted };
         self.shared.acquisitions.acquire_all(colors.into_iter(), action, |color, acquisition| {
@@ -121,7 +102,7 @@ impl Core {
         if place == self.index {
             self.run_acquired(colors, action);
         } else {
-            let there = action.counted.handle.new_color(Affinity::Placed(Placement::Core(place)));
+            let there = action.counted.share.color(Affinity::Placed(Placement::Core(place)));
             there.push(TASKS, Event::once(RunAcquired(colors, action)));
         }
     }

@@ -5,10 +5,10 @@
 
 use super::Core;
 use crate::{
-    color::{ColorMeta, RuntimeHead, RuntimeToken},
+    color_meta::{ColorMeta, RuntimeHead, RuntimeToken},
     costs::coldness,
-    handler::Begins,
-    shared::{IDLE, add},
+    counters::{IDLE, add},
+    handlers::Begins,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_queue::{BatchCounts, BatchRun, Cores, Label};

@@ -1,0 +1,40 @@
+//! Counters with a single writer, and the numbers that stand for no handler and no core.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use vermeil_queue::RunFlag;
+
+/// Counters that only the core writes.
+#[derive(Default)]
+pub(crate) struct CoreCounters {
+    /// Whether the core runs a color.
+    pub(crate) runs: RunFlag,
+    /// The handler of the last event that began, plus one; [`IDLE`] while no event runs.
+    pub(crate) running: AtomicU32,
+    pub(crate) activations: AtomicU64,
+    pub(crate) events: AtomicU64,
+    pub(crate) panics: AtomicU64,
+    pub(crate) polls: AtomicU64,
+    pub(crate) parks: AtomicU64,
+    pub(crate) completions: AtomicU64,
+    pub(crate) driver_errors: AtomicU64,
+    pub(crate) steals: AtomicU64,
+    pub(crate) stolen_ns: AtomicU64,
+    pub(crate) steal_ns: AtomicU64,
+    pub(crate) explored_ns: AtomicU64,
+    pub(crate) searches: AtomicU64,
+    pub(crate) thieves_woken: AtomicU64,
+    pub(crate) wakes: AtomicU64,
+    pub(crate) moves: AtomicU64,
+    pub(crate) rounds: AtomicU64,
+}
+
+/// No handler's event runs.
+pub(crate) const IDLE: u32 = 0;
+
+/// No core; also valid truncated to the two bytes of a label's core.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// Adds to a counter that only the calling core writes.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
