@@ -14,7 +14,7 @@ use crate::{
         Variant,
     },
     gateway,
-    hosts::{Action, Host, HostId, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
+    hosts::{Action, Host, HostId, Hosts, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
     programs::{self, GatewayRequest},
@@ -87,21 +87,31 @@ pub(crate) struct Slow {
     /// The request's head as received, kept because its buffer is reused.
     pub(crate) request: Vec<u8>,
     pub(crate) head: AnswerHead,
+    /// Keeps the rules that `head` names.
+    pub(crate) _configuration: Option<Arc<Hosts>>,
 }
 
-/// Answers `request`.
+impl Slow {
+    pub(crate) fn new(local: &CoreContext, what: Deferred, request: &[u8], head: AnswerHead) -> Self {
+        let configuration = head.rules.map(|_| local.hosts.held());
+        Self { what, request: request.to_vec(), head, _configuration: configuration }
+    }
+}
+
+/// Answers `request`. Sets the rules of `head`.
 pub(crate) fn answer(
     local: &mut CoreContext,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at) else {
-        return error(local, Status::MisdirectedRequest, b"", head, out);
+        return error(local, Status::MisdirectedRequest, b"", *head, out);
     };
+    head.rules = local.hosts.rules_of_answers(host, None);
     if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
         // The request has no path (RFC 9112 §3.2): OPTIONS of the server itself, or CONNECT.
-        return without_file(local, request.method, head, out);
+        return without_file(local, request.method, *head, out);
     }
     if !local.hosts.hosts().host(host).rules.routes.is_empty()
         && let Some(answer) = routed(local, host, request, head, out)
@@ -111,7 +121,7 @@ pub(crate) fn answer(
     if let Some(call) = GatewayRequest::of(local, host, request) {
         return Answer::Slow(Deferred::Program(call));
     }
-    files(local, host, request, head, out)
+    files(local, host, request, *head, out)
 }
 
 /// Answers `request` from the folder of `host`.
@@ -238,17 +248,21 @@ fn routed(
     local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     let mut decoded = Vec::new();
     let path = match path::decode_for_program(request.target.path, &mut decoded) {
         Ok(path) => path,
-        Err(wrong) => return Some(error(local, wrong.status(), b"", head, out)),
+        Err(wrong) => return Some(error(local, wrong.status(), b"", *head, out)),
     };
     let decoded = path.bytes;
     let Host { rules, name, .. } = local.hosts.hosts().host(host);
-    let route = rules.routes.iter().find(|route| route.matches(decoded))?;
+    let (number, route) = rules.routes.iter().enumerate().find(|(_, route)| route.matches(decoded))?;
+    if route.answers.is_some() {
+        head.rules = local.hosts.rules_of_answers(host, Some(number));
+    }
+    let head = *head;
     if !route.lets_in(head.visitor.peer) {
         return Some(error(local, Status::NotFound, b"", head, out));
     }
@@ -441,14 +455,8 @@ pub(crate) fn resolved(
 }
 
 fn options(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
-    let date = local.heads.clock.date(now_ms());
-    HeadWriter::new(out, Status::NoContent)
-        .lines(SERVER)
-        .lines(&local.heads.load_line)
-        .lines(ALLOW)
-        .date(date)
-        .connection(head.version, head.persistence)
-        .finish();
+    let _ = HeadWriter::new(out, Status::NoContent).lines(SERVER).lines(ALLOW);
+    finish(local, head, out);
     Answer::Ready(Sent { status: Status::NoContent.code(), body_bytes: 0 })
 }
 

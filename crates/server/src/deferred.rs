@@ -39,7 +39,7 @@ const COPIED_BYTES: u64 = 256 * 1024;
 
 /// Gives the answer to its end, or to the point where it continues like any other answer.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
-    let Slow { what, request, head } = slow;
+    let Slow { what, request, head, _configuration } = slow;
     let request = Bytes::from(request);
     connection.begin(request.clone());
     let given = give(connection, what, &request, head).await;
@@ -51,14 +51,14 @@ async fn give(
     connection: &mut Connection,
     mut what: Deferred,
     request: &[u8],
-    head: AnswerHead,
+    mut head: AnswerHead,
 ) -> Result<Sent, Lost> {
     // The head that is answered: the request's, or the target of a program's redirect.
     let mut acting = Cow::Borrowed(request);
     let mut redirects = 0;
     loop {
         let next = match what {
-            Deferred::Open(job) => opened(connection, job, &acting, head).await?,
+            Deferred::Open(job) => opened(connection, job, &acting, &mut head).await?,
             Deferred::Resolve(job) => resolved(connection, job, &acting, head).await?,
             Deferred::Status(form) => status(connection, form, head).await?,
             Deferred::List(job) => listed(connection, job, head).await?,
@@ -81,7 +81,7 @@ async fn give(
                         acting = Cow::Owned(request);
                         let out = &mut connection.output;
                         core_context::with(|local| {
-                            answer::answer(local, &parsed(&acting, &limits), head, out)
+                            answer::answer(local, &parsed(&acting, &limits), &mut head, out)
                         })
                     }
                     Err(EndedAnswer { lost, sent }) => {
@@ -119,7 +119,7 @@ async fn opened(
     connection: &mut Connection,
     job: FolderOpen,
     acting: &[u8],
-    head: AnswerHead,
+    head: &mut AnswerHead,
 ) -> Result<Answer, Lost> {
     // Earlier answers of a pipeline need not wait.
     connection.flush(Bytes::new(), More::No).await?;
@@ -131,8 +131,8 @@ async fn opened(
             let limits = local.server.limits.clone();
             answer::answer(local, &parsed(acting, &limits), head, out)
         }
-        Ok(Err(failure)) => answer::not_served(local, failure, head, out),
-        Err(_) => Answer::Ready(busy(local, head, out)),
+        Ok(Err(failure)) => answer::not_served(local, failure, *head, out),
+        Err(_) => Answer::Ready(busy(local, *head, out)),
     }))
 }
 

@@ -2,7 +2,10 @@
 //!
 //! Leaves out the connection (`connection.rs`) and the choice of the answer (`answer.rs`).
 
-use crate::address::{Client, ListenAddr};
+use crate::{
+    address::{Client, ListenAddr},
+    hosts::AnswerRulesId,
+};
 use std::io;
 use vermeil_http::{
     Method, Request, Version,
@@ -21,6 +24,8 @@ pub(crate) struct AnswerHead {
     pub(crate) persistence: Persistence,
     pub(crate) content: PageContent,
     pub(crate) visitor: Visitor,
+    /// How the answer differs from those of the server. Known once the host is known.
+    pub(crate) rules: Option<AnswerRulesId>,
 }
 
 /// Where a connection came to and from, as far as an answer may depend on that.
@@ -43,6 +48,7 @@ impl AnswerHead {
         persistence: Persistence::Close,
         content: PageContent::Sent,
         visitor: Visitor::UNKNOWN,
+        rules: None,
     };
 
     pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
@@ -54,6 +60,7 @@ impl AnswerHead {
             persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
             content: if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent },
             visitor,
+            rules: None,
         }
     }
 }

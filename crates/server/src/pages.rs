@@ -4,6 +4,7 @@ use crate::{
     core_context::CoreContext,
     exchange::{AnswerHead, Sent},
     files::SERVER,
+    hosts::AnswerRulesId,
 };
 use vermeil::now_ms;
 use vermeil_http::{
@@ -53,16 +54,41 @@ fn detailed_page(
         now,
         lines: &[SERVER, &local.heads.load_line, lines].concat(),
     };
-    Sent { status: status.code(), body_bytes: page.write(out) }
+    let start = out.len();
+    let body_bytes = page.write(out);
+    if let Some(rules) = head.rules {
+        local.hosts.with_rules(rules, |rules| rules.headers.edit(out, start));
+    }
+    Sent { status: status.code(), body_bytes }
 }
 
 /// Ends a head that was begun elsewhere.
 #[inline]
 pub(crate) fn finish(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) {
     let date = local.heads.clock.date(now_ms());
-    HeadWriter::resume(out)
+    let writer = HeadWriter::resume(out)
         .lines(&local.heads.load_line)
         .date(date)
-        .connection(head.version, head.persistence)
-        .finish();
+        .connection(head.version, head.persistence);
+    match head.rules {
+        None => writer.finish(),
+        Some(rules) => {
+            let _ = writer;
+            apply(local, rules, out);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Applies the operator's rules to the head at the end of `out`, which has no empty line yet.
+#[inline(never)]
+fn apply(local: &CoreContext, rules: AnswerRulesId, out: &mut Vec<u8>) {
+    local.hosts.with_rules(rules, |rules| match rules.headers.plain_block() {
+        Some(block) => out.extend_from_slice(block),
+        None => {
+            // No field value holds this text with its space, because a client's text is escaped.
+            let start = memchr::memmem::rfind(out, b"HTTP/1.1 ").unwrap_or(out.len());
+            rules.headers.edit(out, start);
+        }
+    });
 }

@@ -126,10 +126,10 @@ fn consume_one(
                     .get_or_insert_with(|| Box::new(visitor_of(&connection.stream, local))),
                 false => Visitor::default(),
             };
-            let head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
+            let mut head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
             let bytes = &unread[..consumed];
             let answered = match connection.admission {
-                Admission::Serve => answer::answer(local, &request, head, &mut connection.output),
+                Admission::Serve => answer::answer(local, &request, &mut head, &mut connection.output),
                 _ => Answer::Ready(busy(local, head, &mut connection.output)),
             };
             let is_for_program = matches!(answered, Answer::Slow(Deferred::Program(_)));
@@ -176,7 +176,9 @@ fn next_after(
     head: AnswerHead,
     answered: Answer,
 ) -> Option<AfterConsume> {
-    let slow = |what, head| Some(AfterConsume::Slow(Box::new(Slow { what, request: bytes.to_vec(), head })));
+    let slow = |local: &CoreContext, what, head| {
+        Some(AfterConsume::Slow(Box::new(Slow::new(local, what, bytes, head))))
+    };
     match answered {
         Answer::Ready(sent) => {
             local.log_answer(peer, bytes, Some(request), sent);
@@ -187,9 +189,9 @@ fn next_after(
             Some(AfterConsume::Send(body))
         }
         Answer::Slow(what @ Deferred::Program(_)) => {
-            slow(what, head.of_program(request, local.server.is_draining()))
+            slow(local, what, head.of_program(request, local.server.is_draining()))
         }
-        Answer::Slow(what) => slow(what, head),
+        Answer::Slow(what) => slow(local, what, head),
     }
 }
 

@@ -105,20 +105,10 @@ impl CgiArgs {
     /// The routes to programs.
     pub(super) fn routes(&self) -> Vec<Route> {
         let route = |which: &ProgramPaths| match which {
-            ProgramPaths::Below(prefix) => Route {
-                prefix: Some(prefix.clone()),
-                suffix: None,
-                from: Vec::new(),
-                action: Action::Cgi,
-                tries: None,
-            },
-            ProgramPaths::EndingIn(suffix) => Route {
-                prefix: None,
-                suffix: Some(suffix.clone()),
-                from: Vec::new(),
-                action: Action::Cgi,
-                tries: None,
-            },
+            ProgramPaths::Below(prefix) => Route { prefix: Some(prefix.clone()), ..Route::new(Action::Cgi) },
+            ProgramPaths::EndingIn(suffix) => {
+                Route { suffix: Some(suffix.clone()), ..Route::new(Action::Cgi) }
+            }
         };
         self.cgi.iter().map(route).collect()
     }

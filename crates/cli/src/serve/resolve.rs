@@ -11,7 +11,7 @@ use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use vermeil_http::ConnectionLimits;
 use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
-use vermeil_server::hosts::{HostPhp, Hosts, Rules};
+use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
 use vermeil_server::log::LogFormat;
 use vermeil_server::settings::Balance;
 use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
@@ -104,6 +104,7 @@ impl ServeArgs {
             sends: HostSends::default(),
             routes: self.cgi.routes(),
             tries: Vec::new(),
+            answers: AnswerRules::default(),
         }
     }
 

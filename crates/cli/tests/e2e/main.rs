@@ -14,6 +14,7 @@ mod config;
 mod corpus;
 mod files;
 mod handover;
+mod headers;
 mod host_cgi;
 mod hosts;
 mod instances;

@@ -16,6 +16,7 @@ use crate::{
     pages::RETRY_AFTER,
     settings::gateway::SendRoot,
 };
+use std::borrow::Cow;
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 
 /// The answer that sends a file.
@@ -66,7 +67,16 @@ pub(crate) async fn send(
             SendfileAnswer { answer, status: Status::NotFound, why: Some("there is no such file") }
         }
     });
-    merge(&file_answer, &response.lines, &mut connection.output);
+    let lines = match head.rules {
+        None => Cow::Borrowed(&response.lines),
+        Some(rules) => Cow::Owned(core_context::with(|local| {
+            let mut kept = Vec::with_capacity(response.lines.len());
+            let code = sending.status.code();
+            local.hosts.with_rules(rules, |rules| rules.headers.keep(&response.lines, code, &mut kept));
+            kept
+        })),
+    };
+    merge(&file_answer, &lines, &mut connection.output);
     Ok(Ok(sending))
 }
 

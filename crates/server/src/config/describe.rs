@@ -21,7 +21,11 @@ pub(super) enum ValueKind {
     Instances,
     Log,
     Words(Vec<&'static str>),
+    /// A text, a list of texts, or `false`.
+    Field,
     Table,
+    /// A table whose keys are chosen by the operator.
+    Map(Box<ValueKind>),
     List(Box<ValueKind>),
 }
 
@@ -42,6 +46,10 @@ impl ValueKind {
             Self::Log => "log".to_owned(),
             Self::Words(words) => {
                 words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+            }
+            Self::Field => "text, list of texts or `false`".to_owned(),
+            Self::Map(of) => {
+                format!("table of {}s", of.name().replace("text,", "texts,").trim_end_matches('s'))
             }
             Self::Table => "table".to_owned(),
             Self::List(of) if **of == Self::Table => "tables".to_owned(),
@@ -68,6 +76,8 @@ impl ValueKind {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 format!("one of {}", quoted.join(", "))
             }
+            Self::Field => "a text, a list of texts, or false to remove the field".to_owned(),
+            Self::Map(_) => "a table, such as { Name = \"value\" }".to_owned(),
             Self::Table => "a table, such as [limits] with keys below it".to_owned(),
             Self::List(of) if **of == Self::Table => "tables, each begun by its name in [[ ]]".to_owned(),
             Self::List(of) => match **of {

@@ -6,7 +6,7 @@
 
 use super::{
     describe::{ValueKind, table},
-    read::{At, ConfigNode, ConfigReader, ConfigSetting, FlagOr},
+    read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable},
     values::{FileMode, Listen, Size, Span},
 };
 use crate::{
@@ -258,6 +258,22 @@ table! {
         /// Media types by extension, each as `"EXTENSION=TYPE"`, for example
         /// `"ts=text/x-typescript"`. They take precedence over the built-in types.
         types: Vec<At<String>> = Vec::new(),
+        /// `Cache-Control` of files by media type: `"text/css"`, `"image/*"`, or `"*"` for all. The
+        /// first match counts. Applies to files that are found (200, 206, 304), not to programs.
+        /// Example: `{ "text/html" = "no-cache", "*" = "max-age=86400" }`.
+        cache_control: FreeTable<String> = FreeTable::NONE,
+        /// Whether files have entity tags (`ETag`). `Last-Modified` stays.
+        etag: bool = true,
+        /// Fields of the answers of this host, as `{ NAME = "VALUE" }`. A list gives several lines,
+        /// `false` removes the field. The answer has exactly these values, whether a file, a
+        /// program or an error page answers. `Cache-Control` and `Expires` apply to answers below 400 only.
+        /// The server refuses fields of the connection and the framing, and values with a line end.
+        /// Answers of programs named `nph-` stay as they are. Example: `{ X-Content-Type-Options =
+        /// "nosniff", Server = false }`.
+        headers: FreeTable<FieldValues> = FreeTable::NONE,
+        /// Fields that the answers of this host get beside the fields of the same name that they
+        /// have. Example: `{ Link = "</style.css>; rel=preload; as=style" }`.
+        add_headers: FreeTable<FieldValues> = FreeTable::NONE,
         /// The symbolic links below the folder that are followed: `within` relative links that stay
         /// below the folder at every step, `all` every link, `none` no link.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
@@ -309,6 +325,13 @@ table! {
         to: Option<At<String>> = None,
         /// For `redirect`: the status, one of 301, 302, 303, 307, 308. Without the key: 301.
         code: Option<At<u64>> = None,
+        /// Fields of the answers of this route, as with `headers` of the host. The fields of the
+        /// host apply too, unless this table has the same name. Example: `{ Content-Disposition =
+        /// "attachment" }`.
+        headers: FreeTable<FieldValues> = FreeTable::NONE,
+        /// Fields that the answers of this route get beside their own, as with `add_headers` of the
+        /// host.
+        add_headers: FreeTable<FieldValues> = FreeTable::NONE,
     }
 }
 

@@ -256,6 +256,66 @@ impl<T: ConfigSetting> ConfigSetting for Vec<T> {
     }
 }
 
+/// A table whose keys the operator chooses.
+#[derive(Clone, Debug)]
+pub(super) struct FreeTable<T>(pub(super) Vec<(At<String>, At<T>)>);
+
+impl<T> FreeTable<T> {
+    pub(super) const NONE: Self = Self(Vec::new());
+}
+
+impl<T: ConfigSetting> ConfigSetting for FreeTable<T> {
+    fn kind() -> ValueKind {
+        ValueKind::Map(Box::new(T::kind()))
+    }
+
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
+        let DeValue::Table(table) = node.get_ref() else {
+            reader.wrong_kind(node, &Self::kind());
+            return None;
+        };
+        let base = reader.base;
+        let mut entries: Vec<_> = table.iter().collect();
+        // In the order of the file, because the first match may count.
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let read: Vec<_> = entries
+            .into_iter()
+            .map(|(key, value)| {
+                let at = base + key.span().start..base + key.span().end;
+                let key = At { value: key.get_ref().to_string(), at };
+                At::read(value, reader).map(|value| (key, value))
+            })
+            .collect();
+        read.into_iter().collect::<Option<_>>().map(Self)
+    }
+
+    fn shown(&self) -> Option<String> {
+        self.0.is_empty().then(|| "{}".to_owned())
+    }
+}
+
+/// The values of a field of answers; none removes the field.
+#[derive(Clone, Debug)]
+pub(super) struct FieldValues(pub(super) Vec<String>);
+
+impl ConfigSetting for FieldValues {
+    fn kind() -> ValueKind {
+        ValueKind::Field
+    }
+
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
+        match node.get_ref() {
+            DeValue::Boolean(false) => Some(Self(Vec::new())),
+            DeValue::Array(_) => Vec::read(node, reader).map(Self),
+            _ => reader.text(node, &ValueKind::Field).map(|text| Self(vec![text.to_owned()])),
+        }
+    }
+
+    fn shown(&self) -> Option<String> {
+        None
+    }
+}
+
 impl ConfigSetting for bool {
     fn kind() -> ValueKind {
         ValueKind::Flag

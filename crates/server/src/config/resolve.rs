@@ -4,6 +4,7 @@
 //! Leaves out the bounds of a single key (`keys.rs`). Tested in `tests.rs`.
 
 use super::{
+    answers::{self, WrittenFields},
     host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     programs,
@@ -15,10 +16,13 @@ use super::{
 use crate::{
     ClientBound, ListenAddr,
     control_socket::ControlTarget,
-    files::{LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name},
+    files::{
+        FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with,
+        has_program_name,
+    },
     hosts::{
-        Action, Candidate, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules, RunBy, Taken,
-        TextTemplate, Unknown,
+        Action, AnswerRules, Candidate, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules, RunBy,
+        Taken, TextTemplate, Unknown,
     },
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
@@ -326,7 +330,9 @@ impl<'f> HostsMade<'f> {
     /// Takes one host.
     pub(super) fn add(&mut self, host: At<HostTable>) {
         let At { value: host, at } = host;
-        let routes = host.route.iter().filter_map(|route| self.route(route)).collect();
+        let fields = WrittenFields { table: "host", headers: &host.headers, add_headers: &host.add_headers };
+        let answers = AnswerRules { headers: fields.rules(&mut self.problems) };
+        let routes = host.route.iter().filter_map(|route| self.route(route, &answers)).collect();
         let index_names = self.index_names(&host.index);
         let types = host.types.iter().filter_map(|of| self.media_type(of)).collect();
         let files = SiteOptions {
@@ -334,6 +340,8 @@ impl<'f> HostsMade<'f> {
             listing: if host.listing { Listing::On } else { Listing::Off },
             follow_symlinks: host.follow_symlinks,
             types,
+            caching: answers::caching(&host.cache_control, &mut self.problems),
+            tags: if host.etag { FileTags::On } else { FileTags::Off },
             ..SiteOptions::default()
         };
         let php = programs::host_php(&host.php, &mut self.problems);
@@ -349,7 +357,7 @@ impl<'f> HostsMade<'f> {
         }
         let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
         let tries = self.candidates(&host.r#try, "host.try");
-        let rules = Rules { files, php, cgi, sends, routes, tries };
+        let rules = Rules { files, php, cgi, sends, routes, tries, answers };
         self.refuse_idle_programs(&host.index, &rules);
         self.refuse_idle_candidates(&host.r#try, "host.try", &rules);
         for route in &host.route {
@@ -475,7 +483,7 @@ impl<'f> HostsMade<'f> {
         }
     }
 
-    fn route(&mut self, route: &At<RouteTable>) -> Option<Route> {
+    fn route(&mut self, route: &At<RouteTable>, of_host: &AnswerRules) -> Option<Route> {
         let At { value: table, at } = route;
         let prefix = self.part(table.prefix.as_ref(), "host.route.prefix", |prefix| {
             let decoded = vermeil_http::path::decode(prefix.as_bytes(), &mut Vec::new())
@@ -510,7 +518,10 @@ impl<'f> HostsMade<'f> {
             let only = "only a route with action = \"files\" has this key";
             self.problems.push(&texts.at, "host.route.try", only);
         }
-        Some(Route { prefix, suffix, from, action, tries })
+        let fields =
+            WrittenFields { table: "host.route", headers: &table.headers, add_headers: &table.add_headers };
+        let answers = answers::of_route(of_host, &fields.rules(&mut self.problems));
+        Some(Route { prefix, suffix, from, action, tries, answers })
     }
 
     /// The networks of a route.

@@ -13,6 +13,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use vermeil_http::ConnectionLimits;
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
+mod answers;
 mod candidates;
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.

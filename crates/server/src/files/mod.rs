@@ -58,8 +58,8 @@ pub use entry::{Entry, EntryOutcome, FileEntry};
 pub use listing::{ListingJob, ListingPage};
 pub use load::{LoadedEntry, PathJob, WouldBlock};
 pub use options::{
-    FollowSymlinks, LISTING_NAMES_MAX, LargeFiles, Listing, SiteError, SiteOptions, StoreOptions, TypeOf,
-    UnfitType, UnknownFollowSymlinks,
+    CachingOf, FileTags, FollowSymlinks, LISTING_NAMES_MAX, LargeFiles, Listing, MediaRange, SiteError,
+    SiteOptions, StoreOptions, TypeOf, UnfitRange, UnfitType, UnknownFollowSymlinks,
 };
 pub use programs::{RouteEffect, SitePart, SitePrograms};
 pub(crate) use programs::{ends_with, has_program_name, has_segment, rest};

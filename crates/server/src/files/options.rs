@@ -67,6 +67,64 @@ pub struct SiteOptions {
     /// Which files are programs, beside the names that are programs on every host. Default: none,
     /// as on a host without PHP and CGI.
     pub programs: SitePrograms,
+    /// `Cache-Control` of files by media type; the first match counts. Default: none.
+    pub caching: Vec<CachingOf>,
+    /// Whether files have entity tags. Default: yes.
+    pub tags: FileTags,
+}
+
+/// Whether the answer for a file has an entity tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum FileTags {
+    /// The answer has a tag.
+    #[default]
+    On,
+    /// The answer has no tag; `Last-Modified` stays.
+    Off,
+}
+
+/// `Cache-Control` of the files of a media type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CachingOf {
+    /// The media types.
+    pub types: MediaRange,
+    /// The value of `Cache-Control`.
+    pub value: Box<str>,
+}
+
+/// Media types: `text/css`, `image/*` or `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MediaRange(Box<str>);
+
+/// The error for a text that is no [`MediaRange`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no media type; write one such as \"text/css\", \"image/*\" or \"*\"")]
+pub struct UnfitRange(String);
+
+impl FromStr for MediaRange {
+    type Err = UnfitRange;
+
+    fn from_str(text: &str) -> Result<Self, UnfitRange> {
+        let is_name = |part: &str| {
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_graphic() && !b"/;,\"*".contains(&b))
+        };
+        let is_fit = match text.split_once('/') {
+            Some((kind, name)) => is_name(kind) && (name == "*" || is_name(name)),
+            None => text == "*",
+        };
+        if is_fit { Ok(Self(text.to_ascii_lowercase().into())) } else { Err(UnfitRange(text.to_owned())) }
+    }
+}
+
+impl MediaRange {
+    /// Whether the value of a `Content-Type` is one of these media types.
+    pub fn contains(&self, content_type: &str) -> bool {
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        match self.0.strip_suffix('*') {
+            Some(kind) => essence.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind)),
+            None => essence.eq_ignore_ascii_case(&self.0),
+        }
+    }
 }
 
 impl Default for SiteOptions {
@@ -77,6 +135,8 @@ impl Default for SiteOptions {
             index_names: vec!["index.html".to_owned()],
             types: Vec::new(),
             programs: SitePrograms::default(),
+            caching: Vec::new(),
+            tags: FileTags::default(),
         }
     }
 }

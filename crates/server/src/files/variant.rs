@@ -6,6 +6,7 @@
 use super::{
     content::{Charge, Content},
     open::FileValidator,
+    options::FileTags,
 };
 use std::io::Write;
 use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::HeadWriter};
@@ -88,6 +89,10 @@ pub(super) struct VariantParts {
     pub(super) dated: Dated,
     pub(super) content: Content,
     pub(super) charge: Option<Charge>,
+    /// Whether the answer shows its tag.
+    pub(super) tags: FileTags,
+    /// The value of `Cache-Control`.
+    pub(super) caching: Option<Box<str>>,
 }
 
 impl Variant {
@@ -103,13 +108,20 @@ impl Variant {
             content,
             charge,
             probe,
+            tags,
+            caching,
         } = parts;
         let etag = etag(&identity, coding, tag);
         let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(identity.modified.seconds));
         let fields = |out: &mut Vec<u8>, wanted: HeadFieldSet| {
             out.extend_from_slice(SERVER);
             if role == FileRole::Answer {
-                field(out, "ETag", &etag);
+                if tags == FileTags::On {
+                    field(out, "ETag", &etag);
+                }
+                if let Some(value) = &caching {
+                    field(out, "Cache-Control", value.as_bytes());
+                }
                 if let Some(date) = &last_modified {
                     field(out, "Last-Modified", date.as_bytes());
                 }

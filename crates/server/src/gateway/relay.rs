@@ -315,6 +315,7 @@ impl<R: ProgramReader> Pump<'_, R> {
 
     fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {
         let out = &mut self.connection.output;
+        let start = out.len();
         head.write(out);
         core_context::with(|local| {
             let writer = HeadWriter::resume(out)
@@ -323,6 +324,9 @@ impl<R: ProgramReader> Pump<'_, R> {
                 .date(local.heads.clock.date(now_ms()));
             let writer = body.write_framing(head, writer);
             writer.connection(self.exchange.head.version, persistence).finish();
+            if let Some(rules) = self.exchange.head.rules {
+                local.hosts.with_rules(rules, |rules| rules.headers.edit(out, start));
+            }
         });
     }
 

@@ -5,7 +5,9 @@
 //! name), `route` (paths that are not files), `open` (the open folders). This module knows no
 //! connections. Tested in `tests.rs`.
 
+mod answer_rules;
 mod candidate;
+mod header_rules;
 mod name;
 mod network;
 mod open;
@@ -15,7 +17,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use open::{CoreHosts, Folder, Met, OpenJob, OpenSites, OpenedHost};
+pub use answer_rules::AnswerRules;
+pub(crate) use header_rules::check_value;
+pub use header_rules::{HeaderRule, HeaderRuleError, HeaderRules};
+pub(crate) use open::{AnswerRulesId, CoreHosts, Folder, Met, OpenJob, OpenSites, OpenedHost};
 
 pub use candidate::{Candidate, CandidateError};
 pub use name::{HostName, NAME_BYTES_MAX, NameError};

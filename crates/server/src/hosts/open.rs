@@ -6,7 +6,7 @@
 //! sites are still correct, because a site lives as long as its last reference. Tested in
 //! `open/tests.rs`.
 
-use super::{Host, Hosts, table::HostId};
+use super::{AnswerRules, Host, Hosts, table::HostId};
 use crate::files::{FileStore, Site, SiteError, SiteOptions};
 use foldhash::fast::RandomState;
 use std::{
@@ -14,7 +14,7 @@ use std::{
     fmt, io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -197,6 +197,19 @@ pub(crate) struct CoreHosts {
     recent: Option<(HostId, Arc<SitePermit>)>,
     /// Value of [`OpenSites::closings`] at the last scan of the seats.
     seen: u64,
+    /// Number of the present configuration on this core.
+    number: u32,
+    /// Earlier configurations that requests may still hold, by number.
+    former: Vec<(u32, Weak<Hosts>)>,
+}
+
+/// The rules for an answer, in the configuration that was in force when the request arrived. A
+/// request that outlives a reload must hold that configuration: see [`CoreHosts::held`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AnswerRulesId {
+    configuration: u32,
+    rules: u32,
+    route: Option<u32>,
 }
 
 /// The host of a request, in the configuration that was in force when the request arrived.
@@ -250,7 +263,7 @@ impl OpenJob {
 impl CoreHosts {
     pub(crate) fn new(hosts: Arc<Hosts>, open: Arc<OpenSites>) -> Self {
         let seen = open.closings();
-        Self { hosts, open, seats: HashMap::default(), recent: None, seen }
+        Self { hosts, open, seats: HashMap::default(), recent: None, seen, number: 0, former: Vec::new() }
     }
 
     /// The hosts of the present configuration.
@@ -261,9 +274,40 @@ impl CoreHosts {
 
     /// Replaces the configuration. Folders with the same options stay open.
     pub(crate) fn set_hosts(&mut self, hosts: Arc<Hosts>) {
+        self.former.retain(|(_, hosts)| hosts.strong_count() > 0);
+        self.former.push((self.number, Arc::downgrade(&self.hosts)));
+        self.number = self.number.wrapping_add(1);
         self.hosts = hosts;
         self.seats.clear();
         self.recent = None;
+    }
+
+    /// The rules for the answers of a host and its route, if there are any.
+    #[inline]
+    pub(crate) fn rules_of_answers(&self, host: HostId, route: Option<usize>) -> Option<AnswerRulesId> {
+        let rules = self.hosts.differing(host, route)?;
+        let route = route.map(|route| u32::try_from(route).expect("a file has fewer routes"));
+        Some(AnswerRulesId { configuration: self.number, rules, route })
+    }
+
+    /// Calls `with` with the rules `id`. The rules are empty if the request does not hold its
+    /// configuration.
+    pub(crate) fn with_rules<R>(&self, id: AnswerRulesId, with: impl FnOnce(&AnswerRules) -> R) -> R {
+        let AnswerRulesId { configuration, rules, route } = id;
+        let route = route.map(|route| route as usize);
+        if configuration == self.number {
+            return with(self.hosts.answer_rules(rules, route));
+        }
+        let former = self.former.iter().find(|(number, _)| *number == configuration);
+        match former.and_then(|(_, hosts)| hosts.upgrade()) {
+            Some(hosts) => with(hosts.answer_rules(rules, route)),
+            None => with(&AnswerRules::default()),
+        }
+    }
+
+    /// The present configuration, for a request that waits.
+    pub(crate) fn held(&self) -> Arc<Hosts> {
+        self.hosts.clone()
     }
 
     /// Opens the site of `host`, if the open does not wait.

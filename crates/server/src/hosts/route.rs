@@ -3,7 +3,7 @@
 //! Routes match decoded paths, so no spelling of a path gets around a route. Other modules give the
 //! answer. Tested in `tests.rs`.
 
-use super::{Candidate, Network};
+use super::{AnswerRules, Candidate, Network};
 use crate::{
     address::Client,
     files::{has_segment, rest},
@@ -30,6 +30,8 @@ pub struct Route {
     /// Of [`Action::Files`]: the paths to look up when the request's own path names nothing. `None`
     /// means those of the host.
     pub tries: Option<Vec<Candidate>>,
+    /// How the answers differ; `None` means as for the host.
+    pub answers: Option<AnswerRules>,
 }
 
 /// The action of a route.
@@ -65,6 +67,11 @@ pub struct Path<'a> {
 }
 
 impl Route {
+    /// A route for all paths and all clients.
+    pub fn new(action: Action) -> Self {
+        Self { prefix: None, suffix: None, from: Vec::new(), action, tries: None, answers: None }
+    }
+
     /// Whether the route is for the client `peer`. An unknown client is in no network.
     pub fn lets_in(&self, peer: Option<Client>) -> bool {
         self.from.is_empty()

@@ -5,6 +5,7 @@
 //! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
 use super::{
+    answer_rules::AnswerRules,
     candidate::Candidate,
     name::{self, HostName},
     route::{Action, Route},
@@ -67,6 +68,8 @@ pub struct Rules {
     pub routes: Vec<Route>,
     /// The paths to look up when the request's own path names nothing.
     pub tries: Vec<Candidate>,
+    /// How the answers of the host differ from those of the server.
+    pub answers: AnswerRules,
 }
 
 impl Rules {
@@ -290,6 +293,22 @@ impl Hosts {
         let root = record.root.map(|root| Path::new(OsStr::from_bytes(self.bytes(root))));
         let name = record.name.map(|name| self.bytes(name));
         Host { root, name, rules: &self.rules[record.rules as usize] }
+    }
+
+    /// The number of the rules of a host, if the answers of the host, or of its route `route`,
+    /// differ from those of the server.
+    #[inline]
+    pub(super) fn differing(&self, id: HostId, route: Option<usize>) -> Option<u32> {
+        let number = self.hosts[id.0 as usize].rules;
+        (!self.answer_rules(number, route).is_empty()).then_some(number)
+    }
+
+    /// The rules for the answers of the hosts with the rules `number`.
+    #[inline]
+    pub(super) fn answer_rules(&self, number: u32, route: Option<usize>) -> &AnswerRules {
+        let rules = &self.rules[number as usize];
+        let of_route = route.and_then(|route| rules.routes[route].answers.as_ref());
+        of_route.unwrap_or(&rules.answers)
     }
 
     /// The host for unknown names, unless the server refuses such names.

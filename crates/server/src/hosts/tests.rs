@@ -180,9 +180,7 @@ fn routes_take_whole_segments() {
     let route = |prefix: Option<&str>, suffix: Option<&str>| Route {
         prefix: prefix.map(Into::into),
         suffix: suffix.map(Into::into),
-        from: Vec::new(),
-        action: Action::Files,
-        tries: None,
+        ..Route::new(Action::Files)
     };
     for (route, taken, left) in [
         (route(Some("/old"), None), vec!["/old", "/old/", "/old/x"], vec!["/older", "/", "/x/old"]),

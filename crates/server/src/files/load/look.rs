@@ -250,7 +250,10 @@ impl<'a> FileLookup<'a> {
         if !is_settled || dated == Dated::No {
             self.lasting = self.lasting.max(Lasting::Interim);
         }
-        let media_type = media_type(original, &self.site.options.types);
+        let options = &self.site.options;
+        let media_type = media_type(original, &options.types);
+        let caching = options.caching.iter().find(|of| of.types.contains(&media_type));
+        let caching = caching.map(|of| of.value.clone());
         Ok(Ok(Variant::new(VariantParts {
             validator: identity,
             coding,
@@ -262,6 +265,8 @@ impl<'a> FileLookup<'a> {
             content,
             charge,
             probe,
+            tags: options.tags,
+            caching,
         })))
     }
 

@@ -1,0 +1,76 @@
+//! The keys for the answers of hosts and routes: fields, and `Cache-Control` by media type.
+//!
+//! Leaves out the keys themselves (`keys.rs`). The refusals are tested in `tests/answers.rs`.
+
+use super::{
+    read::{At, FieldValues, FreeTable},
+    resolve::Problems,
+};
+use crate::{
+    files::CachingOf,
+    hosts::{AnswerRules, HeaderRule, HeaderRules, check_value},
+};
+
+/// The fields of answers, as written for a host or a route.
+pub(super) struct WrittenFields<'d> {
+    /// The table with the keys: `host` or `host.route`.
+    pub(super) table: &'static str,
+    pub(super) headers: &'d FreeTable<FieldValues>,
+    pub(super) add_headers: &'d FreeTable<FieldValues>,
+}
+
+impl WrittenFields<'_> {
+    /// The rules. Rules that are refused are left out.
+    pub(super) fn rules(&self, problems: &mut Problems) -> HeaderRules {
+        let set = self.headers.0.iter().map(|entry| (entry, "headers"));
+        let add = self.add_headers.0.iter().map(|entry| (entry, "add_headers"));
+        let mut rules = Vec::new();
+        for ((name, values), key) in set.chain(add) {
+            let texts = values.value.0.iter().map(|text| text.as_str().into()).collect::<Vec<_>>();
+            if texts.is_empty() && key == "add_headers" {
+                let what = "false removes a field; write it in headers";
+                problems.push(&values.at, &format!("{}.add_headers.{}", self.table, name.value), what);
+                continue;
+            }
+            let rule = if key == "headers" { HeaderRule::Set(texts) } else { HeaderRule::Add(texts) };
+            let rule = (name.value.as_str().into(), rule);
+            match HeaderRules::new(vec![rule.clone()]) {
+                Ok(_) => rules.push(rule),
+                Err((_, why)) => {
+                    let at = if why.is_about_value() { &values.at } else { &name.at };
+                    problems.push(at, &format!("{}.{key}.{}", self.table, name.value), why.to_string());
+                }
+            }
+        }
+        for (index, (name, _)) in self.headers.0.iter().enumerate() {
+            let before = &self.headers.0[..index];
+            if before.iter().any(|(other, _)| other.value.eq_ignore_ascii_case(&name.value)) {
+                let what = "this field is set already; the case of letters makes no difference";
+                problems.push(&name.at, &format!("{}.headers.{}", self.table, name.value), what);
+            }
+        }
+        HeaderRules::new(rules).expect("each rule was checked")
+    }
+}
+
+/// The rules of a route, which include those of its host; `None` if the route has none of its own.
+pub(super) fn of_route(host: &AnswerRules, headers: &HeaderRules) -> Option<AnswerRules> {
+    (!headers.is_empty()).then(|| AnswerRules { headers: host.headers.with(headers) })
+}
+
+/// `Cache-Control` by media type.
+pub(super) fn caching(written: &FreeTable<String>, problems: &mut Problems) -> Vec<CachingOf> {
+    let mut caching = Vec::new();
+    for (types, At { value, at }) in &written.0 {
+        let key = format!("host.cache_control.\"{}\"", types.value);
+        if let Err(why) = check_value(value) {
+            problems.push(at, &key, why.to_string());
+            continue;
+        }
+        match types.value.parse() {
+            Ok(types) => caching.push(CachingOf { types, value: value.as_str().into() }),
+            Err(why) => problems.push(&types.at, &key, crate::files::UnfitRange::to_string(&why)),
+        }
+    }
+    caching
+}
