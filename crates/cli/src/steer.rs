@@ -328,7 +328,7 @@ impl SteerArgs {
         };
         print::failure(
             &format_args!(
-                "{why}; what was is back ({} settings){}",
+                "{why}; the former settings are restored ({}){}",
                 restored.settings.len(),
                 render::but_for(&restored.gone)
             ),

@@ -79,7 +79,7 @@ pub enum LoadError {
         how: String,
     },
     /// The injector cannot ask the server for data that the run needs.
-    #[error("cannot ask {place} what files it has: {source}; is a server running there?")]
+    #[error("cannot ask {place} for its list of files: {source}; is a server running there?")]
     Ask {
         /// Server and path.
         place: String,

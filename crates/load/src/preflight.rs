@@ -212,7 +212,7 @@ pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<L
             "; give the certificate that vouches for it with --ca, or --insecure"
         }
         Some(rustls::Error::InvalidMessage(_)) => {
-            "; what answers there speaks no TLS: is it http://, or another port?"
+            "; the server there speaks no TLS: use http:// or another port"
         }
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
             "; it does not speak HTTP/1.1: try --http2"

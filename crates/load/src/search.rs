@@ -158,7 +158,7 @@ impl<E> Search<'_, E> {
         for _ in 0..DOUBTFUL_MAX {
             let attempt = self.trials.len() as u64;
             let Some(result) = (self.trial)(users, attempt)? else {
-                self.ended = Some("somebody ended it".to_owned());
+                self.ended = Some("the search was interrupted".to_owned());
                 return Ok(None);
             };
             let (held, valid) = (result.held, result.valid);
@@ -314,7 +314,7 @@ mod tests {
         };
         let result = search(OPTIONS, &mut trial).unwrap();
         assert_eq!((result.users, result.trials.len()), (128, 2));
-        assert!(result.confidence.contains("somebody"));
+        assert!(result.confidence.contains("was interrupted"));
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl Drop for WaitGuard<'_> {
 
 #[cold]
 fn taken(what: &str) -> io::Error {
-    let advice =
-        format!("another task waits for {what}: only one task may at a time, and hands on what comes");
+    let advice = format!(
+        "another task already waits for {what}: only one task may wait at a time; let it pass the data on"
+    );
     io::Error::new(io::ErrorKind::ResourceBusy, advice)
 }

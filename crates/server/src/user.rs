@@ -44,7 +44,7 @@ impl fmt::Display for User {
 pub enum Unfit {
     /// The programs' user would be the superuser.
     #[error(
-        "programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of their own"
+        "programs do not run as the superuser, because a fault in one would give the whole machine away; name another user"
     )]
     User,
     /// The programs' group would be the superuser's.

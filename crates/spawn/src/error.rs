@@ -80,7 +80,7 @@ pub enum DefineError {
         bytes: usize,
     },
     /// The keeper cannot read the allowed programs again.
-    #[error("cannot read anew what programs there may be: {0}")]
+    #[error("cannot read the list of permitted programs again: {0}")]
     Unreadable(String),
     /// The profile was not among those read.
     #[error(

@@ -248,7 +248,7 @@ impl SpawnSupervisor {
     /// Adds the current profiles, all or none; returns the number of profiles.
     fn revise(&mut self, spawner: &ServingSpawner) -> Result<u32, DefineError> {
         let Some(reviser) = &self.reviser else {
-            return Err(DefineError::Unreadable("nothing says what there may be".to_owned()));
+            return Err(DefineError::Unreadable("there is no list of permitted programs".to_owned()));
         };
         let read = revise::read(reviser, || self.look(spawner))?;
         self.numbers.learn(&self.profiles);

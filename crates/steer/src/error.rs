@@ -43,7 +43,9 @@ pub enum SteerError {
     )]
     NothingApplied,
     /// A setting cannot be read, so the setting could not be restored.
-    #[error("nothing was changed: cannot read {setting}: {source}; only what can be read can be restored")]
+    #[error(
+        "nothing was changed: cannot read {setting}: {source}; a setting that cannot be read cannot be restored"
+    )]
     Unreadable {
         /// The setting.
         setting: Setting,

@@ -97,12 +97,14 @@ pub fn restored(restored: &Restored) -> String {
     let mut text = String::new();
     line(&mut text, format_args!("restored: {} settings", restored.settings.len()));
     for setting in &restored.gone {
-        line(&mut text, format_args!("{setting}: not there any more"));
+        line(&mut text, format_args!("{setting}: no longer exists"));
     }
     for setting in &restored.foreign {
         line(
             &mut text,
-            format_args!("{setting}: somebody else had changed it; it has its old value again too"),
+            format_args!(
+                "{setting}: another program had changed it; the value from before the plan is set again"
+            ),
         );
     }
     text
@@ -196,11 +198,11 @@ pub fn verified(verified: &Verified) -> String {
     let seconds = verified.seconds;
     let reads = verified.reads.iter().map(|reads| (reads.cpu, reads.here, reads.elsewhere)).collect();
     let not_measurable = verified.not_measurable.as_deref();
-    shares(&mut text, "reads on the cpu of their packets", "nobody read", not_measurable, reads, seconds);
+    shares(&mut text, "reads on the cpu of their packets", "no reads", not_measurable, reads, seconds);
     let woken = verified.woken.iter().map(|woken| (woken.cpu, woken.here, woken.elsewhere)).collect();
     let not_measurable = verified.wakes_not_measurable.as_deref();
-    let what = "wake-ups of who reads by the cpu it sleeps on";
-    shares(&mut text, what, "nobody was woken", not_measurable, woken, seconds);
+    let what = "wake-ups of readers by the cpu of the reader";
+    shares(&mut text, what, "no wake-ups", not_measurable, woken, seconds);
     for nic in &verified.nics {
         let queues: Vec<String> =
             nic.queues.iter().map(|(queue, count)| format!("{queue}: {count}")).collect();
@@ -222,7 +224,7 @@ pub fn verified(verified: &Verified) -> String {
         line(
             &mut text,
             format_args!(
-                "{}: was made {} and is {}: somebody changed it",
+                "{}: the plan set {}, the value is now {}: another program changed it",
                 drift.setting,
                 drift.setting.describe(&drift.planned),
                 drift.setting.describe(&drift.found)

@@ -303,7 +303,7 @@ pub fn but_for(gone: &[Setting]) -> String {
     if names.is_empty() {
         String::new()
     } else {
-        format!(", but for what is not there any more: {}", names.join("; "))
+        format!(", except settings that no longer exist: {}", names.join("; "))
     }
 }
 

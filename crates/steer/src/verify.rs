@@ -145,7 +145,7 @@ fn drifted(settings: &dyn Settings, store: &StateStore) -> Result<Vec<Drift>, St
     let drift = state.saved.iter().filter_map(|saved| {
         let planned = saved.planned.clone()?;
         let Some(setting) = saved.setting_now(settings, &state.cards) else {
-            let found = "not there any more".to_owned();
+            let found = "no longer exists".to_owned();
             return Some(Drift { setting: saved.setting.clone(), planned, found });
         };
         let found = match settings.get(&setting) {

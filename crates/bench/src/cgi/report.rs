@@ -54,7 +54,7 @@ answers. Every server pays this cost alike, and so does the floor.";
 
 /// The finished bench.
 pub(super) fn report(options: &BenchOptions, points: &Points, profiles: &[CpuProfile]) -> BenchReport {
-    BenchReport::new("cgi", "what starting a program costs", &options.repository, parameters(options))
+    BenchReport::new("cgi", "the cost of starting a program", &options.repository, parameters(options))
         .with_points(points)
         .with_table(starts(points))
         .with_table(aborts(points))

@@ -26,7 +26,7 @@ pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
         ("rounds", options.rounds.to_string()),
         ("cpus", "the server on one, the load on the other".into()),
     ];
-    BenchReport::new("hosts", "what virtual hosts cost", &options.repository, parameters)
+    BenchReport::new("hosts", "the cost of virtual hosts", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)

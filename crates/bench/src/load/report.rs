@@ -26,7 +26,7 @@ delay of a user's next request after its planned time, by the injector's own tim
 
 /// The finished bench.
 pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
-    BenchReport::new("load", "what a request costs the injector", &options.repository, parameters(options))
+    BenchReport::new("load", "the injector's cost of a request", &options.repository, parameters(options))
         .with_points(points)
         .with_table(injectors(points))
         .with_line(agreement(points))

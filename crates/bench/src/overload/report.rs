@@ -40,7 +40,7 @@ pub(super) fn report(options: &BenchOptions, quota: String, points: &Points) -> 
         ("server", quota),
         ("rounds", options.rounds.to_string()),
     ];
-    BenchReport::new("overload", "what is left of the good answers", &options.repository, parameters)
+    BenchReport::new("overload", "the good answers that remain", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)

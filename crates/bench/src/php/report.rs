@@ -48,7 +48,7 @@ pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
         ("rounds", options.rounds.to_string()),
         ("cpus", "server and PHP on one, the load on the other; echo and its server on all".into()),
     ];
-    BenchReport::new("php", "what passing a request to PHP costs", &options.repository, parameters)
+    BenchReport::new("php", "the cost of passing a request to PHP", &options.repository, parameters)
         .with_points(points)
         .with_table(table(points))
         .with_how_to_read(HOW_TO_READ)

@@ -134,7 +134,7 @@ impl ServeBenchReport {
     }
 
     fn section(&self) -> String {
-        let mut text = String::from("## serve: what one request costs\n\n`cargo xtask bench serve`\n\n");
+        let mut text = String::from("## serve: the cost of one request\n\n`cargo xtask bench serve`\n\n");
         let mut parameters = CellTable::new(2, &["", ""]);
         for (name, value) in &self.parameters {
             parameters.push([(*name).into(), value.clone()]);

@@ -244,14 +244,12 @@ fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
         ),
         (
             &["--cgi", ".cgi", "--cgi-user", "root"],
-            "--cgi-user: programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of \
-             their own",
+            "--cgi-user: programs do not run as the superuser, because a fault in one would give the whole machine away; name another user",
             Exit::Usage,
         ),
         (
             &["--php", "--php-user", "root"],
-            "--php-user: programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of \
-             their own",
+            "--php-user: programs do not run as the superuser, because a fault in one would give the whole machine away; name another user",
             Exit::Usage,
         ),
     ] {

@@ -51,7 +51,7 @@ fn apply_and_undo_are_exact() {
 
     let verified = namespace.says(&["verify", "--time", "10ms"]);
     assert!(verified.starts_with("reads on the cpu of their packets: "), "{verified}");
-    assert!(verified.contains("\nwake-ups of who reads by the cpu it sleeps on: "), "{verified}");
+    assert!(verified.contains("\nwake-ups of readers by the cpu of the reader: "), "{verified}");
 
     assert!(namespace.says(&["undo"]).starts_with("restored: "));
     assert_eq!(namespace.settings(), before);
@@ -84,7 +84,7 @@ fn whoever_was_killed_the_next_command_finishes() {
     let text = fs::read_to_string(&state).unwrap();
     fs::write(&state, text.replace("\"phase\": \"applied\"", "\"phase\": \"applying\"")).unwrap();
     let said = namespace.says(&["plan", "--nic", "steer0", "--cores", "1"]);
-    assert!(said.contains("an earlier command was interrupted; what was is back"), "{said}");
+    assert!(said.contains("an earlier command was interrupted; the former settings are restored"), "{said}");
     assert_eq!(namespace.settings(), before);
 }
 

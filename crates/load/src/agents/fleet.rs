@@ -299,7 +299,7 @@ fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, FleetMessage)>
                 Ok(Some(reply)) => Ok(reply),
                 Ok(None) => Err("it closed the connection".to_owned()),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    Err(format!("what answers there is no agent of this release: {error}"))
+                    Err(format!("the program at this address is no agent of this release: {error}"))
                 }
                 Err(error) => Err(error.to_string()),
             };

@@ -328,7 +328,10 @@ fn verdict(text: &mut String, record: &Record) {
     if record.valid && record.doubts.is_empty() {
         line!(text, "  valid        nothing but the server set the pace, as far as can be seen from here");
     } else if record.valid {
-        line!(text, "  done         every request has ended; this says what is answered, not how fast");
+        line!(
+            text,
+            "  done         every request has ended; the answers are checked, the speed is not measured"
+        );
     }
     let word = if record.valid { "doubt" } else { "INVALID" };
     for doubt in &record.doubts {

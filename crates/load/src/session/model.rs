@@ -117,7 +117,7 @@ pub enum ModelError {
     NoPages(String),
     /// The probabilities of a page are invalid.
     #[error(
-        "page {page}: the probabilities of what comes next add up to {sum}: they must lie between 0 and 1, and their sum too"
+        "page {page}: the probabilities of the next pages add up to {sum}: each must lie between 0 and 1, and the sum too"
     )]
     Sum {
         /// The page.
@@ -129,7 +129,7 @@ pub enum ModelError {
     #[error("sessions of {0} never end: some page must leave a part of its probability to the end")]
     Endless(String),
     /// An end mark is too long.
-    #[error("page {page}: what it must end in has at most {} bytes", super::check::TAIL)]
+    #[error("page {page}: the required end of the content has at most {} bytes", super::check::TAIL)]
     Mark {
         /// The page.
         page: String,

@@ -183,7 +183,7 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::LoadShifted => "the load changed meanwhile",
             Self::PlacementChanged => "handlers were placed by others meanwhile",
-            Self::RegretSpent => "trials have cost what they may cost",
+            Self::RegretSpent => "the budget of trials is spent",
             Self::Idle => "too little runs to compare plans",
         })
     }

@@ -160,7 +160,7 @@ impl Balancing {
     /// cores share a process.
     pub(crate) fn describe(&self, together: usize) -> String {
         let rule = match self.neighbours {
-            Neighbours::LookAway => "nobody watches".to_owned(),
+            Neighbours::LookAway => "no core watches another".to_owned(),
             Neighbours::Watch if together < 2 => "no core has a neighbour in its process".to_owned(),
             Neighbours::Watch => verdict::describe(),
         };
@@ -327,7 +327,7 @@ mod tests {
     fn what_needs_a_right_falls_back_in_words() {
         let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);
         match asked.chooser {
-            Some(_) => assert_eq!(asked.describe(2), "round-robin, as asked for; nobody watches"),
+            Some(_) => assert_eq!(asked.describe(2), "round-robin, as asked for; no core watches another"),
             None => assert!(
                 asked.line.starts_with("local, not round-robin as asked for: the kernel"),
                 "{}",

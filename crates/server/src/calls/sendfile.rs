@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(
             merged(missing, "Content-Type: a/b\r\nCache-Control: max-age=9\r\nSet-Cookie: a=b\r\n"),
             "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\npage",
-            "a cookie is for the client, whatever became of the file"
+            "a cookie is for the client, also if the file is gone"
         );
     }
 }

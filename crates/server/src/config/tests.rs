@@ -333,7 +333,7 @@ fn hosts_may_run_their_programs_otherwise() {
 
 #[test]
 fn programs_are_nobodys_who_may_do_everything() {
-    let superuser = "programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of their own";
+    let superuser = "programs do not run as the superuser, because a fault in one would give the whole machine away; name another user";
     let group = "programs do not run in the superuser's group, whose files may be written to by it; name a user of another group, or for \
                  one host another group behind it, as \"USER:GROUP\"";
     for (table, user, why) in [

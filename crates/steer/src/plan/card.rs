@@ -160,7 +160,7 @@ impl CardPlan<'_> {
         }
         if let Some(irq) = tx {
             let why = format!(
-                "what queue {queue} has transmitted is released on cpu {cpu}, which handles its packets"
+                "packets that queue {queue} has transmitted are released on cpu {cpu}, which handles the queue's packets"
             );
             self.change(
                 Setting::Interrupt { irq: irq.number, name: irq.name },
@@ -209,7 +209,7 @@ impl CardPlan<'_> {
         let wanted = group.union(&siblings);
         let mut why = match self.class {
             SteerClass::TransmitLed => format!(
-                "the other side answers on the queue that cpus {group} transmit on: this is what steers receiving"
+                "the other side answers on the queue that cpus {group} transmit on, so this setting steers receiving"
             ),
             _ => {
                 format!("answers of cpus {group} leave by queue {queue}, whose completions come back to them")

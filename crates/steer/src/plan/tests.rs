@@ -61,7 +61,7 @@ fn a_transmit_led_card_follows_its_cores() {
             "eth0 tx-3 xps_cpus: 3 -> none",
         ]
     );
-    assert!(plan.changes[2].why.contains("this is what steers receiving"), "{}", plan.changes[2].why);
+    assert!(plan.changes[2].why.contains("so this setting steers receiving"), "{}", plan.changes[2].why);
     assert!(plan.changes[0].why.contains("cpu 2 of node 1"), "{}", plan.changes[0].why);
 }
 

@@ -28,8 +28,8 @@ impl MalformedAnswer {
             Self::Head => wrong_line(bytes),
             Self::Length => lengths(bytes),
             Self::Chunks => format!("chunk {}", quoted(after_line_ends(bytes))),
-            Self::Upgrade => format!("status line {}, which nobody asked for", quoted(bytes)),
-            Self::Unasked => format!("{} behind the answer, which nobody asked for", quoted(bytes)),
+            Self::Upgrade => format!("unexpected status line {}", quoted(bytes)),
+            Self::Unasked => format!("unexpected {} behind the answer", quoted(bytes)),
             Self::HeadTooLong | Self::TooManyFields | Self::Truncated => self.to_string(),
         }
     }
@@ -99,7 +99,7 @@ mod tests {
             ),
             (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nzz\r\n", "chunk \"zz\""),
             (b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 2OO OK\r\n\r\n", "status line \"HTTP/1.1 2OO OK\""),
-            (b"HTTP/1.1 101 Other\r\n\r\n", "status line \"HTTP/1.1 101 Other\", which nobody"),
+            (b"HTTP/1.1 101 Other\r\n\r\n", "unexpected status line \"HTTP/1.1 101 Other\""),
             (b"\r\nnothing\r\n\r\n", "status line \"nothing\""),
         ];
         for (bytes, expected) in cases {
@@ -111,7 +111,7 @@ mod tests {
         assert!(
             MalformedAnswer::Unasked
                 .words(b"HTTP/1.1 200 X\r\n\r\nmore")
-                .starts_with("\"HTTP/1.1 200 X\" behind")
+                .starts_with("unexpected \"HTTP/1.1 200 X\" behind")
         );
         assert_eq!(MalformedAnswer::Head.words(b""), "head \"\"");
     }

@@ -64,7 +64,7 @@ fn an_interrupt_that_has_gone_is_named_and_its_number_left_alone() {
     assert_eq!((restored.settings.len(), &restored.gone[..]), (7, &[input_0(29)][..]));
     assert_eq!(world.cpus_of(29), "1-3");
     let said = crate::render::restored(&restored);
-    assert!(said.contains("\ninterrupt 29 (virtio1-input.0) cpus: not there any more\n"), "{said}");
+    assert!(said.contains("\ninterrupt 29 (virtio1-input.0) cpus: no longer exists\n"), "{said}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn taking_back_looks_for_interrupts_too() {
     let steering = Steering { settings: &world, store: &store };
     let error = steering.apply(&mut plan, None, &mut || Ok(())).unwrap_err().to_string();
     let but =
-        "; everything is as it was, but for what is not there any more: interrupt 65 (eth0-TxRx-1) cpus";
+        "; everything is as it was, except settings that no longer exist: interrupt 65 (eth0-TxRx-1) cpus";
     assert!(error.ends_with(but), "{error}");
     assert_eq!([164, 64, 65].map(|irq| world.cpus_of(irq)), ["0-15", "5", "5"]);
 }
