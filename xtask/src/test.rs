@@ -171,7 +171,7 @@ fn models_command(workspace: &Workspace, checker: ModelChecker) -> Command {
 
 /// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
 /// the bug, in milliseconds.
-const CANARIES: [(&str, ModelChecker, &str); 31] = [
+const CANARIES: [(&str, ModelChecker, &str); 35] = [
     ("announce-without-fence", ModelChecker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", ModelChecker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", ModelChecker::Loom, "model::color::three_producers_one_event_each"),
@@ -232,6 +232,10 @@ const CANARIES: [(&str, ModelChecker, &str); 31] = [
         ModelChecker::Loom,
         "model::multi_acquire::last_acquired_color_runs_all_colors",
     ),
+    ("ask-twice", ModelChecker::Loom, "model::attachment::old_core_is_asked_once"),
+    ("take-askers-first", ModelChecker::Loom, "model::attachment::asking_task_gets_the_object_or_is_woken"),
+    ("leave-address", ModelChecker::Loom, "model::attachment::object_is_used_by_one_core_at_a_time"),
+    ("drop-during-move", ModelChecker::Loom, "model::attachment::drop_during_a_move_closes_once"),
     // Bugs that show without weak memory, in the larger scenarios.
     ("second-token", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
     ("take-in-two-steps", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),

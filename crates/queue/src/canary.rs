@@ -61,6 +61,15 @@ pub(crate) enum Bug {
     AcquireWithoutOrder,
     /// A color counts the arrivals before its own arrival, so no arrival may be the last.
     CountBeforeAcquired,
+    /// Each core that needs a socket asks its core, so the socket is detached twice.
+    AskTwice,
+    /// The wakers are taken before the socket is detached. A task that asks in between waits for
+    /// ever.
+    TakeAskersFirst,
+    /// A core that has detached a socket still takes the socket for its own.
+    LeaveAddress,
+    /// A drop between two drivers leaves no mark, so the socket stays open.
+    DropDuringMove,
 }
 
 /// Whether `bug` is planted.
@@ -103,6 +112,10 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "ask-for-end-before-lock" => Bug::AskForEndBeforeLock,
             "acquire-without-order" => Bug::AcquireWithoutOrder,
             "count-before-acquired" => Bug::CountBeforeAcquired,
+            "ask-twice" => Bug::AskTwice,
+            "take-askers-first" => Bug::TakeAskersFirst,
+            "leave-address" => Bug::LeaveAddress,
+            "drop-during-move" => Bug::DropDuringMove,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

@@ -4,20 +4,22 @@
 //! neither handlers, nor policies, nor I/O. An [`Event`] runs once. A [`ColorQueue`] is a serial
 //! executor (a strand) that runs events singly, in the order of posting. A [`ReadyQueue`] holds the
 //! [`Token`]s of the colors that have events. [`Cores`] migrates tokens between cores. A
-//! [`MultiAcquire`] acquires several colors at once. [`Parking`] lets a core sleep without losing a
-//! wake-up. A [`TraceRing`] keeps the last records of a core.
+//! [`MultiAcquire`] acquires several colors at once. An [`Attachment`] moves a socket between the
+//! drivers of two cores. [`Parking`] lets a core sleep without losing a wake-up. A [`TraceRing`]
+//! keeps the last records of a core.
 //!
 //! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol),
 //! `task_cell`, `task_color`, `result_cell`, `colored`, `future_slot`, `ready`, `migration`,
-//! `multi_acquire`, `lifo_slot`, `parking`, `idle`, `in_flight`, `trace_ring`. A page of the same
-//! name beside a lock-free file gives the argument (`parking.md`). The model checks in `model/` run
-//! the production files under loom (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue
+//! `multi_acquire`, `lifo_slot`, `parking`, `idle`, `in_flight`, `attachment`, `trace_ring`. A page
+//! of the same name beside a lock-free file gives the argument (`parking.md`). The model checks in
+//! `model/` run the production files under loom (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue
 //! --release`). The scenarios in `shuttle_tests.rs` are larger and run under shuttle.
 #![allow(
     unexpected_cfgs,
     reason = "`--cfg shuttle` is given to this crate's tests alone, by `cargo xtask test`"
 )]
 
+mod attachment;
 mod canary;
 mod color;
 mod color_head;
@@ -54,6 +56,7 @@ mod shuttle_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+pub use attachment::{Attachment, Close, Come, Direction, DriverCore, Leave};
 pub use color::PushOutcome;
 pub use color_head::ColorHead;
 pub use color_id::ColorId;

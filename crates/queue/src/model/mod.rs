@@ -6,6 +6,7 @@
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 mod acquired_colors;
+mod attachment;
 mod color;
 mod idle;
 mod in_flight;
