@@ -4,6 +4,7 @@
 //! predictable branch forwards every call. The contract of each call is documented here and holds
 //! for both; `tests/suite` runs every case on both.
 
+mod detached;
 mod epoll;
 mod free_list;
 mod incoming;
@@ -26,6 +27,7 @@ use crate::{DriverOptions, IoChoice, IoError, queued_count};
 use epoll::Epoll;
 use uring::Uring;
 
+pub use detached::{Detached, DriverKey, ObjectKey};
 pub use outgoing::More;
 pub use table::{ListenerKey, SourceKey, StreamKey};
 pub use unpark::Unparker;
@@ -316,6 +318,28 @@ impl Driver {
         each!(self, inner => inner.poll_release(cx, key))
     }
 
+    /// Begins to take an object out of the driver, for the driver of another core. Operations under
+    /// way end first, so the object may leave during a later turn:
+    /// [`take_detached`](Self::take_detached) tells. Until then the object can be used. Afterwards
+    /// the key is stale. Returns false for a stale key.
+    pub fn detach(&mut self, key: ObjectKey) -> bool {
+        each!(self, inner => inner.detach(key))
+    }
+
+    /// An object that has left the driver, and its former key.
+    pub fn take_detached(&mut self) -> Option<(ObjectKey, Detached)> {
+        each!(self, inner => inner.take_detached())
+    }
+
+    /// Takes over an object from another driver. Bytes that the other driver has received come
+    /// first, the rest of a send goes on, and the tasks that wait for the object keep waiting.
+    ///
+    /// # Errors
+    /// The kernel cannot watch the object, which is then closed.
+    pub fn attach(&mut self, object: Detached) -> io::Result<ObjectKey> {
+        each!(self, inner => inner.attach(object.0))
+    }
+
     /// The socket of a listener; none once closed.
     pub fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
         match &self.kind {
@@ -336,7 +360,7 @@ impl Driver {
         fd.expect("the stream of this key is closed")
     }
 
-    /// Watches any other descriptor that can be polled (inotify, pipe, eventfd) for input.
+    /// Watches any other descriptor that can be polled (inotify, pipe, eventfd), for input and room.
     ///
     /// # Errors
     /// `PermissionDenied` for files and folders, because these cannot be polled.
@@ -371,6 +395,15 @@ impl Driver {
     /// `NotConnected` for a stale key.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
         each!(self, inner => inner.poll_readable(cx, key))
+    }
+
+    /// Ready whenever there is room, or an error to be learned by a write. One task at a time per
+    /// source and direction.
+    ///
+    /// # Errors
+    /// `NotConnected` for a stale key.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
+        each!(self, inner => inner.poll_writable(cx, key))
     }
 
     /// The descriptor of a source.

@@ -51,7 +51,7 @@ pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_curr
 pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
-pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
+pub use driver::{Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, append_nowait, read_nowait, start_writeback};
 pub use idle_pool::{IdlePool, ParkRequest};

@@ -88,6 +88,18 @@ on_both_drivers! {
         stale_keys,
         a_watcher_is_told_of_what_the_owner_does_not_take,
     }
+    moves::{
+        received_bytes_go_along,
+        end_and_error_go_along,
+        waiting_reader_is_woken_by_the_new_driver,
+        blocked_send_goes_on_where_it_was,
+        sends_keep_their_order,
+        drop_between_two_drivers_closes,
+        listener_keeps_its_connections,
+        source_moves_with_its_waiting_task,
+        source_tells_of_room,
+        echo_survives_a_move_at_every_step,
+    }
     releases::{
         who_waits_is_released_again_and_again,
         what_comes_meanwhile_is_lost_by_neither,

@@ -1,10 +1,11 @@
 //! The place of an object of an I/O driver: attached to the driver of a core, or on its way to
 //! another core.
 //!
-//! A socket works on the driver that has the socket. A core that needs a socket of another core asks
-//! that core to detach the socket, and attaches the socket to its own driver. This file decides which
-//! core may do which step, and loses neither an object nor a waiting task. Leaves out drivers,
-//! sockets and messages between cores: the caller carries out each answer. The argument is in
+//! A socket works on the driver that has the socket. A core that needs a socket of another core
+//! asks that core to detach the socket, and attaches the socket to its own driver. This file
+//! decides which core may do which step, and loses neither an object nor a waiting task. Leaves out
+//! drivers, sockets and messages between cores: the caller carries out each answer. The argument is
+//! in
 //! `attachment.md`; checked in `model/attachment.rs`.
 
 use crate::{
@@ -31,7 +32,8 @@ pub enum Direction {
     Write,
 }
 
-/// Where an object of a driver is. `C` is the address of a core, `T` the object outside of a driver.
+/// Where an object of a driver is. `C` is the address of a core, `T` the object outside of a
+/// driver.
 pub struct Attachment<C, T> {
     /// The core whose driver has the object. Only that core writes another number.
     at: AtomicU64,
@@ -65,7 +67,7 @@ enum Phase<C, T> {
 
 /// The answer to a core that needs an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Come<C, T> {
+pub enum ComeOutcome<C, T> {
     /// The driver of the caller has the object, under this key.
     Here(u64),
     /// The caller asks this core to detach the object with this key. The move wakes the caller.
@@ -80,7 +82,7 @@ pub enum Come<C, T> {
 
 /// The next step of a core that has detached an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Leave<C, T> {
+pub enum DetachOutcome<C, T> {
     /// The next core that needs the object attaches the object.
     Rest,
     /// This core must attach the object, because a task waits for the object there.
@@ -91,7 +93,7 @@ pub enum Leave<C, T> {
 
 /// The step that closes an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Close<C, T> {
+pub enum CloseOutcome<C, T> {
     /// The driver of this core closes the object with this key.
     On(C, u64),
     /// The core that moves the object closes the object.
@@ -125,9 +127,9 @@ impl<C: DriverCore, T> Attachment<C, T> {
         (self.at.load(Ordering::Relaxed) == number).then(|| self.key.load(Ordering::Relaxed))
     }
 
-    /// Core `here` needs the object, on the thread of that core. If the object is elsewhere, the end
-    /// of the next step wakes `waiter`.
-    pub fn come(&self, here: &C, waiter: Option<(Direction, &Waker)>) -> Come<C, T> {
+    /// Core `here` needs the object, on the thread of that core. If the object is elsewhere, the
+    /// end of the next step wakes `waiter`.
+    pub fn come(&self, here: &C, waiter: Option<(Direction, &Waker)>) -> ComeOutcome<C, T> {
         // Cloned before the lock, because a waker is foreign code.
         let waiter = waiter.map(|(direction, waker)| (direction, waker.clone()));
         let mut replaced = None;
@@ -143,19 +145,19 @@ impl<C: DriverCore, T> Attachment<C, T> {
     }
 
     /// The answer to core `here`, and whether its task waits.
-    fn next_step(&self, state: &mut AttachmentState<C, T>, here: &C) -> (Come<C, T>, bool) {
+    fn next_step(&self, state: &mut AttachmentState<C, T>, here: &C) -> (ComeOutcome<C, T>, bool) {
         match std::mem::replace(&mut state.phase, Phase::Gone) {
             Phase::Attached(core) if core.number() == here.number() => {
                 state.phase = Phase::Attached(core);
-                (Come::Here(self.key.load(Ordering::Relaxed)), false)
+                (ComeOutcome::Here(self.key.load(Ordering::Relaxed)), false)
             }
             Phase::Detaching(core) if core.number() == here.number() => {
                 state.phase = Phase::Detaching(core);
-                (Come::Here(self.key.load(Ordering::Relaxed)), false)
+                (ComeOutcome::Here(self.key.load(Ordering::Relaxed)), false)
             }
             Phase::Attached(core) => {
                 state.wanted = Some(here.clone());
-                let ask = Come::Ask(core.clone(), self.key.load(Ordering::Relaxed));
+                let ask = ComeOutcome::Ask(core.clone(), self.key.load(Ordering::Relaxed));
                 state.phase =
                     if planted(Bug::AskTwice) { Phase::Attached(core) } else { Phase::Detaching(core) };
                 (ask, true)
@@ -163,24 +165,24 @@ impl<C: DriverCore, T> Attachment<C, T> {
             Phase::Detaching(core) => {
                 state.wanted = Some(here.clone());
                 state.phase = Phase::Detaching(core);
-                (Come::Wait, true)
+                (ComeOutcome::Wait, true)
             }
             Phase::Detached(object) => {
                 state.phase = Phase::Attaching;
-                (Come::Attach(object), false)
+                (ComeOutcome::Attach(object), false)
             }
             Phase::Attaching => {
                 state.phase = Phase::Attaching;
-                (Come::Wait, true)
+                (ComeOutcome::Wait, true)
             }
-            Phase::Gone => (Come::Gone, false),
+            Phase::Gone => (ComeOutcome::Gone, false),
         }
     }
 
-    /// The asked core has taken the object out of its driver. `waits` tells whether a task waits for
-    /// the object beside the tasks that asked; its second argument tells in which directions a task
-    /// has asked.
-    pub fn detached(&self, object: T, waits: impl FnOnce(&T, [bool; 2]) -> bool) -> Leave<C, T> {
+    /// The asked core has taken the object out of its driver. `waits` tells whether a task waits
+    /// for the object beside the tasks that asked; its second argument tells in which directions a
+    /// task has asked.
+    pub fn detached(&self, object: T, waits: impl FnOnce(&T, [bool; 2]) -> bool) -> DetachOutcome<C, T> {
         let early = planted(Bug::TakeAskersFirst).then(|| self.with_state(|state| state.take_asking()));
         let (leave, asking) = self.with_state(|state| {
             if !planted(Bug::LeaveAddress) {
@@ -191,12 +193,12 @@ impl<C: DriverCore, T> Attachment<C, T> {
             let asking = if early.is_none() { state.take_asking() } else { [None, None] };
             if state.is_dropped {
                 state.phase = Phase::Gone;
-                return (Leave::Close(object), asking);
+                return (DetachOutcome::Close(object), asking);
             }
             let wanted = state.wanted.take();
             let leave = match wanted {
-                Some(core) if waits(&object, asked) => Leave::Send(core),
-                _ => Leave::Rest,
+                Some(core) if waits(&object, asked) => DetachOutcome::Send(core),
+                _ => DetachOutcome::Rest,
             };
             state.phase = Phase::Detached(object);
             (leave, asking)
@@ -205,8 +207,20 @@ impl<C: DriverCore, T> Attachment<C, T> {
         leave
     }
 
-    /// Core `here` has attached the object that [`come`](Self::come) gave out. Returns the key if the
-    /// owner has dropped the object meanwhile; the caller then closes the object.
+    /// The object, if no driver has the object. The caller then attaches the object as after
+    /// [`ComeOutcome::Attach`].
+    pub fn claim(&self) -> Option<T> {
+        self.with_state(|state| match std::mem::replace(&mut state.phase, Phase::Attaching) {
+            Phase::Detached(object) => Some(object),
+            other => {
+                state.phase = other;
+                None
+            }
+        })
+    }
+
+    /// Core `here` has attached the object that [`come`](Self::come) gave out. Returns the key if
+    /// the owner has dropped the object meanwhile; the caller then closes the object.
     #[must_use]
     pub fn attached(&self, here: &C, key: u64) -> Option<u64> {
         let (closes, asking) = self.with_state(|state| {
@@ -225,8 +239,8 @@ impl<C: DriverCore, T> Attachment<C, T> {
         closes
     }
 
-    /// There is no object any more: its core has ended, a driver has refused the object, or the owner
-    /// of the object has taken the object out of the driver.
+    /// There is no object any more: its core has ended, a driver has refused the object, or the
+    /// owner of the object has taken the object out of the driver.
     pub fn lost(&self) {
         let (phase, asking) = self.with_state(|state| {
             self.at.store(NOWHERE, Ordering::Relaxed);
@@ -237,17 +251,17 @@ impl<C: DriverCore, T> Attachment<C, T> {
     }
 
     /// The owner drops the object, on any thread.
-    pub fn close(&self) -> Close<C, T> {
+    pub fn close(&self) -> CloseOutcome<C, T> {
         let (close, asking) = self.with_state(|state| {
             let asking = state.take_asking();
             let close = match std::mem::replace(&mut state.phase, Phase::Gone) {
-                Phase::Attached(core) => Close::On(core, self.key.load(Ordering::Relaxed)),
-                Phase::Detached(object) => Close::Now(object),
-                Phase::Gone => Close::Later,
+                Phase::Attached(core) => CloseOutcome::On(core, self.key.load(Ordering::Relaxed)),
+                Phase::Detached(object) => CloseOutcome::Now(object),
+                Phase::Gone => CloseOutcome::Later,
                 moving @ (Phase::Detaching(_) | Phase::Attaching) => {
                     state.phase = moving;
                     state.is_dropped = !planted(Bug::DropDuringMove);
-                    Close::Later
+                    CloseOutcome::Later
                 }
             };
             (close, asking)

@@ -56,7 +56,7 @@ mod shuttle_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use attachment::{Attachment, Close, Come, Direction, DriverCore, Leave};
+pub use attachment::{Attachment, CloseOutcome, ComeOutcome, DetachOutcome, Direction, DriverCore};
 pub use color::PushOutcome;
 pub use color_head::ColorHead;
 pub use color_id::ColorId;

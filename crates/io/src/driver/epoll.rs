@@ -20,13 +20,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use crate::driver::detached::{Detached, DetachedListener, DetachedObject, DetachedSource};
 use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
 use crate::driver::table::{GenerationalTable, Id};
 use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
 use crate::socket::accept_now;
-use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
+use crate::{DriverOptions, IoError, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 use stream::{EpollStream, WatchedEvents};
 use wait::EpollEvents;
 
@@ -63,8 +64,22 @@ struct EpollListener {
 struct EpollSource {
     fd: OwnedFd,
     asking: SourceRegistration,
+    input: EpollSourceSide,
+    room: EpollSourceSide,
+}
+
+/// A direction of a source.
+#[derive(Default)]
+struct EpollSourceSide {
     ready: bool,
     waiter: Waiter,
+}
+
+impl EpollSourceSide {
+    fn wakes(&mut self) {
+        self.ready = true;
+        self.waiter.wake();
+    }
 }
 
 /// The registration of a source.
@@ -84,6 +99,8 @@ pub(crate) struct Epoll {
     listeners: GenerationalTable<EpollListener>,
     streams: GenerationalTable<EpollStream>,
     sources: GenerationalTable<EpollSource>,
+    /// Objects that have left the driver, until the caller takes them.
+    detached: VecDeque<(ObjectKey, Detached)>,
     inbox: Inbox,
     free_list: Spares,
 }
@@ -105,6 +122,7 @@ impl Epoll {
             streams: GenerationalTable::new(),
             free_list: Spares::default(),
             sources: GenerationalTable::new(),
+            detached: VecDeque::new(),
             inbox: Inbox::new(options.recv_buffer_bytes),
         })
     }
@@ -140,8 +158,11 @@ impl Epoll {
                 }
                 kind::SOURCE => {
                     if let Some(source) = self.sources.get_mut(id) {
-                        source.ready = true;
-                        source.waiter.wake();
+                        source.on_event(flags);
+                        if source.asks_again() {
+                            // The event has ended the registration of the other direction, too.
+                            let _ = source.ask_again(self.epoll.as_fd(), id);
+                        }
                     }
                 }
                 _ => debug_assert_eq!(kind, kind::WAKER),
@@ -162,9 +183,15 @@ impl Epoll {
             accepted: VecDeque::new(),
             waiter: Waiter::default(),
         };
+        self.insert_listener(listener)
+    }
+
+    fn insert_listener(&mut self, listener: EpollListener) -> io::Result<ListenerKey> {
         let id = self.listeners.insert(listener);
-        let fd = self.listeners.get(id).and_then(|listener| listener.fd.as_ref()).expect("just inserted");
-        if let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, LISTENER_EVENTS) {
+        let fd = self.listeners.get(id).and_then(|listener| listener.fd.as_ref());
+        if let Some(fd) = fd
+            && let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, LISTENER_EVENTS)
+        {
             self.listeners.remove(id);
             return Err(error);
         }
@@ -355,7 +382,8 @@ impl Epoll {
     }
 
     fn ask(&mut self, fd: OwnedFd, asking: SourceRegistration, events: EventFlags) -> io::Result<SourceKey> {
-        let id = self.sources.insert(EpollSource { fd, asking, ready: false, waiter: Waiter::default() });
+        let (input, room) = Default::default();
+        let id = self.sources.insert(EpollSource { fd, asking, input, room });
         let fd = self.sources.get(id).expect("just inserted").fd.as_fd();
         if let Err(error) = self.watch(fd, kind::SOURCE, id, events) {
             self.sources.remove(id);
@@ -365,20 +393,31 @@ impl Epoll {
     }
 
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
+        self.poll_source(cx, key, |source| &mut source.input)
+    }
+
+    pub(crate) fn poll_writable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
+        self.poll_source(cx, key, |source| &mut source.room)
+    }
+
+    fn poll_source(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: SourceKey,
+        side: fn(&mut EpollSource) -> &mut EpollSourceSide,
+    ) -> Poll<io::Result<()>> {
         let Some(source) = self.sources.get_mut(key.0) else {
             return Poll::Ready(Err(stale("source")));
         };
-        if std::mem::take(&mut source.ready) {
+        let waits = side(source);
+        if std::mem::take(&mut waits.ready) {
             return Poll::Ready(Ok(()));
         }
-        if source.asking == SourceRegistration::EachTime && !source.waiter.is_waiting() {
-            let data = EventData::new_u64(key.0.pack(kind::SOURCE));
-            let asked = epoll::modify(&self.epoll, &source.fd, data, EventFlags::IN | EventFlags::ONESHOT);
-            if let Err(error) = asked {
-                return Poll::Ready(Err(error.into()));
-            }
+        let asks = !waits.waiter.is_waiting();
+        waits.waiter.wait(cx);
+        if asks && source.asks_again() {
+            source.ask_again(self.epoll.as_fd(), key.0)?;
         }
-        source.waiter.wait(cx);
         Poll::Pending
     }
 
@@ -391,6 +430,111 @@ impl Epoll {
             // As for a listener: another process may hold the descriptor.
             let _ = epoll::delete(&self.epoll, &source.fd);
         }
+    }
+}
+
+impl EpollSource {
+    fn on_event(&mut self, flags: EventFlags) {
+        let broken = EventFlags::HUP | EventFlags::ERR;
+        if flags.intersects(EventFlags::IN | broken) {
+            self.input.wakes();
+        }
+        if flags.intersects(EventFlags::OUT | broken) {
+            self.room.wakes();
+        }
+    }
+
+    /// Whether a task waits for an event that is asked for each time.
+    fn asks_again(&self) -> bool {
+        let waits = self.input.waiter.is_waiting() || self.room.waiter.is_waiting();
+        self.asking == SourceRegistration::EachTime && waits
+    }
+
+    fn ask_again(&self, epoll: BorrowedFd<'_>, id: Id) -> io::Result<()> {
+        let mut events = EventFlags::ONESHOT;
+        if self.input.waiter.is_waiting() {
+            events |= EventFlags::IN;
+        }
+        if self.room.waiter.is_waiting() {
+            events |= EventFlags::OUT;
+        }
+        Ok(epoll::modify(epoll, &self.fd, EventData::new_u64(id.pack(kind::SOURCE)), events)?)
+    }
+}
+
+impl Epoll {
+    pub(crate) fn detach(&mut self, key: ObjectKey) -> bool {
+        let object = match key {
+            ObjectKey::Stream(StreamKey(id)) => self.streams.remove(id).map(|stream| {
+                if stream.watched() != WatchedEvents::Nothing {
+                    let _ = epoll::delete(&self.epoll, stream.fd());
+                }
+                DetachedObject::Stream(stream.into_detached())
+            }),
+            ObjectKey::Listener(ListenerKey(id)) => self.listeners.remove(id).map(|listener| {
+                let EpollListener { fd, accepted, waiter, .. } = listener;
+                if let Some(fd) = &fd {
+                    let _ = epoll::delete(&self.epoll, fd);
+                }
+                DetachedObject::Listener(DetachedListener { fd, accepted, failed: None, waiter })
+            }),
+            ObjectKey::Source(SourceKey(id)) => self.sources.remove(id).map(|source| {
+                let EpollSource { fd, asking, input, room } = source;
+                let _ = epoll::delete(&self.epoll, &fd);
+                let is_watch = asking == SourceRegistration::Once;
+                DetachedObject::Source(DetachedSource {
+                    fd,
+                    is_watch,
+                    reader: input.waiter,
+                    writer: room.waiter,
+                })
+            }),
+        };
+        let Some(object) = object else { return false };
+        self.detached.push_back((key, Detached(object)));
+        true
+    }
+
+    pub(crate) fn take_detached(&mut self) -> Option<(ObjectKey, Detached)> {
+        self.detached.pop_front()
+    }
+
+    pub(crate) fn attach(&mut self, object: DetachedObject) -> io::Result<ObjectKey> {
+        match object {
+            DetachedObject::Stream(stream) => {
+                let (stream, watched) = EpollStream::attached(stream);
+                let key = match watched {
+                    WatchedEvents::Nothing => StreamKey(self.streams.insert(stream)),
+                    watched => self.add_watched(stream, watched)?,
+                };
+                Ok(ObjectKey::Stream(key))
+            }
+            DetachedObject::Listener(listener) => self.attach_listener(listener).map(ObjectKey::Listener),
+            DetachedObject::Source(source) => self.attach_source(source).map(ObjectKey::Source),
+        }
+    }
+
+    fn attach_listener(&mut self, listener: DetachedListener) -> io::Result<ListenerKey> {
+        let DetachedListener { fd, accepted, failed: _, mut waiter } = listener;
+        if !accepted.is_empty() || fd.is_none() {
+            waiter.wake();
+        }
+        self.insert_listener(EpollListener { fd, readable: true, accepted, waiter })
+    }
+
+    fn attach_source(&mut self, source: DetachedSource) -> io::Result<SourceKey> {
+        let DetachedSource { fd, is_watch, reader, writer } = source;
+        let key = if is_watch { self.add_watch(fd)? } else { self.add_source(fd)? };
+        let source = self.sources.get_mut(key.0).expect("just inserted");
+        source.input.waiter = reader;
+        source.room.waiter = writer;
+        if source.asks_again()
+            && let Err(error) = source.ask_again(self.epoll.as_fd(), key.0)
+        {
+            self.sources.remove(key.0);
+            return Err(error);
+        }
+        Ok(key)
     }
 }
 

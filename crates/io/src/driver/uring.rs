@@ -29,11 +29,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::driver::detached::{Detached, DetachedObject};
 use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
 use crate::driver::table::{GenerationalTable, Id};
 use crate::error::{listener_closed, stale};
-use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
+use crate::{DriverOptions, IoError, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
 use completion_coalescing::CompletionCoalescing;
 use listener::{NextConnection, UringListener};
@@ -41,7 +42,7 @@ use outbox::Outbox;
 use ring::{Completion, Ring, RingWait};
 use source::{UringSource, add_allowed};
 use speculative_recv::SpeculativeRecv;
-use stream::{StreamRelease, UringStream};
+use stream::{StreamFate, StreamRelease, UringStream};
 
 /// The subject of a completion; the top byte of its 64 bits.
 mod operation {
@@ -63,6 +64,8 @@ mod operation {
     pub(super) const SOURCE: u8 = 7;
     /// A cancellation or close, silent on success, because no code needs the result.
     pub(super) const SILENT: u8 = 8;
+    /// A source has room.
+    pub(super) const SOURCE_ROOM: u8 = 9;
 
     /// Whether the ring counts the operation as in flight.
     pub(super) fn is_counted(operation: u8) -> bool {
@@ -106,6 +109,8 @@ pub(crate) struct Uring {
     listeners: GenerationalTable<UringListener>,
     streams: GenerationalTable<UringStream>,
     sources: GenerationalTable<UringSource>,
+    /// Objects that have left the driver, until the caller takes them.
+    detached: VecDeque<(ObjectKey, Detached)>,
     /// Completions being dispatched; kept for the memory.
     batch: Vec<Completion>,
     coalescing: CompletionCoalescing,
@@ -157,6 +162,7 @@ impl Uring {
             listeners: GenerationalTable::new(),
             streams: GenerationalTable::new(),
             sources: GenerationalTable::new(),
+            detached: VecDeque::new(),
             batch: Vec::new(),
             coalescing: CompletionCoalescing::default(),
             epoch: Instant::now(),
@@ -255,10 +261,9 @@ impl Uring {
         match operation {
             operation::RECEIVE => self.on_received(id, completion),
             operation::ACCEPT => {
-                if let Some(listener) = self.listeners.get_mut(id)
-                    && listener.on_accepted(id, completion, &mut self.shared).is_gone()
-                {
-                    self.listeners.remove(id);
+                if let Some(listener) = self.listeners.get_mut(id) {
+                    let fate = listener.on_accepted(id, completion, &mut self.shared);
+                    self.end_listener(id, fate);
                 }
             }
             operation::SEND_AT_ONCE | operation::SEND_WHOLE => self.on_sent(id, completion.result),
@@ -277,6 +282,11 @@ impl Uring {
                     source.on_ready();
                 }
             }
+            operation::SOURCE_ROOM => {
+                if let Some(source) = self.sources.get_mut(id) {
+                    source.on_room();
+                }
+            }
             operation::WAKER if !completion.goes_on() => self.watch_waker(),
             _ => {}
         }
@@ -284,7 +294,10 @@ impl Uring {
 
     fn on_received(&mut self, id: Id, completion: Completion) {
         match self.streams.get_mut(id) {
-            Some(stream) => stream.on_received(id, completion, &mut self.shared),
+            Some(stream) => {
+                let fate = stream.on_received(id, completion, &mut self.shared);
+                self.end_stream(id, fate);
+            }
             None => {
                 if let Some(buffer) = completion.buffer() {
                     self.shared.buffers.discard(buffer);
@@ -295,9 +308,8 @@ impl Uring {
 
     fn on_sent(&mut self, id: Id, result: i32) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        if stream.on_sent(id, result, &mut self.shared).is_gone() {
-            self.streams.remove(id);
-        }
+        let fate = stream.on_sent(id, result, &mut self.shared);
+        self.end_stream(id, fate);
     }
 
     /// Marks as done the non-blocking sends that were consumed without an error completion. Returns
@@ -310,15 +322,97 @@ impl Uring {
         {
             self.shared.queued.pop_front();
             settled = true;
-            if let Some(stream) = self.streams.get_mut(id)
-                && stream.settle(&mut self.shared).is_gone()
-            {
-                self.streams.remove(id);
+            if let Some(stream) = self.streams.get_mut(id) {
+                let fate = stream.settle(&mut self.shared);
+                self.end_stream(id, fate);
             }
         }
         let told = settled && self.shared.awaited;
         self.shared.awaited &= !self.shared.queued.is_empty();
         usize::from(told)
+    }
+
+    /// Removes a stream that is closed or leaves.
+    #[inline]
+    fn end_stream(&mut self, id: Id, fate: StreamFate) {
+        if fate == StreamFate::Stays {
+            return;
+        }
+        if let Some(stream) = self.streams.remove(id)
+            && fate == StreamFate::Leaves
+        {
+            let stream = stream.into_detached(&mut self.shared);
+            let key = ObjectKey::Stream(StreamKey(id));
+            self.detached.push_back((key, Detached(DetachedObject::Stream(stream))));
+        }
+    }
+
+    /// Removes a listener that is closed or leaves.
+    fn end_listener(&mut self, id: Id, fate: StreamFate) {
+        if fate == StreamFate::Stays {
+            return;
+        }
+        if let Some(listener) = self.listeners.remove(id)
+            && fate == StreamFate::Leaves
+        {
+            let key = ObjectKey::Listener(ListenerKey(id));
+            self.detached.push_back((key, Detached(DetachedObject::Listener(listener.into_detached()))));
+        }
+    }
+
+    pub(crate) fn detach(&mut self, key: ObjectKey) -> bool {
+        match key {
+            ObjectKey::Stream(StreamKey(id)) => match self.open_stream(StreamKey(id)) {
+                Ok((stream, shared)) => {
+                    let fate = stream.detach(id, shared);
+                    self.end_stream(id, fate);
+                    true
+                }
+                Err(_) => false,
+            },
+            ObjectKey::Listener(ListenerKey(id)) => match self.listeners.get_mut(id) {
+                Some(listener) => {
+                    let fate = listener.detach(id, &mut self.shared);
+                    self.end_listener(id, fate);
+                    true
+                }
+                None => false,
+            },
+            ObjectKey::Source(SourceKey(id)) => match self.sources.remove(id) {
+                Some(source) => {
+                    let source = source.into_detached(id, &mut self.shared.ring);
+                    self.detached.push_back((key, Detached(DetachedObject::Source(source))));
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    pub(crate) fn take_detached(&mut self) -> Option<(ObjectKey, Detached)> {
+        self.detached.pop_front()
+    }
+
+    pub(crate) fn attach(&mut self, object: DetachedObject) -> io::Result<ObjectKey> {
+        let shared = &mut self.shared;
+        Ok(match object {
+            DetachedObject::Stream(stream) => {
+                let stream = UringStream::attached(stream, shared);
+                let id = self.streams.insert(stream);
+                self.streams.get_mut(id).expect("just inserted").go_on(id, shared);
+                ObjectKey::Stream(StreamKey(id))
+            }
+            DetachedObject::Listener(listener) => {
+                let id = self.listeners.insert(UringListener::attached(listener));
+                self.listeners.get_mut(id).expect("just inserted").go_on(id, shared);
+                ObjectKey::Listener(ListenerKey(id))
+            }
+            DetachedObject::Source(source) => {
+                let id = self.sources.insert(UringSource::attached(source));
+                self.sources.get_mut(id).expect("just inserted").go_on(id, &mut shared.ring);
+                ObjectKey::Source(SourceKey(id))
+            }
+        })
     }
 
     pub(crate) fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
@@ -484,6 +578,13 @@ impl Uring {
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
         match self.sources.get_mut(key.0) {
             Some(source) => source.poll_readable(key.0, cx, &mut self.shared.ring).map(Ok),
+            None => Poll::Ready(Err(stale("source"))),
+        }
+    }
+
+    pub(crate) fn poll_writable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
+        match self.sources.get_mut(key.0) {
+            Some(source) => source.poll_writable(key.0, cx, &mut self.shared.ring).map(Ok),
             None => Poll::Ready(Err(stale("source"))),
         }
     }

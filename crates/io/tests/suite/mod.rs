@@ -23,6 +23,7 @@ pub(crate) mod echo;
 pub(crate) mod flow;
 pub(crate) mod fresh;
 pub(crate) mod listeners;
+pub(crate) mod moves;
 pub(crate) mod property;
 pub(crate) mod releases;
 pub(crate) mod sources;
@@ -50,6 +51,20 @@ pub(crate) fn on_uring(case: fn(&MakeDriver)) {
 }
 
 struct Flag(AtomicBool);
+
+impl Flag {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicBool::new(false)))
+    }
+
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+        self.clone().into()
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::More;
 use crate::connect::connect_result;
+use crate::driver::detached::{DetachedSend, DetachedStream, Received};
 use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
 use crate::driver::outgoing::{Outgoing, reset_when_closed, sendfile_now};
@@ -50,6 +51,8 @@ pub(super) struct EpollStream {
     watched: WatchedEvents,
     /// The peer has finished or the connection is broken, but the end was not read yet.
     hung_up: bool,
+    /// What another driver has received; read before the socket.
+    carried: Option<Box<Received>>,
     sending: EpollSending,
     reader: Waiter,
     writer: Waiter,
@@ -63,6 +66,7 @@ impl EpollStream {
             writable: true,
             watched: WatchedEvents::Nothing,
             hung_up: false,
+            carried: None,
             sending: EpollSending::Idle,
             reader: Waiter::default(),
             writer: Waiter::default(),
@@ -89,6 +93,53 @@ impl EpollStream {
 
     pub(super) fn into_fd(self) -> OwnedFd {
         self.fd
+    }
+
+    /// The stream, after it has left the driver.
+    pub(super) fn into_detached(self) -> DetachedStream {
+        let sending = match self.sending {
+            EpollSending::Idle => DetachedSend::Idle,
+            EpollSending::Blocked(outgoing) => DetachedSend::Unsent(outgoing),
+            EpollSending::Done => DetachedSend::Done,
+            EpollSending::Failed(error) => DetachedSend::Failed(error),
+        };
+        DetachedStream {
+            fd: Some(self.fd),
+            received: self.carried.map_or_else(Received::default, |carried| *carried),
+            sending,
+            awaits_room: !self.writable,
+            reader: self.reader,
+            writer: self.writer,
+        }
+    }
+
+    /// A stream from another driver, and the events that its waiting tasks need.
+    pub(super) fn attached(mut stream: DetachedStream) -> (Self, WatchedEvents) {
+        let sending = match std::mem::take(&mut stream.sending) {
+            DetachedSend::Idle => EpollSending::Idle,
+            DetachedSend::Unsent(outgoing) => EpollSending::Blocked(outgoing),
+            DetachedSend::Done => EpollSending::Done,
+            DetachedSend::Failed(error) => EpollSending::Failed(error),
+        };
+        // The registration gives an edge if there is room already.
+        let awaits_room = stream.awaits_room || matches!(sending, EpollSending::Blocked(_));
+        let mut attached = Self {
+            writable: !awaits_room,
+            carried: std::mem::take(&mut stream.received).carry(),
+            sending,
+            reader: std::mem::take(&mut stream.reader),
+            writer: std::mem::take(&mut stream.writer),
+            ..Self::new(stream.fd.take().expect("a stream without a driver has its descriptor"))
+        };
+        let watched = match (awaits_room, attached.reader.is_waiting()) {
+            (true, _) => WatchedEvents::InputAndRoom,
+            (false, true) => WatchedEvents::Input,
+            (false, false) => WatchedEvents::Nothing,
+        };
+        if attached.carried.is_some() {
+            attached.reader.wake();
+        }
+        (attached, watched)
     }
 
     /// Whether no byte has arrived, as far as is known, and no send is under way.
@@ -143,6 +194,13 @@ impl EpollStream {
         inbox: &mut Inbox,
     ) -> Poll<io::Result<usize>> {
         if self.readable {
+            if let Some(carried) = &mut self.carried {
+                let count = carried.read(buf, inbox.bytes().max(buf.capacity() - buf.len()));
+                if carried.is_read() {
+                    self.carried = None;
+                }
+                return Poll::Ready(count);
+            }
             match inbox.receive(self.fd.as_fd(), buf) {
                 Ok(received) => {
                     if !received.is_full() && !self.hung_up {

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::ring::{Completion, HowMany};
 use super::stream::StreamFate;
 use super::{NOBODY, UringShared, operation};
+use crate::driver::detached::DetachedListener;
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
 use crate::socket::{accept_now, concerns_one_connection};
@@ -52,6 +53,8 @@ pub(super) struct UringListener {
     /// The error number of the last failure, until it is reported.
     failed: Option<i32>,
     waiter: Waiter,
+    /// The listener leaves the driver once nothing is armed.
+    is_leaving: bool,
 }
 
 /// The result of `poll_accept`.
@@ -74,6 +77,7 @@ impl UringListener {
             held_more: false,
             failed: None,
             waiter: Waiter::default(),
+            is_leaving: false,
         }
     }
 
@@ -118,7 +122,7 @@ impl UringListener {
     }
 
     fn arm(&mut self, id: Id, shared: &mut UringShared) {
-        if let Some(fd) = &self.fd {
+        if let Some(fd) = self.fd.as_ref().filter(|_| !self.is_leaving) {
             let how_many = if self.over_budget { HowMany::One } else { HowMany::All };
             shared.ring.accept(fd.as_raw_fd(), how_many, id.pack(operation::ACCEPT));
             self.accepting = UringAccepting::Armed;
@@ -168,7 +172,46 @@ impl UringListener {
         } else if self.accepting == UringAccepting::Idle && self.waiter.is_waiting() {
             self.arm(id, shared);
         }
-        StreamFate::Stays
+        StreamFate::leaves_if(self.is_leaving && self.accepting == UringAccepting::Idle)
+    }
+
+    /// The listener leaves the driver. Returns whether the listener can leave now; otherwise after
+    /// the last completion.
+    pub(super) fn detach(&mut self, id: Id, shared: &mut UringShared) -> StreamFate {
+        self.is_leaving = true;
+        self.cancel(id, shared);
+        StreamFate::leaves_if(self.accepting == UringAccepting::Idle)
+    }
+
+    /// The listener, after it has left the driver.
+    pub(super) fn into_detached(self) -> DetachedListener {
+        DetachedListener { fd: self.fd, accepted: self.accepted, failed: self.failed, waiter: self.waiter }
+    }
+
+    /// A listener from another driver.
+    pub(super) fn attached(listener: DetachedListener) -> Self {
+        let DetachedListener { fd, accepted, failed, waiter } = listener;
+        let wish = if fd.is_some() { Wish::StayOpen } else { Wish::Close };
+        Self {
+            fd,
+            accepting: UringAccepting::Idle,
+            wish,
+            accepted,
+            over_budget: false,
+            held_more: false,
+            failed,
+            waiter,
+            is_leaving: false,
+        }
+    }
+
+    /// Continues to accept for the waiting task.
+    pub(super) fn go_on(&mut self, id: Id, shared: &mut UringShared) {
+        if !self.accepted.is_empty() || self.failed.is_some() || self.fd.is_none() {
+            self.waiter.wake();
+        } else if self.waiter.is_waiting() {
+            self.arm(id, shared);
+        }
     }
 
     /// Closes the listener for good: closes the accepted connections. The kernel resets the

@@ -55,13 +55,18 @@ impl Outbox {
     }
 
     /// Takes back a box that the kernel has finished with, and returns its head, empty.
-    pub(super) fn unpack(&mut self, mut op: Box<SendOp>) -> Vec<u8> {
+    pub(super) fn unpack(&mut self, op: Box<SendOp>) -> Vec<u8> {
+        self.unpack_unsent(op).into_head()
+    }
+
+    /// Takes back a box that the kernel has finished with, and returns its send.
+    pub(super) fn unpack_unsent(&mut self, mut op: Box<SendOp>) -> Outgoing {
         let nothing = Outgoing::new(Vec::new(), Bytes::new(), More::No);
-        let head = std::mem::replace(&mut op.outgoing, nothing).into_head();
+        let outgoing = std::mem::replace(&mut op.outgoing, nothing);
         if self.pool.len() < POOL_MAX {
             self.pool.push(op);
         }
-        head
+        outgoing
     }
 }
 

@@ -1,4 +1,4 @@
-//! Any other descriptor of the io_uring driver that is watched for input.
+//! Any other descriptor of the io_uring driver that is watched for input and for room.
 //!
 //! Each wait is a poll operation, which checks the level when it starts, so sources are
 //! level-triggered. Tested in `tests/suite`.
@@ -12,11 +12,19 @@ use rustix::io::Errno;
 
 use super::ring::Ring;
 use super::{NOBODY, operation};
+use crate::driver::detached::DetachedSource;
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
 
 pub(super) struct UringSource {
     fd: OwnedFd,
+    input: WatchedSide,
+    room: WatchedSide,
+}
+
+/// A direction of a source.
+#[derive(Default)]
+struct WatchedSide {
     watching: bool,
     ready: bool,
     waiter: Waiter,
@@ -30,32 +38,61 @@ pub(super) fn add_allowed(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
+impl WatchedSide {
+    fn waiting(waiter: Waiter) -> Self {
+        Self { waiter, ..Self::default() }
+    }
+
+    fn poll(&mut self, cx: &Context<'_>, watch: impl FnOnce()) -> Poll<()> {
+        if std::mem::take(&mut self.ready) {
+            return Poll::Ready(());
+        }
+        self.waiter.wait(cx);
+        self.watch(watch);
+        Poll::Pending
+    }
+
+    fn watch(&mut self, watch: impl FnOnce()) {
+        if self.waiter.is_waiting() && !self.watching {
+            self.watching = true;
+            watch();
+        }
+    }
+
+    fn on_ready(&mut self) {
+        self.watching = false;
+        self.ready = true;
+        self.waiter.wake();
+    }
+}
+
 impl UringSource {
     pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, watching: false, ready: false, waiter: Waiter::default() }
+        Self { fd, input: WatchedSide::default(), room: WatchedSide::default() }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    pub(super) fn poll_readable(&mut self, id: Id, cx: &mut Context<'_>, ring: &mut Ring) -> Poll<()> {
-        if std::mem::take(&mut self.ready) {
-            return Poll::Ready(());
-        }
-        self.waiter.wait(cx);
-        if !self.watching {
-            self.watching = true;
-            ring.poll(self.fd.as_raw_fd(), libc::POLLIN, id.pack(operation::SOURCE));
-        }
-        Poll::Pending
+    pub(super) fn poll_readable(&mut self, id: Id, cx: &Context<'_>, ring: &mut Ring) -> Poll<()> {
+        let fd = self.fd.as_raw_fd();
+        self.input.poll(cx, || ring.poll(fd, libc::POLLIN, id.pack(operation::SOURCE)))
+    }
+
+    pub(super) fn poll_writable(&mut self, id: Id, cx: &Context<'_>, ring: &mut Ring) -> Poll<()> {
+        let fd = self.fd.as_raw_fd();
+        self.room.poll(cx, || ring.poll(fd, libc::POLLOUT, id.pack(operation::SOURCE_ROOM)))
     }
 
     /// Readable, at the end or broken: a read will tell.
     pub(super) fn on_ready(&mut self) {
-        self.watching = false;
-        self.ready = true;
-        self.waiter.wake();
+        self.input.on_ready();
+    }
+
+    /// Writable or broken: a write will tell.
+    pub(super) fn on_room(&mut self) {
+        self.room.on_ready();
     }
 
     pub(super) fn close(self, id: Id, ring: &mut Ring) {
@@ -64,8 +101,31 @@ impl UringSource {
     }
 
     pub(super) fn cancel(&self, id: Id, ring: &mut Ring) {
-        if self.watching {
-            ring.cancel(id.pack(operation::SOURCE), NOBODY.pack(operation::SILENT));
+        let silent = NOBODY.pack(operation::SILENT);
+        if self.input.watching {
+            ring.cancel(id.pack(operation::SOURCE), silent);
         }
+        if self.room.watching {
+            ring.cancel(id.pack(operation::SOURCE_ROOM), silent);
+        }
+    }
+
+    /// The source leaves the driver. Its readiness is a level, which the next driver asks again.
+    pub(super) fn into_detached(self, id: Id, ring: &mut Ring) -> DetachedSource {
+        self.cancel(id, ring);
+        let Self { fd, input, room } = self;
+        DetachedSource { fd, is_watch: false, reader: input.waiter, writer: room.waiter }
+    }
+
+    /// A source from another driver. [`go_on`](Self::go_on) watches for its waiting tasks.
+    pub(super) fn attached(source: DetachedSource) -> Self {
+        let DetachedSource { fd, reader, writer, .. } = source;
+        Self { fd, input: WatchedSide::waiting(reader), room: WatchedSide::waiting(writer) }
+    }
+
+    pub(super) fn go_on(&mut self, id: Id, ring: &mut Ring) {
+        let fd = self.fd.as_raw_fd();
+        self.input.watch(|| ring.poll(fd, libc::POLLIN, id.pack(operation::SOURCE)));
+        self.room.watch(|| ring.poll(fd, libc::POLLOUT, id.pack(operation::SOURCE_ROOM)));
     }
 }

@@ -21,6 +21,7 @@ use super::ring::{Completion, SendForm};
 use super::{NOBODY, UringShared, operation};
 use crate::More;
 use crate::connect::connect_result;
+use crate::driver::detached::{DetachedSend, DetachedStream, Received};
 use crate::driver::outgoing::{Outgoing, reset_when_closed, sendfile_now};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
@@ -42,6 +43,8 @@ enum UringReceiving {
     Direct,
     /// No such bytes were there; the kernel reports a change.
     Watching,
+    /// Bytes or an end that another driver has received come first.
+    Carried,
 }
 
 enum UringSending {
@@ -50,9 +53,21 @@ enum UringSending {
     Queued(Box<SendOp>),
     /// The kernel waits for room.
     InFlight(Box<SendOp>),
+    /// The stream leaves the driver: the next driver sends the rest.
+    Unsent(Box<SendOp>),
     Done,
     /// The error number.
     Failed(i32),
+}
+
+/// Whether a stream is used, leaves the driver or is closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StreamPhase {
+    Open,
+    /// No operation is begun; those under way end.
+    Detaching,
+    /// The descriptor is closed when the kernel has decided the send that is queued.
+    Closing,
 }
 
 /// Whether the table still needs a stream.
@@ -60,11 +75,17 @@ enum UringSending {
 pub(super) enum StreamFate {
     Stays,
     Gone,
+    /// The stream can leave the driver.
+    Leaves,
 }
 
 impl StreamFate {
     pub(super) fn is_gone(self) -> bool {
         self == Self::Gone
+    }
+
+    pub(super) fn leaves_if(leaves: bool) -> Self {
+        if leaves { Self::Leaves } else { Self::Stays }
     }
 }
 
@@ -80,8 +101,7 @@ pub(super) enum StreamRelease {
 pub(super) struct UringStream {
     /// `None` once the descriptor is closed.
     fd: Option<OwnedFd>,
-    /// Closed, and its descriptor is closed when the kernel has decided the send that is queued.
-    is_closing: bool,
+    phase: StreamPhase,
     receiving: UringReceiving,
     /// Whether a burst has filled the maximum of parked buffers.
     reads_directly: bool,
@@ -93,6 +113,8 @@ pub(super) struct UringStream {
     /// The end of receiving, reported after the parked bytes: 0 for the end of the stream, else an
     /// error number.
     ended: Option<i32>,
+    /// In the state `Carried`: what another driver has received.
+    carried: Option<Box<Received>>,
     sending: UringSending,
     reader: Waiter,
     writer: Waiter,
@@ -102,13 +124,14 @@ impl UringStream {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
-            is_closing: false,
+            phase: StreamPhase::Open,
             receiving: UringReceiving::Fresh,
             reads_directly: false,
             has_large_buffer: false,
             watching_writable: false,
             parked: Parked::EMPTY,
             ended: None,
+            carried: None,
             sending: UringSending::Idle,
             reader: Waiter::default(),
             writer: Waiter::default(),
@@ -126,11 +149,11 @@ impl UringStream {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.fd.is_some() && !self.is_closing
+        self.fd.is_some() && self.phase != StreamPhase::Closing
     }
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().filter(|_| !self.is_closing).map(AsFd::as_fd)
+        self.fd.as_ref().filter(|_| self.phase != StreamPhase::Closing).map(AsFd::as_fd)
     }
 
     pub(super) fn into_fd(self) -> Option<OwnedFd> {
@@ -151,6 +174,9 @@ impl UringStream {
     ) -> Poll<io::Result<usize>> {
         if self.parked.count > 0 {
             return Poll::Ready(Ok(shared.buffers.take(&mut self.parked, buf)));
+        }
+        if self.receiving == UringReceiving::Carried {
+            return Poll::Ready(self.take_carried(buf, shared));
         }
         if let Some(error) = self.ended {
             // An error is reported once, as on the socket; afterwards comes the end.
@@ -182,6 +208,19 @@ impl UringStream {
             _ => {}
         }
         Poll::Pending
+    }
+
+    /// Reads what another driver has received.
+    #[cold]
+    fn take_carried(&mut self, buf: &mut Vec<u8>, shared: &UringShared) -> io::Result<usize> {
+        let carried = self.carried.as_mut().expect("the state says so");
+        let most = shared.inbox.bytes().max(buf.capacity() - buf.len());
+        let count = carried.read(buf, most);
+        if carried.is_read() {
+            self.carried = None;
+            self.receiving = UringReceiving::Idle;
+        }
+        count
     }
 
     /// Receives by a system call; `None` if there are no bytes.
@@ -216,6 +255,9 @@ impl UringStream {
     }
 
     fn arm_receive(&mut self, id: Id, shared: &mut UringShared) {
+        if self.phase == StreamPhase::Detaching {
+            return;
+        }
         let fd = self.open_fd().as_raw_fd();
         if self.is_shared(shared) {
             shared.ring.receive(fd, GROUP, id.pack(operation::RECEIVE));
@@ -226,7 +268,12 @@ impl UringStream {
         }
     }
 
-    pub(super) fn on_received(&mut self, id: Id, completion: Completion, shared: &mut UringShared) {
+    pub(super) fn on_received(
+        &mut self,
+        id: Id,
+        completion: Completion,
+        shared: &mut UringShared,
+    ) -> StreamFate {
         match (completion.result, completion.buffer()) {
             (count @ 1.., Some(buffer)) if self.is_open() => {
                 shared.buffers.park(&mut self.parked, buffer, count as u32);
@@ -258,6 +305,7 @@ impl UringStream {
         } else if self.receiving == UringReceiving::Idle && self.reader.is_waiting() {
             self.arm_receive(id, shared);
         }
+        StreamFate::leaves_if(self.can_leave())
     }
 
     fn on_receive_error(&mut self, error: i32) {
@@ -288,13 +336,16 @@ impl UringStream {
     /// A receive under way would take the next bytes, so the receive must end first. A stream in
     /// another state than the following was not idle.
     pub(super) fn release(&mut self, id: Id, cx: &Context<'_>, shared: &mut UringShared) -> StreamRelease {
+        let leaves = self.phase == StreamPhase::Detaching;
         let sends = !matches!(self.sending, UringSending::Idle | UringSending::Done);
-        if sends || self.watching_writable || self.parked.count > 0 || self.ended.is_some() {
+        if leaves || sends || self.watching_writable || self.parked.count > 0 || self.ended.is_some() {
             return StreamRelease::Not;
         }
         match self.receiving {
             UringReceiving::Fresh | UringReceiving::Idle => return StreamRelease::Now,
-            UringReceiving::Direct | UringReceiving::Watching => return StreamRelease::Not,
+            UringReceiving::Direct | UringReceiving::Watching | UringReceiving::Carried => {
+                return StreamRelease::Not;
+            }
             UringReceiving::Armed => self.cancel_receive(id, shared),
             UringReceiving::Suspending | UringReceiving::Releasing => {}
         }
@@ -321,6 +372,10 @@ impl UringStream {
         if outgoing.is_done() {
             shared.free_list.put(outgoing.into_head());
             self.sending = UringSending::Done;
+            return Ok(());
+        }
+        if self.phase == StreamPhase::Detaching {
+            self.sending = UringSending::Unsent(shared.outbox.pack(outgoing));
             return Ok(());
         }
         if more == More::Yes {
@@ -373,7 +428,13 @@ impl UringStream {
             // The descriptor is closed at once: the next submission may be far.
             return StreamFate::Gone;
         }
+        let leaves = self.phase == StreamPhase::Detaching;
+        let goes_on = goes_on || leaves && -result == libc::ECANCELED;
         if goes_on && !op.outgoing.is_done() {
+            if leaves {
+                self.sending = UringSending::Unsent(op);
+                return StreamFate::leaves_if(self.can_leave());
+            }
             self.sending = UringSending::InFlight(self.send_whole(id, op, shared));
             return StreamFate::Stays;
         }
@@ -381,7 +442,7 @@ impl UringStream {
         shared.free_list.put(head);
         self.sending = if goes_on { UringSending::Done } else { UringSending::Failed(-result) };
         self.writer.wake();
-        StreamFate::Stays
+        StreamFate::leaves_if(self.can_leave())
     }
 
     /// The entry of a send has been consumed: a send that is still queued had no error.
@@ -399,7 +460,7 @@ impl UringStream {
             return StreamFate::Gone;
         }
         self.writer.wake();
-        StreamFate::Stays
+        StreamFate::leaves_if(self.can_leave())
     }
 
     #[inline]
@@ -442,6 +503,10 @@ impl UringStream {
     pub(super) fn watch_writable(&mut self, id: Id, shared: &mut UringShared) {
         if !self.watching_writable {
             self.watching_writable = true;
+            if self.phase == StreamPhase::Detaching {
+                // The next driver watches.
+                return;
+            }
             shared.ring.poll(self.open_fd().as_raw_fd(), libc::POLLOUT, id.pack(operation::WRITABLE));
         }
     }
@@ -456,12 +521,19 @@ impl UringStream {
     }
 
     pub(super) fn on_writable(&mut self) {
+        if self.phase == StreamPhase::Detaching {
+            // The watch was cancelled, and the next driver watches again.
+            return;
+        }
         self.watching_writable = false;
         self.writer.wake();
     }
 
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
-        if matches!(self.sending, UringSending::Queued(_) | UringSending::InFlight(_)) {
+        if matches!(
+            self.sending,
+            UringSending::Queued(_) | UringSending::InFlight(_) | UringSending::Unsent(_)
+        ) {
             return Err(under_way());
         }
         Ok(rustix::net::shutdown(self.open_fd(), rustix::net::Shutdown::Write)?)
@@ -500,14 +572,15 @@ impl UringStream {
             | UringReceiving::Idle
             | UringReceiving::Suspending
             | UringReceiving::Releasing
-            | UringReceiving::Direct => {}
+            | UringReceiving::Direct
+            | UringReceiving::Carried => {}
         }
         if self.watching_writable {
             shared.ring.cancel(id.pack(operation::WRITABLE), silent);
         }
         match self.sending {
             UringSending::Queued(_) => {
-                self.is_closing = true;
+                self.phase = StreamPhase::Closing;
                 // The next turn does not wait before it has settled the send: a success tells
                 // nothing that would wake it.
                 shared.awaited = true;
@@ -519,9 +592,122 @@ impl UringStream {
                 self.close_descriptor(shared);
                 StreamFate::Stays
             }
+            UringSending::Unsent(_) => {
+                self.reset_when_closed();
+                self.close_descriptor(shared);
+                StreamFate::Gone
+            }
             UringSending::Idle | UringSending::Done | UringSending::Failed(_) => {
                 self.close_descriptor(shared);
                 StreamFate::Gone
+            }
+        }
+    }
+}
+
+impl UringStream {
+    /// The stream leaves the driver: cancels the operations under way. The completions of receives
+    /// and sends are still to come, because they may have bytes. Returns whether the stream can
+    /// leave now.
+    pub(super) fn detach(&mut self, id: Id, shared: &mut UringShared) -> StreamFate {
+        if self.phase == StreamPhase::Detaching {
+            return StreamFate::Stays;
+        }
+        self.phase = StreamPhase::Detaching;
+        let silent = NOBODY.pack(operation::SILENT);
+        match self.receiving {
+            UringReceiving::Armed => self.suspend(id, shared),
+            UringReceiving::Watching => {
+                // The next driver asks the socket.
+                shared.ring.cancel(id.pack(operation::READABLE), silent);
+                self.receiving = UringReceiving::Idle;
+            }
+            _ => {}
+        }
+        if self.watching_writable {
+            shared.ring.cancel(id.pack(operation::WRITABLE), silent);
+        }
+        match self.sending {
+            // The next turn does not wait before it has settled the send.
+            UringSending::Queued(_) => shared.awaited = true,
+            UringSending::InFlight(_) => shared.ring.cancel(id.pack(operation::SEND_WHOLE), silent),
+            _ => {}
+        }
+        StreamFate::leaves_if(self.can_leave())
+    }
+
+    /// Whether the stream leaves, and no completion with bytes is still to come.
+    fn can_leave(&self) -> bool {
+        let receives = matches!(
+            self.receiving,
+            UringReceiving::Armed | UringReceiving::Suspending | UringReceiving::Releasing
+        );
+        let sends = matches!(self.sending, UringSending::Queued(_) | UringSending::InFlight(_));
+        self.phase == StreamPhase::Detaching && !receives && !sends
+    }
+
+    /// The stream, after it has left the driver.
+    pub(super) fn into_detached(mut self, shared: &mut UringShared) -> DetachedStream {
+        let mut received = self.carried.take().map_or_else(Received::default, |carried| *carried);
+        while self.parked.count > 0 {
+            shared.buffers.take(&mut self.parked, received.bytes_mut());
+        }
+        received.end(self.ended);
+        let sending = match self.sending {
+            UringSending::Unsent(op) => DetachedSend::Unsent(Box::new(shared.outbox.unpack_unsent(op))),
+            UringSending::Done => DetachedSend::Done,
+            UringSending::Failed(error) => DetachedSend::Failed(io::Error::from_raw_os_error(error)),
+            UringSending::Idle | UringSending::Queued(_) | UringSending::InFlight(_) => DetachedSend::Idle,
+        };
+        DetachedStream {
+            fd: self.fd,
+            received,
+            sending,
+            awaits_room: self.watching_writable,
+            reader: self.reader,
+            writer: self.writer,
+        }
+    }
+
+    /// A stream from another driver. [`go_on`](Self::go_on) continues its operations.
+    pub(super) fn attached(mut stream: DetachedStream, shared: &mut UringShared) -> Self {
+        let carried = std::mem::take(&mut stream.received).carry();
+        let receiving = if carried.is_some() { UringReceiving::Carried } else { UringReceiving::Idle };
+        let sending = match std::mem::take(&mut stream.sending) {
+            DetachedSend::Idle => UringSending::Idle,
+            DetachedSend::Unsent(outgoing) => UringSending::Unsent(shared.outbox.pack(*outgoing)),
+            DetachedSend::Done => UringSending::Done,
+            DetachedSend::Failed(error) => UringSending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
+        };
+        Self {
+            fd: stream.fd.take(),
+            phase: StreamPhase::Open,
+            receiving,
+            reads_directly: false,
+            has_large_buffer: false,
+            watching_writable: stream.awaits_room,
+            parked: Parked::EMPTY,
+            ended: None,
+            carried,
+            sending,
+            reader: std::mem::take(&mut stream.reader),
+            writer: std::mem::take(&mut stream.writer),
+        }
+    }
+
+    /// Continues the operations of a stream that has just been attached.
+    pub(super) fn go_on(&mut self, id: Id, shared: &mut UringShared) {
+        self.sending = match std::mem::replace(&mut self.sending, UringSending::Idle) {
+            UringSending::Unsent(op) => UringSending::InFlight(self.send_whole(id, op, shared)),
+            sending => sending,
+        };
+        if std::mem::take(&mut self.watching_writable) {
+            self.watch_writable(id, shared);
+        }
+        if self.reader.is_waiting() {
+            match self.receiving {
+                UringReceiving::Idle => self.arm_receive(id, shared),
+                _ => self.reader.wake(),
             }
         }
     }
