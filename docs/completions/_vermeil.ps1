@@ -50,7 +50,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--balance', '--balance', [CompletionResultType]::ParameterName, 'How new connections are assigned to cores')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'The kernel interface for input and output')
             [CompletionResult]::new('--busy-poll', '--busy-poll', [CompletionResultType]::ParameterName, 'Whether busy cores poll their network card')
-            [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
+            [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, syslog, journald, or off')
             [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'The control socket, for `vermeil status` and `vermeil reload`: a path, or off')
             [CompletionResult]::new('--agent', '--agent', [CompletionResultType]::ParameterName, 'The address that answers HAProxy''s agent checks, written as for --listen')
             [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Write the last events of each core to this file when the server ends, for `vermeil sim`')
@@ -116,6 +116,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;status' {
             [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'The server''s control socket')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON')
+            [CompletionResult]::new('--metrics', '--metrics', [CompletionResultType]::ParameterName, 'Write metrics, in the OpenMetrics text format')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -2326,7 +2326,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__status)
-            opts="-h --control --json --help"
+            opts="-h --control --json --metrics --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -46,7 +46,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --balance 'How new connections are assigned to cores'
             cand --io 'The kernel interface for input and output'
             cand --busy-poll 'Whether busy cores poll their network card'
-            cand --log 'Where the access log goes: - (standard output), a file, or off'
+            cand --log 'Where the access log goes: - (standard output), a file, syslog, journald, or off'
             cand --control 'The control socket, for `vermeil status` and `vermeil reload`: a path, or off'
             cand --agent 'The address that answers HAProxy''s agent checks, written as for --listen'
             cand --trace 'Write the last events of each core to this file when the server ends, for `vermeil sim`'
@@ -110,6 +110,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;status'= {
             cand --control 'The server''s control socket'
             cand --json 'Write JSON'
+            cand --metrics 'Write metrics, in the OpenMetrics text format'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -55,7 +55,7 @@ uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l busy-poll -d 'Whether busy cores poll their network card' -r -f -a "off\t'Never'
 load\t'While the core is busy'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, or off' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, syslog, journald, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l control -d 'The control socket, for `vermeil status` and `vermeil reload`: a path, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l agent -d 'The address that answers HAProxy\'s agent checks, written as for --listen' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l trace -d 'Write the last events of each core to this file when the server ends, for `vermeil sim`' -r -F
@@ -113,6 +113,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l control -d 'The server\'s control socket' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l json -d 'Write JSON'
+complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l metrics -d 'Write metrics, in the OpenMetrics text format'
 complete -c vermeil -n "__fish_vermeil_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand reload" -l control -d 'The server\'s control socket' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'

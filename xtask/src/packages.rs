@@ -23,7 +23,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 23] = [
+const NEEDS: [Need; 24] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
@@ -47,6 +47,7 @@ const NEEDS: [Need; 23] = [
     Need { program: "fcgiwrap", package: "fcgiwrap", reason: "a peer of bench cgi, behind nginx" },
     Need { program: "perf", package: "linux-perf", reason: "says where the time goes, in bench cgi" },
     Need { program: "haproxy", package: "haproxy", reason: "a balancer in front of two servers, end to end" },
+    Need { program: "prometheus", package: "prometheus", reason: "reads the metrics, end to end" },
     Need { program: "ethtool", package: "ethtool", reason: "virtual cards that are polled, in bench knet" },
     Need { program: "strace", package: "strace", reason: "counts system calls per request" },
     Need { program: "clang-14", package: "clang-14", reason: "compares kernel programs with their sources" },

@@ -123,12 +123,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "WHEN", default_value = "off")]
     busy_poll: BusyPollChoice,
 
-    /// Where the access log goes: - (standard output), a file, or off
+    /// Where the access log goes: - (standard output), a file, syslog, journald, or off
     ///
     /// Combined log format, times in UTC. A file is appended to, created with mode 0640, and
     /// reopened on SIGHUP, SIGUSR1, or after a rename. Serving never waits for the log: records
     /// that cannot be written in time are dropped, counted, and reported on standard error.
-    #[arg(long, value_name = "-|FILE|off", default_value_t = LogTarget::Stdout)]
+    #[arg(long, value_name = "-|FILE|syslog|journald|off", default_value_t = LogTarget::Stdout)]
     #[arg(value_hint = ValueHint::FilePath)]
     log: LogTarget,
 

@@ -9,8 +9,12 @@ use std::path::PathBuf;
 use vermeil_server::control_client::{StatusForm, ask_status};
 
 /// For the help and the man page.
-pub(crate) const EXAMPLES: &[&str] =
-    &["vermeil status", "vermeil status --json", "vermeil status --control /run/vermeil/web.sock"];
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil status",
+    "vermeil status --json",
+    "vermeil status --metrics",
+    "vermeil status --control /run/vermeil/web.sock",
+];
 
 /// Show the state of a running server: cores and their load, connections, requests, caches, memory,
 /// logs, pools.
@@ -32,12 +36,22 @@ pub(crate) struct StatusArgs {
     /// The fields are in docs/status.md. Default: text for people.
     #[arg(long)]
     json: bool,
+
+    /// Write metrics, in the OpenMetrics text format
+    ///
+    /// The metrics are in docs/metrics.md. Default: text for people.
+    #[arg(long, conflicts_with = "json")]
+    metrics: bool,
 }
 
 impl StatusArgs {
     /// Sends the query.
     pub(crate) fn run(self) -> Exit {
-        let form = if self.json { StatusForm::Json } else { StatusForm::Text };
+        let form = match self {
+            Self { json: true, .. } => StatusForm::Json,
+            Self { metrics: true, .. } => StatusForm::Metrics,
+            Self { .. } => StatusForm::Text,
+        };
         match ask_status(self.control.as_deref(), form) {
             Ok(status) => print::result(&status),
             Err(error) => print::failure(&error, Exit::CannotStart),

@@ -8,6 +8,7 @@
 use crate::{
     control_client::StatusForm,
     core_context::{self, CoreContext},
+    counts::RequestStart,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     files::{
         Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, Lookup, PathJob, SERVER, Site, SiteError,
@@ -89,12 +90,19 @@ pub(crate) struct Slow {
     pub(crate) head: AnswerHead,
     /// Keeps the rules that `head` names.
     pub(crate) _configuration: Option<Arc<Hosts>>,
+    pub(crate) start: RequestStart,
 }
 
 impl Slow {
-    pub(crate) fn new(local: &CoreContext, what: Deferred, request: &[u8], head: AnswerHead) -> Self {
+    pub(crate) fn new(
+        local: &CoreContext,
+        what: Deferred,
+        request: &[u8],
+        head: AnswerHead,
+        start: RequestStart,
+    ) -> Self {
         let configuration = head.rules.map(|_| local.hosts.held());
-        Self { what, request: request.to_vec(), head, _configuration: configuration }
+        Self { what, request: request.to_vec(), head, start, _configuration: configuration }
     }
 }
 
@@ -109,6 +117,7 @@ pub(crate) fn answer(
         return error(local, Status::MisdirectedRequest, b"", *head, out);
     };
     head.rules = local.hosts.rules_of_answers(host, None);
+    local.records.counts.set_host(host);
     if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
         // The request has no path (RFC 9112 §3.2): OPTIONS of the server itself, or CONNECT.
         return without_file(local, request.method, *head, out);
@@ -271,10 +280,11 @@ fn routed(
     }
     match &route.action {
         Action::Files => None,
-        Action::Status | Action::Ready if !reads(request.method) => {
+        Action::Status | Action::Metrics | Action::Ready if !reads(request.method) => {
             Some(without_file(local, request.method, head, out))
         }
         Action::Status => Some(Answer::Slow(Deferred::Status(form(request)))),
+        Action::Metrics => Some(Answer::Slow(Deferred::Status(StatusForm::Metrics))),
         Action::Ready => Some(ready(local, head, out)),
         Action::Cgi => Some(match GatewayRequest::of_cgi(local, host, request) {
             Some(call) => Answer::Slow(Deferred::Program(call)),
@@ -305,10 +315,11 @@ pub(crate) fn by_route(
             let location = location(to, route, name, request, decoded);
             redirect_by_route(local, *status, location, head, out)
         }
-        Action::Status | Action::Ready if !reads(request.method) => {
+        Action::Status | Action::Metrics | Action::Ready if !reads(request.method) => {
             without_file(local, request.method, head, out)
         }
         Action::Status => Answer::Slow(Deferred::Status(form(request))),
+        Action::Metrics => Answer::Slow(Deferred::Status(StatusForm::Metrics)),
         Action::Ready => ready(local, head, out),
         Action::Files | Action::Cgi => error(local, Status::Forbidden, b"", head, out),
     }

@@ -14,6 +14,7 @@ use crate::{
     admission_control::Admission,
     connections::IdleState,
     core_context::{self, ConnectionPermit, CoreContext},
+    counts::AnswerEnd,
     exchange::{AnswerHead, Lost, Visitor},
     files::OpenFile,
     pages::page,
@@ -138,7 +139,7 @@ impl Connection {
         admission: Admission,
         requests: u32,
     ) -> Self {
-        let logs = core_context::with(|local| local.log.is_on());
+        let logs = core_context::with(|local| local.records.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
             .flatten()
@@ -278,7 +279,7 @@ impl Connection {
         core_context::with(|local| {
             local.server.count_request();
             let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
-            local.log_answer(self.peer, unread, None, sent);
+            local.end_unparsed(self.peer, unread, sent, AnswerEnd::Complete);
         });
     }
 
@@ -290,7 +291,7 @@ impl Connection {
         }
         core_context::with(|local| {
             local.server.count_request();
-            local.log_answer(self.peer, unread, None, under_way::LEFT);
+            local.end_unparsed(self.peer, unread, under_way::LEFT, AnswerEnd::Aborted);
         });
     }
 

@@ -97,6 +97,7 @@ pub fn ask_status(control: Option<&Path>, form: StatusForm) -> Result<String, Cl
         match form {
             StatusForm::Text => "status\n",
             StatusForm::Json => "status json\n",
+            StatusForm::Metrics => "status metrics\n",
         },
     )
 }
@@ -108,6 +109,8 @@ pub enum StatusForm {
     Text,
     /// JSON for programs.
     Json,
+    /// OpenMetrics text for monitors.
+    Metrics,
 }
 
 impl StatusForm {
@@ -116,6 +119,7 @@ impl StatusForm {
         match self {
             Self::Text => "text/plain; charset=utf-8",
             Self::Json => "application/json",
+            Self::Metrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::{
     busy_poll::CorePolling,
     clients::Visit,
     connections::{Connections, IdleState},
-    exchange::Sent,
+    counts::{AnswerEnd, RequestCounts, RequestStart},
+    exchange::{RequestName, Sent},
     files::CoreCache,
     hosts::CoreHosts,
     log::{CoreLog, LogRecord},
@@ -41,7 +42,7 @@ pub(crate) struct CoreContext {
     pub(crate) cache: CoreCache,
     /// Whether programs may answer requests (`programs/`).
     pub(crate) has_programs: bool,
-    pub(crate) log: CoreLog,
+    pub(crate) records: CoreRecords,
     pub(crate) connections: Connections,
     pub(crate) door: AdmissionController,
     pub(crate) polling: CorePolling,
@@ -49,8 +50,14 @@ pub(crate) struct CoreContext {
     pub(crate) sockets: CoreSockets,
     /// Tasks that run until the core has drained.
     pub(crate) background: Vec<Task<()>>,
+}
+
+/// The core's records of ended requests.
+pub(crate) struct CoreRecords {
+    pub(crate) log: CoreLog,
+    pub(crate) counts: RequestCounts,
     /// Waits for the log's first unflushed record.
-    log_flusher: Option<Waker>,
+    flusher: Option<Waker>,
 }
 
 /// The parts of an answer's head that the core makes.
@@ -61,6 +68,27 @@ pub(crate) struct CoreHeadParts {
     pub(crate) load_line: Vec<u8>,
     /// Distinguishes the boundaries of multipart answers.
     boundaries: u64,
+}
+
+/// A request that has ended.
+pub(crate) struct EndedRequest<'a> {
+    /// The client, if there is a log.
+    pub(crate) peer: Option<Client>,
+    /// The request's bytes, or the bytes that came instead of a request.
+    pub(crate) received: &'a [u8],
+    pub(crate) request: Option<&'a Request<'a>>,
+    pub(crate) start: RequestStart,
+    pub(crate) sent: Sent,
+    pub(crate) end: AnswerEnd,
+    /// The request's name in notices and the time of the program, if a program was asked.
+    pub(crate) program: Option<ProgramPart>,
+}
+
+/// The part of a program in an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct ProgramPart {
+    pub(crate) name: RequestName,
+    pub(crate) took_ns: u64,
 }
 
 /// The sockets of a core that serve no request.
@@ -91,7 +119,7 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
         hosts,
         cache,
         has_programs: false,
-        log,
+        records: CoreRecords { log, counts: RequestCounts::new(), flusher: None },
         connections: Connections::default(),
         heads: CoreHeadParts {
             clock: CoreClock::default(),
@@ -100,7 +128,6 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
         },
         sockets: CoreSockets::default(),
         background: Vec::new(),
-        log_flusher: None,
     };
     LOCAL.set(Some(local));
 }
@@ -129,23 +156,23 @@ impl CoreHeadParts {
 }
 
 impl CoreContext {
-    /// Writes a line of the access log, if there is one. `received` holds the request's bytes, or
-    /// the bytes that came instead of a request.
+    /// Counts a request that has ended, and writes its line of the access log, if there is a log.
     #[inline]
-    pub(crate) fn log_answer(
-        &mut self,
-        peer: Option<Client>,
-        received: &[u8],
-        request: Option<&Request<'_>>,
-        sent: Sent,
-    ) {
+    pub(crate) fn end_request(&mut self, ended: EndedRequest<'_>) {
+        let EndedRequest { peer, received, request, start, sent, end, program } = ended;
+        let duration_ns = self.records.counts.count(self.hosts.hosts(), start, sent, end);
         let Some(peer) = peer else { return };
         let seconds = self.heads.clock.date(now_ms()).seconds();
         let [host, referer, user_agent] = match request {
             Some(request) => [request.host, request.referer, request.user_agent],
             None => refused_fields(received),
         };
-        self.log.record(&LogRecord {
+        let request_id = match program {
+            Some(program) => program.name.0,
+            None if self.records.log.has_request_id() => self.heads.boundary(),
+            None => 0,
+        };
+        self.records.log.record(&LogRecord {
             peer,
             unix_seconds: seconds.unsigned_abs(),
             host,
@@ -154,10 +181,20 @@ impl CoreContext {
             body_bytes: sent.body_bytes,
             referer,
             user_agent,
+            request_id,
+            duration_ns,
+            program_ns: program.map(|program| program.took_ns),
+            is_aborted: end == AnswerEnd::Aborted,
         });
-        if let Some(flusher) = self.log_flusher.take() {
+        if let Some(flusher) = self.records.flusher.take() {
             flusher.wake();
         }
+    }
+
+    /// Ends a request of which the server knows only the first bytes.
+    pub(crate) fn end_unparsed(&mut self, peer: Option<Client>, received: &[u8], sent: Sent, end: AnswerEnd) {
+        let start = self.records.counts.start_now();
+        self.end_request(EndedRequest { peer, received, request: None, start, sent, end, program: None });
     }
 
     /// The configured address of the listener that accepted a connection whose own end the kernel
@@ -199,10 +236,10 @@ pub(crate) fn request_line(received: &[u8]) -> &[u8] {
 /// core's clock.
 pub(crate) async fn log_due_ms() -> u64 {
     poll_fn(|context| {
-        with(|local| match local.log.due_ms() {
+        with(|local| match local.records.log.due_ms() {
             Some(due_ms) => Poll::Ready(due_ms),
             None => {
-                local.log_flusher = Some(context.waker().clone());
+                local.records.flusher = Some(context.waker().clone());
                 Poll::Pending
             }
         })

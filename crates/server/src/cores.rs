@@ -244,7 +244,7 @@ async fn flush_log() {
     loop {
         let due_ms = core_context::log_due_ms().await;
         sleep(Duration::from_millis(due_ms.saturating_sub(now_ms()))).await;
-        core_context::with(|local| local.log.flush_if_due(now_ms()));
+        core_context::with(|local| local.records.log.flush_if_due(now_ms()));
     }
 }
 
@@ -323,8 +323,9 @@ fn change_core(
         local.door.set_wait_max(server.wait_max);
         local.server = server;
         local.hosts.set_hosts(hosts);
+        local.records.counts.change_hosts();
         if let Some(log) = log {
-            local.log = log;
+            local.records.log = log;
         }
         local.sockets.listeners.retain(|CoreListener { addr, listener, .. }| {
             let stays = !removed.contains(addr);

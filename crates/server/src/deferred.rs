@@ -18,6 +18,7 @@ use crate::{
     gateway::{self, EndedAnswer},
     log::NoticeKind,
     pages::busy,
+    programs::GatewayRequest,
     try_files,
 };
 use bytes::Bytes;
@@ -39,9 +40,9 @@ const COPIED_BYTES: u64 = 256 * 1024;
 
 /// Gives the answer to its end, or to the point where it continues like any other answer.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
-    let Slow { what, request, head, _configuration } = slow;
+    let Slow { what, request, head, start, _configuration } = slow;
     let request = Bytes::from(request);
-    connection.begin(request.clone());
+    connection.begin(request.clone(), start);
     let given = give(connection, what, &request, head).await;
     connection.end(&given);
     given.map(drop)
@@ -68,7 +69,7 @@ async fn give(
             }
             Deferred::Program(call) => {
                 let limits = core_context::with(|local| local.server.limits.clone());
-                let answered = calls::answer(connection, &parsed(&acting, &limits), head, &call).await;
+                let answered = call_program(connection, &parsed(&acting, &limits), head, &call).await;
                 match answered {
                     Ok(CallOutcome::Answer(answer)) => answer,
                     Ok(CallOutcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
@@ -112,6 +113,22 @@ async fn give(
             Answer::Slow(next) => what = next,
         }
     }
+}
+
+/// Asks a program, and notes its time for the log.
+async fn call_program(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: AnswerHead,
+    call: &GatewayRequest,
+) -> Result<CallOutcome, EndedAnswer> {
+    let now_ns = || core_context::with(|local| local.records.counts.now_ns());
+    let began_ns = now_ns();
+    // A client that leaves, or a stop, ends the request amid the program.
+    connection.note_program(call.name, 0);
+    let answered = calls::answer(connection, request, head, call).await;
+    connection.note_program(call.name, now_ns().saturating_sub(began_ns));
+    answered
 }
 
 /// The answer once the folder of the host is open.

@@ -33,6 +33,7 @@ pub mod control_client;
 mod control_socket;
 mod core_context;
 mod cores;
+mod counts;
 mod deferred;
 mod descriptors;
 mod exchange;
@@ -80,7 +81,9 @@ pub use handover::TakeOverError;
 pub use instance::Assigned;
 pub use listen::ListenError;
 pub use operator_log::process_name;
-pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
+pub use options::{
+    CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
+};
 pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
 pub use user::{PrivilegeError, Unfit, User};
 pub use vermeil::IoChoice;

@@ -35,6 +35,9 @@ pub const WAIT_MAX: Duration = Duration::from_millis(250);
 /// 20,000 descriptors.
 pub const SITES_OPEN_MAX: usize = 1024;
 
+/// Default number of hosts with counts of their own in the status. Guess: a screen.
+pub const HOSTS_SHOWN_MAX: usize = 20;
+
 /// All options of one server.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -76,6 +79,8 @@ pub struct ServeOptions {
     /// Host folders that are open at once. At the bound the server closes the least recently used
     /// folders, and the next request opens them again.
     pub sites_open_max: usize,
+    /// Hosts with counts of their own in the status and in the metrics: the busiest.
+    pub hosts_shown_max: usize,
     /// Bounds on a client's requests.
     pub limits: ConnectionLimits,
     /// How long a client may take.

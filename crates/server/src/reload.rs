@@ -276,11 +276,17 @@ impl RunningServer {
             sites.open(&folder, CacheOnly::No)?;
         }
         let old = &present.options;
-        let log = match (&options.log, options.log_format) == (&old.log, old.log_format) {
+        let log = match (&options.log, &options.log_format) == (&old.log, &old.log_format) {
             true => None,
             false => {
                 let (opener, cores) = (self.broker.opener(), old.cpus.len());
-                Some(Log::start_by(opener, &options.log, options.log_format, cores, self.notices.clone())?)
+                Some(Log::start_by(
+                    opener,
+                    &options.log,
+                    options.log_format.clone(),
+                    cores,
+                    self.notices.clone(),
+                )?)
             }
         };
         let hosts = &options.hosts;
@@ -388,6 +394,7 @@ impl StatusPage for RunningServer {
         Some(match form {
             StatusForm::Text => status.to_string().into(),
             StatusForm::Json => status.to_json().into(),
+            StatusForm::Metrics => status.to_metrics().into(),
         })
     }
 }

@@ -17,7 +17,8 @@ use crate::{
     answer::{self, Answer, Deferred, Slow},
     close,
     connection::{Connection, Farewell, visitor_of},
-    core_context::{self, ConnectionPermit, CoreContext},
+    core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
+    counts::AnswerEnd,
     deferred,
     exchange::{AnswerHead, Lost, Visitor},
     pages::{busy, refuse},
@@ -86,24 +87,26 @@ fn consume(connection: &mut Connection) -> AfterConsume {
         // A copy of a few words, because a reference count of the shared server would write to
         // a cache line of all cores.
         let limits = local.server.limits.clone();
+        let began_ns = local.records.counts.now_ns();
         loop {
             if connection.output.len() >= OUTPUT_FLUSH_BYTES {
                 return AfterConsume::Send(Bytes::new());
             }
-            if let Some(next) = consume_one(connection, local, &limits) {
+            if let Some(next) = consume_one(connection, local, &limits, began_ns) {
                 return next;
             }
         }
     })
 }
 
-/// Takes the next event of the input. Returns `None` if `consume` should simply take another
-/// event.
+/// Takes the next event of the input, which was there at `began_ns`. Returns `None` if `consume`
+/// should simply take another event.
 #[inline]
 fn consume_one(
     connection: &mut Connection,
     local: &mut CoreContext,
     limits: &ConnectionLimits,
+    began_ns: u64,
 ) -> Option<AfterConsume> {
     let unread = &connection.input[connection.consumed..];
     let answered = connection.conversation.is_amid_body();
@@ -116,6 +119,7 @@ fn consume_one(
         ConversationEvent::Request { request, consumed } => {
             connection.quiet_since_ms = None;
             local.server.count_request();
+            local.records.counts.begin();
             let refused = connection.admission != Admission::Serve;
             if !refused && connection.conversation.requests() == 1 {
                 local.door.begin_request();
@@ -133,7 +137,7 @@ fn consume_one(
                 _ => Answer::Ready(busy(local, head, &mut connection.output)),
             };
             let is_for_program = matches!(answered, Answer::Slow(Deferred::Program(_)));
-            let next = next_after(local, connection.peer, &request, bytes, head, answered);
+            let next = next_after(local, connection.peer, (&request, bytes, began_ns), head, answered);
             if is_for_program {
                 // The content is still to be read. `settle` closes the connection, if need be.
                 connection.consumed += consumed;
@@ -156,7 +160,7 @@ fn consume_one(
             local.server.count_request();
             answer::say_limit(local, rejection, unread);
             let sent = refuse(local, rejection, &mut connection.output);
-            local.log_answer(connection.peer, unread, None, sent);
+            local.end_unparsed(connection.peer, unread, sent, AnswerEnd::Complete);
             Some(AfterConsume::Close(Farewell::Ours))
         }
         ConversationEvent::Closed if connection.consumed == connection.input.len() => {
@@ -166,26 +170,36 @@ fn consume_one(
     }
 }
 
-/// The step after `answered`, the answer to `request`, whose head is `bytes`.
+/// The step after `answered`, the answer to `request`, whose head is `bytes` and was there at
+/// `began_ns`.
 #[inline]
 fn next_after(
     local: &mut CoreContext,
     peer: Option<Client>,
-    request: &Request<'_>,
-    bytes: &[u8],
+    (request, bytes, began_ns): (&Request<'_>, &[u8], u64),
     head: AnswerHead,
     answered: Answer,
 ) -> Option<AfterConsume> {
+    let start = local.records.counts.start(began_ns);
     let slow = |local: &CoreContext, what, head| {
-        Some(AfterConsume::Slow(Box::new(Slow::new(local, what, bytes, head))))
+        Some(AfterConsume::Slow(Box::new(Slow::new(local, what, bytes, head, start))))
+    };
+    let ended = |sent| EndedRequest {
+        peer,
+        received: bytes,
+        request: Some(request),
+        start,
+        sent,
+        end: AnswerEnd::Complete,
+        program: None,
     };
     match answered {
         Answer::Ready(sent) => {
-            local.log_answer(peer, bytes, Some(request), sent);
+            local.end_request(ended(sent));
             None
         }
         Answer::Body(sent, body) => {
-            local.log_answer(peer, bytes, Some(request), sent);
+            local.end_request(ended(sent));
             Some(AfterConsume::Send(body))
         }
         Answer::Slow(what @ Deferred::Program(_)) => {

@@ -18,7 +18,7 @@ use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
 use vermeil_server::settings::php::PoolsOptions;
 use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
-    ClientBound, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
+    ClientBound, HOSTS_SHOWN_MAX, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
     settings::{BusyPoll, TakeOver},
 };
 use vermeil_server::{config::Surroundings, settings::RequestedPlacement};
@@ -74,6 +74,7 @@ impl ServeArgs {
             hosts: Hosts::single(&self.root, self.rules()).into(),
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,
+            hosts_shown_max: HOSTS_SHOWN_MAX,
             balance: self.balance.into(),
             busy_poll: self.busy_poll.into(),
             io: self.io.into(),

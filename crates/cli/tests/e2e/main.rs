@@ -21,6 +21,8 @@ mod instances;
 mod kills;
 mod links;
 mod log;
+mod log_fields;
+mod metrics;
 mod operation;
 mod php;
 mod places;

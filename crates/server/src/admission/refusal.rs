@@ -8,7 +8,8 @@
 
 use crate::{
     address::Client,
-    core_context,
+    core_context::{self, EndedRequest},
+    counts::AnswerEnd,
     exchange::AnswerHead,
     files::SERVER,
     pages::{RETRY_AFTER, busy, finish},
@@ -77,11 +78,16 @@ fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
         let mut answer = Vec::new();
         local.server.count_request();
         let sent = busy(local, head, &mut answer);
-        if local.log.is_on()
-            && let Ok(peer) = vermeil_io::peer_addr(socket.as_fd())
-        {
-            local.log_answer(Some(Client::of(peer)), received, Some(request), sent);
-        }
+        let peer = local.records.log.is_on().then(|| vermeil_io::peer_addr(socket.as_fd()).ok()).flatten();
+        local.end_request(EndedRequest {
+            peer: peer.map(Client::of),
+            received,
+            request: Some(request),
+            start: local.records.counts.start_now(),
+            sent,
+            end: AnswerEnd::Complete,
+            program: None,
+        });
         answer
     })
 }

@@ -183,7 +183,7 @@ impl ConfiguredNames {
 fn log_of(options: &ServeOptions) -> Option<&Path> {
     match &options.log {
         LogTarget::File(path) => Some(path),
-        LogTarget::Off | LogTarget::Stdout => None,
+        LogTarget::Off | LogTarget::Stdout | LogTarget::Syslog(_) | LogTarget::Journald(_) => None,
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
             Some(format!("cannot write the access log {}: it is a folder; name a file in it", path.display()))
         }
         LogTarget::File(path) => place_trouble("write the access log", path),
-        LogTarget::Stdout | LogTarget::Off => None,
+        LogTarget::Stdout | LogTarget::Syslog(_) | LogTarget::Journald(_) | LogTarget::Off => None,
     };
     let control = match &options.control {
         ControlTarget::Path(path) => place_trouble("make the control socket", path),

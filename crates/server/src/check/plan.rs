@@ -176,6 +176,7 @@ impl fmt::Display for ServedHost<'_> {
                     None => "CGI".to_owned(),
                 },
                 Action::Status => "status".to_owned(),
+                Action::Metrics => "metrics".to_owned(),
                 Action::Ready => "readiness".to_owned(),
                 Action::Redirect { to, status } => format!("{} to {to}", status.code()),
             };

@@ -71,7 +71,7 @@ impl ValueKind {
             Self::Address => "an address in quotes, such as \":80\" or \"127.0.0.1:8080\"".to_owned(),
             Self::Cores => "\"all\", a number, or a list of cpus such as \"0-3\"".to_owned(),
             Self::Instances => "\"per-node\", \"one\", or a number".to_owned(),
-            Self::Log => "\"off\", \"-\" for standard output, or a file".to_owned(),
+            Self::Log => "\"off\", \"-\" for standard output, \"syslog\", \"journald\", or a file".to_owned(),
             Self::Words(words) => {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 format!("one of {}", quoted.join(", "))

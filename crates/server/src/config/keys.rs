@@ -15,7 +15,7 @@ use crate::{
     files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
     hosts::Unknown,
     log::{LogFormat, LogTarget},
-    options::{CONNECTIONS_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
+    options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
     settings::{
         Balance, BusyPoll, LoadReport, cgi,
         gateway::{self, GatewayTimeouts},
@@ -57,12 +57,19 @@ table! {
         /// fewer than 250 for a second. Needs Linux 6.9, and the connections of a core must come
         /// from a single queue of the card.
         busy_poll: BusyPoll = BusyPoll::Off,
-        /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
+        /// Where the access log goes: `"-"` (standard output), a file, `"syslog"`, `"journald"`, or
+        /// `"off"`. `"syslog:/PATH"` and `"journald:/PATH"` name another socket. Records wait while
+        /// the daemon is away, and are dropped and counted when there are too many.
         log: LogTarget = LogTarget::Stdout,
         /// The format of log lines. `combined`: the combined format of NCSA and Apache.
         /// `vhost_combined`: the same after `HOST:PORT`, as the client requested. `json`: one
-        /// object per line. Without the key: `combined` with one host, `vhost_combined` with
-        /// several.
+        /// object per line. Any other text is a line with fields in braces, for example
+        /// `"{client} {host} \"{request}\" {status} {duration_s}"`. The fields: `time`, `client`,
+        /// `host`, `request`, `status`, `body_bytes`, `referer`, `user_agent`, `request_id` (the
+        /// name of the request in notices, and `UNIQUE_ID` for programs), `duration_s` (from the
+        /// complete head to the end of the answer), `program_s` (the part of PHP or CGI), `end`
+        /// (`complete`, or `aborted` if the client left or the answer was cut). A missing value is
+        /// `-`. Without the key: `combined` with one host, `vhost_combined` with several.
         log_format: Option<LogFormat> = None,
         /// The user, or `"USER:GROUP"`, that all processes of the server switch to after binding
         /// ports and opening the log and the control socket. For a server that the superuser
@@ -221,6 +228,10 @@ table! {
         /// The most open folders of hosts. The first request for a host opens its folder. At the
         /// bound the server closes the folders that were unused for the longest time.
         open_max: u64 = SITES_OPEN_MAX as u64; from 1, to 1 << 20,
+        /// The most hosts with counts of their own in the status and in the metrics: those with the
+        /// most requests since the start. The other hosts are counted together. Each such host
+        /// adds three series to a monitor.
+        counted_max: u64 = HOSTS_SHOWN_MAX as u64; from 0, to 1000,
     }
 }
 
@@ -311,9 +322,10 @@ table! {
         /// The action. `files` serves files after all. `redirect` sends the client to another
         /// address. `cgi` runs the program that the path names below the host's folder (see
         /// `[cgi]`). `status` reports the output of `vermeil status` (JSON with the query `json`)
-        /// to all clients, unless `from` limits the clients. With several instances, the report
-        /// covers the answering instance. `ready` is 200 until the server is told to stop, and 503
-        /// from then on.
+        /// to all clients, unless `from` limits the clients. `metrics` gives the same numbers to a
+        /// monitor, in the OpenMetrics text format. With several instances, both cover the
+        /// answering instance. `ready` is 200 until the server is told to stop, and 503 from then
+        /// on.
         action: ActionWord,
         /// For `redirect`: the target, a path or an address. `{host}`, `{path}`, `{rest}` and
         /// `{query}` stand for the parts of the request. `{rest}` is the path after the prefix,
@@ -526,6 +538,7 @@ pub(super) enum ActionWord {
     Cgi,
     Redirect,
     Status,
+    Metrics,
     Ready,
 }
 
@@ -556,8 +569,7 @@ words! {
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
     ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect,
-        "status" => ActionWord::Status, "ready" => ActionWord::Ready;
+        "status" => ActionWord::Status, "metrics" => ActionWord::Metrics, "ready" => ActionWord::Ready;
     Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
-    LogFormat: "combined" => LogFormat::Combined, "vhost_combined" => LogFormat::VhostCombined, "json" => LogFormat::Json;
     LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

@@ -477,6 +477,7 @@ texts! {
     PathBuf: ValueKind::Path, |path| path.display().to_string();
     Listen: ValueKind::Address, |listen| listen.to_string();
     FileMode: ValueKind::Text, |mode| mode.to_string();
+    crate::log::LogFormat: ValueKind::Text, |format| format.to_string();
     crate::log::LogTarget: ValueKind::Log, |target| target.to_string();
 }
 

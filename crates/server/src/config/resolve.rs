@@ -92,9 +92,9 @@ pub(super) fn resolve(
     }
     problems.append(&mut found.0);
     let hosts = hosts?;
-    let log_format = document.log_format.unwrap_or_else(|| default_log_format(&hosts));
     let (limits, store) = (limits(&document, &hosts, &gateway), store(&document));
     Some(ServeOptions {
+        log_format: document.log_format.unwrap_or_else(|| default_log_format(&hosts)),
         cgi,
         placement,
         user,
@@ -114,9 +114,9 @@ pub(super) fn resolve(
         busy_poll: document.busy_poll,
         io: document.io,
         log: log(document.log, folder),
-        log_format,
         store,
         sites_open_max: narrow(document.hosts.open_max),
+        hosts_shown_max: narrow(document.hosts.counted_max),
         connections_max: narrow(document.limits.connections_max),
         clients: clients(&document.limits),
         wait_max: document.limits.wait_max.into(),
@@ -505,6 +505,10 @@ impl<'f> HostsMade<'f> {
             ActionWord::Status => {
                 self.refuse_redirect_keys(table);
                 Action::Status
+            }
+            ActionWord::Metrics => {
+                self.refuse_redirect_keys(table);
+                Action::Metrics
             }
             ActionWord::Ready => {
                 self.refuse_redirect_keys(table);

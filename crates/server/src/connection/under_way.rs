@@ -6,8 +6,9 @@
 
 use crate::{
     address::Client,
-    core_context,
-    exchange::{Lost, Sent},
+    core_context::{self, EndedRequest, ProgramPart},
+    counts::{AnswerEnd, RequestStart},
+    exchange::{Lost, RequestName, Sent},
 };
 use bytes::Bytes;
 use vermeil_http::{ParsedPart, gateway::Oddity};
@@ -29,8 +30,10 @@ pub(super) struct UnderWay {
     peer: Option<Client>,
     /// The head, as received.
     request: Bytes,
+    start: RequestStart,
     /// The part of an answer that was sent to the client.
     sent: Option<Sent>,
+    program: Option<ProgramPart>,
     /// The parts of the program's answer that were left out.
     oddities: Vec<Oddity>,
     /// Whether the program writes the whole answer, so that the first bytes are not known before.
@@ -39,8 +42,17 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    pub(super) fn new(peer: Option<Client>, request: Bytes) -> Self {
-        Self { peer, request, sent: None, oddities: Vec::new(), is_raw: false, is_over: false }
+    pub(super) fn new(peer: Option<Client>, request: Bytes, start: RequestStart) -> Self {
+        Self {
+            peer,
+            request,
+            start,
+            sent: None,
+            program: None,
+            oddities: Vec::new(),
+            is_raw: false,
+            is_over: false,
+        }
     }
 
     /// Ends the request and writes its line in the log.
@@ -54,19 +66,22 @@ impl UnderWay {
                 Lost::Moved | Lost::Cut => CUT,
             })),
         };
-        self.log(sent);
+        self.log(sent, if result.is_ok() { AnswerEnd::Complete } else { AnswerEnd::Aborted });
     }
 
-    fn log(&mut self, sent: Sent) {
+    fn log(&mut self, sent: Sent, end: AnswerEnd) {
         self.is_over = true;
+        let (peer, received, start, program) = (self.peer, &self.request[..], self.start, self.program);
         core_context::try_with(|local| {
-            if local.log.is_on() {
-                let limits = local.server.limits.clone();
-                // These bytes were parsed before.
-                if let ParsedPart::Complete { request, .. } = vermeil_http::parse(&self.request, &limits) {
-                    local.log_answer(self.peer, &self.request, Some(&request), sent);
-                }
-            }
+            let limits = local.server.limits.clone();
+            // These bytes were parsed before. Without a log the counts need no request.
+            let parsed = local.records.log.is_on().then(|| vermeil_http::parse(received, &limits));
+            let request = match &parsed {
+                Some(ParsedPart::Complete { request, .. }) => Some(request),
+                _ => None,
+            };
+            let peer = peer.filter(|_| request.is_some());
+            local.end_request(EndedRequest { peer, received, request, start, sent, end, program });
         });
     }
 }
@@ -74,15 +89,15 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.is_over {
-            self.log(self.sent.unwrap_or(Sent { status: CUT, body_bytes: 0 }));
+            self.log(self.sent.unwrap_or(Sent { status: CUT, body_bytes: 0 }), AnswerEnd::Aborted);
         }
     }
 }
 
 impl super::Connection {
     /// Begins to answer a request that has to wait.
-    pub(crate) fn begin(&mut self, request: Bytes) {
-        self.under_way = Some(Box::new(UnderWay::new(self.peer, request)));
+    pub(crate) fn begin(&mut self, request: Bytes, start: RequestStart) {
+        self.under_way = Some(Box::new(UnderWay::new(self.peer, request, start)));
     }
 
     /// Ends the request that was begun.
@@ -96,6 +111,14 @@ impl super::Connection {
     pub(crate) fn note(&mut self, sent: Sent) {
         if let Some(under_way) = &mut self.under_way {
             under_way.sent = Some(sent);
+        }
+    }
+
+    /// Notes that a program was asked. Several programs after redirects are one request.
+    pub(crate) fn note_program(&mut self, name: RequestName, took_ns: u64) {
+        if let Some(under_way) = &mut self.under_way {
+            let before = under_way.program.map_or(0, |program| program.took_ns);
+            under_way.program = Some(ProgramPart { name, took_ns: before + took_ns });
         }
     }
 

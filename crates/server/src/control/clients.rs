@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest line of a request, in bytes. Guess: the longest request has 12 bytes.
+/// Longest line of a request, in bytes. Guess: the longest request has 14 bytes.
 const LINE_BYTES_MAX: usize = 256;
 
 /// Clients that may be connected without a request. A further client replaces the oldest. Guess:
@@ -22,6 +22,7 @@ const CLIENTS_MAX: usize = 16;
 pub(crate) enum ClientRequest {
     Status,
     StatusJson,
+    StatusMetrics,
     Reload,
     TakeOver,
     Unknown,
@@ -33,6 +34,7 @@ impl ClientRequest {
         match line.trim_ascii_end() {
             b"status" => Self::Status,
             b"status json" => Self::StatusJson,
+            b"status metrics" => Self::StatusMetrics,
             b"reload" => Self::Reload,
             b"take over" => Self::TakeOver,
             _ => Self::Unknown,

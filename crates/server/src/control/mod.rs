@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `status` | the status, for people |
 //! | `status json` | the same for programs: [`ServerStatus`] |
+//! | `status metrics` | the same for monitors: OpenMetrics text |
 //! | `reload` | `reloaded` or `refused`, then remarks, line by line |
 //! | `take over` | the end of a link, as a descriptor, or `refused` and the reason: `handover/` |
 //!
@@ -238,6 +239,9 @@ fn answer(
     match asked {
         ClientRequest::Status => aside(client, "vermeil-status", move || overseer.status().to_string()),
         ClientRequest::StatusJson => aside(client, "vermeil-status", move || overseer.status().to_json()),
+        ClientRequest::StatusMetrics => {
+            aside(client, "vermeil-status", move || overseer.status().to_metrics())
+        }
         ClientRequest::Reload => aside(client, "vermeil-reload", move || reload(&*overseer)),
         ClientRequest::TakeOver => match hand_over(&client, place, taker.as_ref(), running.as_ref()) {
             Ok(begun) => {
@@ -247,7 +251,9 @@ fn answer(
             Err(why) => client.write_all(format!("{}\n{why}\n", REFUSED).as_bytes()),
         },
         ClientRequest::Unknown => {
-            client.write_all(b"unknown request: status, status json, reload and take over are known\n")
+            let known =
+                b"unknown request: status, status json, status metrics, reload and take over are known\n";
+            client.write_all(known)
         }
     }
 }

@@ -71,6 +71,7 @@ pub struct CoreCache {
     /// Value of [`FileStore::evictions`] at the last sweep of all slots.
     swept: u64,
     decoded: Vec<u8>,
+    hits: u64,
     misses: u64,
 }
 
@@ -110,6 +111,7 @@ impl CoreCache {
             hand: 0,
             swept: 0,
             decoded: Vec::new(),
+            hits: 0,
             misses: 0,
         }
     }
@@ -141,6 +143,7 @@ impl CoreCache {
         slot.used = true;
         let told = entry.is_watched();
         if told && now_ms.saturating_sub(slot.checked_ms) < self.store.options.recheck_ms {
+            self.hits += 1;
             return Lookup::Hit(&self.slots[key].handle);
         }
         if told {
@@ -237,6 +240,11 @@ impl CoreCache {
         let slot = self.slots.remove(key);
         let found = self.by_path.find_entry(hash(&self.hasher, slot.site, &slot.path), |other| *other == key);
         found.expect("each slot has its path").remove();
+    }
+
+    /// Number of look-ups that found the path.
+    pub fn hits(&self) -> u64 {
+        self.hits
     }
 
     /// Number of look-ups that missed or needed a recheck.

@@ -1,7 +1,7 @@
 //! The parts of a request that every kind of program needs.
 
-use super::{Collected, ErrorSink, GatewayOptions, RequestName, Spools};
-use crate::hosts::Met;
+use super::{Collected, ErrorSink, GatewayOptions, Spools};
+use crate::{exchange::RequestName, hosts::Met};
 use std::sync::Arc;
 
 /// A request to a program, besides its head.

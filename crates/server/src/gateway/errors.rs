@@ -4,8 +4,8 @@
 //! maximum length, and all programs together have a maximum rate. Excess lines are counted, and the
 //! count is logged. Tested below.
 
+use crate::exchange::RequestName;
 use crate::log::{NoticeKind, Notices};
-use std::fmt::Write as _;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -68,24 +68,6 @@ impl ErrorSink {
             }
             None => self.notices.say_unpaced(NoticeKind::ProgramSaid, format_args!("{program}: {line}")),
         }
-    }
-}
-
-/// The name of one request in notices. The program gets the name as `UNIQUE_ID`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestName(pub(crate) u64);
-
-impl RequestName {
-    /// In hexadecimal digits. Not by `format!`, because every request to a program needs the digits
-    /// and `format!` costs a hundredth of the request's time.
-    pub(crate) fn digits(self) -> [u8; 16] {
-        std::array::from_fn(|at| b"0123456789abcdef"[(self.0 >> (60 - 4 * at)) as usize % 16])
-    }
-}
-
-impl std::fmt::Display for RequestName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.digits().into_iter().try_for_each(|digit| f.write_char(digit.into()))
     }
 }
 

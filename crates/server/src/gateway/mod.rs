@@ -27,7 +27,7 @@ mod yield_to_child;
 
 use crate::settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub(crate) use asking::Asking;
-pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
+pub(crate) use errors::{ErrorLines, ErrorSink};
 pub(crate) use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind};
 pub(crate) use program::{FoundProgram, Last, ProgramRead, ProgramReader, ProgramWriter, Trouble};
 pub(crate) use relay::{ExchangeParameters, PIECE_BYTES, Relayed, relay};

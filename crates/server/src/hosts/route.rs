@@ -43,6 +43,8 @@ pub enum Action {
     Cgi,
     /// The status of the server, as text, or as JSON for the query `json`.
     Status,
+    /// The status of the server as metrics, in the OpenMetrics text format.
+    Metrics,
     /// The readiness of the server for requests: 200, or 503 after a request to stop.
     Ready,
     /// The server redirects the client.

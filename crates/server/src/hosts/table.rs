@@ -79,7 +79,7 @@ impl Rules {
             let given = match route.action {
                 Action::Cgi => RouteEffect::ToCgi,
                 Action::Files => RouteEffect::ToFiles,
-                Action::Status | Action::Ready | Action::Redirect { .. } => return None,
+                Action::Status | Action::Metrics | Action::Ready | Action::Redirect { .. } => return None,
             };
             Some((SitePart { prefix: route.prefix.clone(), suffix: route.suffix.clone() }, given))
         });

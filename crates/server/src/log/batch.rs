@@ -75,6 +75,11 @@ impl CoreLog {
         self.link.is_some()
     }
 
+    /// Whether lines have the name of the request.
+    pub fn has_request_id(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.shared.format.has_request_id())
+    }
+
     /// Adds `record` to the batch. Never waits; long fields are cut at their bounds and marked.
     #[inline]
     pub fn record(&mut self, record: &LogRecord<'_>) {
@@ -184,18 +189,8 @@ impl Drop for CoreLog {
 mod tests {
     use super::super::{LogFormat, LogTimeouts};
     use super::*;
-    use std::net::Ipv4Addr;
 
-    const RECORD: LogRecord<'_> = LogRecord {
-        peer: crate::Client::Ip(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        unix_seconds: 0,
-        host: None,
-        request_line: b"GET / HTTP/1.1",
-        status: 200,
-        body_bytes: 0,
-        referer: None,
-        user_agent: None,
-    };
+    const RECORD: LogRecord<'_> = LogRecord { request_line: b"GET / HTTP/1.1", ..LogRecord::EMPTY };
 
     fn core(batches_waiting: usize) -> (CoreLog, Receiver<LogMessage>) {
         let (messages, inbox) = mpsc::sync_channel(batches_waiting);

@@ -110,6 +110,11 @@ fn plain_len(bytes: &[u8]) -> usize {
     bytes[known..].iter().position(|&byte| !is_plain(byte)).map_or(bytes.len(), |more| known + more)
 }
 
+/// Appends a field, so that no client can forge a line or a quote.
+pub(super) fn write_escaped(out: &mut Vec<u8>, field: KeptField<'_>) {
+    escape(out, field);
+}
+
 /// Appends a field: runs of plain bytes in one piece, all other bytes as `\xHH`.
 fn escape(out: &mut Vec<u8>, field: KeptField<'_>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";

@@ -4,12 +4,16 @@
 
 use super::combined::LineWriter;
 use super::record::{KeptField, KeptRecord};
+use super::template::{LogField, LogTemplate, LogTemplateError, seconds};
 use crate::address::Client;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 /// The form of a line of the access log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// The combined format of NCSA and Apache.
     #[default]
@@ -19,12 +23,56 @@ pub enum LogFormat {
     VhostCombined,
     /// One JSON object for each line.
     Json,
+    /// A text with fields.
+    Template(Arc<LogTemplate>),
+}
+
+/// The formats with names.
+const NAMED: [(&str, LogFormat); 3] = [
+    ("combined", LogFormat::Combined),
+    ("vhost_combined", LogFormat::VhostCombined),
+    ("json", LogFormat::Json),
+];
+
+impl FromStr for LogFormat {
+    type Err = LogTemplateError;
+
+    fn from_str(text: &str) -> Result<Self, LogTemplateError> {
+        match NAMED.into_iter().find(|(name, _)| *name == text) {
+            Some((_, format)) => Ok(format),
+            None => Ok(Self::Template(Arc::new(text.parse()?))),
+        }
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Combined => f.write_str("combined"),
+            Self::VhostCombined => f.write_str("vhost_combined"),
+            Self::Json => f.write_str("json"),
+            Self::Template(template) => template.fmt(f),
+        }
+    }
 }
 
 impl LogFormat {
     /// Whether lines have the host of the request.
-    pub(super) fn has_host(self) -> bool {
-        self != Self::Combined
+    pub(super) fn has_host(&self) -> bool {
+        match self {
+            Self::Combined => false,
+            Self::VhostCombined | Self::Json => true,
+            Self::Template(template) => template.has(LogField::Host),
+        }
+    }
+
+    /// Whether lines have the name of the request.
+    pub(super) fn has_request_id(&self) -> bool {
+        match self {
+            Self::Combined | Self::VhostCombined => false,
+            Self::Json => true,
+            Self::Template(template) => template.has(LogField::RequestId),
+        }
     }
 }
 
@@ -42,13 +90,14 @@ impl Formatter {
 
     /// Appends the line of `record` to `out`, line end included.
     pub(super) fn write(&mut self, out: &mut Vec<u8>, record: &KeptRecord<'_>) {
-        match self.format {
+        match &self.format {
             LogFormat::Combined => self.combined.write(out, record),
             LogFormat::VhostCombined => {
                 LineWriter::write_host(out, record.host);
                 self.combined.write(out, record);
             }
             LogFormat::Json => Self::write_json(out, record),
+            LogFormat::Template(template) => template.write(out, record),
         }
     }
 
@@ -62,6 +111,10 @@ impl Formatter {
             body_bytes: record.body_bytes,
             referer: record.referer.map(text),
             user_agent: record.user_agent.map(text),
+            request_id: format!("{:016x}", record.request_id),
+            duration_s: seconds(record.duration_ns),
+            program_s: record.program_ns.map(seconds),
+            end: record.end_word(),
         };
         serde_json::to_writer(&mut *out, &line).expect("a vector takes every byte");
         out.push(b'\n');
@@ -81,6 +134,14 @@ struct JsonLine<'a> {
     body_bytes: u64,
     referer: Option<Cow<'a, str>>,
     user_agent: Option<Cow<'a, str>>,
+    /// The name of the request in notices.
+    request_id: String,
+    /// Time from the complete head to the end of the answer.
+    duration_s: f64,
+    /// The part of that time that a program took.
+    program_s: Option<f64>,
+    /// `complete` or `aborted`.
+    end: &'static str,
 }
 
 /// A field as text. Bytes that are no UTF-8 become U+FFFD, because JSON has no other bytes. A field
@@ -105,6 +166,8 @@ mod tests {
             body_bytes: 7,
             referer: None,
             user_agent: Some(b"a\nb"),
+            duration_ns: 2_500_000,
+            ..LogRecord::EMPTY
         };
         let mut batch = Vec::new();
         encode(&mut batch, &record);
@@ -145,7 +208,8 @@ mod tests {
         let expected = serde_json::json!({
             "time": "2000-10-10T13:55:36Z", "client": "192.0.2.1", "host": "b.example",
             "request": "GET /\"é\u{fffd} HTTP/1.1", "status": 200, "body_bytes": 7,
-            "referer": null, "user_agent": "a\nb",
+            "referer": null, "user_agent": "a\nb", "request_id": "0000000000000000",
+            "duration_s": 0.0025, "program_s": null, "end": "complete",
         });
         assert_eq!(value, expected);
     }

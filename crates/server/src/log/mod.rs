@@ -16,10 +16,12 @@
 
 mod batch;
 mod combined;
+mod datagram;
 mod format;
 mod notices;
 mod record;
 mod sink;
+mod template;
 mod writer;
 
 #[cfg(test)]
@@ -41,8 +43,10 @@ pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
 pub use format::LogFormat;
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
 pub use record::{HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX, USER_AGENT_BYTES_MAX};
+pub use template::{LogTemplate, LogTemplateError};
 
 use batch::LogMessage;
+use datagram::{JOURNALD, LogProtocol, SYSLOG};
 pub(crate) use sink::{Opener, open_log_file};
 
 use sink::LogSink;
@@ -60,14 +64,18 @@ const HUNG_AFTER: Duration = Duration::from_secs(1);
 
 /// Destination of the access log.
 ///
-/// As text: `off`, `-` (standard output) or a path. Write `./off` or `./-` for files of these
-/// names.
+/// As text: `off`, `-` (standard output), `syslog`, `journald` or a path. `syslog:PATH` and
+/// `journald:PATH` name the socket of the daemon. Write `./off` for a file named `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Nothing is recorded.
     Off,
     /// Standard output, until it is closed.
     Stdout,
+    /// A message to syslog for each line, at this socket.
+    Syslog(PathBuf),
+    /// A message to journald for each line, at this socket.
+    Journald(PathBuf),
     /// Appended to this file, which is created with mode 0640 (less the umask) if missing.
     File(PathBuf),
 }
@@ -79,10 +87,21 @@ impl FromStr for LogTarget {
         match text {
             "" => Err(LogTargetError),
             "off" => Ok(Self::Off),
+            "syslog" => Ok(Self::Syslog(SYSLOG.into())),
+            "journald" => Ok(Self::Journald(JOURNALD.into())),
             "-" => Ok(Self::Stdout),
-            path => Ok(Self::File(PathBuf::from(path))),
+            path => match path.split_once(':') {
+                Some(("syslog", path)) => Ok(Self::Syslog(socket_path(path)?)),
+                Some(("journald", path)) => Ok(Self::Journald(socket_path(path)?)),
+                _ => Ok(Self::File(PathBuf::from(path))),
+            },
         }
     }
+}
+
+/// The path of a daemon's socket.
+fn socket_path(path: &str) -> Result<PathBuf, LogTargetError> {
+    if path.starts_with('/') { Ok(path.into()) } else { Err(LogTargetError) }
 }
 
 impl fmt::Display for LogTarget {
@@ -90,6 +109,10 @@ impl fmt::Display for LogTarget {
         match self {
             Self::Off => f.write_str("off"),
             Self::Stdout => f.write_str("-"),
+            Self::Syslog(path) if path == Path::new(SYSLOG) => f.write_str("syslog"),
+            Self::Syslog(path) => write!(f, "syslog:{}", path.display()),
+            Self::Journald(path) if path == Path::new(JOURNALD) => f.write_str("journald"),
+            Self::Journald(path) => write!(f, "journald:{}", path.display()),
             Self::File(path) => path.display().fmt(f),
         }
     }
@@ -97,7 +120,10 @@ impl fmt::Display for LogTarget {
 
 /// The text is no log target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a log is `off`, `-` for standard output, or a file")]
+#[error(
+    "a log is `off`, `-` for standard output, `syslog`, `journald`, `syslog:/PATH` or `journald:/PATH` for another \
+     socket, or a file"
+)]
 pub struct LogTargetError;
 
 /// The access log cannot start.
@@ -116,6 +142,11 @@ pub enum LogError {
         "cannot write the access log to standard output: {0}; choose a file with --log FILE or the key `log`, or turn it off"
     )]
     Stdout(io::Error),
+    /// No socket can be made.
+    #[error(
+        "cannot make a socket for the access log: {0}; raise the limit of open files, or choose a file with --log FILE"
+    )]
+    Socket(io::Error),
     /// The log thread cannot be started.
     #[error("cannot start the log thread: {0}; raise the limit of processes, or run with --log off")]
     Thread(io::Error),
@@ -258,6 +289,14 @@ impl Log {
             LogTarget::Off => Ok(Self { thread: None, shared, notices }),
             LogTarget::Stdout => {
                 let sink = LogSink::stdout().map_err(LogError::Stdout)?;
+                Self::start_sink(sink, cores, notices, shared)
+            }
+            LogTarget::Syslog(path) => {
+                let sink = LogSink::daemon(path, LogProtocol::Syslog).map_err(LogError::Socket)?;
+                Self::start_sink(sink, cores, notices, shared)
+            }
+            LogTarget::Journald(path) => {
+                let sink = LogSink::daemon(path, LogProtocol::Journald).map_err(LogError::Socket)?;
                 Self::start_sink(sink, cores, notices, shared)
             }
             LogTarget::File(path) => {

@@ -22,9 +22,11 @@ pub const USER_AGENT_BYTES_MAX: usize = 512;
 pub(super) const RECORD_BYTES_MAX: usize =
     HEAD_BYTES + HOST_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
 
-const HEAD_BYTES: usize = 43;
+const HEAD_BYTES: usize = 68;
 /// Stands for the family of a client at a unix socket.
 const UNIX: u8 = 0;
+/// Stands for the time of a program if none was asked.
+const NO_PROGRAM: u64 = u64::MAX;
 /// Marks a field that was not sent.
 const ABSENT: u16 = u16::MAX;
 /// Flag in the length of a field that was longer than its bound.
@@ -50,6 +52,33 @@ pub struct LogRecord<'a> {
     pub referer: Option<&'a [u8]>,
     /// The `User-Agent` field, if sent.
     pub user_agent: Option<&'a [u8]>,
+    /// The name of the request in notices; 0 if the format has none.
+    pub request_id: u64,
+    /// Time from the complete head to the end of the answer, in nanoseconds.
+    pub duration_ns: u64,
+    /// The part of that time that a program took, in nanoseconds, if a program was asked.
+    pub program_ns: Option<u64>,
+    /// Whether the answer did not reach its end.
+    pub is_aborted: bool,
+}
+
+#[cfg(test)]
+impl LogRecord<'_> {
+    /// A record of a client that sent nothing.
+    pub(super) const EMPTY: Self = Self {
+        peer: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        unix_seconds: 0,
+        host: None,
+        request_line: b"",
+        status: 200,
+        body_bytes: 0,
+        referer: None,
+        user_agent: None,
+        request_id: 0,
+        duration_ns: 0,
+        program_ns: None,
+        is_aborted: false,
+    };
 }
 
 /// A kept field: the bytes, and whether some were cut.
@@ -70,6 +99,17 @@ pub(super) struct KeptRecord<'a> {
     pub(super) request_line: KeptField<'a>,
     pub(super) referer: Option<KeptField<'a>>,
     pub(super) user_agent: Option<KeptField<'a>>,
+    pub(super) request_id: u64,
+    pub(super) duration_ns: u64,
+    pub(super) program_ns: Option<u64>,
+    pub(super) is_aborted: bool,
+}
+
+impl KeptRecord<'_> {
+    /// Whether the answer reached its end, as a word.
+    pub(super) fn end_word(&self) -> &'static str {
+        if self.is_aborted { "aborted" } else { "complete" }
+    }
 }
 
 /// The kept part of a field, and the length word.
@@ -112,6 +152,10 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
     head[37..39].copy_from_slice(&referer_len.to_ne_bytes());
     head[39..41].copy_from_slice(&agent_len.to_ne_bytes());
     head[41..43].copy_from_slice(&host_len.to_ne_bytes());
+    head[43..51].copy_from_slice(&record.request_id.to_ne_bytes());
+    head[51..59].copy_from_slice(&record.duration_ns.to_ne_bytes());
+    head[59..67].copy_from_slice(&record.program_ns.unwrap_or(NO_PROGRAM).to_ne_bytes());
+    head[67] = record.is_aborted.into();
     batch.extend_from_slice(&head);
     batch.extend_from_slice(host);
     batch.extend_from_slice(line);
@@ -147,6 +191,10 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         request_line: request_line.unwrap_or(KeptField { bytes: &[], cut: false }),
         referer,
         user_agent,
+        request_id: u64::from_ne_bytes(part(head, 43)),
+        duration_ns: u64::from_ne_bytes(part(head, 51)),
+        program_ns: Some(u64::from_ne_bytes(part(head, 59))).filter(|ns| *ns != NO_PROGRAM),
+        is_aborted: head[67] != 0,
     };
     Some((record, rest))
 }
@@ -178,6 +226,8 @@ mod tests {
         #[test]
         fn what_is_encoded_decodes_to_the_same_record(
             peer: Option<IpAddr>,
+            program_ns in proptest::option::of(0..NO_PROGRAM),
+            is_aborted: bool,
             unix_seconds: u64,
             status: u16,
             body_bytes: u64,
@@ -190,6 +240,7 @@ mod tests {
             let record = LogRecord {
                 peer, unix_seconds, host: host.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),
+                request_id: unix_seconds ^ 1, duration_ns: body_bytes, program_ns, is_aborted,
             };
             let mut batch = Vec::new();
             encode(&mut batch, &record);
@@ -204,6 +255,7 @@ mod tests {
                 request_line: kept(&line, LINE_BYTES_MAX),
                 referer: referer.as_deref().map(|field| kept(field, REFERER_BYTES_MAX)),
                 user_agent: agent.as_deref().map(|field| kept(field, USER_AGENT_BYTES_MAX)),
+                request_id: unix_seconds ^ 1, duration_ns: body_bytes, program_ns, is_aborted,
             });
         }
     }

@@ -1,4 +1,5 @@
-//! The destination of the access log: standard output, or a file that may be renamed at any time.
+//! The destination of the access log: standard output, a daemon (`datagram.rs`), or a file that may
+//! be renamed at any time.
 //!
 //! Owns the descriptor, and makes sure that a write does not hang on a pipe without a reader.
 //! Lines, retries and counts are in `writer.rs`. An inherited pipe (standard output) must not
@@ -6,6 +7,7 @@
 //! sink polls before each write, and writes at most what the pipe takes in one piece. Tested in
 //! `tests.rs` through the whole log.
 
+use super::datagram::{DatagramSink, LogProtocol};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fmt;
@@ -80,6 +82,8 @@ pub(super) struct LogSink {
     file: Option<File>,
     /// Whether to poll before each write.
     may_block: bool,
+    /// Set if a daemon keeps the log.
+    daemon: Option<DatagramSink>,
 }
 
 impl LogSink {
@@ -91,17 +95,24 @@ impl LogSink {
     pub(super) fn inherited(end: OwnedFd) -> io::Result<Self> {
         let file = File::from(end);
         let may_block = !file.metadata()?.is_file();
-        Ok(Self { opener: Opener::default(), path: None, file: Some(file), may_block })
+        Ok(Self { opener: Opener::default(), path: None, file: Some(file), may_block, daemon: None })
     }
 
     /// Opens `path` for appending. A FIFO without a reader is no error, because the sink opens it
     /// later.
     pub(super) fn file(path: &Path, opener: Opener) -> io::Result<Self> {
-        let mut sink = Self { opener, path: Some(path.to_owned()), file: None, may_block: false };
+        let mut sink =
+            Self { opener, path: Some(path.to_owned()), file: None, may_block: false, daemon: None };
         match sink.reopen() {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NXIO) => Err(error),
             _ => Ok(sink),
         }
+    }
+
+    /// A sink to the daemon whose socket is `path`. The daemon need not run yet.
+    pub(super) fn daemon(path: &Path, protocol: LogProtocol) -> io::Result<Self> {
+        let daemon = Some(DatagramSink::new(path, protocol)?);
+        Ok(Self { opener: Opener::default(), path: None, file: None, may_block: false, daemon })
     }
 
     /// Opens the path again. On failure the old file stays. Does nothing for standard output.
@@ -114,7 +125,7 @@ impl LogSink {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.file.is_some()
+        self.file.is_some() || self.daemon.is_some()
     }
 
     /// Whether the path no longer names the open file, because the file was renamed, removed or
@@ -130,6 +141,12 @@ impl LogSink {
 
     /// Writes some of `bytes`, which must not be empty; waits at most `wait` for a reader.
     pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> SinkProgress {
+        if let Some(daemon) = &mut self.daemon {
+            return match daemon.write(bytes, wait) {
+                Ok(sent) => SinkProgress::Wrote(sent),
+                Err(error) => self.failed(error),
+            };
+        }
         let Some(file) = &mut self.file else {
             return SinkProgress::Failed(io::ErrorKind::NotConnected.into());
         };
@@ -164,7 +181,7 @@ impl LogSink {
     fn failed(&mut self, error: io::Error) -> SinkProgress {
         match error.kind() {
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => SinkProgress::Stuck,
-            io::ErrorKind::BrokenPipe if self.path.is_none() => SinkProgress::Gone,
+            io::ErrorKind::BrokenPipe if self.path.is_none() && self.daemon.is_none() => SinkProgress::Gone,
             io::ErrorKind::BrokenPipe => {
                 // The next reader of the FIFO needs a new descriptor.
                 self.file = None;
@@ -177,9 +194,10 @@ impl LogSink {
 
 impl fmt::Display for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "the access log {}", path.display()),
-            None => f.write_str("the access log on standard output"),
+        match (&self.path, &self.daemon) {
+            (Some(path), _) => write!(f, "the access log {}", path.display()),
+            (None, Some(daemon)) => daemon.fmt(f),
+            (None, None) => f.write_str("the access log on standard output"),
         }
     }
 }

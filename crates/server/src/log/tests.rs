@@ -61,6 +61,7 @@ fn record(core: &mut CoreLog, target: &str) {
         body_bytes: 5,
         referer: None,
         user_agent: Some(b"test"),
+        ..LogRecord::EMPTY
     });
 }
 

@@ -59,7 +59,7 @@ impl LogWriter {
         Self {
             sink,
             inbox,
-            lines: Formatter::new(shared.format),
+            lines: Formatter::new(shared.format.clone()),
             shared,
             notices,
             text: Vec::with_capacity(2 * BATCH_BYTES),

@@ -114,6 +114,11 @@ impl Php {
         })
     }
 
+    /// The number of the pool.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
     /// Whether the pool is our own.
     fn is_ours(&self) -> bool {
         self.restarts.is_some()

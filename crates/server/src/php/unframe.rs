@@ -97,10 +97,7 @@ fn joined(bytes: &mut [u8], first: Range<usize>, next: Range<usize>) -> Range<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        gateway::{ErrorSink, RequestName},
-        log::Notices,
-    };
+    use crate::{exchange::RequestName, gateway::ErrorSink, log::Notices};
     use std::sync::Arc;
     use vermeil_fastcgi::RequestId;
 

@@ -6,7 +6,8 @@
 use super::ProgramConfig;
 use crate::{
     core_context::CoreContext,
-    gateway::{Collected, RequestName},
+    exchange::RequestName,
+    gateway::Collected,
     hosts::{Action, HostId, Met},
     settings::php::EXTENSION,
 };

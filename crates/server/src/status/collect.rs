@@ -5,8 +5,8 @@ use super::{
     imbalance,
     process::{self, ThreadTime},
     records::{
-        CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus,
-        PhpPoolStatus, PhpStatus, ServerStatus,
+        AnswersStatus, CacheStatus, CgiStatus, CoreStatus, DurationCount, HostAnswers, HostsStatus,
+        InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, ServerStatus, StatusCount,
     },
 };
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     busy_poll::PollingStatus,
     cgi::Cgi,
     core_context,
+    counts::{AnswerCounts, CountsSnapshot, HostCounts, OTHERS},
     log::{LogCounts, NoticeKind, Notices},
     operator_log,
     options::ServeOptions,
@@ -51,10 +52,13 @@ pub(crate) struct Sources<'s> {
     pub(crate) answered: &'s CoreAnswers,
 }
 
-/// The last answer of each core. The counts of a core that does not answer in time stay as they
-/// were, so that no count ever falls.
+/// The last answer of each core, and the counts of the hosts that were not shown. The counts of a
+/// core that does not answer in time stay as they were, so that no count ever falls.
 #[derive(Default)]
-pub(crate) struct CoreAnswers(Mutex<HashMap<u32, CoreAnswer>>);
+pub(crate) struct CoreAnswers {
+    last: Mutex<HashMap<u32, CoreAnswer>>,
+    others: Mutex<HostCounts>,
+}
 
 /// The supervising thread's knowledge of the server.
 pub(crate) struct StatusLife {
@@ -65,7 +69,7 @@ pub(crate) struct StatusLife {
 }
 
 /// The answer of a core.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct CoreAnswer {
     connections: u64,
     resting: u64,
@@ -73,6 +77,18 @@ struct CoreAnswer {
     polling: PollingStatus,
     paths: u64,
     looked_up: u64,
+    cache_hits: u64,
+    counts: CountsSnapshot,
+}
+
+/// The states of all cores at the end of a sample.
+struct SampledCores {
+    cores: Vec<CoreStatus>,
+    counts: CountsSnapshot,
+    /// Requests and bytes of bodies during the sample.
+    requests: u64,
+    body_bytes: u64,
+    lasted: Duration,
 }
 
 /// The present status. Takes a fifth of a second.
@@ -95,7 +111,11 @@ pub(crate) fn collect(sources: &Sources<'_>) -> ServerStatus {
 
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
-    let cores = cores(handle, server, sources.answered);
+    let SampledCores { cores, mut counts, requests, body_bytes, lasted } =
+        cores(handle, server, sources.answered);
+    counts.keep_busiest(options.hosts_shown_max);
+    let per_s = |count: u64| count as f64 / lasted.as_secs_f64();
+    let rates = (per_s(requests), per_s(body_bytes));
     let answering = programs.map(ProgramsShared::program_config);
     let totals = server.totals();
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
@@ -111,12 +131,15 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         cores,
         requests: totals.requests,
         answers_cut: totals.cut,
+        answers: answers(&counts.answers, rates),
         cache: cache(server),
         hosts: HostsStatus {
             hosts: options.hosts.iter().len() as u64,
             names: options.hosts.names() as u64,
             open: server.sites.len() as u64,
             open_max: options.sites_open_max as u64,
+            busiest: counts.hosts.iter().map(|(name, counts)| host(name, counts)).collect(),
+            others: sources.answered.others(counts.others),
         },
         memory: process::memory(),
         log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
@@ -137,8 +160,11 @@ fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>) -> Vec<PhpPoolStatus> 
         let is_used = starts > 0 || pool.queue > 0;
         let user = options.user.as_ref().map(ToString::to_string);
         let (state, idle_stop_s) = (gate.name().to_owned(), options.idle_stop.as_secs_f64());
-        is_used
-            .then_some((gate == PoolState::Stopped, PhpPoolStatus { user, state, starts, idle_stop_s, pool }))
+        is_used.then(|| {
+            let number = php.number() as u64;
+            let status = PhpPoolStatus { number, user, state, starts, idle_stop_s, pool };
+            (gate == PoolState::Stopped, status)
+        })
     });
     let mut used: Vec<_> = used.collect();
     used.sort_by(|(a_stopped, a), (b_stopped, b)| (a_stopped, &a.user).cmp(&(b_stopped, &b.user)));
@@ -173,23 +199,30 @@ fn cache(server: &Server) -> CacheStatus {
     }
 }
 
-fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> Vec<CoreStatus> {
+fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> SampledCores {
+    let sum = |answers: &HashMap<u32, CoreAnswer>| {
+        let mut sum = CountsSnapshot::default();
+        answers.values().for_each(|answer| sum.add(&answer.counts));
+        sum
+    };
+    let first = answered.take(ask(handle, SAMPLE));
     let (before, since) = (process::core_times(), Instant::now());
     thread::sleep(SAMPLE);
     let (after, lasted) = (process::core_times(), since.elapsed());
-    let answers = ask(handle);
-    let mut last = answered.0.lock().expect("nothing panics under this lock");
-    last.extend(answers.iter().map(|(core, answer)| (*core, *answer)));
+    let answers = ask(handle, CORE_PATIENCE);
+    let has_answered: Vec<u32> = answers.keys().copied().collect();
+    let last = answered.take(answers);
+    let (former, counts) = (sum(&first).answers, sum(&last));
     let snapshot = handle.snapshot();
+    let unknown = CoreAnswer::default();
     let core = |(index, known): (u32, &vermeil::CoreSnapshot)| {
-        let answer = answers.get(&index);
         let time = |times: &HashMap<u32, ThreadTime>| times.get(&index).copied().unwrap_or_default();
         let (before, after) = (time(&before), time(&after));
         let share = |from: Duration, to: Duration| {
             (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
         };
-        let CoreAnswer { connections, resting, door, polling, paths, looked_up } =
-            last.get(&index).copied().unwrap_or_default();
+        let CoreAnswer { connections, resting, door, polling, paths, looked_up, cache_hits, .. } =
+            last.get(&index).unwrap_or(&unknown);
         let (accepts, sent_away) = server.balancing.of_core(index as usize);
         CoreStatus {
             core: index,
@@ -197,17 +230,20 @@ fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> Vec<CoreSt
             busy: share(before.ran, after.ran),
             waited: share(before.waited, after.waited),
             cpu_s: after.ran.as_secs_f64(),
-            answered: answer.is_some(),
-            connections,
-            resting,
+            answered: has_answered.contains(&index),
+            connections: *connections,
+            resting: *resting,
             refused: door.refused,
             queue_max: door.queue_max.into(),
             busy_polls: polling.polls,
             busy_poll_begun: polling.begun,
-            paths,
-            looked_up,
+            paths: *paths,
+            looked_up: *looked_up,
+            cache_hits: *cache_hits,
             requests: server.requests_of(index as usize),
             ready_colors: known.ready_colors as u64,
+            activations: known.activations,
+            steals: known.steals,
             accepted: accepts.accepted,
             taken_over: accepts.taken_over,
             moved: accepts.moved,
@@ -216,11 +252,66 @@ fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> Vec<CoreSt
             sampled_here: accepts.sampled_here,
         }
     };
-    (0..).zip(&snapshot.cores).map(core).collect()
+    SampledCores {
+        cores: (0..).zip(&snapshot.cores).map(core).collect(),
+        requests: counts.answers.requests().saturating_sub(former.requests()),
+        body_bytes: counts.answers.body_bytes.saturating_sub(former.body_bytes),
+        counts,
+        lasted,
+    }
+}
+
+impl CoreAnswers {
+    /// Adds the answers of cores, and returns the last answer of every core.
+    fn take(&self, answers: HashMap<u32, CoreAnswer>) -> HashMap<u32, CoreAnswer> {
+        let mut last = self.last.lock().expect("nothing panics under this lock");
+        last.extend(answers);
+        last.clone()
+    }
+
+    /// The counts of the hosts that are not shown. A host that becomes one of the busiest takes its
+    /// counts along, but a monitor must see no count fall. So each count stays at its maximum.
+    fn others(&self, now: HostCounts) -> HostAnswers {
+        let mut kept = self.others.lock().expect("nothing panics under this lock");
+        *kept = HostCounts {
+            requests: kept.requests.max(now.requests),
+            errors: kept.errors.max(now.errors),
+            body_bytes: kept.body_bytes.max(now.body_bytes),
+        };
+        host(OTHERS, &kept)
+    }
+}
+
+fn host(name: &str, counts: &HostCounts) -> HostAnswers {
+    let HostCounts { requests, errors, body_bytes } = *counts;
+    HostAnswers { host: name.to_owned(), requests, errors, body_bytes }
+}
+
+/// The answers of an instance, with its requests and bytes per second.
+fn answers(counts: &AnswerCounts, (requests_per_s, body_bytes_per_s): (f64, f64)) -> AnswersStatus {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    AnswersStatus {
+        statuses: counts
+            .statuses()
+            .map(|(status, count)| StatusCount { status: status.into(), count })
+            .collect(),
+        aborted: counts.aborted,
+        body_bytes: counts.body_bytes,
+        requests_per_s,
+        body_bytes_per_s,
+        durations: counts
+            .durations()
+            .map(|(ns, count)| DurationCount { at_most_s: seconds(ns), count })
+            .collect(),
+        duration_s_sum: seconds(counts.duration_ns),
+        duration_s_p50: seconds(counts.duration_ns_at(0.5)),
+        duration_s_p90: seconds(counts.duration_ns_at(0.9)),
+        duration_s_p99: seconds(counts.duration_ns_at(0.99)),
+    }
 }
 
 /// Asks every core for the values that only the core knows.
-fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
+fn ask(handle: &Handle, patience: Duration) -> HashMap<u32, CoreAnswer> {
     let (say, hear) = mpsc::channel();
     for core in handle.cores() {
         let say = say.clone();
@@ -232,13 +323,15 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
                 polling: local.polling.status(),
                 paths: local.cache.len() as u64,
                 looked_up: local.cache.misses(),
+                cache_hits: local.cache.hits(),
+                counts: local.records.counts.snapshot(),
             });
             // The asking thread may have stopped waiting.
             let _ = say.send((core.0, answer));
         }));
     }
     drop(say);
-    let deadline = Instant::now() + CORE_PATIENCE;
+    let deadline = Instant::now() + patience;
     let mut answers = HashMap::new();
     while let Ok((core, answer)) = hear.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         answers.insert(core, answer);
@@ -262,6 +355,8 @@ impl From<PoolSnapshot> for PhpStatus {
             given_up: pool.given_up,
             retried: pool.retried,
             failed: pool.failed,
+            wait_s_sum: seconds(pool.wait_ns_sum),
+            service_s_sum: seconds(pool.service_ns_sum),
             wait_s_mean: mean(pool.wait_ns_sum),
             wait_s_max: seconds(pool.wait_ns_max),
             service_s_mean: mean(pool.service_ns_sum),

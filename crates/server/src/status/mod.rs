@@ -1,13 +1,15 @@
 //! The status of a server, for people and for programs.
 //!
 //! Reading order: [`ServerStatus`] (the values), `collect` (their sources), `text` (the form for
-//! people). The server asks every core by message and waits for one second. The status marks a core
-//! that does not answer. A new part of the server adds a record here and fills it in `collect`. The
-//! page `docs/status.md` is generated from the records. Tested through the binary
+//! people), `metrics` (the form for monitors). The server asks every core by message and waits for
+//! one second. The status marks a core that does not answer. A new part of the server adds a record
+//! here and fills it in `collect`. The page `docs/status.md` is generated from the records. Tested
+//! through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 
 mod collect;
 mod imbalance;
+mod metrics;
 mod process;
 mod records;
 mod text;
@@ -16,8 +18,9 @@ pub(crate) use collect::collect;
 pub(crate) use imbalance::imbalance;
 pub(crate) use process::core_times;
 pub use records::{
-    CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus,
-    PhpStatus, ServerStatus, reference_page,
+    AnswersStatus, CacheStatus, CgiStatus, CoreStatus, DurationCount, HostAnswers, HostsStatus,
+    InstanceStatus, LogStatus, MemoryStatus, NoticeStatus, PhpStatus, ServerStatus, StatusCount,
+    reference_page,
 };
 pub(crate) use text::cores_in_words;
 

@@ -94,6 +94,8 @@ record! {
         requests: u64,
         /// Answers cut because the file changed during the answer.
         answers_cut: u64,
+        /// The ended answers.
+        answers: AnswersStatus,
         /// The cache of served files.
         cache: CacheStatus,
         /// The virtual hosts.
@@ -129,7 +131,7 @@ record! {
         waited: f64,
         /// Time that the thread has run since the start.
         cpu_s: f64,
-        /// Whether the core answered within a second. If not, the eight fields below are from the
+        /// Whether the core answered within a second. If not, the nine fields below are from the
         /// last answer.
         answered: bool,
         /// Open connections.
@@ -150,10 +152,16 @@ record! {
         paths: u64,
         /// Requests for which the core looked up a path, for the first time or again.
         looked_up: u64,
+        /// Requests whose path the core remembered.
+        cache_hits: u64,
         /// Requests answered, or cut while being answered.
         requests: u64,
         /// Colors that are ready to run on the core.
         ready_colors: u64,
+        /// Runs of a color on the core.
+        activations: u64,
+        /// Colors that the core stole from other cores.
+        steals: u64,
         /// Accepted connections.
         accepted: u64,
         /// Accepted connections from the listener of a neighbour that did not come in time.
@@ -168,6 +176,68 @@ record! {
         sampled: u64,
         /// Sampled connections whose packets the core's cpu handles.
         sampled_here: u64,
+    }
+}
+
+record! {
+    /// The ended answers of a process. A request that is being answered is not counted yet.
+    pub struct AnswersStatus {
+        /// The status codes that were sent. 499 stands for a client that left before the answer.
+        statuses: Vec<StatusCount>,
+        /// Answers that did not reach their end, because the client left or the server cut them.
+        aborted: u64,
+        /// Bytes of bodies sent, without heads.
+        body_bytes: u64,
+        /// Requests in the last fifth of a second, per second.
+        requests_per_s: f64,
+        /// Bytes of bodies in the last fifth of a second, per second.
+        body_bytes_per_s: f64,
+        /// Durations of requests, from the complete head to the end of the answer, in classes.
+        /// Each class is exact to a quarter. Empty classes are left out.
+        durations: Vec<DurationCount>,
+        /// Sum of all durations.
+        duration_s_sum: f64,
+        /// The duration that half of all requests did not exceed.
+        duration_s_p50: f64,
+        /// The duration that 90 % of all requests did not exceed.
+        duration_s_p90: f64,
+        /// The duration that 99 % of all requests did not exceed.
+        duration_s_p99: f64,
+    }
+}
+
+record! {
+    /// Answers with the same status code.
+    pub struct StatusCount {
+        /// The status code.
+        status: u32,
+        /// Number of answers.
+        count: u64,
+    }
+}
+
+record! {
+    /// Requests of a class of durations.
+    pub struct DurationCount {
+        /// The longest duration of the class.
+        at_most_s: f64,
+        /// Number of requests.
+        count: u64,
+    }
+}
+
+record! {
+    /// The answers of a host, or of several hosts together.
+    pub struct HostAnswers {
+        /// The first name of the host that is no wildcard. `(default)` and `(without name)` are
+        /// hosts without such a name, `(others)` all hosts that have no counts of their own.
+        host: String,
+        /// Ended requests.
+        requests: u64,
+        /// Answers with a status from 500.
+        errors: u64,
+        /// Bytes of bodies sent.
+        body_bytes: u64,
     }
 }
 
@@ -206,6 +276,10 @@ record! {
         open: u64,
         /// Maximum of `open`.
         open_max: u64,
+        /// The hosts with the most requests, the busiest first (`[hosts] counted_max`).
+        busiest: Vec<HostAnswers>,
+        /// All other hosts together.
+        others: HostAnswers,
     }
 }
 
@@ -268,6 +342,10 @@ record! {
         retried: u64,
         /// Requests that PHP did not answer properly.
         failed: u64,
+        /// Time that requests waited for a child, all together.
+        wait_s_sum: f64,
+        /// Time that children took for requests, all together.
+        service_s_sum: f64,
         /// Mean time that requests waited for a child.
         wait_s_mean: f64,
         /// Longest time that a request waited for a child.
@@ -284,6 +362,8 @@ record! {
 record! {
     /// A PHP pool of a single host, or of several hosts with the same settings.
     pub struct PhpPoolStatus {
+        /// Number of the pool. Another pool never has the same number.
+        number: u64,
         /// The user of the pool, as in the configuration; `null` if the server chooses the user.
         user: Option<String>,
         /// `stopped`, `starting`, `running` or `stopping`.
@@ -319,8 +399,12 @@ pub fn reference_page() -> String {
         ServerStatus::doc(),
         InstanceStatus::doc(),
         CoreStatus::doc(),
+        AnswersStatus::doc(),
+        StatusCount::doc(),
+        DurationCount::doc(),
         CacheStatus::doc(),
         HostsStatus::doc(),
+        HostAnswers::doc(),
         MemoryStatus::doc(),
         LogStatus::doc(),
         NoticeStatus::doc(),

@@ -1,7 +1,8 @@
 //! A status for people: some lines, the cores as a table.
 
 use super::records::{
-    CacheStatus, CgiStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus,
+    AnswersStatus, CacheStatus, CgiStatus, CoreStatus, HostAnswers, HostsStatus, InstanceStatus,
+    MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus,
 };
 use crate::config::values::Size;
 use std::{
@@ -53,6 +54,7 @@ impl Display for InstanceStatus {
         )?;
         self.cores.iter().try_for_each(|core| core.fmt(f))?;
         writeln!(f, "\nrequests: {}, {} answers cut", self.requests, self.answers_cut)?;
+        self.answers.fmt(f)?;
         accepted(&self.cores, f)?;
         let hosts = &self.hosts;
         writeln!(
@@ -60,6 +62,7 @@ impl Display for InstanceStatus {
             "hosts: {} with {} names; {} of at most {} folders open",
             hosts.hosts, hosts.names, hosts.open, hosts.open_max
         )?;
+        busiest(hosts, f)?;
         self.cache.fmt(f)?;
         self.memory.fmt(f)?;
         writeln!(
@@ -87,6 +90,48 @@ impl Display for InstanceStatus {
         }
         Ok(())
     }
+}
+
+impl Display for AnswersStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "answers:")?;
+        for class in 1..=5 {
+            let of_class = self.statuses.iter().filter(|status| status.status / 100 == class);
+            match of_class.map(|status| status.count).sum::<u64>() {
+                0 => {}
+                count => write!(f, " {count} with {class}xx,")?,
+            }
+        }
+        writeln!(
+            f,
+            " {} aborted; {} sent; now {:.0} requests and {} per second",
+            self.aborted,
+            Bytes(self.body_bytes),
+            self.requests_per_s,
+            Bytes(self.body_bytes_per_s as u64)
+        )?;
+        writeln!(
+            f,
+            "durations: 50 % within {}, 90 % within {}, 99 % within {}",
+            ms(self.duration_s_p50),
+            ms(self.duration_s_p90),
+            ms(self.duration_s_p99)
+        )
+    }
+}
+
+/// Hosts that are shown one by one. Guess: a glance.
+const HOSTS_LISTED_MAX: usize = 5;
+
+/// The busiest hosts, if there are several.
+fn busiest(hosts: &HostsStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if hosts.hosts < 2 {
+        return Ok(());
+    }
+    hosts.busiest.iter().take(HOSTS_LISTED_MAX).try_for_each(|host| {
+        let HostAnswers { host, requests, errors, body_bytes } = host;
+        writeln!(f, "  {host}: {requests} requests, {errors} with 5xx, {} sent", Bytes(*body_bytes))
+    })
 }
 
 /// How connections came to the cores of an instance.
@@ -167,7 +212,6 @@ impl Display for MemoryStatus {
 
 impl Display for PhpStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |seconds: f64| format!("{:.1} ms", seconds * 1000.0);
         writeln!(
             f,
             "{} of {} children busy, {} of {} requests waiting; {} answered, {} refused, {} given up, {} repeated, \
@@ -216,6 +260,12 @@ fn nodes_in_words(nodes: &[u32]) -> String {
 /// The number of cores, in words.
 pub(crate) fn cores_in_words(count: usize) -> String {
     if count == 1 { "1 core".to_owned() } else { format!("{count} cores") }
+}
+
+/// A duration in milliseconds. Short durations have more digits.
+fn ms(seconds: f64) -> String {
+    let digits = if 0.0 < seconds && seconds < 0.001 { 3 } else { 1 };
+    format!("{:.digits$} ms", seconds * 1000.0)
 }
 
 fn times(count: u64) -> String {

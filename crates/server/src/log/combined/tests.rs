@@ -24,6 +24,7 @@ fn example<'a>() -> LogRecord<'a> {
         body_bytes: 2326,
         referer: Some(b"http://www.example.com/start.html"),
         user_agent: Some(b"Mozilla/4.08 [en] (Win98; I ;Nav)"),
+        ..LogRecord::EMPTY
     }
 }
 
@@ -47,6 +48,7 @@ fn what_was_not_sent_is_a_dash() {
         body_bytes: 0,
         referer: None,
         user_agent: Some(b""),
+        ..LogRecord::EMPTY
     };
     assert_eq!(line(&nothing), "2001:db8::7 - - [01/Jan/1970:00:00:00 +0000] \"-\" 408 - \"-\" \"\"\n");
 }
@@ -202,6 +204,7 @@ proptest! {
         let line = line(&LogRecord {
             peer, unix_seconds, status, body_bytes,
             host: None, request_line: &request, referer: Some(&referer), user_agent: Some(agent.as_bytes()),
+            ..LogRecord::EMPTY
         });
         prop_assert_eq!(line.bytes().filter(|&byte| byte == b'\n').count(), 1);
         let agent = &agent.as_bytes()[..agent.len().min(super::super::USER_AGENT_BYTES_MAX)];

@@ -1,0 +1,415 @@
+//! Counts of a core's answers: by status, by duration and by host.
+//!
+//! Only the core writes its counts, and no other thread reads them. The status asks each core by
+//! message for a copy, so counting needs neither locks nor shared cache lines. Leaves out the form
+//! for readers (`status/`). Tested below, and through the binary
+//! (`crates/cli/tests/e2e/metrics.rs`).
+
+use crate::{
+    exchange::Sent,
+    hosts::{Host, HostId, Hosts},
+};
+use foldhash::fast::RandomState;
+use std::{array, collections::HashMap, sync::Arc};
+use vermeil::Classes;
+use vermeil_io::Clock;
+
+/// Classes of durations: a value is exact to a quarter.
+type DurationClasses = Classes<2>;
+
+/// Number of duration classes: up to two to the power of 36 ns, 69 s. Longer durations count as the
+/// longest.
+const DURATIONS: usize = DurationClasses::count(36);
+
+/// The lowest status code, and the number of codes (RFC 9110, section 15).
+const STATUS_MIN: u16 = 100;
+const STATUSES: usize = 500;
+
+/// Hosts that a core counts one by one. At the bound the core adds the counts of the quieter half
+/// to [`OTHERS`]. Guess: far more than a status shows, and some 300 KB.
+const HOSTS_COUNTED_MAX: usize = 4096;
+
+/// The name of a host that has no name, and answers requests for unknown names.
+const DEFAULT_HOST: &str = "(default)";
+/// The name of any other host without a name, for example a wildcard.
+const NAMELESS_HOST: &str = "(without name)";
+/// The name of all hosts that are not counted one by one.
+pub(crate) const OTHERS: &str = "(others)";
+
+/// The start of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestStart {
+    /// When the core had the whole head, on the clock of [`RequestCounts::now_ns`].
+    pub(crate) began_ns: u64,
+    /// The host, once known.
+    host: Option<CountedHost>,
+}
+
+/// A host of one table of hosts. A reload brings another table.
+#[derive(Clone, Copy, Debug)]
+struct CountedHost {
+    host: HostId,
+    reloads: u64,
+}
+
+/// Whether an answer reached its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerEnd {
+    /// The kernel has the whole answer, or will get it without further steps.
+    Complete,
+    /// The client left, was too late, or the server cut the answer.
+    Aborted,
+}
+
+/// The counts of one core.
+pub(crate) struct RequestCounts {
+    clock: Clock,
+    answers: AnswerCounts,
+    hosts: CountedHosts,
+    /// The host of the request that is being answered.
+    host: Option<HostId>,
+    reloads: u64,
+}
+
+/// Counts of answers.
+#[derive(Clone)]
+pub(crate) struct AnswerCounts {
+    statuses: Box<[u64; STATUSES]>,
+    durations: Box<[u64; DURATIONS]>,
+    pub(crate) duration_ns: u64,
+    pub(crate) body_bytes: u64,
+    pub(crate) aborted: u64,
+}
+
+/// Counts of a host's answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostCounts {
+    pub(crate) requests: u64,
+    /// Answers with a status from 500.
+    pub(crate) errors: u64,
+    pub(crate) body_bytes: u64,
+}
+
+/// The counts of hosts, each by its name.
+#[derive(Default)]
+struct CountedHosts {
+    counts: Vec<(Arc<str>, HostCounts)>,
+    by_name: HashMap<Arc<str>, usize, RandomState>,
+    by_id: HashMap<HostId, usize, RandomState>,
+    /// The host of the last answer, because the next answer is mostly of the same host.
+    recent: Option<(HostId, usize)>,
+    others: HostCounts,
+}
+
+/// A copy of a core's counts.
+#[derive(Clone, Default)]
+pub(crate) struct CountsSnapshot {
+    pub(crate) answers: AnswerCounts,
+    pub(crate) hosts: Vec<(Arc<str>, HostCounts)>,
+    pub(crate) others: HostCounts,
+}
+
+impl Default for AnswerCounts {
+    fn default() -> Self {
+        Self {
+            statuses: Box::new([0; STATUSES]),
+            durations: Box::new([0; DURATIONS]),
+            duration_ns: 0,
+            body_bytes: 0,
+            aborted: 0,
+        }
+    }
+}
+
+impl RequestCounts {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: Clock::get(),
+            answers: AnswerCounts::default(),
+            hosts: CountedHosts::default(),
+            host: None,
+            reloads: 0,
+        }
+    }
+
+    /// The present time, for durations.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// A request begins, and its host is not known yet.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.host = None;
+    }
+
+    /// The host that answers the request.
+    #[inline]
+    pub(crate) fn set_host(&mut self, host: HostId) {
+        self.host = Some(host);
+    }
+
+    /// The start of the request that is being answered, for its end.
+    #[inline]
+    pub(crate) fn start(&self, began_ns: u64) -> RequestStart {
+        let host = self.host.map(|host| CountedHost { host, reloads: self.reloads });
+        RequestStart { began_ns, host }
+    }
+
+    /// The start of a request whose host is not known, now.
+    pub(crate) fn start_now(&self) -> RequestStart {
+        RequestStart { began_ns: self.now_ns(), host: None }
+    }
+
+    /// Counts an answer, and returns its duration in nanoseconds.
+    #[inline]
+    pub(crate) fn count(&mut self, hosts: &Hosts, start: RequestStart, sent: Sent, end: AnswerEnd) -> u64 {
+        let duration_ns = self.now_ns().saturating_sub(start.began_ns);
+        self.answers.count(duration_ns, sent, end);
+        // A request that began before a reload may have an id of the former table.
+        let host = start.host.filter(|host| host.reloads == self.reloads);
+        self.hosts.of(hosts, host.map(|host| host.host)).count(sent);
+        duration_ns
+    }
+
+    /// The table of hosts has changed, so ids have other meanings. Names keep their counts.
+    pub(crate) fn change_hosts(&mut self) {
+        self.reloads += 1;
+        self.host = None;
+        self.hosts.by_id.clear();
+        self.hosts.recent = None;
+    }
+
+    pub(crate) fn snapshot(&self) -> CountsSnapshot {
+        CountsSnapshot {
+            answers: self.answers.clone(),
+            hosts: self.hosts.counts.clone(),
+            others: self.hosts.others,
+        }
+    }
+}
+
+impl AnswerCounts {
+    #[inline]
+    fn count(&mut self, duration_ns: u64, sent: Sent, end: AnswerEnd) {
+        let status = usize::from(sent.status.saturating_sub(STATUS_MIN)).min(STATUSES - 1);
+        self.statuses[status] += 1;
+        self.durations[DurationClasses::of(duration_ns).min(DURATIONS - 1)] += 1;
+        self.duration_ns += duration_ns;
+        self.body_bytes += sent.body_bytes;
+        self.aborted += u64::from(end == AnswerEnd::Aborted);
+    }
+
+    /// The status codes that were sent, each with its count, in order.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
+        (STATUS_MIN..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0)
+    }
+
+    /// The longest duration and the count of each class that is not empty, in order.
+    pub(crate) fn durations(&self) -> impl Iterator<Item = (u64, u64)> {
+        let classes = self.durations.iter().copied().enumerate().filter(|(_, count)| *count > 0);
+        classes.map(|(class, count)| (DurationClasses::upper_ns(class), count))
+    }
+
+    /// The duration that this share of the answers, from 0 to 1, did not exceed. 0 without answers.
+    pub(crate) fn duration_ns_at(&self, share: f64) -> u64 {
+        let rank = ((self.requests() as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        let mut durations = self.durations();
+        let reached = durations.find(|(_, count)| {
+            seen += count;
+            seen >= rank
+        });
+        reached.map_or(0, |(ns, _)| ns)
+    }
+
+    /// The number of counted answers.
+    pub(crate) fn requests(&self) -> u64 {
+        self.statuses.iter().sum()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.statuses = Box::new(array::from_fn(|at| self.statuses[at] + other.statuses[at]));
+        self.durations = Box::new(array::from_fn(|at| self.durations[at] + other.durations[at]));
+        self.duration_ns += other.duration_ns;
+        self.body_bytes += other.body_bytes;
+        self.aborted += other.aborted;
+    }
+}
+
+impl HostCounts {
+    #[inline]
+    fn count(&mut self, sent: Sent) {
+        self.requests += 1;
+        self.errors += u64::from(sent.status >= 500);
+        self.body_bytes += sent.body_bytes;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.body_bytes += other.body_bytes;
+    }
+}
+
+impl CountedHosts {
+    /// The counts of a host.
+    #[inline]
+    fn of(&mut self, hosts: &Hosts, host: Option<HostId>) -> &mut HostCounts {
+        match (host, self.recent) {
+            (Some(host), Some((recent, at))) if host == recent => &mut self.counts[at].1,
+            (Some(host), _) => {
+                let at = self.find(hosts, host);
+                self.recent = Some((host, at));
+                &mut self.counts[at].1
+            }
+            (None, _) => &mut self.others,
+        }
+    }
+
+    /// The position of a host's counts, which begin now if need be.
+    fn find(&mut self, hosts: &Hosts, host: HostId) -> usize {
+        if let Some(&at) = self.by_id.get(&host) {
+            return at;
+        }
+        let Host { name, .. } = hosts.host(host);
+        let name: Arc<str> = match name {
+            Some(name) => String::from_utf8_lossy(name).into(),
+            None if host == hosts.default_host() => DEFAULT_HOST.into(),
+            None => NAMELESS_HOST.into(),
+        };
+        let at = match self.by_name.get(&name) {
+            Some(&at) => at,
+            None => {
+                if self.counts.len() == HOSTS_COUNTED_MAX {
+                    self.forget_quieter_half();
+                }
+                self.counts.push((name.clone(), HostCounts::default()));
+                self.by_name.insert(name, self.counts.len() - 1);
+                self.counts.len() - 1
+            }
+        };
+        self.by_id.insert(host, at);
+        at
+    }
+
+    #[cold]
+    fn forget_quieter_half(&mut self) {
+        self.counts.sort_unstable_by_key(|(_, counts)| std::cmp::Reverse(counts.requests));
+        for (_, counts) in self.counts.drain(HOSTS_COUNTED_MAX / 2..) {
+            self.others.add(&counts);
+        }
+        self.by_id.clear();
+        self.recent = None;
+        let places = self.counts.iter().enumerate();
+        self.by_name = places.map(|(at, (name, _))| (name.clone(), at)).collect();
+    }
+}
+
+impl CountsSnapshot {
+    /// Adds the counts of another core.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.answers.add(&other.answers);
+        self.others.add(&other.others);
+        let mut by_name: HashMap<Arc<str>, HostCounts, RandomState> = self.hosts.drain(..).collect();
+        for (name, counts) in &other.hosts {
+            by_name.entry(name.clone()).or_default().add(counts);
+        }
+        self.hosts = by_name.into_iter().collect();
+    }
+
+    /// The counts of the `max` busiest hosts, the busiest first. The other hosts are added to
+    /// [`others`](Self::others).
+    pub(crate) fn keep_busiest(&mut self, max: usize) {
+        self.hosts
+            .sort_unstable_by(|(a_name, a), (b_name, b)| (b.requests, a_name).cmp(&(a.requests, b_name)));
+        for (_, counts) in self.hosts.drain(max.min(self.hosts.len())..) {
+            self.others.add(&counts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::{HostsBuilder, Rules, Unknown};
+
+    const SENT: Sent = Sent { status: 200, body_bytes: 10 };
+
+    fn hosts(names: impl IntoIterator<Item = String>) -> Hosts {
+        let mut builder = HostsBuilder::new();
+        for name in names {
+            let host = builder.add(None, Rules::default());
+            builder.name(host, &name.parse().expect("a name")).expect("each name once");
+        }
+        builder.build(Unknown::Refuse).expect("some hosts")
+    }
+
+    fn count(counts: &mut RequestCounts, hosts: &Hosts, name: &str, sent: Sent) {
+        counts.begin();
+        counts.set_host(hosts.find(Some(name.as_bytes())).expect("a host"));
+        let start = counts.start(counts.now_ns());
+        counts.count(hosts, start, sent, AnswerEnd::Complete);
+    }
+
+    #[test]
+    fn busiest_hosts_are_counted_one_by_one() {
+        let hosts = hosts(["a.example".to_owned(), "b.example".to_owned(), "c.example".to_owned()]);
+        let mut counts = RequestCounts::new();
+        for (name, times) in [("a.example", 1), ("b.example", 3), ("c.example", 2)] {
+            (0..times).for_each(|_| count(&mut counts, &hosts, name, SENT));
+        }
+        count(&mut counts, &hosts, "c.example", Sent { status: 502, body_bytes: 1 });
+        let mut sum = counts.snapshot();
+        sum.add(&counts.snapshot());
+        sum.keep_busiest(2);
+        let host = |requests, errors, body_bytes| HostCounts { requests, errors, body_bytes };
+        assert_eq!(sum.hosts, [("b.example".into(), host(6, 0, 60)), ("c.example".into(), host(6, 2, 42))]);
+        assert_eq!((sum.others, sum.answers.requests()), (host(2, 0, 20), 14));
+        assert_eq!(sum.answers.statuses().collect::<Vec<_>>(), [(200, 12), (502, 2)]);
+    }
+
+    #[test]
+    fn number_of_counted_hosts_is_bounded() {
+        let name = |n: usize| format!("h{n}.example");
+        let hosts = hosts((0..HOSTS_COUNTED_MAX + 10).map(name));
+        let mut counts = RequestCounts::new();
+        (0..3).for_each(|_| count(&mut counts, &hosts, "h7.example", SENT));
+        for n in 0..HOSTS_COUNTED_MAX + 10 {
+            count(&mut counts, &hosts, &name(n), SENT);
+        }
+        let mut sum = counts.snapshot();
+        assert!(sum.hosts.len() <= HOSTS_COUNTED_MAX);
+        sum.keep_busiest(1);
+        assert_eq!(sum.hosts[0].0.as_ref(), "h7.example");
+        assert_eq!(sum.hosts[0].1.requests, 4);
+        assert_eq!(sum.others.requests, (HOSTS_COUNTED_MAX + 10 - 1) as u64);
+    }
+
+    #[test]
+    fn reload_keeps_counts_of_names() {
+        let before = hosts(["a.example".to_owned(), "b.example".to_owned()]);
+        let after = hosts(["b.example".to_owned(), "a.example".to_owned()]);
+        let mut counts = RequestCounts::new();
+        count(&mut counts, &before, "a.example", SENT);
+        counts.set_host(before.find(Some(b"a.example")).expect("a host"));
+        let old = counts.start(0);
+        counts.change_hosts();
+        count(&mut counts, &after, "a.example", SENT);
+        counts.count(&after, old, SENT, AnswerEnd::Aborted);
+        let sum = counts.snapshot();
+        assert_eq!(sum.hosts, [("a.example".into(), HostCounts { requests: 2, errors: 0, body_bytes: 20 })]);
+        assert_eq!((sum.others.requests, sum.answers.aborted), (1, 1));
+    }
+
+    #[test]
+    fn durations_are_exact_to_a_quarter() {
+        let mut answers = AnswerCounts::default();
+        for ns in [1000, 1_000_000, u64::MAX / 2] {
+            answers.count(ns, SENT, AnswerEnd::Complete);
+        }
+        let durations: Vec<_> = answers.durations().collect();
+        assert_eq!(durations, [(1023, 1), ((1 << 20) - 1, 1), ((1 << 36) - 1, 1)]);
+    }
+}

@@ -1,0 +1,279 @@
+//! A status as metrics, in the OpenMetrics text format (OpenMetrics 1.0,
+//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>).
+//!
+//! Every number comes from the records of the status, so a monitor and `vermeil status` agree. The
+//! label `process` is the number of the instance. The label `instance` belongs to the monitor. The
+//! number of series is bounded: hosts by `[hosts] counted_max`, cores and pools by the
+//! configuration. Tested below, and with a real Prometheus (`crates/cli/tests/e2e/metrics.rs`).
+
+use super::records::{
+    AnswersStatus, CgiStatus, CoreStatus, HostAnswers, InstanceStatus, PhpPoolStatus, PhpStatus, ServerStatus,
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{
+        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric as _, NoLabelSet, text,
+    },
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::{Registry, Unit},
+};
+use std::fmt;
+
+/// The exponents of the upper bounds of the duration histogram, in nanoseconds as powers of two:
+/// from 33 µs to 17 s. The bounds are bounds of the counted classes too, so the counts are exact.
+const BOUNDS: std::ops::RangeInclusive<u32> = 15..=34;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A label set with a value.
+type SeriesValue<N> = (Labels, N);
+
+/// The metrics of a status.
+#[derive(Debug)]
+struct StatusMetrics(ServerStatus);
+
+impl ServerStatus {
+    /// The status in the OpenMetrics text format.
+    pub fn to_metrics(&self) -> String {
+        let mut registry = Registry::with_prefix("vermeil");
+        registry.register_collector(Box::new(StatusMetrics(self.clone())));
+        let mut metrics = String::new();
+        text::encode(&mut metrics, &registry).expect("a string takes every character");
+        metrics
+    }
+}
+
+impl Collector for StatusMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self(status) = self;
+        let families = &mut Families { encoder: &mut encoder };
+        server(families, status)?;
+        requests(families, &status.instances)?;
+        hosts(families, &status.instances)?;
+        cores(families, &status.instances)?;
+        caches(families, &status.instances)?;
+        php(families, &status.instances)?;
+        cgi(families, &status.instances)?;
+        logs(families, &status.instances)
+    }
+}
+
+fn server(families: &mut Families<'_, '_>, status: &ServerStatus) -> fmt::Result {
+    let version: Labels = vec![("version", status.version.clone())];
+    let help = "The version of the server, as a label";
+    let mut info = families.encoder.encode_descriptor("build", help, None, MetricType::Info)?;
+    info.encode_info(&version)?;
+    let silent = status.silent.len() as u64;
+    families.gauge("processes_silent", "Instances that did not answer", None, [(Vec::new(), silent)])?;
+    families.counter("reloads", "Reloads that took effect", None, [(Vec::new(), status.reloads)])?;
+    let each =
+        |of: fn(&InstanceStatus) -> u64| status.instances.iter().map(move |one| (process(one), of(one)));
+    let uptime = status.instances.iter().map(|one| (process(one), one.uptime_s));
+    families.gauge("uptime", "Time since the start of the process", Some(Unit::Seconds), uptime)?;
+    families.counter("restarts", "Restarts after an unexpected end", None, each(|one| one.restarts))?;
+    let resident = each(|one| one.memory.resident_bytes);
+    families.gauge("resident_memory", "Resident memory of the process", Some(Unit::Bytes), resident)?;
+    families.gauge("connections", "Open connections", None, each(|one| one.connections))
+}
+
+fn requests(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let answers =
+        |of: fn(&AnswersStatus) -> u64| instances.iter().map(move |one| (process(one), of(&one.answers)));
+    let statuses = instances.iter().flat_map(|one| {
+        one.answers.statuses.iter().map(move |status| {
+            let class = format!("{}xx", status.status / 100);
+            let labels = [("code", status.status.to_string()), ("class", class)];
+            ([process(one), labels.into()].concat(), status.count)
+        })
+    });
+    families.counter("requests", "Requests that have ended, by status", None, statuses)?;
+    let help = "Requests whose answer did not reach its end";
+    families.counter("requests_aborted", help, None, answers(|answers| answers.aborted))?;
+    let help = "Answers that were cut because their file changed";
+    let cut = instances.iter().map(|one| (process(one), one.answers_cut));
+    families.counter("answers_cut", help, None, cut)?;
+    let bytes = answers(|answers| answers.body_bytes);
+    families.counter("sent_body", "Bodies of answers", Some(Unit::Bytes), bytes)?;
+    let help = "Time from the head of a request to the end of its answer";
+    let kind = MetricType::Histogram;
+    let mut durations =
+        families.encoder.encode_descriptor("request_duration", help, Some(&Unit::Seconds), kind)?;
+    for one in instances {
+        let AnswersStatus { durations: counts, duration_s_sum, .. } = &one.answers;
+        let mut bounds: Vec<f64> = BOUNDS.map(|power| (1_u64 << power) as f64 / 1e9).collect();
+        bounds.push(f64::INFINITY);
+        let mut buckets: Vec<(f64, u64)> = bounds.into_iter().map(|bound| (bound, 0)).collect();
+        for count in counts {
+            let bucket = buckets.iter_mut().find(|(bound, _)| count.at_most_s <= *bound);
+            bucket.expect("the last bound is infinite").1 += count.count;
+        }
+        let count = counts.iter().map(|count| count.count).sum();
+        let labels = process(one);
+        let mut of_process = durations.encode_family(&labels)?;
+        of_process.encode_histogram::<NoLabelSet>(*duration_s_sum, count, &buckets, None)?;
+    }
+    Ok(())
+}
+
+fn hosts(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let each = |of: fn(&HostAnswers) -> u64| {
+        instances.iter().flat_map(move |one| {
+            let hosts = one.hosts.busiest.iter().chain([&one.hosts.others]);
+            hosts.map(move |host| ([process(one), vec![("host", host.host.clone())]].concat(), of(host)))
+        })
+    };
+    let help = "Requests of the busiest hosts, and of all others together";
+    families.counter("host_requests", help, None, each(|host| host.requests))?;
+    let help = "Answers of these hosts with a status from 500";
+    families.counter("host_errors", help, None, each(|host| host.errors))?;
+    let help = "Bodies of the answers of these hosts";
+    families.counter("host_sent_body", help, Some(Unit::Bytes), each(|host| host.body_bytes))
+}
+
+fn cores(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    fn each<'i, N>(
+        instances: &'i [InstanceStatus],
+        of: fn(&CoreStatus) -> N,
+    ) -> impl Iterator<Item = SeriesValue<N>> + 'i
+    where
+        N: 'i,
+    {
+        instances.iter().flat_map(move |one| {
+            let label = |core: &CoreStatus| vec![("core", core.core.to_string())];
+            one.cores.iter().map(move |core| ([process(one), label(core)].concat(), of(core)))
+        })
+    }
+    let help = "Time that the core's thread has run";
+    families.counter("core_cpu", help, Some(Unit::Seconds), each(instances, |core| core.cpu_s))?;
+    let help = "Share of the last fifth of a second in which the core ran";
+    families.gauge("core_busy", help, Some(Unit::Ratios), each(instances, |core| core.busy))?;
+    let help = "Requests that the core answered";
+    families.counter("core_requests", help, None, each(instances, |core| core.requests))?;
+    families.gauge("core_connections", "Open connections", None, each(instances, |core| core.connections))?;
+    families.counter("core_accepted", "Accepted connections", None, each(instances, |core| core.accepted))?;
+    let help = "Connections refused with 503 after too long a wait";
+    families.counter("core_refused", help, None, each(instances, |core| core.refused))?;
+    let help = "Colors that are ready to run on the core";
+    families.gauge("core_ready_colors", help, None, each(instances, |core| core.ready_colors))?;
+    let help = "Runs of a color on the core";
+    families.counter("core_activations", help, None, each(instances, |core| core.activations))?;
+    let help = "Colors that the core stole from other cores";
+    families.counter("core_steals", help, None, each(instances, |core| core.steals))?;
+    let help = "Requests whose path the core remembered";
+    families.counter("cache_hits", help, None, each(instances, |core| core.cache_hits))?;
+    let help = "Requests for which the core looked up a path, for the first time or again";
+    families.counter("cache_misses", help, None, each(instances, |core| core.looked_up))
+}
+
+fn caches(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let each = |of: fn(&InstanceStatus) -> u64| instances.iter().map(move |one| (process(one), of(one)));
+    let bytes = each(|one| one.cache.content_bytes);
+    families.gauge("cache_content", "File contents in memory", Some(Unit::Bytes), bytes)?;
+    let files = each(|one| one.cache.descriptors);
+    families.gauge("cache_open_files", "Files that the cache holds open", None, files)?;
+    families.gauge("cache_paths", "Remembered paths", None, each(|one| one.cache.paths))
+}
+
+fn php(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    fn each<'p, N: 'p>(
+        pools: &'p [(Labels, &'p PhpStatus)],
+        of: fn(&PhpStatus) -> N,
+    ) -> impl Iterator<Item = SeriesValue<N>> + 'p {
+        pools.iter().map(move |(labels, pool)| (labels.clone(), of(pool)))
+    }
+    let pools: &Vec<(Labels, &PhpStatus)> = &instances.iter().flat_map(pools_of).collect();
+    families.gauge("php_children", "Children of the pool", None, each(pools, |pool| pool.children))?;
+    families.gauge("php_busy", "Children that serve a request", None, each(pools, |pool| pool.busy))?;
+    families.gauge("php_queue", "Requests that wait for a child", None, each(pools, |pool| pool.queue))?;
+    families.counter("php_requests", "Requests that got a child", None, each(pools, |pool| pool.requests))?;
+    let help = "Requests refused because the queue was full";
+    families.counter("php_refused", help, None, each(pools, |pool| pool.refused))?;
+    let help = "Requests that PHP did not answer properly";
+    families.counter("php_failed", help, None, each(pools, |pool| pool.failed))?;
+    let help = "Time that requests waited for a child";
+    families.counter("php_wait", help, Some(Unit::Seconds), each(pools, |pool| pool.wait_s_sum))?;
+    let help = "Time that children took for requests";
+    families.counter("php_service", help, Some(Unit::Seconds), each(pools, |pool| pool.service_s_sum))?;
+    families.counter("php_restarts", "Restarts of the pool", None, each(pools, |pool| pool.restarts))
+}
+
+/// The PHP pools of an instance. The server's own pool has the number 0.
+fn pools_of(one: &InstanceStatus) -> impl Iterator<Item = (Labels, &PhpStatus)> {
+    let own = one.php.iter().map(|pool| (0, "", pool));
+    let used = one.php_pools_used.iter().map(|used| {
+        let PhpPoolStatus { number, user, pool, .. } = used;
+        (*number, user.as_deref().unwrap_or_default(), pool)
+    });
+    own.chain(used).map(move |(number, user, pool)| {
+        let labels = [("pool", number.to_string()), ("user", user.to_owned())];
+        ([process(one), labels.into()].concat(), pool)
+    })
+}
+
+fn cgi(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let each = |of: fn(&CgiStatus) -> u64| {
+        instances.iter().filter_map(move |one| Some((process(one), of(one.cgi.as_ref()?))))
+    };
+    families.gauge("cgi_running", "Running programs", None, each(|cgi| cgi.running))?;
+    families.gauge("cgi_queue", "Requests that wait for a turn", None, each(|cgi| cgi.waiting))?;
+    families.counter("cgi_requests", "Requests for programs", None, each(|cgi| cgi.requests))?;
+    let help = "Requests whose program gave no valid answer, or that got no turn";
+    families.counter("cgi_failed", help, None, each(|cgi| cgi.failed))
+}
+
+fn logs(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let each = |of: fn(&InstanceStatus) -> u64| instances.iter().map(move |one| (process(one), of(one)));
+    families.counter("log_written", "Lines of the access log", None, each(|one| one.log.written))?;
+    let help = "Records that the access log lost";
+    families.counter("log_dropped", help, None, each(|one| one.log.dropped))?;
+    let notices = instances.iter().flat_map(|one| {
+        let labels = move |kind: &str| [process(one), vec![("kind", kind.to_owned())]].concat();
+        one.notices.iter().map(move |notice| (labels(&notice.kind), notice.count))
+    });
+    families.counter("notices", "Notices on standard error, by kind", None, notices)
+}
+
+/// Writes families of metrics.
+struct Families<'f, 'e> {
+    encoder: &'f mut DescriptorEncoder<'e>,
+}
+
+impl Families<'_, '_> {
+    /// Writes a family of counters, if there are any.
+    fn counter<N: EncodeCounterValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl IntoIterator<Item = SeriesValue<N>>,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+        samples
+            .try_for_each(|(labels, value)| ConstCounter::new(value).encode(family.encode_family(&labels)?))
+    }
+
+    /// Writes a family of gauges, if there are any.
+    fn gauge<N: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl IntoIterator<Item = SeriesValue<N>>,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        samples.try_for_each(|(labels, value)| ConstGauge::new(value).encode(family.encode_family(&labels)?))
+    }
+}
+
+/// The label of a process.
+fn process(one: &InstanceStatus) -> Labels {
+    vec![("process", one.instance.to_string())]
+}
