@@ -10,7 +10,7 @@ use crate::{
     hosts::{Host, HostId, Hosts},
 };
 use foldhash::fast::RandomState;
-use std::{array, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 use vermeil::Classes;
 use vermeil_io::Clock;
 
@@ -230,8 +230,8 @@ impl AnswerCounts {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.statuses = Box::new(array::from_fn(|at| self.statuses[at] + other.statuses[at]));
-        self.durations = Box::new(array::from_fn(|at| self.durations[at] + other.durations[at]));
+        self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(sum, count)| *sum += count);
+        self.durations.iter_mut().zip(other.durations.iter()).for_each(|(sum, count)| *sum += count);
         self.duration_ns += other.duration_ns;
         self.body_bytes += other.body_bytes;
         self.aborted += other.aborted;

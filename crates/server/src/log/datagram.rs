@@ -114,7 +114,7 @@ mod tests {
             ),
         ] {
             let mut sink = DatagramSink::new(&path, protocol).expect("a socket");
-            assert!(matches!(sink.write(b"one\n", Duration::ZERO), Err(_)), "no daemon");
+            assert!(sink.write(b"one\n", Duration::ZERO).is_err(), "no daemon");
             let daemon = UnixDatagram::bind(&path).expect("bound");
             assert!(matches!(sink.write(b"one\ntwo\n", Duration::ZERO), Ok(4)));
             let mut message = [0; 256];

@@ -59,7 +59,7 @@ pub(super) fn start(
         waiting: VecDeque::new(),
         spawner: channel.readiness()?,
         channel,
-        registry: registry,
+        registry,
         sink: ErrorSink::new(notices.clone()),
         notices: notices.clone(),
     };

@@ -119,7 +119,7 @@ impl Pools {
         let entries = Mutex::new(Entries { numbers: super::FIRST + 1, ..Entries::default() });
         let registry = PoolRegistry { bell: Notifier::new()?, is_over: AtomicBool::new(false), entries };
         let thread = Mutex::new(channel.map_or(Thread::Never, Thread::Waits));
-        Ok(Self { run_dirs: run_dirs, cores, notices, connect_port, registry: Arc::new(registry), thread })
+        Ok(Self { run_dirs, cores, notices, connect_port, registry: Arc::new(registry), thread })
     }
 
     /// Adds the pools of the first configuration, which the spawner already knows.
