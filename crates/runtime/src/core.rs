@@ -54,6 +54,8 @@ pub(crate) struct Core {
     uses_driver: Cell<bool>,
     /// Where the running color may move.
     pub(crate) reach: RefCell<Reach>,
+    /// Whether a color runs that must stay on this core.
+    pub(crate) runs_fixed_color: Cell<bool>,
     /// The core whose socket the running event has asked for; the color moves there.
     pub(crate) follows: Cell<Option<CoreIndex>>,
     /// The acquisition for which the running event holds its color.
@@ -179,6 +181,7 @@ impl Core {
             slept: Cell::new(false),
             looked_in_vain: Cell::new(0),
             steal_batch: RefCell::new(StealBatch::new(index.0, STEAL_BATCH_MAX)),
+            runs_fixed_color: Cell::default(),
             lifo_slot_rule: Cell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),

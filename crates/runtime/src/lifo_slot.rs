@@ -17,11 +17,17 @@ impl RuntimeShared {
     pub(crate) fn woken(&self, token: RuntimeToken, poster: Option<CoreIndex>) {
         let color = token.color();
         let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_migrating();
+        // Kept, the color would hold up a running color that cannot leave this core.
+        let stays = is_here && current(|core| core.runs_fixed_color.get()).unwrap_or(false);
+        let goes = stays && self.hand_over(&token, true);
         let mut token = Some(token);
-        if is_here {
+        if is_here && !goes {
             current(|core| core.keep_alone(&mut token));
         }
         if let Some(token) = token {
+            if !goes && !stays {
+                self.hand_over(&token, false);
+            }
             self.schedule(token, 1);
         }
     }
@@ -74,6 +80,7 @@ impl Core {
 
     fn queue_lifo_slot(&self) {
         if let Some(token) = self.mine().load_cell.kept.take() {
+            self.shared.hand_over(&token, false);
             self.shared.schedule(token, 1);
         }
     }

@@ -1,10 +1,13 @@
-//! Whether to wake a sleeping core to steal a color that another core has just queued, or to watch
-//! that core.
+//! Whether a color that would wait goes to a sleeping core, and whether to wake a sleeping core to
+//! steal a color that another core has just queued, or to watch that core.
 //!
 //! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in
 //! `tests/steal.rs`.
 
-use crate::{color_meta::RuntimeHead, shared::RuntimeShared};
+use crate::{
+    color_meta::{RuntimeHead, RuntimeToken},
+    shared::RuntimeShared,
+};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 
@@ -76,6 +79,41 @@ impl RuntimeShared {
             let fits = |core| self.may_go(color, core);
             self.wake_thief((owner, thief), fits, Some(color.meta.handler()));
         }
+    }
+
+    /// Gives `token`, whose color is about to wait on a busy core, to a sleeping core, if that
+    /// pays. `gives_way`: the poster's own color must stay on its core, and the new color would
+    /// hold it up. Returns whether the color has a new core. Costs nothing while no core sleeps.
+    pub(crate) fn hand_over(&self, token: &RuntimeToken, gives_way: bool) -> bool {
+        let color = token.color();
+        if self.stealing != Stealing::Learned
+            || self.asleep.load(Ordering::Relaxed) == 0
+            || !color.meta.may_move()
+            || color.is_migrating()
+            || self.control.as_ref().is_some_and(|control| control.unit(color.meta.handler()).is_some())
+        {
+            return false;
+        }
+        let owner = CoreIndex(color.core());
+        if self.core(owner.0).parking.is_asleep() {
+            return false;
+        }
+        let Some(idle) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return false };
+        let now_ns = self.clock.now_ns();
+        let load = self.core_load(owner);
+        let distance = self.layout.distance(owner, idle);
+        // The color would be the last in the queue.
+        let wait_ns = load.wait_ns(now_ns).saturating_add(load.backlog_ns() / 2);
+        let candidate = StealCandidate { wait_ns, ..self.candidate(color, &load, distance, now_ns) };
+        let costs_ns = (self.moves.steal_ns(distance), self.moves.wake_ns());
+        let goes = self.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
+        if goes {
+            self.notes_that_moves(color);
+            color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+            self.count_move(color.meta.handler());
+            token.move_to(idle.0);
+        }
+        goes
     }
 
     /// Wakes a sleeping core to watch `owner`, which keeps a token that thieves do not see, unless

@@ -50,11 +50,16 @@ impl Budget {
         self.most = most;
     }
 
+    /// Adds `ns` to the balance, up to the maximum.
+    pub(crate) fn add(&mut self, ns: u64) {
+        self.balance = self.balance.saturating_add(ns.saturating_mul(1000)).min(self.most);
+    }
+
     /// Returns an amount that was spent and not needed: at most the total spent.
     pub fn refund(&mut self, ns: u64) {
         let ns = ns.min(self.spent_ns);
         self.spent_ns -= ns;
-        self.balance = self.balance.saturating_add(ns.saturating_mul(1000)).min(self.most);
+        self.add(ns);
     }
 
     /// The available amount, in nanoseconds.
@@ -133,19 +138,20 @@ impl Exploration {
             Stealing::Never | Stealing::Anything => false,
             Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.0.spend(more_ns),
             Stealing::Learned => {
-                let is_known = color.knows_penalty();
-                // The color would have waited anyway, so an unknown penalty can make it late by the
-                // rest at most.
-                let waited_ns = if is_known { 0 } else { color.wait_ns };
-                let late_ns = color.penalty_ns.saturating_add(more_ns).saturating_sub(waited_ns);
                 if !stealing.pays(&free, cheap_ns) {
                     return false;
                 }
-                if !is_known {
-                    // A constant account could never pay for a long handler, whose penalty would
-                    // stay unknown for ever.
-                    self.0.widen(late_ns);
+                let dear_ns = color.penalty_ns.saturating_add(more_ns);
+                if color.knows_penalty() {
+                    return self.0.spend(dear_ns);
                 }
+                // The color would have waited anyway, so an unknown penalty can make it late by the
+                // rest at most. The waits that fear of the penalty has cost pay for that rest, so
+                // exploration costs no more than the waiting. A constant account could never pay
+                // for a long handler, whose penalty would stay unknown for ever.
+                let late_ns = dear_ns.saturating_sub(color.wait_ns);
+                self.0.widen(late_ns);
+                self.0.add(color.wait_ns);
                 self.0.spend(late_ns)
             }
         }
@@ -195,7 +201,8 @@ mod tests {
         };
         let mut exploration = Exploration::default();
         assert!(!exploration.due(Stealing::Anything, &kept, 1_000, 300));
-        assert!(!exploration.due(Stealing::Learned, &StealCandidate { wait_ns: 200, ..kept }, 1_000, 300));
+        let soon = StealCandidate { queued_ns: 800, wait_ns: 50, ..kept };
+        assert!(!exploration.due(Stealing::Learned, &soon, 1_000, 300));
         assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
         assert!(!exploration.due(Stealing::Learned, &kept, 1_000, 300), "the rest does not pay for another");
         exploration.earn(5_000_000);
@@ -240,8 +247,9 @@ mod tests {
         assert!(exploration.due(Stealing::Learned, &long, 1_000, 300));
         assert!(
             !exploration.due(Stealing::Learned, &long, 1_000, 300),
-            "one such loss until time has earned more"
+            "one such loss until waits have cost as much"
         );
+        assert!((0..8).any(|_| exploration.due(Stealing::Learned, &long, 1_000, 300)));
         let waits = StealCandidate { wait_ns: 4_000_000, ..long };
         assert!(
             exploration.due(Stealing::Learned, &waits, 1_000, 300),

@@ -6,16 +6,23 @@
 //! facts that only the world sees: tokens against queues, sums of worth, placements.
 //!
 //! The names are those of the runtime's list of invariants: I1 exclusion, I3 order within a color,
-//! I4 causality, I5 conservation, I6 no lost wake-up, I10 no steal of a running color, I13 a
-//! sleeping core does not run. I4 follows from the other checks, because each event is posted after
-//! its cause. Tested below on invented notes, and by every run of the swarm.
+//! I4 causality, I5 conservation, I6 no lost wake-up, I10 no steal of a running color, I11 no long
+//! wait beside a sleeping core (`check/idle_waits.rs`), I13 a sleeping core does not run. I4
+//! follows from the other checks, because each event is posted after its cause. Tested below on
+//! invented notes, and by every run of the swarm.
+
+mod idle_waits;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use vermeil_sched::CoreIndex;
 
+use crate::machine::SimMachine;
+use crate::options::SimOptions;
 use crate::results::Results;
 use crate::watch::{Note, Watch};
+use crate::workload::CompiledProgram;
+use idle_waits::IdleWaits;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +44,13 @@ impl std::fmt::Display for Violation {
 /// The books about a color.
 #[derive(Debug, Default)]
 struct ColorBooks {
-    waiting: VecDeque<u64>,
+    /// The events, each with its handler.
+    waiting: VecDeque<(u64, u16)>,
     running: Option<(CoreIndex, u64)>,
+    /// Start and handler of the running event.
+    started: (u64, u16),
+    /// An event of the color had a handler whose colors must stay.
+    stays: bool,
 }
 
 /// Checks the invariants.
@@ -50,10 +62,16 @@ pub struct InvariantChecker {
     posted: u64,
     run: u64,
     now_ns: u64,
+    idle_waits: Option<IdleWaits>,
     first: Option<Violation>,
 }
 
 impl InvariantChecker {
+    /// A checker that also knows which waits the run allows beside a sleeping core (I11).
+    pub fn of(machine: &SimMachine, program: &CompiledProgram, options: &SimOptions) -> Self {
+        Self { idle_waits: IdleWaits::of(machine, program, options), ..Self::default() }
+    }
+
     /// The first violation, including the checks at the end of a run. Every posted event must have
     /// run, be running or be queued. A run that was allowed to finish must have finished.
     pub fn verdict(mut self, results: &Results) -> Option<Violation> {
@@ -81,6 +99,16 @@ impl InvariantChecker {
         self.first.get_or_insert(Violation { invariant, at_ns, what });
     }
 
+    fn posted(&mut self, event: u64, color: u64, handler: u16) {
+        let known = self.colors.entry(color).or_default();
+        known.waiting.push_back((event, handler));
+        let Some(idle) = &mut self.idle_waits else { return };
+        known.stays |= !idle.may_move(handler);
+        if known.waiting.len() == 1 && known.running.is_none() && !known.stays {
+            idle.waits(color, handler, self.now_ns);
+        }
+    }
+
     fn started(&mut self, core: CoreIndex, event: u64, color: u64) {
         if let Some(other) = self.cores.insert(core, event) {
             self.broken("I1", format!("{core} begins event {event} while it runs {other}"));
@@ -88,8 +116,14 @@ impl InvariantChecker {
         if self.asleep.contains_key(&core) {
             self.broken("I13", format!("{core} sleeps and begins event {event}"));
         }
+        let now_ns = self.now_ns;
+        if let Some(what) = self.idle_waits.as_mut().and_then(|idle| idle.begins(color, now_ns)) {
+            self.broken("I11", what);
+        }
         let known = self.colors.entry(color).or_default();
         let first = known.waiting.pop_front();
+        known.started = (now_ns, first.map_or(0, |(_, handler)| handler));
+        let first = first.map(|(event, _)| event);
         let running = known.running.replace((core, event));
         if let Some((there, other)) = running {
             self.broken("I1", format!("color {color} runs event {other} on {there} and {event} on {core}"));
@@ -104,6 +138,15 @@ impl InvariantChecker {
         self.cores.remove(&core);
         let Some(known) = self.colors.get_mut(&color) else { return };
         let running = known.running.take();
+        if let Some(idle) = &mut self.idle_waits {
+            let (started_ns, handler) = known.started;
+            idle.ran(handler, self.now_ns.saturating_sub(started_ns));
+            if let Some(&(_, next)) = known.waiting.front()
+                && !known.stays
+            {
+                idle.waits(color, next, self.now_ns);
+            }
+        }
         // Finished colors are not kept, because a run makes many short-lived colors.
         if known.waiting.is_empty() {
             self.colors.remove(&color);
@@ -125,13 +168,13 @@ impl InvariantChecker {
 impl Watch for InvariantChecker {
     fn note(&mut self, note: Note) {
         match note {
-            Note::Posted { at_ns, event, color, .. } => {
+            Note::Posted { at_ns, event, color, handler } => {
                 self.now_ns = at_ns;
                 self.posted += 1;
                 if event != self.posted {
                     self.broken("I5", format!("event {event} is posted as number {}", self.posted));
                 }
-                self.colors.entry(color).or_default().waiting.push_back(event);
+                self.posted(event, color, handler);
             }
             Note::Started { at_ns, core, event, color, .. } => {
                 self.now_ns = at_ns;
@@ -150,9 +193,16 @@ impl Watch for InvariantChecker {
                 if self.asleep.insert(core, at_ns).is_some() {
                     self.broken("I13", format!("{core} goes to sleep twice"));
                 }
+                if let Some(idle) = &mut self.idle_waits {
+                    idle.sleeps(core, at_ns);
+                }
             }
-            Note::Unparked { core, .. } => {
+            Note::Unparked { at_ns, core } => {
                 self.asleep.remove(&core);
+                let finding = self.idle_waits.as_mut().and_then(|idle| idle.wakes(core, at_ns));
+                if let Some(what) = finding {
+                    self.broken("I11", what);
+                }
             }
         }
     }

@@ -31,7 +31,7 @@ pub use machine::{
     SimMachine, SlowSpec, WakeSpec, profile, profile_text, profiles,
 };
 pub use memory::CoreTraffic;
-pub use options::{InjectedFault, SimOptions};
+pub use options::{InjectedFault, PlantedBug, SimOptions};
 pub use results::{CoreCounts, HandlerCounts, Results};
 pub use swarm::{CaseOutcome, SwarmCase};
 pub use watch::{Note, Watch};

@@ -52,6 +52,9 @@ pub struct SimOptions {
     pub audit_every: Option<u32>,
     /// The injected faults.
     pub faults: Vec<InjectedFault>,
+    /// A bug of the scheduler that the run plants, so that a test can show that the checks notice
+    /// the bug.
+    pub planted: Option<PlantedBug>,
 }
 
 impl SimOptions {
@@ -74,6 +77,7 @@ impl SimOptions {
             drain_ns: 0,
             audit_every: None,
             faults: Vec::new(),
+            planted: None,
         }
     }
 
@@ -81,6 +85,14 @@ impl SimOptions {
     pub fn ideal() -> Self {
         Self { ideal: true, ..Self::new(Policy::None) }
     }
+}
+
+/// A bug of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlantedBug {
+    /// A sleeping core neither gets a color that waits elsewhere, nor is woken for the color, nor
+    /// watches other cores.
+    SleepsBesideWork,
 }
 
 /// An injected fault.

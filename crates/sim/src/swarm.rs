@@ -84,7 +84,8 @@ impl SwarmCase {
     fn results(&self) -> Result<(Results, InvariantChecker), crate::SimError> {
         let machine: SimMachine = profile(self.machine)?.only(&self.cores)?;
         let program = CompiledProgram::new(&self.workload)?;
-        Ok(simulate_watched(&machine, &program, &self.options, InvariantChecker::default()))
+        let checker = InvariantChecker::of(&machine, &program, &self.options);
+        Ok(simulate_watched(&machine, &program, &self.options, checker))
     }
 
     /// The smallest case found that breaks the same rule.

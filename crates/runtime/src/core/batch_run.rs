@@ -5,7 +5,7 @@
 
 use super::Core;
 use crate::{
-    color_meta::{ColorMeta, RuntimeHead, RuntimeToken},
+    color_meta::{ColorMeta, Reach, RuntimeHead, RuntimeToken},
     costs::coldness,
     counters::{IDLE, add},
     handlers::Begins,
@@ -51,6 +51,7 @@ impl Core {
             next = self.take_lifo_slot();
         }
         runs.end();
+        self.runs_fixed_color.set(false);
         self.mine().counters.running.store(IDLE, Ordering::Relaxed);
         self.publish_time();
         self.attend_waiters();
@@ -180,7 +181,9 @@ impl Core {
     ) -> (BatchCounts, BatchRun<ColorMeta>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().meta.runs_on(self.index);
-        *self.reach.borrow_mut() = token.color().meta.reach();
+        let reach = token.color().meta.reach();
+        self.runs_fixed_color.set(matches!(reach, Reach::Stays));
+        *self.reach.borrow_mut() = reach;
         let timing = self.timing(token.color(), came_from);
         self.timed.set(timing.events);
         if !shared.divides {

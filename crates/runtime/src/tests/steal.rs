@@ -244,6 +244,27 @@ fn idle_core_takes_child_of_blocked_task() {
     }
 }
 
+/// Regression: the core of a pinned color ran the color's long products itself, so all clients of
+/// the pinned color waited behind them beside a sleeping core.
+#[test]
+fn work_of_pinned_color_goes_to_sleeping_core() {
+    let runtime = super::runtime();
+    let handle = runtime.handle();
+    let pinned = handle.color_on(CoreIndex(0));
+    let work = handle.handler(Spec::new("work").cost(Duration::from_millis(1)).penalty(1), |()| ());
+    let moves = |handle: &Handle| handle.snapshot().cores.iter().map(|core| core.moves).sum::<u64>();
+    // The other core may be awake at a post.
+    eventually("the sleeping core gets the work before a search", || {
+        let (maker, before) = (handle.clone(), moves(&handle));
+        let made = handle.spawn_on(&pinned, async move {
+            work.post(&maker.color(), ()).expect("below the bound");
+            moves(&maker) > before
+        });
+        made.wait() == Ok(true)
+    });
+    runtime.shutdown(PATIENCE);
+}
+
 /// A color that a single other core calls, and no further core, moves to that core, although the
 /// color's own core does not sleep.
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::InjectedFault;
+use crate::options::{InjectedFault, PlantedBug};
 
 /// Seeds of every test run; `vermeil sim swarm --seeds N` runs more.
 const SEEDS: u64 = 200;
@@ -41,4 +41,42 @@ fn a_case_is_made_smaller_while_it_still_fails() {
     assert!(smallest.options.faults.is_empty(), "{}", smallest.describe());
     assert!(smallest.workload.handler.len() <= case.workload.handler.len());
     assert_eq!(smallest.run().violation.unwrap().invariant, violation.invariant);
+}
+
+/// One pinned producer for many clients. Each request is a piece of work for any core.
+const PINNED: &str = r#"
+name = "pinned"
+about = "pinned producer"
+run_ms = 60
+[[handler]]
+name = "receive"
+cycles = 3000
+color = "queue"
+next = [{ to = "work" }]
+[[handler]]
+name = "work"
+cycles = 900000
+color = "request"
+reply = true
+[[source]]
+load = { closed = { clients = 400 } }
+entry = "receive"
+queues = 1
+"#;
+
+/// The broken rule of a run of [`PINNED`] with a planted bug.
+fn broken(planted: Option<PlantedBug>) -> Option<&'static str> {
+    let machine = profile("xeon-2x4-l2pairs").unwrap();
+    let program = CompiledProgram::from_toml(PINNED).unwrap();
+    let options = SimOptions { planted, ..SimOptions::new(vermeil_sched::Policy::Adaptive) };
+    let checker = InvariantChecker::of(&machine, &program, &options);
+    let (results, checker) = simulate_watched(&machine, &program, &options, checker);
+    checker.verdict(&results).map(|violation| violation.invariant)
+}
+
+/// Canary: without a planted bug, the check could pass because the check looks at nothing.
+#[test]
+fn a_core_that_sleeps_beside_work_is_noticed() {
+    assert_eq!(broken(None), None);
+    assert_eq!(broken(Some(PlantedBug::SleepsBesideWork)), Some("I11"));
 }

@@ -240,6 +240,17 @@ impl CompiledProgram {
         all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index).collect()
     }
 
+    /// By handler, whether its colors may move: neither bound to a core, nor led by another color,
+    /// nor set apart to gather events, nor placed as a unit.
+    pub(crate) fn movable_handlers(&self, policy: &Policy) -> Vec<bool> {
+        let moves = |handler: &SimHandler| {
+            handler.coloring != Coloring::Queue && handler.follows.is_none() && handler.gather.is_none()
+        };
+        let mut movable: Vec<bool> = self.handlers.iter().map(moves).collect();
+        self.units(policy).into_iter().for_each(|unit| movable[usize::from(unit)] = false);
+        movable
+    }
+
     /// The names of the handlers that a policy places as units, in the order of the policy's plans.
     pub fn placed_handlers(&self, policy: &Policy) -> Vec<&str> {
         let name = |index| self.handlers[usize::from(index)].name.as_str();

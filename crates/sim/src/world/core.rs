@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 
+use super::colors::NONE;
 use crate::results::CoreCounts;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, LifoSlotRule, Ready, RunAfter, Sampler, Turn};
 
@@ -51,6 +52,8 @@ pub(crate) struct SimCore {
     pub(crate) index: CoreIndex,
     pub(crate) phase: CorePhase,
     pub(crate) running: Option<RunningEvent>,
+    /// The color whose events the core runs, until its activation ends.
+    pub(crate) running_color: u32,
     pub(crate) activation_started_ns: u64,
     /// Expected time of the running activation.
     pub(crate) activation_expected_ns: u64,
@@ -114,6 +117,7 @@ impl SimCore {
             index,
             phase: CorePhase::Parked { asleep_ns: 0 },
             running: None,
+            running_color: NONE,
             activation_started_ns: 0,
             activation_expected_ns: 0,
             is_timed: false,

@@ -65,6 +65,7 @@ impl<W: Watch> World<W> {
         at_ns: u64,
     ) -> bool {
         self.stealing == Stealing::Learned
+            && self.options.planted.is_none()
             && load.running_since_ns.is_some()
             && !self.is_watched(owner, watcher)
             && self.idle_cores_mut(watcher).calls_watcher(at_ns)

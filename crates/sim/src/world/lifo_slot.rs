@@ -14,6 +14,13 @@ impl<W: Watch> World<W> {
     /// the core that has posted.
     pub(super) fn woken(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let poster = by.filter(|&by| self.colors.color(color).core == by && !self.must_leave(color, by));
+        // Kept, the color would hold up a running color that cannot leave this core.
+        if let Some(core) = poster
+            && self.runs_fixed_color(core)
+            && self.offer(color, by, *at_ns)
+        {
+            return self.push_token(color, by, at_ns);
+        }
         let woken = poster.map(|core| (core, self.core(core).lifo_slot_rule.woken()));
         match woken {
             Some((core, WakeDestination::LifoSlot)) => return self.keep(core, color, at_ns),

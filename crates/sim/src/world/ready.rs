@@ -12,6 +12,7 @@ use super::World;
 use super::clock::Moment;
 use super::colors::{NONE, TokenPlace};
 use super::core::{CorePhase, SimLock};
+use crate::options::PlantedBug;
 use crate::watch::{Note, Watch};
 
 /// No core posts and pays: a timer posts, because a wait or the time for gathering has ended.
@@ -174,8 +175,47 @@ impl<W: Watch> World<W> {
             }
             return;
         }
+        self.settle(color);
+        self.offer(color, by, *at_ns);
         let target = self.queue_token(color, by, at_ns);
         self.tell_someone(color, target, by, at_ns);
+    }
+
+    /// Gives a color that is about to wait on a busy core to a sleeping core, if that pays. Returns
+    /// whether the color has a new core.
+    pub(super) fn offer(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) -> bool {
+        let offered = self.colors.color(color);
+        let owner = offered.core;
+        if self.stealing != Stealing::Learned
+            || offered.is_fixed()
+            || self.core(owner).phase != CorePhase::Awake
+            || self.wanted_core(color).is_some()
+            || self.options.planted == Some(PlantedBug::SleepsBesideWork)
+        {
+            return false;
+        }
+        let Some(idle) = self.nearest_asleep(owner, color) else { return false };
+        let load = self.core_load_of(owner, at_ns);
+        let distance = self.machine.layout().distance(owner, idle);
+        // The color would be the last in the queue.
+        let wait_ns = load.wait_ns(at_ns) + load.backlog_ns() / 2;
+        let candidate = self.candidate(color, wait_ns, distance, at_ns);
+        let gives_way = by == Some(owner) && self.runs_fixed_color(owner);
+        let costs_ns = (self.learned.usual_steal_ns(distance), self.learned.wake_ns());
+        let goes = self.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
+        if goes {
+            let given = self.colors.color_mut(color);
+            given.core = idle;
+            given.moved_ns = Some(at_ns);
+            self.note_moved(color, owner, idle);
+        }
+        goes
+    }
+
+    /// Whether a core runs a color that must stay there.
+    pub(super) fn runs_fixed_color(&self, core: CoreIndex) -> bool {
+        let running = self.cores[core.0 as usize].running_color;
+        running != NONE && self.colors.color(running).is_fixed()
     }
 
     /// Returns a color with more events to the queue after a run. Wakes no core, except a new core
@@ -267,7 +307,7 @@ impl<W: Watch> World<W> {
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch
     /// `owner`.
     fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.idle_cores(owner).is_searching {
+        if self.idle_cores(owner).is_searching || self.options.planted == Some(PlantedBug::SleepsBesideWork) {
             return;
         }
         let Some(thief) = self.nearest_asleep(owner, color) else { return };

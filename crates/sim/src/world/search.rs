@@ -15,6 +15,7 @@ use super::World;
 use super::colors::TokenPlace;
 use super::core::CorePhase;
 use super::victims::Victims;
+use crate::options::PlantedBug;
 use crate::watch::{Note, Watch};
 
 /// Least and greatest time between two looks of a spinning core; in between, a spin has 64 looks.
@@ -51,7 +52,8 @@ impl<W: Watch> World<W> {
     /// watches. So cores wake one after the other while each finds work. Called after a successful
     /// search, and by a core that gives up the duty to watch.
     pub(super) fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
-        if !self.anything_stealable(by) && !self.anything_unwatched(by) {
+        let planted = self.options.planted == Some(PlantedBug::SleepsBesideWork);
+        if planted || !self.anything_stealable(by) && !self.anything_unwatched(by) {
             return;
         }
         let thief = self.victims(by).find(|&core| self.is_asleep(core));
@@ -326,7 +328,11 @@ impl<W: Watch> World<W> {
     /// Makes the core its node's watcher if the node has no watcher and a core is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
         let is_watched = self.idle_cores(core).watcher.is_some();
-        if self.stealing != Stealing::Learned || is_watched || self.core(core).is_gone {
+        if self.stealing != Stealing::Learned
+            || is_watched
+            || self.options.planted.is_some()
+            || self.core(core).is_gone
+        {
             return;
         }
         let looked = self.core(core).looked_in_vain;

@@ -142,6 +142,7 @@ impl<W: Watch> World<W> {
     /// Begins the first event of a color.
     fn start(&mut self, core: CoreIndex, color: u32, mut at_ns: u64) {
         let event = self.colors.pop(color).expect("a color with a token has an event");
+        self.core(core).running_color = color;
         let ran = self.colors.color_mut(color);
         let last = ran.last.replace(core);
         let cold = last.filter(|&last| last != core).map(|last| self.machine.layout().distance(core, last));
@@ -336,6 +337,7 @@ impl<W: Watch> World<W> {
             self.begin_activation(core, color, *at_ns);
             return true;
         }
+        self.core(core).running_color = NONE;
         if std::mem::take(&mut self.core(core).expired) {
             self.core(core).turn.expire();
         }
