@@ -106,6 +106,14 @@ struct ClientIsFull;
 fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
     core_context::with(|local| {
         let Some(max) = local.server.client_bound.connections_max else { return Ok(None) };
+        // The header of the PROXY protocol names the client.
+        let proxies = local.hosts.hosts().proxies();
+        if !proxies.listeners.is_empty()
+            && let Ok(own) = rustix::net::getsockname(socket)
+            && proxies.announce_at(local.listener_of(&own))
+        {
+            return Ok(None);
+        }
         // A client that has gone already holds nothing.
         // Nor does a proxy of this machine count, because all its clients are one.
         let Ok(Some(peer)) = vermeil_io::peer_addr(socket.as_fd()) else { return Ok(None) };

@@ -5,12 +5,13 @@
 //! binary on both drivers (`crates/cli/tests`).
 
 mod half_closed;
+mod origin;
 mod parking;
 mod under_way;
 mod write_timeout;
 
 use crate::{
-    address::{Client, UnixAddr},
+    address::Client,
     admission_control::Admission,
     connections::IdleState,
     core_context::{self, ConnectionPermit, CoreContext},
@@ -22,10 +23,10 @@ use crate::{
 };
 use bytes::Bytes;
 use half_closed::HalfClosed;
+pub(crate) use origin::ClientOrigin;
 use std::{
     future::poll_fn,
     io, mem,
-    net::SocketAddr,
     os::fd::AsFd,
     sync::Arc,
     task::{Context, Poll},
@@ -68,7 +69,7 @@ pub(crate) struct Connection {
     /// How the connection is closed if nothing else happens.
     pub(crate) farewell: Farewell,
     /// Set once an answer may have depended on it.
-    pub(crate) visitor: Option<Box<Visitor>>,
+    pub(crate) origin: Option<Box<ClientOrigin>>,
     /// Both ends of the connection, set once a program was told of them, because they cost two
     /// system calls. Shared with the request that is being answered.
     link: Option<Arc<ClientLink>>,
@@ -119,12 +120,12 @@ pub(crate) enum Farewell {
 }
 
 /// Where the connection came to and from.
-pub(crate) fn visitor_of(stream: &TcpStream, local: &CoreContext) -> Visitor {
+fn visitor_of(stream: &TcpStream, local: &CoreContext) -> Visitor {
     let of_socket =
         stream.with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
     // A client that has gone gets no access.
     let Ok(Ok((own, peer))) = of_socket else { return Visitor::UNKNOWN };
-    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)) }
+    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme: ClientScheme::Http }
 }
 
 impl Connection {
@@ -159,7 +160,7 @@ impl Connection {
             quiet_since_ms: None,
             quiet_bytes: 0,
             farewell: Farewell::Expected,
-            visitor: None,
+            origin: None,
             link: None,
             under_way: None,
             half_closed: None,
@@ -382,27 +383,6 @@ impl Connection {
         self.poll_left(context)
     }
 
-    /// Both ends of the connection, for a program.
-    pub(crate) fn link(&mut self) -> io::Result<Arc<ClientLink>> {
-        if let Some(link) = &self.link {
-            return Ok(link.clone());
-        }
-        let (own, remote) = self.stream.with_fd(|fd| {
-            Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?))
-        })??;
-        let link = match remote {
-            Some(remote) => ClientLink::new(SocketAddr::try_from(own)?, remote, ClientScheme::Http),
-            None => {
-                let listener = core_context::with(|local| local.listener_of(&own));
-                ClientLink::unix(
-                    listener.and_then(|addr| addr.unix()).map(UnixAddr::path),
-                    ClientScheme::Http,
-                )
-            }
-        };
-        Ok(self.link.insert(Arc::new(link)).clone())
-    }
-
     /// Decides whether the connection continues after an answer that waited for content.
     pub(crate) fn settle(&mut self, persistence: Persistence) {
         let limits = core_context::with(|local| local.server.limits.clone());
@@ -440,7 +420,9 @@ impl Connection {
         let (timeouts, rests) =
             core_context::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
         let allowed = match waiting_for {
-            WaitingFor::NextRequest if rests => return self.wait_to_park(timeouts.keep_alive),
+            WaitingFor::NextRequest if rests && !self.has_announced_client() => {
+                return self.wait_to_park(timeouts.keep_alive);
+            }
             WaitingFor::NextRequest => timeouts.keep_alive,
             WaitingFor::RestOfBody => timeouts.body,
             WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,

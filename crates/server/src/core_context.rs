@@ -274,14 +274,19 @@ impl CoreClock {
 pub(crate) struct ConnectionPermit {
     number: usize,
     /// Set if client addresses have a bound of connections.
-    _visit: Option<Visit>,
+    visit: Option<Visit>,
     /// Whether the connection came to its own end, instead of ending with the runtime.
     ended: bool,
 }
 
 impl ConnectionPermit {
     pub(crate) fn take(visit: Option<Visit>) -> Self {
-        with(|local| Self { number: local.connections.insert(), _visit: visit, ended: false })
+        with(|local| Self { number: local.connections.insert(), visit, ended: false })
+    }
+
+    /// Counts the connection for another client than the other end.
+    pub(crate) fn count_for(&mut self, visit: Option<Visit>) {
+        self.visit = visit;
     }
 
     pub(crate) fn number(&self) -> usize {

@@ -9,6 +9,7 @@ use crate::{
 use std::{fmt, io};
 use vermeil_http::{
     Method, Request, Version,
+    gateway::ClientScheme,
     response::{PageContent, Persistence},
 };
 
@@ -29,16 +30,18 @@ pub(crate) struct AnswerHead {
 }
 
 /// Where a connection came to and from, as far as an answer may depend on that.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor {
     /// The address of the listener, as configured.
     pub(crate) at: Option<ListenAddr>,
     /// The client.
     pub(crate) peer: Option<Client>,
+    /// The scheme of the client's request.
+    pub(crate) scheme: ClientScheme,
 }
 
 impl Visitor {
-    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None };
+    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None, scheme: ClientScheme::Http };
 }
 
 impl AnswerHead {

@@ -16,7 +16,7 @@ use crate::{
     admission_control::Admission,
     answer::{self, Answer, Deferred, Slow},
     close,
-    connection::{Connection, Farewell, visitor_of},
+    connection::{ClientOrigin, Connection, Farewell},
     core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
     counts::AnswerEnd,
     deferred,
@@ -57,6 +57,9 @@ pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, admission:
 }
 
 async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
+    if connection.is_announced() && !Box::pin(connection.read_announcement()).await? {
+        return Ok(Farewell::Expected);
+    }
     loop {
         match consume(connection) {
             AfterConsume::Receive => {
@@ -108,6 +111,7 @@ fn consume_one(
     limits: &ConnectionLimits,
     began_ns: u64,
 ) -> Option<AfterConsume> {
+    connection.forget_client();
     let unread = &connection.input[connection.consumed..];
     let answered = connection.conversation.is_amid_body();
     match connection.conversation.next(unread, limits) {
@@ -125,11 +129,10 @@ fn consume_one(
                 local.door.begin_request();
             }
             let visitor = match local.hosts.hosts().ask_for_visitor() {
-                true => **connection
-                    .visitor
-                    .get_or_insert_with(|| Box::new(visitor_of(&connection.stream, local))),
-                false => Visitor::default(),
+                true => ClientOrigin::of_request(&mut connection.origin, &connection.stream, &request, local),
+                false => Visitor::UNKNOWN,
             };
+            connection.peer = connection.peer.map(|peer| visitor.peer.unwrap_or(peer));
             let mut head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
             let bytes = &unread[..consumed];
             let answered = match connection.admission {

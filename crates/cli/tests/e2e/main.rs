@@ -28,6 +28,7 @@ mod php;
 mod places;
 mod private;
 mod programs;
+mod proxies;
 mod ranges;
 mod reload;
 mod requests;

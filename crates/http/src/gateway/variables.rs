@@ -62,11 +62,7 @@ impl ClientLink {
     /// The connection between `local`, our end, and `remote`, the client's, secured as `scheme`
     /// says.
     pub fn new(local: SocketAddr, remote: SocketAddr, scheme: ClientScheme) -> Self {
-        let name = match local.ip().to_canonical() {
-            IpAddr::V4(v4) => v4.to_string(),
-            IpAddr::V6(v6) => format!("[{v6}]"),
-        };
-        Self { local: local.into(), remote: remote.into(), name, scheme }
+        Self { local: local.into(), remote: remote.into(), name: name_of(local.ip()), scheme }
     }
 }
 
@@ -77,14 +73,64 @@ impl ClientLink {
         let of_socket = |path: &str| format!("{UNIX}{path}");
         let local = EndText {
             address: of_socket(&path.unwrap_or(Path::new("")).to_string_lossy()),
-            // Programs make addresses of it (§4.1.15), so it is the port that goes without saying.
-            port: match scheme {
-                ClientScheme::Http => "80".to_owned(),
-                ClientScheme::Https => "443".to_owned(),
-            },
+            // Programs make addresses of it (§4.1.15), so it is the port of `Host`.
+            port: String::new(),
         };
         let remote = EndText { address: of_socket(""), port: String::new() };
         Self { local, remote, name: "localhost".to_owned(), scheme }
+    }
+}
+
+/// What a believed proxy says about the ends of a connection. Unset parts stay as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxiedEnds {
+    /// The client's address, and the port if it is known.
+    pub client: Option<(IpAddr, Option<u16>)>,
+    /// The address that the client connected to.
+    pub destination: Option<SocketAddr>,
+    /// The scheme of the client's request.
+    pub scheme: Option<ClientScheme>,
+}
+
+impl ClientLink {
+    /// The connection between the client and the proxy, for programs. If the proxy names a scheme
+    /// but no address that the client connected to, the port is the one of `Host`.
+    pub fn behind_proxy(&self, ends: &ProxiedEnds) -> Self {
+        let mut link = self.clone();
+        if let Some((address, port)) = ends.client {
+            let port = port.map(|port| port.to_string()).unwrap_or_default();
+            link.remote = EndText { address: address.to_canonical().to_string(), port };
+        }
+        if let Some(scheme) = ends.scheme {
+            link.scheme = scheme;
+            link.local.port.clear();
+        }
+        if let Some(destination) = ends.destination {
+            link.local = destination.into();
+            link.name = name_of(destination.ip());
+        }
+        link
+    }
+
+    /// The port that the client connected to, for a request with this `Host`.
+    fn server_port<'a>(&'a self, host: Option<&'a [u8]>) -> &'a [u8] {
+        if !self.local.port.is_empty() {
+            return self.local.port.as_bytes();
+        }
+        let port =
+            host.map(|host| &host[without_port(host).len()..]).and_then(|port| port.strip_prefix(b":"));
+        port.filter(|port| !port.is_empty()).unwrap_or(match self.scheme {
+            ClientScheme::Http => b"80",
+            ClientScheme::Https => b"443",
+        })
+    }
+}
+
+/// The address where a name is wanted.
+fn name_of(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => format!("[{v6}]"),
     }
 }
 
@@ -146,12 +192,13 @@ impl Invocation<'_> {
 
     fn connection(&self, put: &mut impl FnMut(&[u8], &[u8])) {
         let ClientLink { local, remote, name, scheme } = self.link;
+        let host = self.request.host;
         put(b"SERVER_ADDR", local.address.as_bytes());
         put(b"REMOTE_ADDR", remote.address.as_bytes());
         // The server does not look up the name; the address may replace the name (§4.1.9).
         put(b"REMOTE_HOST", remote.address.as_bytes());
-        put(b"SERVER_NAME", self.request.host.map_or(name.as_bytes(), without_port));
-        put(b"SERVER_PORT", local.port.as_bytes());
+        put(b"SERVER_NAME", host.map_or(name.as_bytes(), without_port));
+        put(b"SERVER_PORT", self.link.server_port(host));
         put(b"REMOTE_PORT", remote.port.as_bytes());
         put(b"REQUEST_SCHEME", scheme.name());
         if *scheme == ClientScheme::Https {

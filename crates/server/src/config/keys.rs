@@ -88,6 +88,8 @@ table! {
         load_report: LoadReport = LoadReport::Off,
         /// Where to listen. Without a listener: 127.0.0.1, port 8080.
         listener: Vec<ListenerTable> = Vec::new(),
+        /// The proxies in front of the server that are believed.
+        proxies: ProxiesTable = ProxiesTable::unwritten().expect("every key has a default"),
         /// Bounds on requests and clients.
         limits: LimitsTable = LimitsTable::unwritten().expect("every key has a default"),
         /// Timeouts for clients.
@@ -121,6 +123,29 @@ table! {
         /// The mode of a unix socket's file, in octal digits: users with the right to write may
         /// connect. Without the key: `"0666"`, all users of the machine.
         mode: Option<At<FileMode>> = None,
+        /// Whether each connection begins with a header of the PROXY protocol, version 1 or 2. The
+        /// header names the client: for the log, for programs, and for rules about clients. The
+        /// server closes connections without a header, and connections that come from no network
+        /// of `from` in `[proxies]`.
+        proxy_protocol: At<bool> = At::unwritten(false),
+    }
+}
+
+table! {
+    /// The proxies in front of the server. The server believes what they say about clients: the
+    /// address (log, `REMOTE_ADDR`, rules about clients) and the scheme (`HTTPS`). Without this
+    /// table, the client is the other end of the connection. For example `from = ["127.0.0.1"]`
+    /// believes a proxy on the same machine.
+    pub(super) struct ProxiesTable {
+        /// The proxies, by address or network: `["10.0.0.0/8", "::1"]`; `"unix"` stands for the
+        /// proxies that come through unix sockets. Other clients are not believed. If a proxy names
+        /// another proxy of these networks as its client, the server believes that proxy too.
+        from: Option<At<Vec<At<String>>>> = None,
+        /// The fields that name the client. `x-forwarded`: `X-Forwarded-For` and
+        /// `X-Forwarded-Proto`. `forwarded`: `Forwarded` (RFC 7239). `none`: no field, for proxies
+        /// that speak the PROXY protocol only. Choose the fields that every proxy of `from` sets,
+        /// because a proxy passes on other fields as the client sent them.
+        fields: At<ForwardedWord> = At::unwritten(ForwardedWord::XForwarded),
     }
 }
 
@@ -135,7 +160,8 @@ table! {
         connections_max: u64 = CONNECTIONS_MAX as u64; from 1, to 10_000_000,
         /// The most connections of a client address, on all cores of an instance. Beyond the bound:
         /// 503, and the connection is closed. Without the key: no bound, because many clients may
-        /// share the address of a proxy.
+        /// share the address of a proxy. The PROXY protocol names the client of a connection; the
+        /// fields of `[proxies]` do not count here.
         client_connections_max: Option<u64> = None; from 1, to 10_000_000,
         /// The number of leading bits of an IPv6 address that identify a client: 64 is the network
         /// of a customer, 128 a single address.
@@ -316,8 +342,8 @@ table! {
         /// The clients that may use the route, by address or network: `["10.0.0.0/8", "::1"]`.
         /// `"unix"` stands for the clients of unix sockets, which have no address and are in no
         /// network. Without the key: all clients. Other clients get 404, as for a missing path,
-        /// whatever routes follow. The client is the other end of the connection, so behind a proxy
-        /// every client has the address of the proxy.
+        /// whatever routes follow. The client is the other end of the connection, or the client
+        /// that a proxy of `[proxies]` names.
         from: Option<At<Vec<At<String>>>> = None,
         /// The action. `files` serves files after all. `redirect` sends the client to another
         /// address. `cgi` runs the program that the path names below the host's folder (see
@@ -542,6 +568,14 @@ pub(super) enum ActionWord {
     Ready,
 }
 
+/// The fields of proxies by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForwardedWord {
+    XForwarded,
+    Forwarded,
+    None,
+}
+
 /// Implements reading for a value that is one of several words.
 macro_rules! words {
     ($($type:ty: $($word:literal => $meaning:path),+;)+) => {$(
@@ -570,6 +604,8 @@ words! {
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
     ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect,
         "status" => ActionWord::Status, "metrics" => ActionWord::Metrics, "ready" => ActionWord::Ready;
+    ForwardedWord: "x-forwarded" => ForwardedWord::XForwarded, "forwarded" => ForwardedWord::Forwarded,
+        "none" => ForwardedWord::None;
     Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
     LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

@@ -11,6 +11,7 @@ mod describe;
 mod host_cgi;
 mod keys;
 mod programs;
+mod proxies;
 mod read;
 mod report;
 mod resolve;

@@ -7,7 +7,7 @@ use super::{
     answers::{self, WrittenFields},
     host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
-    programs,
+    programs, proxies,
     read::At,
     report::Problem,
     surroundings::Surroundings,
@@ -56,19 +56,19 @@ impl Problems {
 /// all problems to `problems`.
 pub(super) fn resolve(
     document: Document,
-    hosts: HostsMade,
+    mut hosts: HostsMade,
     text: &str,
     around: &Surroundings,
     problems: &mut Vec<Problem>,
 ) -> Option<ServeOptions> {
     let mut found = Problems::default();
-    let listen = listen(&document, hosts.folder, around, &mut found);
+    let Listeners { addrs: listen, announced } = listen(&document, hosts.folder, around, &mut found);
     let placement = RequestedPlacement { cores: document.cores.value.clone(), instances: document.instances };
     let instances = instances(&document, &placement, around, &mut found);
     let cpus = cpus_of(&instances);
     refuse_contradictions(&document, &mut found);
-    let folder = hosts.folder;
-    let cgi_users = hosts.cgi_users.clone();
+    let (folder, cgi_users) = (hosts.folder, hosts.cgi_users.clone());
+    hosts.builder.trust(proxies::trusted(&document.proxies, &document.listener, announced, &mut found));
     let hosts = hosts.finish(document.hosts.unknown, text, &listen, around, &mut found);
     if hosts.is_none() && problems.is_empty() {
         found.push(
@@ -190,13 +190,15 @@ pub(super) fn narrow(number: u64) -> usize {
     usize::try_from(number).expect("bounds of keys are below 2^32")
 }
 
-fn listen(
-    document: &Document,
-    folder: &Path,
-    around: &Surroundings,
-    problems: &mut Problems,
-) -> Vec<ListenAddr> {
-    let mut addrs = Vec::new();
+/// The addresses of the listeners.
+struct Listeners {
+    addrs: Vec<ListenAddr>,
+    /// Those at which connections begin with a header of the PROXY protocol.
+    announced: Vec<ListenAddr>,
+}
+
+fn listen(document: &Document, folder: &Path, around: &Surroundings, problems: &mut Problems) -> Listeners {
+    let (mut addrs, mut announced) = (Vec::new(), Vec::new());
     if document.listener.is_empty() {
         let default = around.resolve(&Listen::DEFAULT, &mut addrs);
         debug_assert!(default.is_ok(), "an address needs no look-up");
@@ -208,18 +210,24 @@ fn listen(
                 problems.push(&listener.address.at, "listener.address", "another listener has this address");
             }
             Ok(()) => {
-                let Some(At { value: mode, at }) = &listener.mode else { continue };
-                match addrs.last_mut() {
-                    Some(ListenAddr::Unix(addr)) => *addr = addr.with_mode(mode.0),
-                    _ => {
-                        problems.push(at, "listener.mode", "only a unix socket has a mode; leave the key out")
+                if let Some(At { value: mode, at }) = &listener.mode {
+                    match addrs.last_mut() {
+                        Some(ListenAddr::Unix(addr)) => *addr = addr.with_mode(mode.0),
+                        _ => problems.push(
+                            at,
+                            "listener.mode",
+                            "only a unix socket has a mode; leave the key out",
+                        ),
                     }
+                }
+                if listener.proxy_protocol.value {
+                    announced.extend_from_slice(&addrs[before..]);
                 }
             }
             Err(error) => problems.push(&listener.address.at, "listener.address", error.to_string()),
         }
     }
-    addrs
+    Listeners { addrs, announced }
 }
 
 /// The addresses that answer agent checks.
@@ -284,6 +292,28 @@ impl From<TimeoutsTable> for Timeouts {
             [header, body, keep_alive, write, drain].map(|span: Span| span.into());
         Self { header, body, keep_alive, write, leave, drain }
     }
+}
+
+/// The networks in the list at `key`. `why_not` says why the list may not be empty.
+pub(super) fn networks(
+    from: Option<&At<Vec<At<String>>>>,
+    key: &str,
+    why_not: &str,
+    problems: &mut Problems,
+) -> Vec<Network> {
+    let Some(from) = from else { return Vec::new() };
+    if from.value.is_empty() {
+        let what = format!("no network is named, {why_not}; name one, or leave the key out");
+        problems.push(&from.at, key, what);
+    }
+    let mut networks = Vec::new();
+    for text in &from.value {
+        match text.value.parse::<Network>() {
+            Ok(network) => networks.push(network),
+            Err(why) => problems.push(&text.at, key, format!("\"{}\": {why}", text.value)),
+        }
+    }
+    networks
 }
 
 /// The listeners that a host names.
@@ -516,7 +546,12 @@ impl<'f> HostsMade<'f> {
             }
             ActionWord::Redirect => self.redirect(table, at)?,
         };
-        let from = self.networks(table.from.as_ref());
+        let from = networks(
+            table.from.as_ref(),
+            "host.route.from",
+            "so the route would be for no client",
+            &mut self.problems,
+        );
         let tries = table.r#try.as_ref().map(|texts| self.candidates(&texts.value, "host.route.try"));
         if let Some(texts) = table.r#try.as_ref().filter(|_| action != Action::Files) {
             let only = "only a route with action = \"files\" has this key";
@@ -526,26 +561,6 @@ impl<'f> HostsMade<'f> {
             WrittenFields { table: "host.route", headers: &table.headers, add_headers: &table.add_headers };
         let answers = answers::of_route(of_host, &fields.rules(&mut self.problems));
         Some(Route { prefix, suffix, from, action, tries, answers })
-    }
-
-    /// The networks of a route.
-    fn networks(&mut self, from: Option<&At<Vec<At<String>>>>) -> Vec<Network> {
-        let Some(from) = from else { return Vec::new() };
-        if from.value.is_empty() {
-            let what =
-                "no network is named, so the route would be for no client; name one, or leave the key out";
-            self.problems.push(&from.at, "host.route.from", what);
-        }
-        let mut networks = Vec::new();
-        for text in &from.value {
-            match text.value.parse::<Network>() {
-                Ok(network) => networks.push(network),
-                Err(why) => {
-                    self.problems.push(&text.at, "host.route.from", format!("\"{}\": {why}", text.value));
-                }
-            }
-        }
-        networks
     }
 
     /// A text of a route; `wrong` returns the problem of a wrong text.

@@ -15,6 +15,7 @@ use vermeil_topology::{Allowed, CpuId, synthetic};
 
 mod answers;
 mod candidates;
+mod proxies;
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.
 fn surroundings() -> Surroundings {

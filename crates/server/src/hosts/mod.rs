@@ -11,6 +11,7 @@ mod header_rules;
 mod name;
 mod network;
 mod open;
+mod proxies;
 mod route;
 mod table;
 
@@ -25,6 +26,7 @@ pub(crate) use open::{AnswerRulesId, CoreHosts, Folder, Met, OpenJob, OpenSites,
 pub use candidate::{Candidate, CandidateError};
 pub use name::{HostName, NAME_BYTES_MAX, NameError};
 pub use network::{Network, NetworkError};
+pub use proxies::TrustedProxies;
 pub use route::{Action, Path, Route, TemplateError, TextTemplate};
 pub(crate) use table::RunBy;
 pub use table::{Host, HostId, HostPhp, Hosts, HostsBuilder, Rules, Taken, Unknown};

@@ -8,6 +8,7 @@ use super::{
     answer_rules::AnswerRules,
     candidate::Candidate,
     name::{self, HostName},
+    proxies::TrustedProxies,
     route::{Action, Route},
 };
 use crate::{
@@ -197,7 +198,8 @@ pub struct Hosts {
     default: HostId,
     unknown: Unknown,
     bound: BoundHosts,
-    /// Whether a host is bound to a listener, or a route to clients.
+    proxies: TrustedProxies,
+    /// Whether a host is bound to a listener, a route to clients, or a proxy is believed.
     asks_for_visitor: bool,
     hasher: RandomState,
 }
@@ -252,6 +254,11 @@ impl Hosts {
     /// Whether a host answers requests at the listener `at`.
     fn answers_at(&self, id: HostId, at: Option<ListenAddr>) -> bool {
         self.bound.addrs.get(&id).is_none_or(|addrs| at.is_some_and(|at| addrs.contains(&at)))
+    }
+
+    /// The believed proxies.
+    pub fn proxies(&self) -> &TrustedProxies {
+        &self.proxies
     }
 
     /// Whether an answer may depend on the listener or on the client's address.
@@ -435,6 +442,7 @@ impl HostsBuilder {
             default: HostId(0),
             unknown: Unknown::Default,
             bound: BoundHosts::default(),
+            proxies: TrustedProxies::default(),
             asks_for_visitor: false,
             hasher: RandomState::default(),
         };
@@ -507,6 +515,11 @@ impl HostsBuilder {
         Ok(())
     }
 
+    /// Believes these proxies.
+    pub fn trust(&mut self, proxies: TrustedProxies) {
+        self.hosts.proxies = proxies;
+    }
+
     /// Makes `host` the host for unknown names.
     pub fn set_default(&mut self, host: HostId) {
         self.hosts.default = host;
@@ -529,7 +542,8 @@ impl HostsBuilder {
         hosts.unknown = unknown;
         let has_private_routes =
             hosts.rules.iter().flat_map(|rules| &rules.routes).any(|route| !route.from.is_empty());
-        hosts.asks_for_visitor = has_private_routes || !hosts.bound.addrs.is_empty();
+        let has_proxies = !hosts.proxies.from.is_empty();
+        hosts.asks_for_visitor = has_private_routes || has_proxies || !hosts.bound.addrs.is_empty();
         Some(hosts)
     }
 }

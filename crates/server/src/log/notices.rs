@@ -41,6 +41,8 @@ pub enum NoticeKind {
     ConnectionsFull,
     /// A client address has reached its limit of connections.
     ClientFull,
+    /// A connection at a listener for the PROXY protocol was closed.
+    ProxyRefused,
     /// The log file or standard output cannot be written.
     LogTrouble,
     /// Records of the access log were dropped.
@@ -65,11 +67,12 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
         Self::ClientFull,
+        Self::ProxyRefused,
         Self::LogTrouble,
         Self::LogDropped,
         Self::SiteTrouble,
@@ -94,6 +97,7 @@ impl NoticeKind {
             Self::AcceptTrouble => "connection not accepted",
             Self::ConnectionsFull => "connections at their limit",
             Self::ClientFull => "connections of one client at their limit",
+            Self::ProxyRefused => "PROXY header refused",
             Self::LogTrouble => "log not written",
             Self::LogDropped => "log records dropped",
             Self::SiteTrouble => "folder not served",

@@ -1,6 +1,6 @@
 //! The variables of a request, and the variables that no client may set.
 
-use crate::gateway::{ClientLink, ClientScheme, Invocation, ScriptPaths};
+use crate::gateway::{ClientLink, ClientScheme, Invocation, ProxiedEnds, ScriptPaths};
 use crate::{ConnectionLimits, ParsedPart, parse};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -184,6 +184,68 @@ fn client_of_unix_socket_has_no_address() {
         ("SERVER_PORT", "80"),
     ] {
         assert_eq!(found[name.as_bytes()], value, "{name}");
+    }
+}
+
+#[test]
+fn proxy_names_ends_and_scheme() {
+    let socket = ClientLink::new(
+        "192.0.2.1:8080".parse().unwrap(),
+        "203.0.113.9:50123".parse().unwrap(),
+        ClientScheme::Http,
+    );
+    let client = "198.51.100.7".parse().unwrap();
+    let https = Some(ClientScheme::Https);
+    let nothing = ProxiedEnds::default();
+    for (ends, host, expected) in [
+        (nothing, "example.org", ["203.0.113.9", "50123", "192.0.2.1", "8080", "http"]),
+        (
+            ProxiedEnds { client: Some((client, None)), ..nothing },
+            "example.org:99",
+            ["198.51.100.7", "", "192.0.2.1", "8080", "http"],
+        ),
+        (
+            ProxiedEnds { client: Some((client, Some(7))), scheme: https, ..nothing },
+            "example.org",
+            ["198.51.100.7", "7", "192.0.2.1", "443", "https"],
+        ),
+        (
+            ProxiedEnds { scheme: https, ..nothing },
+            "example.org:8443",
+            ["203.0.113.9", "50123", "192.0.2.1", "8443", "https"],
+        ),
+        (
+            ProxiedEnds { scheme: Some(ClientScheme::Http), ..nothing },
+            "[::1]",
+            ["203.0.113.9", "50123", "192.0.2.1", "80", "http"],
+        ),
+        (
+            ProxiedEnds { destination: Some("[2001:db8::1]:444".parse().unwrap()), scheme: https, ..nothing },
+            "example.org:8443",
+            ["203.0.113.9", "50123", "2001:db8::1", "444", "https"],
+        ),
+    ] {
+        let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let ParsedPart::Complete { request, .. } = parse(head.as_bytes(), &ConnectionLimits::default())
+        else {
+            panic!("{head}")
+        };
+        let link = socket.behind_proxy(&ends);
+        let call = Invocation {
+            request: &request,
+            script: SCRIPT,
+            link: &link,
+            content_length: None,
+            software: "vermeil",
+        };
+        let mut found = BTreeMap::new();
+        call.variables(|name, value| {
+            drop(found.insert(name.to_vec(), String::from_utf8(value.to_vec()).unwrap()))
+        });
+        let of = |name: &str| found[name.as_bytes()].as_str();
+        let names = ["REMOTE_ADDR", "REMOTE_PORT", "SERVER_ADDR", "SERVER_PORT", "REQUEST_SCHEME"];
+        assert_eq!(names.map(of), expected, "{ends:?}");
+        assert_eq!(found.contains_key(&b"HTTPS"[..]), expected[4] == "https");
     }
 }
 

@@ -1,0 +1,243 @@
+//! The client of a connection and of its current request: the other end of the connection, or the
+//! client that a believed proxy names.
+//!
+//! A proxy names the client of a connection by a header of the PROXY protocol, before the first
+//! request, or the client of a request by fields. Both count only if the address before them is a
+//! believed proxy, so no client chooses its own address. Leaves out the syntax of both
+//! (`vermeil_http::proxy_protocol`, `vermeil_http::forwarded`). Tested through the binary
+//! (`crates/cli/tests/e2e/proxies.rs`).
+
+use super::{Connection, visitor_of};
+use crate::{
+    address::{Client, ListenAddr, UnixAddr},
+    admission_control::Admission,
+    connections::IdleState,
+    core_context::{self, CoreContext},
+    exchange::{Lost, Visitor},
+    hosts::TrustedProxies,
+    log::NoticeKind,
+};
+use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
+use vermeil::TcpStream;
+use vermeil_http::{
+    FieldLines, Request,
+    forwarded::{self, ForwardedClient},
+    gateway::{ClientLink, ClientScheme, ProxiedEnds},
+    proxy_protocol::{self, ProxyHeader, ProxyHeaderPart},
+};
+
+/// The client of a connection, and of its current request.
+pub(crate) struct ClientOrigin {
+    /// The client of the connection.
+    visitor: Visitor,
+    /// The header of the PROXY protocol.
+    announced: Option<ProxyHeader>,
+    /// The client that the fields of the current request name.
+    forwarded: Option<ForwardedClient>,
+}
+
+impl ClientOrigin {
+    /// The client of `request`.
+    pub(crate) fn of_request(
+        origin: &mut Option<Box<Self>>,
+        stream: &TcpStream,
+        request: &Request<'_>,
+        local: &CoreContext,
+    ) -> Visitor {
+        let origin = origin.get_or_insert_with(|| {
+            Box::new(Self { visitor: visitor_of(stream, local), announced: None, forwarded: None })
+        });
+        origin.forwarded = forwarded_by(local.hosts.hosts().proxies(), origin.visitor.peer, request.fields);
+        origin.visitor()
+    }
+
+    /// The client of the current request.
+    fn visitor(&self) -> Visitor {
+        let Some(forwarded) = self.forwarded else { return self.visitor };
+        Visitor {
+            peer: forwarded.address.map(Client::Ip).or(self.visitor.peer),
+            scheme: forwarded.scheme.unwrap_or(self.visitor.scheme),
+            ..self.visitor
+        }
+    }
+
+    /// What the proxies say about the ends of the connection. `None` if they say nothing.
+    fn proxied_ends(&self) -> Option<ProxiedEnds> {
+        let mut ends = ProxiedEnds::default();
+        if let Some(ProxyHeader::Client { source, destination, scheme }) = self.announced {
+            ends.client = Some((source.ip(), Some(source.port())));
+            ends.destination = Some(destination);
+            ends.scheme = Some(scheme);
+        }
+        if let Some(ForwardedClient { address, port, scheme }) = self.forwarded {
+            ends.client = address.map(|address| (address, port)).or(ends.client);
+            if scheme.is_some() {
+                (ends.scheme, ends.destination) = (scheme, None);
+            }
+        }
+        (ends != ProxiedEnds::default()).then_some(ends)
+    }
+}
+
+/// The client that `fields` name, if `peer` is a believed proxy.
+fn forwarded_by(
+    proxies: &TrustedProxies,
+    peer: Option<Client>,
+    fields: FieldLines<'_>,
+) -> Option<ForwardedClient> {
+    let by = proxies.fields?;
+    if !peer.is_some_and(|peer| proxies.trusts(peer)) {
+        return None;
+    }
+    Some(forwarded::client(fields, by, |address| proxies.trusts(address.into())))
+}
+
+/// The result of reading a header of the PROXY protocol.
+enum Announcement {
+    Valid(ProxyHeader),
+    /// The bytes are no header.
+    Wrong,
+    /// The proxy has closed the connection, or sent nothing in time.
+    Missing,
+}
+
+impl Connection {
+    /// The request before has its line in the log, so its client is not the client any more.
+    #[inline]
+    pub(crate) fn forget_client(&mut self) {
+        if let Some(origin) = &mut self.origin
+            && origin.forwarded.take().is_some()
+            && self.peer.is_some()
+        {
+            self.peer = origin.visitor.peer;
+        }
+    }
+
+    /// Whether the connection begins with a header of the PROXY protocol.
+    pub(crate) fn is_announced(&self) -> bool {
+        core_context::with(|local| {
+            let proxies = local.hosts.hosts().proxies();
+            !proxies.listeners.is_empty() && proxies.announce_at(visitor_of(&self.stream, local).at)
+        })
+    }
+
+    /// Reads the header of the PROXY protocol. Returns `false` if the connection ends without an
+    /// answer, because its sender is not believed or sends other bytes.
+    pub(crate) async fn read_announcement(&mut self) -> Result<bool, Lost> {
+        let (visitor, is_trusted) = core_context::with(|local| {
+            let visitor = visitor_of(&self.stream, local);
+            (visitor, visitor.peer.is_some_and(|peer| local.hosts.hosts().proxies().trusts(peer)))
+        });
+        if !is_trusted {
+            say_refused(visitor, "is in no network of from in [proxies]");
+            return Ok(false);
+        }
+        let header = match self.announcement().await? {
+            Announcement::Valid(header) => header,
+            Announcement::Wrong => {
+                say_refused(visitor, "does not begin with a header of the PROXY protocol");
+                return Ok(false);
+            }
+            Announcement::Missing => return Ok(false),
+        };
+        let (peer, scheme) = match header {
+            ProxyHeader::Local => (visitor.peer, visitor.scheme),
+            ProxyHeader::Unix { scheme } => (Some(Client::Unix), scheme),
+            ProxyHeader::Client { source, scheme, .. } => (Some(Client::of(Some(source))), scheme),
+        };
+        if self.peer.is_some() {
+            self.peer = peer;
+        }
+        self.count_client(peer);
+        let visitor = Visitor { peer, scheme, ..visitor };
+        let announced = Some(header).filter(|header| *header != ProxyHeader::Local);
+        self.origin = Some(Box::new(ClientOrigin { visitor, announced, forwarded: None }));
+        Ok(true)
+    }
+
+    /// Counts the connection for the announced client. Beyond the client's bound, the answer is
+    /// 503.
+    fn count_client(&mut self, peer: Option<Client>) {
+        let Some(Client::Ip(addr)) = peer else { return };
+        let place = &mut self.place;
+        let is_full = core_context::with(|local| {
+            let Some(max) = local.server.client_bound.connections_max else { return false };
+            let visit = local.server.visit(addr, max);
+            let is_full = visit.is_none();
+            place.count_for(visit);
+            is_full
+        });
+        if is_full {
+            self.admission = Admission::Refuse;
+        }
+    }
+
+    async fn announcement(&mut self) -> Result<Announcement, Lost> {
+        self.limit.set(core_context::with(|local| local.server.timeouts.header));
+        self.place.set_idle(IdleState::BeforeFirst);
+        loop {
+            match proxy_protocol::parse(&self.input) {
+                ProxyHeaderPart::Complete(header, length) => {
+                    self.input.drain(..length);
+                    self.place.set_idle(IdleState::No);
+                    return Ok(Announcement::Valid(header));
+                }
+                ProxyHeaderPart::Wrong => return Ok(Announcement::Wrong),
+                ProxyHeaderPart::Incomplete => {}
+            }
+            let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
+            let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
+                Poll::Pending if place.is_ending() || place.gives_way() => Poll::Ready(Ok(0)),
+                polled => polled,
+            });
+            match self.limit.limit(receiving).await {
+                Ok(Ok(1..)) => {}
+                Ok(Ok(0)) | Err(_) => return Ok(Announcement::Missing),
+                Ok(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether a proxy has announced the client of the connection. Other cores do not know that
+    /// client, so the connection stays with its core.
+    pub(super) fn has_announced_client(&self) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.announced.is_some())
+    }
+
+    /// Both ends of the connection, for a program.
+    pub(crate) fn link(&mut self) -> io::Result<Arc<ClientLink>> {
+        let link = self.socket_link()?;
+        let ends = self.origin.as_ref().and_then(|origin| origin.proxied_ends());
+        Ok(ends.map_or(link.clone(), |ends| Arc::new(link.behind_proxy(&ends))))
+    }
+
+    fn socket_link(&mut self) -> io::Result<Arc<ClientLink>> {
+        if let Some(link) = &self.link {
+            return Ok(link.clone());
+        }
+        let (own, remote) = self.stream.with_fd(|fd| {
+            Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?))
+        })??;
+        let link = match remote {
+            Some(remote) => ClientLink::new(SocketAddr::try_from(own)?, remote, ClientScheme::Http),
+            None => {
+                let listener = core_context::with(|local| local.listener_of(&own));
+                ClientLink::unix(
+                    listener.and_then(|addr| addr.unix()).map(UnixAddr::path),
+                    ClientScheme::Http,
+                )
+            }
+        };
+        Ok(self.link.insert(Arc::new(link)).clone())
+    }
+}
+
+/// Logs that a connection at a listener for the PROXY protocol is closed.
+fn say_refused(visitor: Visitor, why: &str) {
+    let Some(peer) = visitor.peer else { return };
+    let at = visitor.at.as_ref().map(ListenAddr::to_string).unwrap_or_default();
+    core_context::with(|local| {
+        let line = format_args!("the connection of {peer} to {at} {why} (closed)");
+        local.server.notices.say(NoticeKind::ProxyRefused, line);
+    });
+}
