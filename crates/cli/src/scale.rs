@@ -17,7 +17,7 @@ use vermeil_profile::verdict;
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
-    "vermeil scale --cores 1,2 --reps 5 --ready 127.0.0.1:8080 --load 'load http://127.0.0.1:8080/ -d 20s --json' -- serve /srv/www --listen 127.0.0.1:8080",
+    "vermeil scale --cores 1,2 --reps 5 --ready 127.0.0.1:8080 --load 'load http://127.0.0.1:8080/ -d 20s --json -' -- serve /srv/www --listen 127.0.0.1:8080 --cores {cpus}",
     "vermeil scale --cores 1,2,4,8 --work units -- ./batch --threads {count}",
 ];
 
@@ -104,8 +104,8 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
     form: ScaleForm,
 
-    /// The program; `serve …` is vermeil's own server, {cpus} the list of its cpus, {count} their
-    /// number
+    /// The program; `serve …` is vermeil's own server, {cpus} the list of its cpus, as 0-0 or 0,1,
+    /// {count} their number
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }

@@ -118,6 +118,19 @@ pub enum ProfileError {
         /// The time that the profiler waited.
         seconds: u64,
     },
+    /// A server that ended instead of accepting connections.
+    #[error("{}: ended ({status}) before it accepted a connection at {address}; its messages are above", command.display())]
+    EndedEarly {
+        /// The program.
+        command: PathBuf,
+        /// The address at which it was expected.
+        address: SocketAddr,
+        /// The end of the program.
+        status: std::process::ExitStatus,
+    },
+    /// Another program already accepts connections at the address of the server.
+    #[error("{0}: another program already accepts connections here; stop it, or choose another address")]
+    PortTaken(SocketAddr),
     /// A recording without its work, in a comparison.
     #[error("{}: does not say how much work was done; give --work BASE,NOW", .0.display())]
     WorkUnknown(PathBuf),

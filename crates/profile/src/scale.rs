@@ -242,8 +242,11 @@ fn run(
             child.output()?
         }
         Some(load) => {
-            let server = start(&words, Some(cpus), Stdio::null())?;
-            wait_until_ready(load.ready, &words)?;
+            if TcpStream::connect_timeout(&load.ready, Duration::from_secs(1)).is_ok() {
+                return Err(ProfileError::PortTaken(load.ready));
+            }
+            let mut server = start(&words, Some(cpus), Stdio::null())?;
+            server.wait_until_ready(load.ready, &words)?;
             let driver = start(&load.command, None, Stdio::piped())?;
             pause(load.warm_up, stop);
             options.subject = Subject::Process(server.0.id() as i32);
@@ -346,8 +349,12 @@ fn json(output: &str) -> Option<serde_json::Value> {
 
 fn filled(word: &OsString, cpus: &[u32]) -> OsString {
     let Some(text) = word.to_str() else { return word.clone() };
-    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    text.replace("{cpus}", &list.join(",")).replace("{count}", &cpus.len().to_string()).into()
+    let list = match cpus {
+        // A range, because `serve --cores 3` would be three cpus.
+        [one] => format!("{one}-{one}"),
+        many => many.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+    };
+    text.replace("{cpus}", &list).replace("{count}", &cpus.len().to_string()).into()
 }
 
 /// A program that ends with its run.
@@ -368,6 +375,22 @@ impl RunningProgram {
             .wait()
             .map_err(|source| ProfileError::System { what: "cannot wait for a program", source })?;
         Ok(Output { status, stdout, stderr: Vec::new() })
+    }
+
+    /// Waits until the program accepts connections at `address`.
+    fn wait_until_ready(&mut self, address: SocketAddr, words: &[OsString]) -> Result<(), ProfileError> {
+        let command = || Path::new(&words[0]).to_owned();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return Err(ProfileError::EndedEarly { command: command(), address, status });
+            }
+            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+                return Ok(());
+            }
+            thread::sleep(LOOK);
+        }
+        Err(ProfileError::NotReady { command: command(), address, seconds: PATIENCE.as_secs() })
     }
 
     /// Asks the program to end, and waits.
@@ -410,18 +433,6 @@ fn start(words: &[OsString], cpus: Option<&[u32]>, stdout: Stdio) -> Result<Runn
     started.map(RunningProgram).map_err(failure)
 }
 
-fn wait_until_ready(address: SocketAddr, words: &[OsString]) -> Result<(), ProfileError> {
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
-            return Ok(());
-        }
-        thread::sleep(LOOK);
-    }
-    let command = Path::new(&words[0]).to_owned();
-    Err(ProfileError::NotReady { command, address, seconds: PATIENCE.as_secs() })
-}
-
 fn pause(time: Duration, stop: &AtomicBool) {
     let end = Instant::now() + time;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -457,8 +468,23 @@ mod tests {
 
     #[test]
     fn places_in_command_are_filled() {
-        let filled = |word: &str| filled(&word.into(), &[0, 3]);
-        assert_eq!(filled("--cores={cpus}"), OsString::from("--cores=0,3"));
-        assert_eq!(filled("{count}"), OsString::from("2"));
+        let filled_for = |word: &str, cpus: &[u32]| filled(&word.into(), cpus);
+        assert_eq!(filled_for("--cores={cpus}", &[0, 3]), OsString::from("--cores=0,3"));
+        assert_eq!(filled_for("--cores={cpus}", &[3]), OsString::from("--cores=3-3"));
+        assert_eq!(filled_for("{count}", &[0, 3]), OsString::from("2"));
+    }
+
+    fn ready_on(address: SocketAddr, program: &str) -> String {
+        let words: Vec<OsString> = [program, "30"].map(OsString::from).into();
+        let mut program = start(&words, None, Stdio::null()).expect("started");
+        program.wait_until_ready(address, &words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn program_that_ends_before_it_is_ready_is_reported_at_once() {
+        let unused =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+        let error = ready_on(unused, "false");
+        assert!(error.contains("false: ended (exit status: 1) before it accepted a connection"), "{error}");
     }
 }

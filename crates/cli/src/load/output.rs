@@ -119,8 +119,10 @@ impl ReportArgs {
             match read.and_then(|text| Record::from_json(&text)) {
                 Ok(record) => records.push(record),
                 Err(error) => {
-                    let why =
-                        format_args!("{}: {error}; write one with `vermeil load --json`", path.display());
+                    let why = format_args!(
+                        "{}: {error}; write one with `vermeil load --json FILE`",
+                        path.display()
+                    );
                     return print::failure(&why, Exit::CannotStart);
                 }
             }
