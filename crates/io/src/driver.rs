@@ -360,7 +360,8 @@ impl Driver {
         fd.expect("the stream of this key is closed")
     }
 
-    /// Watches any other descriptor that can be polled (inotify, pipe, eventfd), for input and room.
+    /// Watches any other descriptor that can be polled (inotify, pipe, eventfd), for input and
+    /// room.
     ///
     /// # Errors
     /// `PermissionDenied` for files and folders, because these cannot be polled.

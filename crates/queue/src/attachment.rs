@@ -207,6 +207,16 @@ impl<C: DriverCore, T> Attachment<C, T> {
         leave
     }
 
+    /// The core whose driver has the object, and the key.
+    pub fn core(&self) -> Option<(C, u64)> {
+        self.with_state(|state| match &state.phase {
+            Phase::Attached(core) | Phase::Detaching(core) => {
+                Some((core.clone(), self.key.load(Ordering::Relaxed)))
+            }
+            Phase::Detached(_) | Phase::Attaching | Phase::Gone => None,
+        })
+    }
+
     /// The object, if no driver has the object. The caller then attaches the object as after
     /// [`ComeOutcome::Attach`].
     pub fn claim(&self) -> Option<T> {

@@ -12,8 +12,9 @@
 //! `task_cell`, `task_color`, `result_cell`, `colored`, `future_slot`, `ready`, `migration`,
 //! `multi_acquire`, `lifo_slot`, `parking`, `idle`, `in_flight`, `attachment`, `trace_ring`. A page
 //! of the same name beside a lock-free file gives the argument (`parking.md`). The model checks in
-//! `model/` run the production files under loom (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue
-//! --release`). The scenarios in `shuttle_tests.rs` are larger and run under shuttle.
+//! `model/` run the production files under loom
+//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`). The scenarios in
+//! `shuttle_tests.rs` are larger and run under shuttle.
 #![allow(
     unexpected_cfgs,
     reason = "`--cfg shuttle` is given to this crate's tests alone, by `cargo xtask test`"

@@ -35,9 +35,6 @@ pub trait Cores {
     /// queue's lock. The answer turns true before each queue is [cleared](Self::clear).
     fn have_ended(&self) -> bool;
 
-    /// Whether a color is pinned to the named core, regardless of requests.
-    fn is_pinned(&self, color: &ColorHead<Self::Meta>) -> bool;
-
     /// Called when a color migrates to the requested core, for statistics.
     fn migrated(&self, _: &ColorHead<Self::Meta>) {}
 
@@ -180,7 +177,7 @@ pub trait Cores {
 fn apply_migration<C: Cores + ?Sized>(cores: &C, token: &Token<C::Meta>) -> bool {
     let color = token.color();
     let Some(to) = color.migration.take().map(u32::from) else { return false };
-    let moves = to != color.core() && !cores.is_pinned(color);
+    let moves = to != color.core();
     if moves {
         cores.migrated(color);
         token.move_to(to);

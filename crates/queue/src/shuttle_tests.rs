@@ -85,10 +85,6 @@ impl Cores for ShuttleMachine {
         false
     }
 
-    fn is_pinned(&self, _: &ColorHead) -> bool {
-        false
-    }
-
     fn put(&self, line: &mut FakeQueue, token: Token, entries: usize) {
         line.push(token, entries);
     }

@@ -1,7 +1,7 @@
 //! Where a color may live, or which handler the color follows, and the bound of a bounded color.
 //!
-//! Leaves out the scheduler's other state of a color (`color_meta.rs`) and the making of bounded and
-//! concurrent colors (`bounded.rs`). Tested in `tests/capacity.rs` and `tests/concurrent.rs`.
+//! Leaves out the scheduler's other state of a color (`color_meta.rs`) and the making of bounded
+//! and concurrent colors (`bounded.rs`). Tested in `tests/capacity.rs` and `tests/concurrent.rs`.
 
 use crate::capacity_waiters::{Capacity, CapacityWaiters};
 use std::{

@@ -6,7 +6,7 @@
 use crate::affinity::{Affinity, Bounded};
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_queue::ColorQueue;
 use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RemoteWakeStreak, StealClass};
@@ -39,32 +39,6 @@ pub(crate) struct ColorMeta {
     /// The color gathers events, so its token waits apart. Written by the holder of the token; a
     /// hint for other threads.
     pub(crate) batch_waits: AtomicBool,
-    /// Whether anything on the color uses a core's driver: [`CONCURRENT`], [`COMES`] or [`BOUND`].
-    driver: AtomicU8,
-}
-
-/// Nothing on the color uses a driver.
-const CONCURRENT: u8 = 0;
-
-/// The color moves to the core whose driver an event has asked for, and stays there.
-const COMES: u8 = 1;
-
-/// An event uses its core's driver, so the color stays there.
-const BOUND: u8 = 2;
-
-/// Where a color may go.
-#[derive(Clone, Default)]
-pub(crate) enum Reach {
-    /// Nowhere.
-    #[default]
-    Stays,
-    Placed(Placement),
-}
-
-impl Reach {
-    pub(crate) fn includes(&self, core: CoreIndex) -> bool {
-        matches!(self, Self::Placed(placement) if placement.allows(core))
-    }
 }
 
 const NOWHERE: u16 = u16::MAX;
@@ -86,7 +60,6 @@ impl ColorMeta {
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             batch_waits: AtomicBool::new(false),
-            driver: AtomicU8::new(CONCURRENT),
         }
     }
 
@@ -102,27 +75,10 @@ impl ColorMeta {
 
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
-        let moves = match self.affinity.inner() {
+        match self.affinity.inner() {
             Affinity::Placed(placement) => !placement.is_fixed(),
             Affinity::FollowsHandler(_) | Affinity::Bounded(_) => false,
-        };
-        moves && self.driver.load(Ordering::Relaxed) == CONCURRENT
-    }
-
-    /// Where the color may move, given its placement and its use of a driver.
-    #[inline]
-    pub(crate) fn reach(&self) -> Reach {
-        match self.affinity.inner() {
-            Affinity::Placed(placement) if !placement.is_fixed() && !self.is_bound() => {
-                Reach::Placed(placement.clone())
-            }
-            _ => Reach::Stays,
         }
-    }
-
-    /// Whether the color's events need the driver of the color's core.
-    pub(crate) fn is_bound(&self) -> bool {
-        self.driver.load(Ordering::Relaxed) == BOUND
     }
 
     /// The color's placement; `None` if the color follows a handler.
@@ -146,20 +102,7 @@ impl ColorMeta {
         poster: Option<CoreIndex>,
     ) -> Option<CoreIndex> {
         let Affinity::FollowsHandler(leader) = self.affinity.inner() else { return None };
-        let there = leader.core(poster, ran_on)?;
-        (!self.is_bound()).then_some(there)
-    }
-
-    /// From now on the color's events need the driver of the color's core.
-    pub(crate) fn bind_to_driver(&self) {
-        self.driver.store(BOUND, Ordering::Relaxed);
-    }
-
-    /// The color moves to the core whose driver an event has asked for, and stays there.
-    pub(crate) fn comes_to_driver(&self) {
-        if !self.is_bound() {
-            self.driver.store(COMES, Ordering::Relaxed);
-        }
+        leader.core(poster, ran_on)
     }
 
     /// Core `caller` has made the token while the color lived on `home`. Returns the number of such
@@ -198,9 +141,6 @@ impl ColorMeta {
             return None;
         }
         self.ran_on.store(core.0 as u16, Ordering::Relaxed);
-        if self.driver.load(Ordering::Relaxed) == COMES {
-            self.bind_to_driver();
-        }
         (before != NOWHERE).then_some(CoreIndex(before.into()))
     }
 }

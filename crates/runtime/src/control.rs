@@ -83,7 +83,6 @@ impl RuntimeControl {
         now_ns: u64,
     ) {
         let mut state = self.state.lock().expect("nothing panics under this lock");
-        state.note_bound();
         let ControlState { monitor, plan, .. } = &mut *state;
         let Some(seen) = monitor.answer(core, round, answer, plan) else { return };
         let moves = state.controller.round(now_ns, &seen);
@@ -111,9 +110,8 @@ impl ControlState {
             let Some(ControlUnit { color, first, .. }) = self.units.get(step.handler.0 as usize) else {
                 continue;
             };
-            // The color may have opened a socket since the rules were made, and the color's
-            // placement overrides the controller.
-            if color.meta.is_bound() || !color.meta.allows(step.to) {
+            // The color's placement overrides the controller.
+            if !color.meta.allows(step.to) {
                 continue;
             }
             self.plan.apply(&[*step]);

@@ -88,7 +88,12 @@ impl RuntimeControl {
     ) -> Result<Option<Self>, StartError> {
         let mut kept = None;
         let controller: Box<dyn Controller> = match policy {
-            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy | Policy::PerNode => {
+            Policy::None
+            | Policy::Libasync
+            | Policy::Mely
+            | Policy::NCopy
+            | Policy::PerNode
+            | Policy::Scatter => {
                 return Ok(None);
             }
             Policy::Placed(name) => {
@@ -177,25 +182,12 @@ impl ControlState {
             self.plan.put(unit, self.plan.of(first).clone());
         }
         self.units.push(ControlUnit { color: color.clone(), name: name.to_owned(), first });
-        self.note_bound();
         unit
     }
 
     fn rule(&mut self, change: impl FnOnce(PlanRules) -> PlanRules) {
         self.rules = change(std::mem::take(&mut self.rules));
         self.controller.set_rules(self.rules.clone());
-    }
-
-    /// A unit that has opened a socket stays with the socket.
-    pub(crate) fn note_bound(&mut self) {
-        for at in 0..self.units.len() {
-            let (unit, color) = (HandlerIndex(at as u32), &self.units[at].color);
-            if color.meta.is_bound() && self.rules.leaves_choice(unit, &self.layout) {
-                let here = Placement::Core(CoreIndex(color.core()));
-                self.plan.put(unit, here.clone());
-                self.rule(|rules| rules.only(unit, here));
-            }
-        }
     }
 
     pub(crate) fn unknown(&self) -> Option<String> {

@@ -11,11 +11,11 @@ use crate::{
     acquisition::RuntimeAcquire,
     code::KnownCodes,
     color::Color,
-    color_meta::{ColorMeta, Reach},
+    color_meta::ColorMeta,
     control_state::CoreCounting,
     costs::Learner,
     counters::add,
-    home_core::HomeCore,
+    home_core::{DetachRequest, HomeCore},
     kind_table::KnownKinds,
     pace::CorePace,
     perf_counters::PerfCounters,
@@ -24,13 +24,14 @@ use crate::{
     stamps::Stamping,
     timers::Timers,
 };
+use rustc_hash::FxHashMap;
 use std::{
     cell::{Cell, RefCell},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
-use vermeil_io::{CoreLoadPage, Driver, monotonic_ns};
-use vermeil_queue::{ColorId, ScopedTls, StealBatch};
+use vermeil_io::{CoreLoadPage, Driver, ObjectKey, monotonic_ns};
+use vermeil_queue::{ColorId, DriverCore as _, ScopedTls, StealBatch};
 use vermeil_sched::{
     CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, STEAL_BATCH_MAX, TURN_NS, Turn, TurnStep, TurnView,
 };
@@ -50,14 +51,15 @@ pub(crate) struct Core {
     pub(crate) stamping: Stamping,
     pub(crate) kinds: KnownKinds,
     pub(crate) codes: KnownCodes,
-    /// The running event has made an object of the driver, so its color stays here.
-    uses_driver: Cell<bool>,
-    /// Where the running color may move.
-    pub(crate) reach: RefCell<Reach>,
     /// Whether a color runs that must stay on this core.
     pub(crate) runs_fixed_color: Cell<bool>,
-    /// The core whose socket the running event has asked for; the color moves there.
-    pub(crate) follows: Cell<Option<CoreIndex>>,
+    /// Objects that leave the driver for another core, until their last completions.
+    pub(crate) detaching: RefCell<FxHashMap<ObjectKey, DetachRequest>>,
+    /// The running event waits for a socket of another core, so its time says nothing about its
+    /// cost.
+    asks_for_socket: Cell<bool>,
+    /// Ready answers that the running event may still get from its waits.
+    pub(crate) budget: Cell<u32>,
     /// The acquisition for which the running event holds its color.
     pub(crate) acquisition: RefCell<Option<Arc<RuntimeAcquire>>>,
     /// Handler of the color's first event, which lacks a slot; the color has just run.
@@ -102,6 +104,10 @@ pub(crate) struct Core {
     /// A task of the running color lets other colors run before the task continues.
     yields: Cell<bool>,
 }
+
+/// Ready answers that the waits of an event give before the event must let other colors run
+/// (`budget.rs`). Guess: as many as tokio allows.
+pub(crate) const BUDGET: u32 = 128;
 
 thread_local! {
     static CORE: ScopedTls<Core> = const { ScopedTls::unset() };
@@ -157,7 +163,7 @@ impl Core {
     pub(crate) fn new(index: CoreIndex, shared: Arc<RuntimeShared>, driver: Driver, epoch: Instant) -> Self {
         Self {
             index,
-            home: HomeCore::new(shared.id, index, driver.unparker()),
+            home: HomeCore::new(index, driver.unparker()),
             learner: RefCell::new(Learner::new(shared.stealing)),
             perf_counters: PerfCounters::default(),
             counting: RefCell::default(),
@@ -171,9 +177,9 @@ impl Core {
             timed: Cell::default(),
             times_next: Cell::default(),
             spent_ns: Cell::new(0),
-            uses_driver: Cell::new(false),
-            reach: RefCell::default(),
-            follows: Cell::new(None),
+            detaching: RefCell::default(),
+            asks_for_socket: Cell::new(false),
+            budget: Cell::new(BUDGET),
             acquisition: RefCell::default(),
             needs_slot: Cell::new(None),
             hop: RefCell::default(),
@@ -231,24 +237,15 @@ impl Core {
         self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
     }
 
-    /// The running event has made an object that lives on this core's driver.
-    pub(crate) fn note_driver_use(&self) {
-        self.uses_driver.set(true);
+    /// The number of this core in the process.
+    #[inline]
+    pub(crate) fn home_number(&self) -> u64 {
+        self.home.number()
     }
 
-    /// Sends the running color to core `there`, whose socket the event asks for, if the color may
-    /// go. Returns whether the color goes.
-    pub(crate) fn follow(&self, there: CoreIndex) -> bool {
-        let goes = self.reach.borrow().includes(there) && self.shared.sends_colors(self.index, there);
-        if goes {
-            self.follows.set(Some(there));
-        }
-        goes
-    }
-
-    /// Whether the last event has made an object of the driver.
-    pub(crate) fn take_driver_use(&self) -> bool {
-        self.uses_driver.take()
+    /// The running event waits for a socket of another core.
+    pub(crate) fn note_asks_for_socket(&self) {
+        self.asks_for_socket.set(true);
     }
 
     fn turns(&self) {
@@ -353,7 +350,9 @@ impl Core {
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.pace.done(self.shared.clock.now_ns());
-        self.close_all();
+        // A request may wake a task of this core, so the core must not sleep then.
+        let woke = self.attend_requests() && !self.mine().ready.is_empty();
+        let timeout = if woke { Some(Duration::ZERO) } else { timeout };
         board.begin_wait();
         let turned = self.driver.borrow_mut().turn(timeout);
         let completions = match turned {
@@ -367,6 +366,9 @@ impl Core {
             }
         };
         add(&self.mine().counters.completions, completions);
+        if !self.detaching.borrow().is_empty() {
+            self.end_detaches();
+        }
         self.read_clocks();
         let pending_ns = self.pace.looked(self.measured_ns.get(), completions);
         board.begin_work(self.epoch_board_ns + self.now_ns(), pending_ns);

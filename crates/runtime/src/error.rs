@@ -187,11 +187,10 @@ pub struct BlockingFull {
     pub bound: usize,
 }
 
-/// An object of a core's driver was used on another thread.
+/// A socket or timer was made or used on a thread that is not a core of a runtime.
 #[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
 #[error(
-    "a socket or timer can only be made and used on a core of the runtime, and a socket on the core that made it: have its \
-     task stay on the color that made it, or hop back there first"
+    "a socket or timer can only be made and used on a core of a runtime: in a task (`Handle::spawn`) or a handler"
 )]
 pub struct OffCore;
 

@@ -2,7 +2,7 @@
 //!
 //! The files of tasks, handlers, keys and counters add their own methods.
 
-use crate::{Color, affinity::Affinity, runtime_ref::RuntimeRef};
+use crate::{Color, affinity::Affinity, core::current, runtime_ref::RuntimeRef};
 use vermeil_io::LoadPage;
 use vermeil_sched::{CoreIndex, Placement};
 
@@ -14,6 +14,21 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The handle of the runtime that this thread is a core of.
+    ///
+    /// # Panics
+    /// Off a core. [`try_current`](Self::try_current) answers instead.
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::try_current()
+            .expect("this thread is a core of a runtime: in a task (`Handle::spawn`) or a handler")
+    }
+
+    /// The handle of the runtime that this thread is a core of, if the thread is a core.
+    pub fn try_current() -> Option<Self> {
+        current(|core| Self { shared: core.share.clone() })
+    }
+
     /// A new color, placed by the policy.
     pub fn color(&self) -> Color {
         self.new_color(Affinity::default())

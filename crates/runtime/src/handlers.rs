@@ -1,6 +1,7 @@
 //! The handlers of a runtime: their rules, their counters, and the colors to which their events go.
 //!
-//! Leaves out posting (`handler.rs`). Tested in `tests/handler.rs` and `tests/concurrency_limit.rs`.
+//! Leaves out posting (`handler.rs`). Tested in `tests/handler.rs` and
+//! `tests/concurrency_limit.rs`.
 
 use crate::{
     affinity::Affinity,

@@ -1,91 +1,110 @@
-//! A core's address, for objects on its driver or among its timers: how other threads reach and
-//! release such an object.
+//! A core's address, for objects on its driver or among its timers: how other threads reach such an
+//! object.
 //!
-//! A socket works on its own core only, but any thread may drop it: a task that has hopped, another
-//! thread, the last owner of an `Arc`. The drop leaves the key in the core's tray and wakes the
-//! core. The core closes the objects in its tray before each look at its I/O. A core that has ended
-//! has closed all its objects. Tested in `tests/letting_go.rs`.
+//! A driver answers on its own core only. A thread elsewhere that drops an object, or a core that
+//! needs an object, leaves a request in the core's list and wakes the core. The core carries out
+//! its requests before each look at its I/O (`requests.rs`). A core that has ended has closed all
+//! its objects. Tested in `tests/letting_go.rs` and `tests/moves.rs`.
 
-use crate::{runtime_id::RuntimeId, timers::Timer};
+mod moves;
+mod one_waiter;
+
+pub(crate) use moves::{DetachRequest, Moves, QueuedSend};
+pub(crate) use one_waiter::OneWaiter;
+
+use crate::timers::Timer;
 use std::{
-    fmt, io,
+    fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use vermeil_io::{ListenerKey, SourceKey, StreamKey, Unparker};
+use vermeil_io::{ListenerKey, ObjectKey, Unparker};
+use vermeil_queue::DriverCore;
 use vermeil_sched::CoreIndex;
 
 /// Identifies a core among all cores that the process ever has. Objects on a driver or a timer
 /// queue use this address, because another runtime has a core with the same index.
 #[derive(Clone)]
-pub(crate) struct HomeCore(Arc<CloseQueue>);
+pub(crate) struct HomeCore(Arc<RequestList>);
 
-struct CloseQueue {
-    runtime: RuntimeId,
+struct RequestList {
+    number: u64,
     core: CoreIndex,
     bell: Unparker,
-    /// The tray is not empty. Written under the lock.
+    /// The list is not empty. Written under the lock.
     holds: AtomicBool,
     /// `None` once the core has ended.
-    things: Mutex<Option<Vec<CloseRequest>>>,
+    requests: Mutex<Option<Vec<CoreRequest>>>,
 }
 
-/// An object that its owner has dropped or closed.
-#[derive(Debug)]
-pub(crate) enum CloseRequest {
+/// A request to a core from another thread.
+pub(crate) enum CoreRequest {
     /// Stops listening; the driver still gives out connections that the kernel had accepted.
-    Closed(ListenerKey),
-    Listener(ListenerKey),
-    Stream(StreamKey),
-    Source(SourceKey),
+    StopListening(ListenerKey),
+    /// Closes an object that its owner has dropped.
+    Close(ObjectKey),
+    /// Takes an object out of the driver, for another core.
+    Detach(DetachRequest),
+    /// Attaches an object that another core has detached for this core.
+    Attach(Arc<Moves>),
+    /// Disarms a timer that its owner has dropped.
     Timer(Arc<Timer>),
 }
 
 impl HomeCore {
-    pub(crate) fn new(runtime: RuntimeId, core: CoreIndex, bell: Unparker) -> Self {
-        let things = Mutex::new(Some(Vec::new()));
-        Self(Arc::new(CloseQueue { runtime, core, bell, holds: AtomicBool::new(false), things }))
+    pub(crate) fn new(core: CoreIndex, bell: Unparker) -> Self {
+        static CORES: AtomicU64 = AtomicU64::new(1);
+        let number = CORES.fetch_add(1, Ordering::Relaxed);
+        let requests = Mutex::new(Some(Vec::new()));
+        Self(Arc::new(RequestList { number, core, bell, holds: AtomicBool::new(false), requests }))
     }
 
-    pub(crate) fn runtime(&self) -> RuntimeId {
-        self.0.runtime
-    }
-
+    /// The index of the core in its runtime.
     pub(crate) fn core(&self) -> CoreIndex {
         self.0.core
     }
 
-    pub(crate) fn leave(&self, thing: CloseRequest) {
-        let mut things = self.0.things.lock().expect("nothing panics under this lock");
-        let Some(held) = things.as_mut() else { return };
+    /// Leaves a request to the core. Returns false if the core has ended; the request is then
+    /// dropped.
+    pub(crate) fn leave(&self, request: CoreRequest) -> bool {
+        let mut requests = self.0.requests.lock().expect("nothing panics under this lock");
+        let Some(held) = requests.as_mut() else { return false };
         let is_first = held.is_empty();
-        held.push(thing);
+        held.push(request);
         self.0.holds.store(true, Ordering::Release);
-        drop(things);
+        drop(requests);
         if is_first {
             self.0.bell.unpark();
         }
+        true
     }
 
-    /// Takes the objects in the tray.
-    pub(crate) fn take(&self) -> Vec<CloseRequest> {
-        let mut things = self.0.things.lock().expect("nothing panics under this lock");
+    /// Takes the requests to the core.
+    pub(crate) fn take(&self) -> Vec<CoreRequest> {
+        let mut requests = self.0.requests.lock().expect("nothing panics under this lock");
         self.0.holds.store(false, Ordering::Relaxed);
-        things.as_mut().map(std::mem::take).unwrap_or_default()
+        requests.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The core has ended: its driver closes all objects.
     pub(crate) fn end(&self) {
-        let things = self.0.things.lock().expect("nothing panics under this lock").take();
-        drop(things);
+        let requests = self.0.requests.lock().expect("nothing panics under this lock").take();
+        drop(requests);
     }
 
-    /// Whether things wait for the core.
+    /// Whether requests wait for the core.
     #[inline]
     pub(crate) fn holds(&self) -> bool {
         self.0.holds.load(Ordering::Acquire)
+    }
+}
+
+impl DriverCore for HomeCore {
+    #[inline]
+    fn number(&self) -> u64 {
+        self.0.number
     }
 }
 
@@ -100,39 +119,4 @@ impl fmt::Debug for HomeCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Home").field(&self.0.core).finish()
     }
-}
-
-/// Ensures that a single task at a time waits for an event that only a single task is told about.
-#[derive(Debug, Default)]
-pub(crate) struct OneWaiter(AtomicBool);
-
-/// A task waits until this guard is dropped.
-pub(crate) struct WaitGuard<'a>(&'a OneWaiter);
-
-impl OneWaiter {
-    /// A task begins to wait. `what`: the resource that two tasks cannot wait for.
-    pub(crate) fn take(&self, what: &str) -> io::Result<WaitGuard<'_>> {
-        // Acquire: the task before may have waited on another core. Partner: the Release store in
-        // `drop`.
-        if self.0.swap(true, Ordering::Acquire) { Err(taken(what)) } else { Ok(WaitGuard(self)) }
-    }
-
-    /// Fails if a task waits.
-    pub(crate) fn check(&self, what: &str) -> io::Result<()> {
-        if self.0.load(Ordering::Relaxed) { Err(taken(what)) } else { Ok(()) }
-    }
-}
-
-impl Drop for WaitGuard<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Release);
-    }
-}
-
-#[cold]
-fn taken(what: &str) -> io::Error {
-    let advice = format!(
-        "another task already waits for {what}: only one task may wait at a time; let it pass the data on"
-    );
-    io::Error::new(io::ErrorKind::ResourceBusy, advice)
 }

@@ -49,14 +49,15 @@
 
 mod acquisition;
 mod affinity;
+mod anchor;
 mod batch_wait;
 mod blocking;
 mod blocking_pool;
 mod bounded;
+mod budget;
 mod builder;
 mod capacity;
 mod capacity_waiters;
-mod close_on_core;
 mod code;
 mod color;
 mod color_meta;
@@ -77,6 +78,8 @@ mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod in_flight;
+#[cfg(any(feature = "futures-io", feature = "hyper", feature = "tokio-io"))]
+mod io_stream;
 mod keyed;
 mod kind_table;
 mod kinds;
@@ -93,6 +96,7 @@ mod permit_waits;
 mod redistribute;
 mod registry;
 mod remote_wakes;
+mod requests;
 mod runtime;
 mod runtime_id;
 mod runtime_ref;
@@ -110,12 +114,14 @@ mod time;
 mod timers;
 mod times;
 mod wake_core;
+mod watched;
 mod when;
 
 #[cfg(test)]
 mod tests;
 
 pub use blocking::blocking;
+pub use budget::consume_budget;
 pub use builder::{Builder, Pinning};
 pub use color::Color;
 pub use core::{core_index, now_ms};
@@ -123,6 +129,8 @@ pub use error::{BlockingFull, Ended, Full, FullOf, OffCore, Panic, RegisterError
 pub use handle::Handle;
 pub use handler::{Handler, HandlerSnapshot};
 pub use hop::hop;
+#[cfg(any(feature = "futures-io", feature = "hyper", feature = "tokio-io"))]
+pub use io_stream::IoStream;
 pub use keyed::Keyed;
 pub use kinds::TaskKind;
 pub use limits::Limits;
@@ -130,9 +138,10 @@ pub use net::{TcpListener, TcpStream, busy_poll};
 pub use snapshot::{CoreSnapshot, Placements, Snapshot};
 pub use source::Source;
 pub use spec::{Exclusion, Place, Spec};
-pub use task::{Task, yield_now, yield_turn};
+pub use task::{Task, spawn, yield_now, yield_turn};
 pub use time::{Sleep, Timeout, sleep};
 pub use times::{Histogram, ObservedTimes};
+pub use watched::{UdpSocket, UnixDatagram, Watched};
 
 pub use vermeil_io::{
     ConnectOptions, CoreLoadPage, DriverOptions, IoChoice, ListenOptions, LoadPage, More, NEAR_MAX, listen,

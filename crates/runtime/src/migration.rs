@@ -28,10 +28,6 @@ impl Cores for RuntimeShared {
         self.ended.load(Ordering::Relaxed)
     }
 
-    fn is_pinned(&self, color: &RuntimeHead) -> bool {
-        color.meta.is_bound()
-    }
-
     fn migrated(&self, color: &RuntimeHead) {
         self.count_move(color.meta.handler());
     }

@@ -1,13 +1,16 @@
 //! TCP for tasks: listeners and streams on the core's driver.
 //!
-//! A socket belongs to the core that made the socket, and tasks on that core use it. A task that
-//! waits for a socket of another core moves there with its color, if the color may move. Otherwise
-//! every call returns [`OffCore`](crate::OffCore). Dropping a socket closes it, on any thread.
+//! A socket works on the driver of the core that uses the socket. A task that has moved, and
+//! another task on another core, use the socket as before: the first use there brings the socket
+//! along, with everything that has arrived and with the rest of a send (`anchor.rs`). Dropping a
+//! socket closes it, on any thread. Tested in `tests/net.rs`, `tests/moves.rs` and
+//! `tests/letting_go.rs`.
 
 use crate::{
-    core::{Core, current},
+    anchor::Anchor,
+    core::current,
     error::OffCore,
-    home_core::{CloseRequest, HomeCore, OneWaiter},
+    home_core::{CoreRequest, OneWaiter, QueuedSend},
     time::sleep,
 };
 use bytes::Bytes;
@@ -15,7 +18,7 @@ use std::{
     future::poll_fn,
     io,
     net::SocketAddr,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
     path::Path,
     task::{Context, Poll},
     time::Duration,
@@ -23,12 +26,7 @@ use std::{
 use vermeil_io::{
     ConnectOptions, Connecting, Driver, ListenerKey, More, StreamKey, connect_tcp, connect_unix,
 };
-
-/// Runs `f` on the driver of `home`, if this thread is that core.
-pub(crate) fn on_driver<R>(home: &HomeCore, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
-    let here = |core: &Core| (core.home == *home).then(|| f(&mut core.driver.borrow_mut()));
-    current(here).flatten().ok_or(OffCore)
-}
+use vermeil_queue::Direction;
 
 /// Lets this core's waits poll the network card for packets, for at most `up_to`, before the core
 /// sleeps until an interrupt; zero ends the polling. Affects all waits on this core; see
@@ -40,61 +38,38 @@ pub fn busy_poll(up_to: Duration) -> io::Result<()> {
     current(|core| core.driver.borrow_mut().busy_poll(up_to)).ok_or(OffCore)?
 }
 
-/// The core for a new object of a driver. The running color stays there from now on, because a
-/// driver answers only on its own core.
-pub(crate) fn home() -> Result<HomeCore, OffCore> {
-    current(|core| {
-        core.note_driver_use();
-        core.home.clone()
-    })
-    .ok_or(OffCore)
-}
-
-/// Polls an object on the driver of `home`. On another core the running color first moves to
-/// `home`, if the color may move.
-pub(crate) fn poll_on<R>(
-    home: &HomeCore,
-    context: &mut Context<'_>,
-    f: impl FnOnce(&mut Driver, &mut Context<'_>) -> Poll<io::Result<R>>,
-) -> Poll<io::Result<R>> {
-    let off = match on_driver(home, |driver| f(driver, context)) {
-        Ok(polled) => return polled,
-        Err(off) => off,
-    };
-    let goes = |core: &Core| core.shared.id == home.runtime() && core.follow(home.core());
-    if current(goes) == Some(true) {
-        // Polled again after the move of the color.
-        context.waker().wake_by_ref();
-        return Poll::Pending;
-    }
-    Poll::Ready(Err(off.into()))
-}
-
 /// Resources that two tasks cannot wait for at once.
 const CONNECTIONS: &str = "connections of this listener";
 const BYTES: &str = "bytes of this stream";
 const THE_SEND: &str = "the end of a send of this stream";
 
-/// A listening socket of the core that made it; the making color stays on that core from then on.
-/// On another core [`accept`](Self::accept) moves the color there, if the color may move. Other
-/// fallible calls return [`OffCore`](crate::OffCore). Dropping the listener, on any thread, closes
-/// the socket and resets connections that were not accepted.
+/// A listening socket. The driver of the core that uses the listener accepts the connections; the
+/// first use on another core brings the listener along. Dropping the listener, on any thread,
+/// closes the socket and resets connections that were not accepted.
 #[derive(Debug)]
 pub struct TcpListener {
-    home: HomeCore,
-    key: ListenerKey,
+    anchor: Anchor<ListenerKey>,
     accepts: OneWaiter,
 }
 
 impl TcpListener {
-    /// Takes over a bound, listening, non-blocking socket.
+    /// Takes over a bound, listening, non-blocking socket, of TCP or a UNIX socket.
     ///
     /// # Errors
     /// Off a core, or if the driver refuses the descriptor.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
-        let home = home()?;
-        let key = on_driver(&home, |driver| driver.add_listener(socket))??;
-        Ok(Self { home, key, accepts: OneWaiter::default() })
+        let anchor = Anchor::new(|driver| driver.add_listener(socket))?;
+        Ok(Self { anchor, accepts: OneWaiter::default() })
+    }
+
+    /// Listens on the UNIX socket `path`, which must not exist.
+    ///
+    /// # Errors
+    /// Off a core, or the error of bind(2) or listen(2): `AddrInUse` if the path exists.
+    pub fn bind_unix(path: &Path) -> io::Result<Self> {
+        let socket = std::os::unix::net::UnixListener::bind(path)?;
+        socket.set_nonblocking(true)?;
+        Self::new(socket.into())
     }
 
     /// The next connection. A single task at a time.
@@ -104,35 +79,48 @@ impl TcpListener {
     /// the next call then. `ResourceBusy` while another task waits here.
     pub async fn accept(&self) -> io::Result<OwnedFd> {
         let _waits = self.accepts.take(CONNECTIONS)?;
-        let key = self.key;
-        poll_fn(|context| poll_on(&self.home, context, |driver, context| driver.poll_accept(context, key)))
-            .await
+        poll_fn(|context| {
+            self.anchor
+                .poll(Direction::Read, context, |driver, key, context| driver.poll_accept(context, key))
+        })
+        .await
+    }
+
+    /// Brings the listener to this core, so that calls that do not wait succeed.
+    ///
+    /// # Errors
+    /// Off a core; `NotConnected` after a close; `ResourceBusy` while another task waits here.
+    pub async fn move_here(&self) -> io::Result<()> {
+        let _waits = self.accepts.take(CONNECTIONS)?;
+        poll_fn(|context| self.anchor.poll(Direction::Read, context, |_, _, _| Poll::Ready(Ok(())))).await
     }
 
     /// Lends the descriptor to `f`, for options.
     ///
     /// # Errors
-    /// `NotConnected` after a close; [`OffCore`](crate::OffCore) on another core.
+    /// `NotConnected` after a close; `WouldBlock` while another core has the listener, which then
+    /// begins to move: await [`move_here`](Self::move_here) first.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
-        let looked = on_driver(&self.home, |driver| driver.listener_fd(self.key).map(f))?;
+        let looked = self.anchor.on_driver_or_ask(|driver, key| driver.listener_fd(key).map(f))?;
         looked.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Number of connections that wait to be accepted; 0 if unknown.
+    /// Number of connections that wait to be accepted; 0 if unknown, for example because another
+    /// core has the listener.
     pub fn waiting_count(&self) -> usize {
-        on_driver(&self.home, |driver| driver.waiting_count(self.key)).unwrap_or(0)
+        self.anchor.on_driver(|driver, key| driver.waiting_count(key)).unwrap_or(0)
     }
 
     /// Stops listening. [`accept`](Self::accept) still returns connections that the kernel has
     /// completed, and then fails.
     pub fn close(&self) {
-        self.home.close_on_core(CloseRequest::Closed(self.key));
-    }
-}
-
-impl Drop for TcpListener {
-    fn drop(&mut self) {
-        self.home.close_on_core(CloseRequest::Listener(self.key));
+        if let Some(moves) = self.anchor.moves_if_any() {
+            // For the next driver, if the listener leaves its driver before the request comes.
+            moves.queue_stop_listening();
+        }
+        if let Some((core, key)) = self.anchor.core_and_key() {
+            core.request(CoreRequest::StopListening(key));
+        }
     }
 }
 
@@ -141,17 +129,19 @@ impl Drop for TcpListener {
 /// in less than the first pause, and a blocked loop needs no more frequent attempts than the last.
 const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
 
-/// A connected socket of the core that made it; the making color stays on that core from then on.
-/// On another core the calls that wait move the color there, if the color may move. Other calls
-/// return [`OffCore`](crate::OffCore).
+/// A connected socket. The driver of the core that uses the stream receives and sends; the first
+/// use on another core brings the stream along. A move costs some microseconds and one wake-up of
+/// the core that had the stream. A stream that is used on one core only pays nothing.
+///
+/// One task may read while another task writes. If they run on different cores, the stream moves
+/// with each use.
 ///
 /// Dropping the stream, on any thread, closes the socket. If the kernel has not taken every byte of
 /// a [`send`](Self::send) by then, the connection is reset, so that the peer does not mistake the
 /// partial data for all data. Await [`sent`](Self::sent) before the drop to deliver all bytes.
 #[derive(Debug)]
 pub struct TcpStream {
-    home: HomeCore,
-    key: StreamKey,
+    anchor: Anchor<StreamKey>,
     reads: OneWaiter,
     writes: OneWaiter,
 }
@@ -162,7 +152,7 @@ impl TcpStream {
     /// # Errors
     /// Off a core, or if the driver refuses the descriptor.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
-        Self::on(home()?, |driver| driver.add_stream(socket))
+        Self::on(|driver| driver.add_stream(socket))
     }
 
     /// As [`new`](Self::new), for a socket that has probably received bytes already: the first
@@ -171,7 +161,7 @@ impl TcpStream {
     /// # Errors
     /// As `new`.
     pub fn resume(socket: OwnedFd) -> io::Result<Self> {
-        Self::on(home()?, |driver| driver.resume_stream(socket))
+        Self::on(|driver| driver.resume_stream(socket))
     }
 
     /// Connects to `addr`. Dropping the future cancels the attempt.
@@ -189,26 +179,27 @@ impl TcpStream {
     /// # Errors
     /// As `connect`; `AddrNotAvailable` for a local address that this machine does not have.
     pub async fn connect_with(addr: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
-        let home = home()?;
         let socket = match connect_tcp(addr, options)? {
-            Connecting::Done(socket) => return Self::connected(home, socket),
+            Connecting::Done(socket) => return Self::connected(socket),
             Connecting::UnderWay(socket) => socket,
         };
-        let stream = Self::on(home, |driver| driver.add_connecting(socket))?;
-        let (home, key) = (&stream.home, stream.key);
-        poll_fn(|context| poll_on(home, context, |driver, context| driver.poll_connected(context, key)))
-            .await?;
+        let stream = Self::on(|driver| driver.add_connecting(socket))?;
+        let anchor = &stream.anchor;
+        poll_fn(|context| {
+            anchor.poll(Direction::Write, context, |driver, key, context| driver.poll_connected(context, key))
+        })
+        .await?;
         Ok(stream)
     }
 
     /// For a connection that was made at once.
-    fn connected(home: HomeCore, socket: OwnedFd) -> io::Result<Self> {
-        Self::on(home, |driver| driver.add_connected(socket))
+    fn connected(socket: OwnedFd) -> io::Result<Self> {
+        Self::on(|driver| driver.add_connected(socket))
     }
 
-    fn on(home: HomeCore, add: impl FnOnce(&mut Driver) -> io::Result<StreamKey>) -> io::Result<Self> {
-        let key = on_driver(&home, add)??;
-        Ok(Self { home, key, reads: OneWaiter::default(), writes: OneWaiter::default() })
+    fn on(add: impl FnOnce(&mut Driver) -> io::Result<StreamKey>) -> io::Result<Self> {
+        let anchor = Anchor::new(add)?;
+        Ok(Self { anchor, reads: OneWaiter::default(), writes: OneWaiter::default() })
     }
 
     /// Connects to the UNIX socket at `path`. While the queue of the listener is full, retries
@@ -218,11 +209,10 @@ impl TcpStream {
     /// Off a core, or the error of connect(2): `NotFound` or `ConnectionRefused` if there is no
     /// listener.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
-        let home = home()?;
         let mut pause = FULL_QUEUE_PAUSE.0;
         loop {
             match connect_unix(path) {
-                Ok(socket) => return Self::connected(home, socket),
+                Ok(socket) => return Self::connected(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -252,18 +242,37 @@ impl TcpStream {
 
     #[inline]
     fn receive(&self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        poll_on(&self.home, context, |driver, context| driver.poll_recv(context, self.key, buffer))
+        self.anchor
+            .poll(Direction::Read, context, |driver, key, context| driver.poll_recv(context, key, buffer))
     }
 
     /// Hands `head` and `body` to the driver, which sends them in this order. A single send at a
     /// time: first await [`sent`](Self::sent) for the previous send. A drop before that may reset
     /// the connection.
     ///
-    /// # Errors
-    /// [`OffCore`](crate::OffCore) on another core; `ResourceBusy` if the previous send was not
-    /// awaited. `sent` reports errors of the send.
+    /// # Errors Off a core; `ResourceBusy` if the previous send was not awaited. `sent` reports
+    /// errors of the send, and of a send that had to wait for the stream to come to this core.
     pub fn send(&self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
-        on_driver(&self.home, |driver| driver.start_send(self.key, head, body, more))?
+        let mut send = Some(QueuedSend { head, body, more });
+        let started = self.anchor.on_driver(|driver, key| {
+            let QueuedSend { head, body, more } = send.take().expect("sent once");
+            driver.start_send(key, head, body, more)
+        });
+        match (started, send) {
+            (Some(started), _) => started,
+            (None, Some(send)) => self.send_after_move(send),
+            (None, None) => unreachable!("a send that was not started is still here"),
+        }
+    }
+
+    /// The stream is on another core: it comes to this core with the send.
+    #[cold]
+    fn send_after_move(&self, send: QueuedSend) -> io::Result<()> {
+        if crate::core_index().is_none() {
+            return Err(OffCore.into());
+        }
+        self.anchor.moves().queue_send(send).map_err(|_| is_sending())?;
+        self.anchor.begin_move()
     }
 
     /// Waits until the kernel has taken every byte of the last [`send`](Self::send); returns its
@@ -274,9 +283,29 @@ impl TcpStream {
     /// [`sendfile`](Self::sendfile).
     pub async fn sent(&self) -> io::Result<Vec<u8>> {
         let _waits = self.writes.take(THE_SEND)?;
-        let key = self.key;
-        poll_fn(|context| poll_on(&self.home, context, |driver, context| driver.poll_sent(context, key)))
-            .await
+        poll_fn(|context| self.poll_end_of_send(context)).await
+    }
+
+    /// As [`sent`](Self::sent), for a poll function: the driver wakes the task that polled last.
+    ///
+    /// # Errors
+    /// As `sent`.
+    pub fn poll_sent(&self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        self.writes.check(THE_SEND)?;
+        self.poll_end_of_send(context)
+    }
+
+    #[inline]
+    fn poll_end_of_send(&self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        let sent = self
+            .anchor
+            .poll(Direction::Write, context, |driver, key, context| driver.poll_sent(context, key));
+        if let (Poll::Ready(_), Some(moves)) = (&sent, self.anchor.moves_if_any())
+            && let Some(error) = moves.take_failure()
+        {
+            return Poll::Ready(Err(error));
+        }
+        sent
     }
 
     /// Sends up to `count` bytes of `file` from `offset`, without a copy through this process, and
@@ -288,14 +317,23 @@ impl TcpStream {
     pub async fn sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
         let _waits = self.writes.take(THE_SEND)?;
         poll_fn(|context| {
-            poll_on(&self.home, context, |driver, context| {
-                driver.poll_sendfile(context, self.key, file, offset, count)
+            self.anchor.poll(Direction::Write, context, |driver, key, context| {
+                driver.poll_sendfile(context, key, file, offset, count)
             })
         })
         .await
     }
 
-    /// Returns the socket, for use on another core, if the connection is idle. `None` means that
+    /// Brings the stream to this core, so that calls that do not wait succeed.
+    ///
+    /// # Errors
+    /// Off a core; `NotConnected` after a release; `ResourceBusy` while another task receives.
+    pub async fn move_here(&self) -> io::Result<()> {
+        let _waits = self.reads.take(BYTES)?;
+        poll_fn(|context| self.anchor.poll(Direction::Read, context, |_, _, _| Poll::Ready(Ok(())))).await
+    }
+
+    /// Returns the socket, for use without a driver, if the connection is idle. `None` means that
     /// bytes have arrived or a send is under way, and the stream is unchanged. After the release
     /// every call returns `NotConnected`.
     ///
@@ -303,31 +341,47 @@ impl TcpStream {
     /// `NotConnected` after an earlier release; `ResourceBusy` while another task receives.
     pub async fn release(&self) -> io::Result<Option<OwnedFd>> {
         let _waits = self.reads.take(BYTES)?;
-        let key = self.key;
-        poll_fn(|context| poll_on(&self.home, context, |driver, context| driver.poll_release(context, key)))
-            .await
+        let released = poll_fn(|context| {
+            self.anchor
+                .poll(Direction::Read, context, |driver, key, context| driver.poll_release(context, key))
+        })
+        .await?;
+        if released.is_some() {
+            self.anchor.released();
+        }
+        Ok(released)
     }
 
     /// Tells the peer that this side will send nothing more.
     ///
-    /// # Errors
-    /// The error of shutdown(2); `ResourceBusy` if a [`send`](Self::send) was not awaited;
-    /// [`OffCore`](crate::OffCore) on another core.
+    /// # Errors The error of shutdown(2); `ResourceBusy` if a [`send`](Self::send) was not awaited.
+    /// On another core than the stream, [`sent`](Self::sent) reports the error.
     pub fn shutdown_write(&self) -> io::Result<()> {
-        on_driver(&self.home, |driver| driver.shutdown_write(self.key))?
+        if let Some(result) = self.anchor.on_driver(|driver, key| driver.shutdown_write(key)) {
+            return result;
+        }
+        if crate::core_index().is_none() {
+            return Err(OffCore.into());
+        }
+        if !self.anchor.moves().queue_shutdown() {
+            return Err(is_sending());
+        }
+        self.anchor.begin_move()
     }
 
     /// Lends the descriptor to `f`, for addresses and options.
     ///
     /// # Errors
-    /// [`OffCore`](crate::OffCore) on another core.
+    /// Off a core; `WouldBlock` while another core has the stream, which then begins to move: await
+    /// [`move_here`](Self::move_here) first.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
-        Ok(on_driver(&self.home, |driver| f(driver.stream_fd(self.key).as_fd()))?)
+        self.anchor.on_driver_or_ask(|driver, key| f(driver.stream_fd(key)))
     }
 }
 
-impl Drop for TcpStream {
-    fn drop(&mut self) {
-        self.home.close_on_core(CloseRequest::Stream(self.key));
-    }
+#[cold]
+fn is_sending() -> io::Error {
+    let advice =
+        "a send of this stream is under way: wait for its end (`sent`) before the next send or shutdown";
+    io::Error::new(io::ErrorKind::ResourceBusy, advice)
 }

@@ -39,6 +39,8 @@ pub(crate) struct RuntimeShared {
     pub(crate) turn: TurnLimits,
     pub(crate) policy: Policy,
     pub(crate) stealing: Stealing,
+    /// Whether colors move at each activation, for tests.
+    pub(crate) scatters: bool,
     /// Whether handlers have classes; cores divide their time between classes.
     pub(crate) divides: bool,
     pub(crate) layout: Layout,
@@ -150,6 +152,7 @@ impl RuntimeShared {
             moves: PublishedMoves::default(),
             limits,
             turn,
+            scatters: policy.scatters(),
             policy,
             stealing,
             idle_coordinators: (0..layout.nodes()).map(|_| CachePadded::default()).collect(),
@@ -183,7 +186,7 @@ impl RuntimeShared {
 
     /// Events of an activation. Under an order of events, an activation has a single event.
     pub(crate) fn batch(&self, batch: usize) -> usize {
-        if self.stealing == Stealing::Anything { 1 } else { batch }
+        if self.stealing == Stealing::Anything || self.scatters { 1 } else { batch }
     }
 
     /// The worth that an event of `handler` adds to its color; 0 if there are no thieves.
@@ -196,6 +199,9 @@ impl RuntimeShared {
     /// entries of its events. Wakes the core if it sleeps, and a thief if a thief should steal the
     /// color.
     pub(crate) fn schedule(&self, token: RuntimeToken, entries: usize) {
+        if self.scatters {
+            self.scatter(&token);
+        }
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         // Not for a color that must stay, for example a color with a socket.
         let color = (thieves && token.color().meta.may_move()).then(|| token.color().clone());
@@ -205,6 +211,20 @@ impl RuntimeShared {
             && let Some(color) = color
         {
             self.consider_thief(&color, core);
+        }
+    }
+
+    /// For policy `scatter`: sends a color that may move to the next core.
+    #[cold]
+    fn scatter(&self, token: &RuntimeToken) {
+        let color = token.color();
+        let cores = self.cores.len() as u32;
+        let others = (1..cores).map(|step| (color.core() + step) % cores);
+        if color.meta.may_move()
+            && let Some(core) = others.into_iter().find(|core| color.meta.allows(CoreIndex(*core)))
+        {
+            self.count_move(color.meta.handler());
+            token.move_to(core);
         }
     }
 
@@ -245,12 +265,6 @@ impl RuntimeShared {
                 }
             }
         }
-    }
-
-    /// Whether the policy allows to send a color from one core to another. In Libasync-SMP's order
-    /// this is impossible, because the color's entries would stay behind.
-    pub(crate) fn sends_colors(&self, from: CoreIndex, to: CoreIndex) -> bool {
-        self.stealing != Stealing::Anything && !self.keeps_apart(from, to)
     }
 
     /// Whether the policy forbids moves between these cores.

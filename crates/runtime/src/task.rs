@@ -99,6 +99,19 @@ impl Handle {
     }
 }
 
+/// Spawns `future` on the runtime of this core: [`Handle::spawn`].
+///
+/// # Panics
+/// Off a core.
+#[track_caller]
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Handle::current().spawn(future)
+}
+
 /// Runs `body` and turns a panic into an error.
 pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| TaskError::Panicked(Panic::new(payload)))

@@ -2,7 +2,7 @@
 
 use crate::{
     core::{Core, current},
-    home_core::{CloseRequest, HomeCore},
+    home_core::{CoreRequest, HomeCore},
     timers::{NEVER, Timer},
 };
 use std::{
@@ -79,7 +79,7 @@ impl Sleep {
     fn forget(&mut self) {
         let Some((home, timer)) = self.timer.take() else { return };
         timer.abandon();
-        home.close_on_core(CloseRequest::Timer(timer));
+        home.request(CoreRequest::Timer(timer));
     }
 }
 

@@ -35,10 +35,8 @@ impl Handle {
     /// on each color before, and without overlap with other events of these colors. `body` may
     /// access the state of each color.
     ///
-    /// `body` runs on a core where each color may live, whatever the policy. A socket is used on
-    /// the core that made it. A socket that `body` makes moves the colors to that core, unless
-    /// policy `libasync` or `ncopy`, or `per-node` between nodes, forbids the move. If the colors
-    /// already have sockets on several cores, `body` can use the sockets of a single core. A
+    /// `body` runs on a core where each color may live, whatever the policy. `body` cannot wait, so
+    /// a socket of another core is not at hand there: a task uses the socket instead. A
     /// [concurrent](Handle::concurrent_color) color never delays an acquisition.
     ///
     /// # Panics
@@ -107,20 +105,11 @@ impl Core {
         }
     }
 
-    /// The core for these colors: an allowed core with the sockets of the most colors, and of such
-    /// cores this core, or else the nearest.
+    /// The core for these colors: this core if it is allowed, or else the nearest allowed core.
     fn place_of(&self, held: &[HeldColor<ColorMeta>]) -> CoreIndex {
-        let allowed = |core| held.iter().all(|held| held.color().meta.allows(core));
-        let elsewhere = |core: CoreIndex| {
-            let bound = held.iter().map(|held| held.color()).filter(|color| color.meta.is_bound());
-            bound.filter(|color| color.core() != core.0).count()
-        };
-        if allowed(self.index) && elsewhere(self.index) == 0 {
-            return self.index;
-        }
-        let far = |core: CoreIndex| (core != self.index, self.shared.layout.distance(self.index, core));
-        let place = self.shared.indices().filter(|core| allowed(*core));
-        place.min_by_key(|core| (elsewhere(*core), far(*core))).expect("looked for when it was called")
+        let allowed = |core: &CoreIndex| held.iter().all(|held| held.color().meta.allows(*core));
+        let far = |core: &CoreIndex| (*core != self.index, self.shared.layout.distance(self.index, *core));
+        self.shared.indices().filter(allowed).min_by_key(far).expect("looked for when it was called")
     }
 
     fn run_acquired(
@@ -131,25 +120,7 @@ impl Core {
         if colors.run(body) {
             add(&self.mine().counters.panics, 1);
         }
-        if self.take_driver_use() {
-            colors.held().iter().for_each(|held| self.keep_here(held));
-        }
         colors.release(|token| self.shared.schedule(token, 0));
         drop(counted);
-    }
-
-    /// The acquisition has made a socket here: the color stays with the socket, if its placement
-    /// and the policy allow that.
-    fn keep_here(&self, color: &HeldColor<ColorMeta>) {
-        let meta = &color.color().meta;
-        let core = CoreIndex(color.color().core());
-        let comes = core == self.index || self.shared.sends_colors(core, self.index);
-        if comes && meta.allows(self.index) && !meta.is_bound() {
-            meta.bind_to_driver();
-            if core != self.index {
-                self.shared.count_move(meta.handler());
-            }
-            color.move_to(self.index.0);
-        }
     }
 }

@@ -29,6 +29,9 @@ pub enum Policy {
     /// As [`Self::Adaptive`] without placement, within a node: a color stays on the node of its
     /// creation, and is stolen within the node.
     PerNode,
+    /// For tests: a color that may move runs on another core at each activation, and takes its
+    /// sockets along. No stealing.
+    Scatter,
     /// Steals on learned costs and places handlers by search, within a bound on regret. The
     /// default.
     #[default]
@@ -62,7 +65,7 @@ impl Policy {
     /// The stealing rule of idle cores.
     pub fn stealing(&self) -> Stealing {
         match self {
-            Self::None | Self::Placed(_) | Self::Trial | Self::NCopy => Stealing::Never,
+            Self::None | Self::Placed(_) | Self::Trial | Self::NCopy | Self::Scatter => Stealing::Never,
             Self::Libasync => Stealing::Anything,
             Self::Mely => Stealing::TimeLeft,
             Self::PerNode | Self::Adaptive => Stealing::Learned,
@@ -74,10 +77,19 @@ impl Policy {
         match self {
             Self::NCopy => from != to,
             Self::PerNode => layout.node(from) != layout.node(to),
-            Self::None | Self::Libasync | Self::Mely | Self::Placed(_) | Self::Trial | Self::Adaptive => {
-                false
-            }
+            Self::None
+            | Self::Libasync
+            | Self::Mely
+            | Self::Placed(_)
+            | Self::Trial
+            | Self::Scatter
+            | Self::Adaptive => false,
         }
+    }
+
+    /// Whether a color that may move runs on another core at each activation.
+    pub fn scatters(&self) -> bool {
+        *self == Self::Scatter
     }
 
     /// The core for a new color among `cores` (at least one). `number`: the color's sequence
@@ -127,6 +139,7 @@ impl fmt::Display for Policy {
             Self::Trial => f.write_str("trial"),
             Self::NCopy => f.write_str("ncopy"),
             Self::PerNode => f.write_str("per-node"),
+            Self::Scatter => f.write_str("scatter"),
             Self::Adaptive => f.write_str("adaptive"),
         }
     }
@@ -155,6 +168,7 @@ impl FromStr for Policy {
             "trial" => Self::Trial,
             "ncopy" => Self::NCopy,
             "per-node" => Self::PerNode,
+            "scatter" => Self::Scatter,
             "adaptive" => Self::Adaptive,
             _ => match text.strip_prefix("placed:") {
                 None | Some("") => return Err(UnknownPolicy(text.to_owned())),
@@ -209,7 +223,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        let names = "none libasync mely trial ncopy per-node adaptive placed:round-robin placed:cache-aware \
+        let names = "none libasync mely trial ncopy per-node scatter adaptive placed:round-robin placed:cache-aware \
             placed:intermediate-1 placed:intermediate-2 placed:my/plan.toml";
         for name in names.split_whitespace() {
             assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);

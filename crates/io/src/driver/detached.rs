@@ -3,7 +3,8 @@
 //! The object carries everything that the old driver held for it: bytes that were received and not
 //! read, the end of the stream, an error, the rest of a send, and the wakers of waiting tasks.
 //! Therefore nothing is lost or repeated, and a task that waits need not ask again. Both drivers
-//! give and take the same form, because one runtime may have both. Tested in `tests/suite/moves.rs`.
+//! give and take the same form, because one runtime may have both. Tested in
+//! `tests/suite/moves.rs`.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -33,10 +33,6 @@ impl Cores for MigrationWorld {
         self.ended.load(Ordering::Relaxed)
     }
 
-    fn is_pinned(&self, _: &ColorHead) -> bool {
-        false
-    }
-
     fn put(&self, line: &mut FakeQueue, token: Token, entries: usize) {
         line.push(token, entries);
     }

@@ -3,15 +3,15 @@
 //!
 //! Leaves out learning (`costs.rs`) and the definition of an event. Tested with the loop.
 
-use super::Core;
+use super::{BUDGET, Core};
 use crate::{
-    color_meta::{ColorMeta, Reach, RuntimeHead, RuntimeToken},
+    color_meta::{ColorMeta, RuntimeHead, RuntimeToken},
     costs::coldness,
     counters::{IDLE, add},
     handlers::Begins,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
-use vermeil_queue::{BatchCounts, BatchRun, Cores, Label};
+use vermeil_queue::{BatchCounts, BatchRun, Label};
 use vermeil_sched::{CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, RunSample, Stealing, TURN_NS};
 
 /// The measurement of an activation.
@@ -135,7 +135,7 @@ impl Core {
     /// the color elsewhere, the turn has not lasted too long, and either no other color waits here
     /// or the color stays nevertheless.
     fn goes_on(&self, token: &RuntimeToken, stays_since_ns: &mut Option<u64>) -> bool {
-        if token.color().is_migrating() {
+        if token.color().is_migrating() || self.shared.scatters {
             return false;
         }
         if self.mine().ready.is_empty() {
@@ -181,9 +181,7 @@ impl Core {
     ) -> (BatchCounts, BatchRun<ColorMeta>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().meta.runs_on(self.index);
-        let reach = token.color().meta.reach();
-        self.runs_fixed_color.set(matches!(reach, Reach::Stays));
-        *self.reach.borrow_mut() = reach;
+        self.runs_fixed_color.set(!token.color().meta.may_move());
         let timing = self.timing(token.color(), came_from);
         self.timed.set(timing.events);
         if !shared.divides {
@@ -214,6 +212,8 @@ impl Core {
                 }
             }
             mine.counters.running.store(handler.0 + 1, Ordering::Relaxed);
+            self.budget.set(BUDGET);
+            self.asks_for_socket.set(false);
             span.set(shared.span(self.index, color.id(), label));
             if label.posted() != 0 {
                 let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
@@ -232,7 +232,7 @@ impl Core {
             } else {
                 self.count_run(handler, None);
             }
-            self.after(color, handler);
+            self.after(handler);
             if self.is_over(until_ns) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if !timing.events && (!shared.stealing.is_on() || shared.divides) {
@@ -275,7 +275,7 @@ impl Core {
         let cold = moved.max(shared.distance_from(label.from(), self.index));
         let mut sample = RunSample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
         let after = self.after.replace(RunAfter::Own);
-        if self.learns() {
+        if self.learns() && !self.asks_for_socket.take() {
             let misses = self.perf_counters.missed();
             let mut learner = self.learner.borrow_mut();
             let expected_ns = learner.expects_ns(handler);
@@ -298,16 +298,33 @@ impl Core {
         self.note_run(color.id(), label, start_ns, sample, came_from);
     }
 
+    /// The running event has got a socket that it asked core `from` for at `asked_ns`. The wait is
+    /// a part of the penalty of a move, because a color with a socket waits after each move.
+    pub(crate) fn observe_socket_move(&self, from: CoreIndex, asked_ns: u64) {
+        let (shared, running) = (&*self.shared, self.mine().counters.running.load(Ordering::Relaxed));
+        let (true, Some(handler)) = (self.learns(), running.checked_sub(1)) else { return };
+        let (handler, now_ns) = (HandlerIndex(handler), shared.clock.now_ns());
+        if from == self.index || from.0 as usize >= shared.cores.len() {
+            return;
+        }
+        let mut learner = self.learner.borrow_mut();
+        let warm_ns = learner.expects_ns(handler);
+        if warm_ns == 0 {
+            // Before any warm run the wait would count as the cost.
+            return;
+        }
+        let cold = Some(shared.layout.distance(from, self.index));
+        let run_ns = warm_ns.saturating_add(now_ns.saturating_sub(asked_ns));
+        let sample = RunSample { run_ns, cold, interrupted: false };
+        let published = shared.handlers.published(handler);
+        learner.observe(handler, sample, RunAfter::Others, published, |handler| {
+            shared.handlers.cost_hint(handler)
+        });
+    }
+
     /// Bookkeeping after every event.
     #[inline]
-    fn after(&self, color: &RuntimeHead, handler: HandlerIndex) {
+    fn after(&self, handler: HandlerIndex) {
         add(&self.mine().handlers[handler.0 as usize].runs, 1);
-        if self.take_driver_use() {
-            color.meta.bind_to_driver();
-        }
-        if let Some(there) = self.follows.take() {
-            color.meta.comes_to_driver();
-            self.shared.migrate_to(color, there.0 as u16);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! that no acquisition deadlocks.
 
 use super::{PATIENCE, eventually, four_cores};
-use crate::{Color, Colored, CoreIndex, Handle, Place, Policy, Source, core_index};
+use crate::{Colored, CoreIndex, Place, Policy, Source, core_index};
 use std::{
     os::fd::OwnedFd,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -117,42 +117,6 @@ fn a_meeting_is_where_each_of_its_colors_may_be() {
     }
 }
 
-/// A color that has opened a socket on its core, and that could move before.
-fn with_socket(handle: &Handle) -> (Color, Arc<Colored<Option<Source>>>) {
-    let color = handle.color();
-    let kept = Arc::new(Colored::new(color.id(), None));
-    let keeps = kept.clone();
-    let opens = handle.spawn_on(&color, async move {
-        let (reader, _) = std::io::pipe().expect("pipes can be made");
-        keeps.with(|kept| *kept = Some(Source::new(OwnedFd::from(reader)).expect("the driver takes pipes")));
-    });
-    opens.wait().expect("ends");
-    (color, kept)
-}
-
-#[test]
-fn a_meeting_is_where_the_sockets_of_its_colors_are() {
-    for policy in POLICIES {
-        let runtime = four_cores(policy.clone());
-        let handle = runtime.handle();
-        let (one, socket) = with_socket(&handle);
-        let mut others = (0..64).map(|_| with_socket(&handle));
-        let (two, _two) = others.find(|(two, _)| two.core() != one.core()).expect("there are four cores");
-        for _ in 0..20 {
-            let free = handle.color();
-            let looks = socket.clone();
-            let met = handle.when(&[&free, &one], move || {
-                looks.with(|socket| socket.as_ref().is_some_and(|socket| socket.with_fd(|_| ()).is_ok()))
-            });
-            assert_eq!(met.wait(), Ok(true), "{policy}");
-            let place = handle.when(&[&handle.color(), &one, &two], core_index).wait();
-            let place = place.expect("takes place").expect("on a core");
-            assert!([one.core(), two.core()].contains(&place), "{policy}: where one of the sockets is");
-        }
-        runtime.shutdown(PATIENCE);
-    }
-}
-
 /// Regression: the error was found only after some of the colors already waited, for ever.
 #[test]
 fn a_meeting_that_cannot_be_leaves_its_colors_alone() {
@@ -171,33 +135,28 @@ fn a_meeting_that_cannot_be_leaves_its_colors_alone() {
 }
 
 #[test]
-fn what_a_meeting_opens_its_colors_can_use_and_nobody_else_is_kept() {
+fn socket_of_a_meeting_is_used_by_its_colors() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Mely] {
         let runtime = four_cores(policy.clone());
         let handle = runtime.handle();
         let (first, second) = (handle.color_on(CoreIndex(1)), handle.color());
         let opened = Arc::new(Colored::new(second.id(), None));
         let keeps = opened.clone();
-        let comes = u64::from(second.core() != CoreIndex(1));
         let met = handle.when(&[&first, &second], move || {
             let (reader, writer) = std::io::pipe()?;
-            keeps.with(|kept| *kept = Some((Source::new(OwnedFd::from(reader)), writer)));
+            let source = Arc::new(Source::new(OwnedFd::from(reader))?);
+            keeps.with(|kept| *kept = Some((source, writer)));
             std::io::Result::Ok(())
         });
         met.wait().expect("takes place").expect("pipes can be made");
-        let bystander = handle.color_on(CoreIndex(1));
-        handle.spawn_on(&bystander, async {}).wait().expect("ends");
-        assert!(!bystander.queue.meta.is_bound(), "{policy}: it runs next on that core");
-        eventually("it goes on", || second.core() == CoreIndex(1) && second.queue.meta.is_bound());
-        assert!(policy != Policy::None || handle.snapshot().cores[1].moves == comes, "it has moved");
         let looks = opened.clone();
         let used = handle.spawn_on(&second, async move {
-            looks.with(|kept| {
-                let (source, _) = kept.as_ref().expect("it was opened");
-                source.as_ref().expect("the driver takes pipes").with_fd(|_| ()).is_ok()
-            })
+            let source = looks.with(|kept| kept.as_ref().map(|(source, _)| source.clone()));
+            let source = source.expect("it was opened");
+            source.move_here().await?;
+            source.with_fd(|_| ())
         });
-        assert_eq!(used.wait(), Ok(true), "{policy}");
+        assert!(used.wait().expect("it ends").is_ok(), "{policy}");
         handle.spawn_on(&second, async move { drop(opened.with(Option::take)) }).wait().expect("ends");
         runtime.shutdown(PATIENCE);
     }

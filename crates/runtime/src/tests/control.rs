@@ -135,7 +135,7 @@ fn a_color_that_is_sent_around_loses_nothing() {
 
 /// Regression: a plan sent a color away from the socket that the color had opened.
 #[test]
-fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
+fn socket_follows_its_color_wherever_a_plan_sends_it() {
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();
     let color = handle.color();
@@ -146,19 +146,19 @@ fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
         let listener = TcpListener::new(socket)?;
         while !ends.load(Ordering::Relaxed) {
             yield_now().await;
-            listener.with_fd(|_| ())?;
+            listener.move_here().await?;
             looked.fetch_add(1, Ordering::Relaxed);
         }
         std::io::Result::Ok(())
     });
-    eventually("it has opened its socket", || color.queue.meta.is_bound());
+    eventually("it has opened its socket", || looks.load(Ordering::Relaxed) > 0);
     for number in 0..40 {
         let before = looks.load(Ordering::Relaxed);
         handle.shared.relocate(&color, CoreIndex(number % 4));
         eventually("it goes on", || looks.load(Ordering::Relaxed) > before + 1);
     }
     over.store(true, Ordering::Relaxed);
-    task.wait().expect("it ends").expect("its socket is on its core");
+    task.wait().expect("it ends").expect("its socket is where its color is");
     runtime.shutdown(PATIENCE);
 }
 
@@ -422,32 +422,6 @@ fn handlers_that_go_round_together_lose_nothing() {
         handle.placements().moves > 1_200
     });
     assert_eq!((wrong.load(Ordering::Relaxed), runtime.shutdown(PATIENCE).events_dropped), (0, 0));
-}
-
-/// A handler that has opened a socket has no choice of cores any more, and the controller learns
-/// that.
-#[test]
-fn who_opens_a_socket_is_ruled_to_stay() {
-    let runtime = four_cores(Policy::Trial);
-    let handle = runtime.handle();
-    let rules = Arc::new(Mutex::new(PlanRules::new()));
-    let restless = Restless { rules: rules.clone(), ..Restless::default() };
-    handle.shared.control.as_ref().expect("it places").set_controller(Box::new(restless));
-    let opened = Mutex::new(None);
-    let opens = handle.handler(Spec::new("opens").exclusion(Exclusion::Handler), move |()| {
-        let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).expect("a socket");
-        *opened.lock().unwrap() = Some(TcpListener::new(socket).expect("a listener"));
-    });
-    opens.send(()).expect("below the bound");
-    let allowed =
-        || (0..4).filter(|&core| rules.lock().unwrap().allows(HandlerIndex(0), CoreIndex(core))).collect();
-    eventually("it is told", || {
-        let allowed: Vec<_> = allowed();
-        allowed.len() == 1
-    });
-    let allowed: Vec<_> = allowed();
-    assert_eq!(handle.placements().handlers[0].1.0, allowed[0]);
-    runtime.shutdown(PATIENCE);
 }
 
 #[test]

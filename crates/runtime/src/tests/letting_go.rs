@@ -12,11 +12,7 @@ use std::{
     net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
     os::fd::OwnedFd,
     panic::panic_any,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -328,25 +324,21 @@ fn the_end_of_a_runtime_resets_what_is_not_sent() {
 /// Regression: a task with a socket that was stolen before its first poll got an error for every
 /// call.
 #[test]
-fn a_task_goes_to_the_socket_that_it_waits_for() {
+fn task_on_any_core_uses_its_socket() {
     for policy in ["none", "mely", "adaptive"] {
         let runtime =
             Runtime::builder().policy(policy.parse().expect("a policy")).build().expect("it starts");
         let handle = runtime.handle();
         let (listener, address) = listener();
-        let visits = Arc::new(AtomicUsize::new(0));
         for core in handle.cores() {
             let stream = handle.spawn_on(&handle.color_on(core), connected(address)).wait().expect("it ends");
             let mut peer = accepted(&listener);
-            let counted = visits.clone();
             // The color of this task may be on any core.
             let task = handle.spawn(async move {
                 let mut got = Vec::new();
                 for _ in 0..3 {
-                    stream.recv(&mut got).await.expect("it comes to its socket");
-                    assert_eq!(crate::core_index(), Some(core));
-                    counted.fetch_add(1, Ordering::Relaxed);
-                    stream.send(std::mem::take(&mut got), Bytes::new(), More::No).expect("on its core");
+                    stream.recv(&mut got).await.expect("the socket comes");
+                    stream.send(std::mem::take(&mut got), Bytes::new(), More::No).expect("it is here");
                     got = stream.sent().await.expect("sent");
                 }
             });
@@ -356,20 +348,5 @@ fn a_task_goes_to_the_socket_that_it_waits_for() {
             }
             task.wait().expect("it ends");
         }
-        assert_eq!(visits.load(Ordering::Relaxed), 3 * handle.cores().len(), "{policy}");
-    }
-}
-
-#[test]
-fn a_color_that_may_not_move_is_refused_off_core() {
-    for runtime in both_drivers() {
-        let handle = runtime.handle();
-        let (_listener, address) = listener();
-        let stream =
-            handle.spawn_on(&handle.color_on(CoreIndex(0)), connected(address)).wait().expect("it ends");
-        let task = handle
-            .spawn_on(&handle.color_on(CoreIndex(1)), async move { stream.recv(&mut Vec::new()).await });
-        let error = task.wait().expect("it ends").expect_err("its color stays");
-        assert!(error.to_string().contains("on the core that made it"), "{error}");
     }
 }

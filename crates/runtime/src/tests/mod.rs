@@ -2,6 +2,7 @@
 
 mod acquisition;
 mod board;
+mod budget;
 mod capacity;
 mod concurrency_limit;
 mod concurrent;
@@ -12,6 +13,7 @@ mod letting_go;
 mod lifo_slot;
 mod model;
 mod move_counters;
+mod moves;
 mod net;
 mod observed;
 mod perf_counters;
@@ -19,6 +21,7 @@ mod steal;
 mod stopping;
 mod task;
 mod time;
+mod watched;
 
 use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime};
 use std::{

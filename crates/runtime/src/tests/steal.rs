@@ -2,7 +2,7 @@
 //! no color stays behind a long event.
 
 use super::{PATIENCE, eventually};
-use crate::{Colored, CoreIndex, Handle, Handler, Pinning, Policy, Runtime, Spec, TcpListener, core_index};
+use crate::{Colored, CoreIndex, Handle, Handler, Pinning, Policy, Runtime, Spec, core_index};
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
@@ -10,7 +10,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use vermeil_io::{ListenOptions, listen};
 
 /// Three cores, more than the cpus of some machines, so each core's thread is preempted anywhere.
 fn runtime(policy: Policy) -> Runtime {
@@ -128,7 +127,7 @@ fn what_is_stolen_to_learn_is_told() {
     assert_eq!(handle.placements().explored, Duration::from_nanos(explored_ns));
 }
 
-/// A placed color, or a color with a socket, runs only on its core.
+/// A placed color runs only on its core.
 #[test]
 fn what_must_stay_stays() {
     for policy in stealing() {
@@ -136,14 +135,6 @@ fn what_must_stay_stays() {
         let handle = runtime.handle();
         let first = handle.cores().next().expect("a core");
         let astray = Arc::new(AtomicUsize::new(0));
-        let bound = handle.color();
-        let socket = handle.spawn_on(&bound, async move {
-            let options = ListenOptions::default();
-            let addr = "127.0.0.1:0".parse().expect("an address");
-            (TcpListener::new(listen(addr, &options).expect("a port is free")), core_index())
-        });
-        let (listener, home) = socket.wait().expect("ran");
-        let (listener, home) = (listener.expect("a listener"), home.expect("ran on a core"));
         let work = handle.handler("work", {
             let astray = astray.clone();
             move |expected| {
@@ -152,11 +143,9 @@ fn what_must_stay_stays() {
             }
         });
         for _ in 0..200 {
-            work.post(&bound, home).expect("below the bound");
             work.post(&handle.color_on(first), first).expect("below the bound");
         }
         runtime.shutdown(PATIENCE);
-        drop(listener);
         assert_eq!(astray.load(Ordering::Relaxed), 0, "{policy}");
     }
 }

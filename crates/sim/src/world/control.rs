@@ -69,7 +69,12 @@ impl SimControl {
                 Box::new(Trial::new(Candidates::Named(layout.clone()), trial))
             }
             Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
-            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy | Policy::PerNode => return None,
+            Policy::None
+            | Policy::Libasync
+            | Policy::Mely
+            | Policy::NCopy
+            | Policy::PerNode
+            | Policy::Scatter => return None,
         };
         if handlers.is_empty() {
             return None;

@@ -1,0 +1,136 @@
+//! The requests to a core about objects of its driver: closes, detaches and attaches.
+//!
+//! A request is carried out at once on the core itself, and elsewhere through the core's list.
+//! Leaves out the list (`home_core.rs`) and the decision about each step of a move
+//! (`vermeil_queue::Attachment`). Tested in `tests/letting_go.rs` and `tests/moves.rs`.
+
+use crate::{
+    core::{Core, current},
+    home_core::{CoreRequest, DetachRequest, HomeCore, Moves},
+};
+use std::{io, sync::Arc};
+use vermeil_io::{Detached, ObjectKey};
+use vermeil_queue::DetachOutcome;
+
+impl HomeCore {
+    /// Carries out a request on this core, from any thread.
+    pub(crate) fn request(&self, request: CoreRequest) {
+        let mut left = Some(request);
+        current(|core| {
+            if core.home == *self {
+                left = left.take().and_then(|request| core.carry_out(request));
+            }
+        });
+        if let Some(request) = left {
+            self.leave(request);
+        }
+    }
+}
+
+impl Core {
+    /// Carries out the requests of other threads. Returns whether there were any.
+    #[inline]
+    pub(crate) fn attend_requests(&self) -> bool {
+        self.home.holds() && self.attend_present_requests()
+    }
+
+    #[cold]
+    fn attend_present_requests(&self) -> bool {
+        while self.home.holds() {
+            for request in self.home.take() {
+                // Between two events no object of the core is in use.
+                let _ = self.carry_out(request);
+            }
+        }
+        true
+    }
+
+    /// Carries out a request. Returns the request if the driver or the timers are in use: both wake
+    /// tasks, and a task may drop the last reference to an object.
+    fn carry_out(&self, request: CoreRequest) -> Option<CoreRequest> {
+        if let CoreRequest::Timer(timer) = &request {
+            return match self.timers.try_borrow_mut() {
+                Ok(mut timers) => {
+                    timers.disarm(timer);
+                    None
+                }
+                Err(_) => Some(request),
+            };
+        }
+        let Ok(mut driver) = self.driver.try_borrow_mut() else { return Some(request) };
+        match request {
+            CoreRequest::StopListening(key) => driver.close_listener(key),
+            CoreRequest::Close(ObjectKey::Listener(key)) => driver.discard_listener(key),
+            CoreRequest::Close(ObjectKey::Stream(key)) => driver.close_stream(key),
+            CoreRequest::Close(ObjectKey::Source(key)) => driver.close_source(key),
+            CoreRequest::Detach(request) => {
+                let begun = driver.detach(request.key);
+                drop(driver);
+                if begun {
+                    self.begin_detach(request);
+                }
+            }
+            CoreRequest::Attach(moves) => {
+                drop(driver);
+                // A core whose task came first has the object already.
+                if let Some(object) = moves.attachment.claim() {
+                    let _ = self.attach(&moves, object);
+                }
+            }
+            CoreRequest::Timer(_) => {}
+        }
+        None
+    }
+
+    fn begin_detach(&self, request: DetachRequest) {
+        let former = self.detaching.borrow_mut().insert(request.key, request);
+        debug_assert!(former.is_none(), "an object is asked for once");
+        self.end_detaches();
+    }
+
+    /// Passes on the objects that have left the driver.
+    #[cold]
+    pub(crate) fn end_detaches(&self) {
+        loop {
+            // The driver and the table are free again before a waker runs.
+            let left = self.driver.borrow_mut().take_detached();
+            let Some((key, object)) = left else { return };
+            let request = self.detaching.borrow_mut().remove(&key);
+            let moves = request.expect("only asked objects leave").end();
+            let waits = |object: &Detached, asking| moves.has_calls() || object.has_waiter(asking);
+            match moves.attachment.detached(object, waits) {
+                DetachOutcome::Rest => {}
+                DetachOutcome::Close(object) => drop(object),
+                DetachOutcome::Send(there) => {
+                    let attach = CoreRequest::Attach(moves.clone());
+                    if !there.leave(attach) {
+                        moves.attachment.lost();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives an object from another driver to this core's driver.
+    pub(crate) fn attach(&self, moves: &Arc<Moves>, object: Detached) -> io::Result<ObjectKey> {
+        let attached = self.driver.borrow_mut().attach(object);
+        let key = match attached {
+            Ok(key) => key,
+            Err(error) => {
+                moves.attachment.lost();
+                return Err(error);
+            }
+        };
+        if moves.attachment.attached(&self.home, key.bits()).is_some() {
+            self.home.request(CoreRequest::Close(key));
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        if moves.has_calls() {
+            moves.carry_out(&mut self.driver.borrow_mut(), key);
+        }
+        if let Some((from, asked_ns)) = moves.take_asked() {
+            self.observe_socket_move(from, asked_ns);
+        }
+        Ok(key)
+    }
+}

@@ -1,0 +1,86 @@
+//! Datagrams: sent and received on whichever core the task runs.
+
+use super::runtimes_of_both_drivers;
+use crate::{Handle, TcpListener, TcpStream, UdpSocket, UnixDatagram};
+use std::io::Result;
+
+#[test]
+fn udp_sockets_exchange_datagrams() {
+    for runtime in runtimes_of_both_drivers() {
+        let task = runtime.handle().spawn(async {
+            let [one, two] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0".parse().expect("an address")));
+            let (one, two) = (one?, two?);
+            let (from, to) = (one.get_ref().local_addr()?, two.get_ref().local_addr()?);
+            let answers = crate::spawn(async move {
+                let mut buffer = [0; 100];
+                for _ in 0..50 {
+                    let (count, sender) = two.recv_from(&mut buffer).await?;
+                    two.send_to(&buffer[..count], sender).await?;
+                }
+                Result::Ok(())
+            });
+            one.get_ref().connect(to)?;
+            let mut buffer = [0; 100];
+            for number in 0..50u8 {
+                one.send(&[number; 10]).await?;
+                assert_eq!(one.recv(&mut buffer).await?, 10);
+                assert_eq!(buffer[..10], [number; 10]);
+            }
+            answers.await.expect("it ends")?;
+            Result::Ok(from)
+        });
+        task.wait().expect("it ends").expect("no error");
+    }
+}
+
+/// The queue of a datagram socket is short, so the sender must wait for room.
+#[test]
+fn sender_waits_for_room() {
+    for runtime in runtimes_of_both_drivers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("datagrams");
+        let task = runtime.handle().spawn(async move {
+            let receiver = UnixDatagram::bind(&path)?;
+            let sends = crate::spawn(async move {
+                let socket = std::os::unix::net::UnixDatagram::unbound()?;
+                socket.set_nonblocking(true)?;
+                let sender = UnixDatagram::new(socket)?;
+                sender.get_ref().connect(&path)?;
+                for number in 0..1000u32 {
+                    sender.write_with(|socket| socket.send(&number.to_ne_bytes())).await?;
+                }
+                Result::Ok(())
+            });
+            for number in 0..1000u32 {
+                let mut buffer = [0; 4];
+                receiver.recv(&mut buffer).await?;
+                assert_eq!(u32::from_ne_bytes(buffer), number);
+            }
+            sends.await.expect("it ends")
+        });
+        task.wait().expect("it ends").expect("no error");
+    }
+}
+
+#[test]
+fn unix_listener_accepts_streams() {
+    for runtime in runtimes_of_both_drivers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("listener");
+        let task = runtime.handle().spawn(async move {
+            let listener = TcpListener::bind_unix(&path)?;
+            let client = Handle::current().spawn(async move {
+                let stream = TcpStream::connect_unix(&path).await?;
+                let mut heard = Vec::new();
+                while stream.recv(&mut heard).await? > 0 {}
+                Result::Ok(heard)
+            });
+            let stream = TcpStream::new(listener.accept().await?)?;
+            stream.send(b"hello".to_vec(), bytes::Bytes::new(), crate::More::No)?;
+            stream.sent().await?;
+            drop(stream);
+            client.await.expect("it ends")
+        });
+        assert_eq!(task.wait().expect("it ends").expect("no error"), b"hello");
+    }
+}

@@ -1,0 +1,148 @@
+//! Non-blocking sockets of the standard library, awaited through a [`Source`]: datagrams, and
+//! anything else with a descriptor.
+//!
+//! The object stays usable on every core, because only the waits need a driver: the driver watches
+//! a second descriptor of the object. Tested in `tests/watched.rs`.
+
+use crate::Source;
+use std::{
+    io::{self, ErrorKind},
+    net::{SocketAddr, UdpSocket as StdUdpSocket},
+    os::{fd::AsFd, unix::net::UnixDatagram as StdUnixDatagram},
+    path::Path,
+};
+
+/// An object with a descriptor, and waits for input and room. Has two descriptors.
+#[derive(Debug)]
+pub struct Watched<T> {
+    object: T,
+    source: Source,
+}
+
+/// A UDP socket.
+pub type UdpSocket = Watched<StdUdpSocket>;
+
+/// A datagram socket with a path, or one of a pair.
+pub type UnixDatagram = Watched<StdUnixDatagram>;
+
+impl<T: AsFd> Watched<T> {
+    /// Watches a non-blocking object.
+    ///
+    /// # Errors
+    /// Off a core; no descriptor is left; `PermissionDenied` for files and folders.
+    pub fn new(object: T) -> io::Result<Self> {
+        let source = Source::new(object.as_fd().try_clone_to_owned()?)?;
+        Ok(Self { object, source })
+    }
+
+    /// The object, on any core.
+    pub fn get_ref(&self) -> &T {
+        &self.object
+    }
+
+    /// Repeats `f` until `f` does not answer `WouldBlock`, and waits for input in between. One task
+    /// at a time.
+    ///
+    /// # Errors
+    /// The error of `f`; `ResourceBusy` while another task waits for input.
+    pub async fn read_with<R>(&self, mut f: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        loop {
+            match f(&self.object) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.source.readable().await?,
+                result => return ready_now(result).await,
+            }
+        }
+    }
+
+    /// Repeats `f` until `f` does not answer `WouldBlock`, and waits for room in between. One task
+    /// at a time.
+    ///
+    /// # Errors
+    /// The error of `f`; `ResourceBusy` while another task waits for room.
+    pub async fn write_with<R>(&self, mut f: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        loop {
+            match f(&self.object) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.source.writable().await?,
+                result => return ready_now(result).await,
+            }
+        }
+    }
+}
+
+/// An answer without a wait counts against the budget of the task.
+async fn ready_now<R>(result: io::Result<R>) -> io::Result<R> {
+    crate::consume_budget().await;
+    result
+}
+
+impl UdpSocket {
+    /// A socket at `addr`; port 0 lets the kernel choose.
+    ///
+    /// # Errors
+    /// Off a core, or the error of bind(2).
+    pub fn bind(addr: SocketAddr) -> io::Result<Self> {
+        let socket = StdUdpSocket::bind(addr)?;
+        socket.set_nonblocking(true)?;
+        Self::new(socket)
+    }
+
+    /// Receives a datagram; returns its length and sender. A longer datagram is cut.
+    ///
+    /// # Errors
+    /// The error of recvfrom(2); `ResourceBusy` while another task waits here.
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.read_with(|socket| socket.recv_from(buffer)).await
+    }
+
+    /// Sends a datagram to `addr`.
+    ///
+    /// # Errors
+    /// The error of sendto(2); `ResourceBusy` while another task waits here.
+    pub async fn send_to(&self, bytes: &[u8], addr: SocketAddr) -> io::Result<usize> {
+        self.write_with(|socket| socket.send_to(bytes, addr)).await
+    }
+
+    /// Receives a datagram of the peer that the socket is connected to (`get_ref().connect(..)`).
+    ///
+    /// # Errors
+    /// As [`recv_from`](Self::recv_from).
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_with(|socket| socket.recv(buffer)).await
+    }
+
+    /// Sends a datagram to the peer that the socket is connected to.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to).
+    pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_with(|socket| socket.send(bytes)).await
+    }
+}
+
+impl UnixDatagram {
+    /// A socket at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// Off a core, or the error of bind(2).
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let socket = StdUnixDatagram::bind(path)?;
+        socket.set_nonblocking(true)?;
+        Self::new(socket)
+    }
+
+    /// Receives a datagram; returns its length. A longer datagram is cut.
+    ///
+    /// # Errors
+    /// The error of recv(2); `ResourceBusy` while another task waits here.
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_with(|socket| socket.recv(buffer)).await
+    }
+
+    /// Sends a datagram to the socket at `path`.
+    ///
+    /// # Errors
+    /// The error of sendto(2); `ResourceBusy` while another task waits here.
+    pub async fn send_to(&self, bytes: &[u8], path: &Path) -> io::Result<usize> {
+        self.write_with(|socket| socket.send_to(bytes, path)).await
+    }
+}
