@@ -187,13 +187,7 @@ impl Core {
         if !shared.divides {
             self.lifo_slot_rule.set(LifoSlotRule::begin(shared.stealing, timing.expected_ns));
         }
-        if timing.events || shared.divides {
-            self.measured_ns.set(shared.clock.now_ns());
-        }
-        if timing.events && self.learns() && self.perf_counters.begin(self.measured_ns.get()) {
-            self.measured_ns.set(shared.clock.now_ns());
-        }
-        let began_ns = self.measured_ns.get();
+        let began_ns = self.begin_ns(timing);
         if shared.stealing.is_on() {
             mine.load_cell.begin(began_ns, timing.expected_ns);
         }
@@ -244,6 +238,18 @@ impl Core {
         let spent_ns = if timing.events { took_ns } else { timing.expected_ns };
         self.held_back.set((sum_ns.saturating_add(spent_ns), was_timed || timing.events));
         ran
+    }
+
+    /// The time at which a batch begins. Reads the clock only if the batch needs a current time.
+    fn begin_ns(&self, timing: Timing) -> u64 {
+        let shared = &*self.shared;
+        if timing.events || shared.divides {
+            self.measured_ns.set(shared.clock.now_ns());
+        }
+        if timing.events && self.learns() && self.perf_counters.begin(self.measured_ns.get()) {
+            self.measured_ns.set(shared.clock.now_ns());
+        }
+        self.measured_ns.get()
     }
 
     /// Whether the events of the next activation are timed, for learning or for observation.
