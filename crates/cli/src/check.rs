@@ -8,12 +8,16 @@ use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_server::{
-    check::ServePlan,
+    check::{self, ServePlan},
     config::{self, Surroundings},
 };
 
 /// For the help and the man page.
-pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check /etc/vermeil/vermeil.toml"];
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil check",
+    "vermeil check /etc/vermeil/vermeil.toml",
+    "vermeil check --explain http://example.org/blog/2026/hello",
+];
 
 /// Read a configuration and show its settings, or all its errors.
 ///
@@ -33,6 +37,13 @@ pub(crate) struct CheckArgs {
     /// The configuration file
     #[arg(long, short, value_name = "FILE", default_value = config::FILE_NAME, value_hint = ValueHint::FilePath)]
     config: PathBuf,
+
+    /// Say which host, route and file a GET request for this URL gets, and why
+    ///
+    /// The request has no fields beside the host, and its client is unknown. A path instead of a
+    /// URL asks the default host.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    explain: Option<String>,
 }
 
 impl CheckArgs {
@@ -44,6 +55,12 @@ impl CheckArgs {
             Ok(options) => options,
             Err(error) => return print::failure(&error, error.exit()),
         };
+        if let Some(url) = &self.explain {
+            return match check::explain(&options, url) {
+                Ok(lines) => print::result(&lines),
+                Err(error) => print::failure(&error, Exit::Usage),
+            };
+        }
         let plan = ServePlan::new(&options);
         for warning in plan.warnings() {
             print::failure(&format_args!("warning: {warning}"), Exit::Clean);

@@ -60,6 +60,8 @@ statuses! {
     MethodNotAllowed = 405 "Method Not Allowed",
     /// 408
     RequestTimeout = 408 "Request Timeout",
+    /// 410
+    Gone = 410 "Gone",
     /// 412
     PreconditionFailed = 412 "Precondition Failed",
     /// 413
@@ -76,6 +78,8 @@ statuses! {
     TooManyRequests = 429 "Too Many Requests",
     /// 431
     RequestHeaderFieldsTooLarge = 431 "Request Header Fields Too Large",
+    /// 451
+    UnavailableForLegalReasons = 451 "Unavailable For Legal Reasons",
     /// 500
     InternalServerError = 500 "Internal Server Error",
     /// 501

@@ -5,6 +5,12 @@
 //! paths (`files`) and sending (`deferred.rs`). The verdicts are tested in `vermeil-http`, the
 //! answers through the binary.
 
+mod by_rules;
+
+pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
+
+use by_rules::{error_page, fixed};
+
 use crate::{
     control_client::StatusForm,
     core_context::{self, CoreContext},
@@ -12,7 +18,7 @@ use crate::{
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     files::{
         Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, Lookup, PathJob, SERVER, Site, SiteError,
-        Variant,
+        Variant, rest,
     },
     gateway,
     hosts::{Action, Host, HostId, Hosts, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
@@ -62,6 +68,12 @@ pub(crate) enum Deferred {
     Program(GatewayRequest),
     /// The request's own path names nothing, and the host names other paths to look up.
     Try(Met),
+    /// The request is answered as for another path.
+    Rewrite(RewrittenTarget),
+    /// The files of another folder answer: the folder, and the path in the folder, decoded.
+    Alias(Met, Vec<u8>),
+    /// A page of the host answers an error.
+    ErrorPage(Box<ErrorPageCall>),
     /// The folder must be read.
     List(ListingTask),
     /// The head is in the output, and these pieces follow it.
@@ -183,7 +195,7 @@ pub(crate) fn found(
             index_program(local, host, request, script, head, out)
         }
         EntryOutcome::NotFound(_)
-            if local.hosts.hosts().host(host).rules.has_candidates(request.target.path) =>
+            if local.hosts.hosts().host(host).rules.has_candidates(request, head.asked(request)) =>
         {
             Answer::Slow(Deferred::Try(local.hosts.met(host)))
         }
@@ -204,7 +216,7 @@ pub(crate) fn index_program(
     // Programs are rare enough for a copy of the reference.
     let met = local.hosts.met(host);
     let Host { rules, name, .. } = met.host();
-    let call = match rules.run_by(script, head.visitor.peer) {
+    let call = match rules.run_by(script, head.asked(request)) {
         RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
         RunBy::Php => GatewayRequest::of_index(local, host, request, script),
         RunBy::Cgi => GatewayRequest::of_cgi(local, host, request).map(|call| call.for_cgi(script.into())),
@@ -267,7 +279,7 @@ fn routed(
     };
     let decoded = path.bytes;
     let Host { rules, name, .. } = local.hosts.hosts().host(host);
-    let (number, route) = rules.routes.iter().enumerate().find(|(_, route)| route.matches(decoded))?;
+    let (number, route) = rules.route(decoded, head.asked(request))?;
     if route.answers.is_some() {
         head.rules = local.hosts.rules_of_answers(host, Some(number));
     }
@@ -293,6 +305,30 @@ fn routed(
         Action::Redirect { to, status } => {
             let location = location(to, route, name, request, decoded);
             Some(redirect_by_route(local, *status, location, head, out))
+        }
+        Action::Deny(status) => Some(error(local, *status, b"", head, out)),
+        Action::Fixed { .. } => {
+            let action = route.action.clone();
+            Some(fixed(local, &action, head, out))
+        }
+        Action::Rewrite { to } => {
+            let mut target = Vec::new();
+            let path = Path { host: request.host.or(name), decoded, query: request.target.query };
+            to.write(route, &path, &mut target);
+            let routes_from = u32::try_from(number).expect("a file has fewer routes") + 1;
+            Some(Answer::Slow(Deferred::Rewrite(RewrittenTarget { target, routes_from })))
+        }
+        Action::Alias(folder) => {
+            let prefix = route.prefix.as_deref().unwrap_or("/").as_bytes();
+            let rest = rest(prefix, decoded).unwrap_or(decoded);
+            if rest.is_empty() {
+                let mut location = Vec::new();
+                path::percent_encode_path(decoded, &mut location);
+                location.push(b'/');
+                return Some(redirect(local, &location, request.target.query, head, out));
+            }
+            let below = [b"/", rest.strip_prefix(b"/").unwrap_or(rest)].concat();
+            Some(Answer::Slow(Deferred::Alias(local.hosts.met(*folder), below)))
         }
     }
 }
@@ -321,7 +357,11 @@ pub(crate) fn by_route(
         Action::Status => Answer::Slow(Deferred::Status(form(request))),
         Action::Metrics => Answer::Slow(Deferred::Status(StatusForm::Metrics)),
         Action::Ready => ready(local, head, out),
-        Action::Files | Action::Cgi => error(local, Status::Forbidden, b"", head, out),
+        Action::Deny(status) => error(local, *status, b"", head, out),
+        action @ Action::Fixed { .. } => fixed(local, action, head, out),
+        Action::Files | Action::Cgi | Action::Alias(_) | Action::Rewrite { .. } => {
+            error(local, Status::Forbidden, b"", head, out)
+        }
     }
 }
 
@@ -337,7 +377,7 @@ fn location(
     // HTTP/1.0 need not name the host.
     let path = Path { host: request.host.or(name), decoded, query: request.target.query };
     let mut line = b"Location: ".to_vec();
-    to.write(route.prefix.as_deref(), &path, &mut line)?;
+    to.write(route, &path, &mut line)?;
     line.extend_from_slice(b"\r\n");
     Some(line)
 }
@@ -455,7 +495,7 @@ pub(crate) fn resolved(
             error(local, Status::Forbidden, b"", head, out)
         }
         EntryOutcome::NotFound(_) => match handle.not_found_page() {
-            Some(page) if reads(request.method) => {
+            Some(page) if reads(request.method) && error_page(local, Status::NotFound, head).is_none() => {
                 FileReply { local, request, handle, head, out }.not_found(page)
             }
             Some(_) => error(local, Status::NotFound, b"", head, out),
@@ -496,7 +536,13 @@ pub(crate) fn error(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
-    Answer::Ready(page(local, status, lines, head, out))
+    match error_page(local, status, head) {
+        None => Answer::Ready(page(local, status, lines, head, out)),
+        Some((host, path)) => {
+            let call = ErrorPageCall { status, lines: lines.to_vec(), host, path };
+            Answer::Slow(Deferred::ErrorPage(Box::new(call)))
+        }
+    }
 }
 
 /// Logs which limit a request has reached, and the setting that changes the limit. `received` is
@@ -590,6 +636,22 @@ impl FileReply<'_> {
     fn not_found(self, page: &FileEntry) -> Answer {
         let coding = negotiate::choose(self.request.accept_encoding, page.codings());
         self.whole(page.variant(coding), Status::NotFound)
+    }
+
+    fn error(mut self, page: &FileEntry, status: Status, lines: &[u8]) -> Answer {
+        let coding = negotiate::choose(self.request.accept_encoding, page.codings());
+        let variant = page.variant(coding);
+        let _ = HeadWriter::new(self.out, status)
+            .lines(SERVER)
+            .lines(&variant.coding_fields())
+            .field("Content-Type", variant.media_type().as_bytes())
+            .content_length(variant.bytes())
+            .lines(lines);
+        finish(self.local, self.head, self.out);
+        match variant.bytes() {
+            0 => Answer::Ready(Sent { status: status.code(), body_bytes: 0 }),
+            bytes => self.range(variant, ByteRange { start: 0, end: bytes }, status),
+        }
     }
 
     #[inline]

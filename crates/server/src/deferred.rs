@@ -8,7 +8,10 @@
 //! (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, BodySegment, Deferred, FolderOpen, ListingTask, Slow},
+    alias,
+    answer::{
+        self, Answer, BodySegment, Deferred, ErrorPageCall, FolderOpen, ListingTask, RewrittenTarget, Slow,
+    },
     calls::{self, CallOutcome},
     connection::Connection,
     control_client::StatusForm,
@@ -22,11 +25,11 @@ use crate::{
     try_files,
 };
 use bytes::Bytes;
-use std::{borrow::Cow, io::ErrorKind, mem};
+use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_http::{
-    ConnectionLimits, ParsedPart, Request, Status, gateway::redirect::LOCAL_REDIRECTS_MAX, negotiate::Choice,
-    ranges::ByteRange,
+    ConnectionLimits, ParsedPart, Request, Status, TargetForm, gateway::redirect::LOCAL_REDIRECTS_MAX,
+    negotiate::Choice, ranges::ByteRange,
 };
 use vermeil_io::CacheOnly;
 
@@ -54,45 +57,21 @@ async fn give(
     request: &[u8],
     mut head: AnswerHead,
 ) -> Result<Sent, Lost> {
-    // The head that is answered: the request's, or the target of a program's redirect.
-    let mut acting = Cow::Borrowed(request);
-    let mut redirects = 0;
+    let limits = core_context::with(|local| local.server.limits.clone());
+    let mut acting = ActingRequest { head: Cow::Borrowed(request), redirects: 0, uri: None };
     loop {
         let next = match what {
-            Deferred::Open(job) => opened(connection, job, &acting, &mut head).await?,
-            Deferred::Resolve(job) => resolved(connection, job, &acting, head).await?,
+            Deferred::Open(job) => opened(connection, job, &acting.head, &mut head).await?,
+            Deferred::Resolve(job) => resolved(connection, job, &acting.head, head).await?,
             Deferred::Status(form) => status(connection, form, head).await?,
             Deferred::List(job) => listed(connection, job, head).await?,
-            Deferred::Try(host) => {
-                let limits = core_context::with(|local| local.server.limits.clone());
-                try_files::answer(connection, &parsed(&acting, &limits), head, host).await?
+            Deferred::Try(host) => try_files::answer(connection, &acting.parsed(&limits), head, host).await?,
+            Deferred::Rewrite(rewritten) => acting.rewrite(connection, &mut head, rewritten),
+            Deferred::Alias(folder, path) => {
+                alias::answer(connection, &acting.parsed(&limits), head, &folder, &path).await?
             }
-            Deferred::Program(call) => {
-                let limits = core_context::with(|local| local.server.limits.clone());
-                let answered = call_program(connection, &parsed(&acting, &limits), head, &call).await;
-                match answered {
-                    Ok(CallOutcome::Answer(answer)) => answer,
-                    Ok(CallOutcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
-                        calls::say_too_many_redirects(&parsed(&acting, &limits), head, &call);
-                        let out = &mut connection.output;
-                        core_context::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
-                    }
-                    Ok(CallOutcome::Redirected(request)) => {
-                        redirects += 1;
-                        acting = Cow::Owned(request);
-                        let out = &mut connection.output;
-                        core_context::with(|local| {
-                            answer::answer(local, &parsed(&acting, &limits), &mut head, out)
-                        })
-                    }
-                    Err(EndedAnswer { lost, sent }) => {
-                        if let Some(sent) = sent {
-                            connection.note(sent);
-                        }
-                        return Err(lost);
-                    }
-                }
-            }
+            Deferred::ErrorPage(call) => error_page(connection, &acting.parsed(&limits), head, &call).await?,
+            Deferred::Program(call) => acting.program(connection, &mut head, call).await?,
             Deferred::Send { handle, coding, pieces, sent } => {
                 let mut body_bytes = 0;
                 connection.note(Sent { body_bytes, ..sent });
@@ -199,6 +178,120 @@ async fn listed(connection: &mut Connection, job: ListingTask, head: AnswerHead)
         Ok(made) => answer::listing(local, made, head, out),
         Err(_) => Answer::Ready(busy(local, head, out)),
     }))
+}
+
+/// The request that is answered: the client's, or the target of a redirect within the server.
+struct ActingRequest<'a> {
+    head: Cow<'a, [u8]>,
+    /// Number of programs' redirects.
+    redirects: u32,
+    /// Path and query as received, if a route has rewritten them.
+    uri: Option<Arc<[u8]>>,
+}
+
+impl ActingRequest<'_> {
+    fn parsed(&self, limits: &ConnectionLimits) -> Request<'_> {
+        parsed(&self.head, limits)
+    }
+
+    /// Answers as for another target.
+    fn rewrite(
+        &mut self,
+        connection: &mut Connection,
+        head: &mut AnswerHead,
+        rewritten: RewrittenTarget,
+    ) -> Answer {
+        let limits = core_context::with(|local| local.server.limits.clone());
+        head.routes_from = rewritten.routes_from;
+        let made = with_target(&self.head, &rewritten.target, &limits, &mut self.uri);
+        let out = &mut connection.output;
+        core_context::with(|local| match made {
+            Some(request) => {
+                self.head = Cow::Owned(request);
+                answer::answer(local, &self.parsed(&limits), head, out)
+            }
+            None => answer::error(local, Status::UriTooLong, b"", *head, out),
+        })
+    }
+
+    /// Answers by a program, or by the target of its redirect.
+    async fn program(
+        &mut self,
+        connection: &mut Connection,
+        head: &mut AnswerHead,
+        mut call: GatewayRequest,
+    ) -> Result<Answer, Lost> {
+        call.uri = self.uri.clone();
+        let limits = core_context::with(|local| local.server.limits.clone());
+        match call_program(connection, &self.parsed(&limits), *head, &call).await {
+            Ok(CallOutcome::Answer(answer)) => Ok(answer),
+            Ok(CallOutcome::Redirected(_)) if self.redirects == LOCAL_REDIRECTS_MAX => {
+                calls::say_too_many_redirects(&self.parsed(&limits), *head, &call);
+                let out = &mut connection.output;
+                Ok(core_context::with(|local| answer::error(local, Status::BadGateway, b"", *head, out)))
+            }
+            Ok(CallOutcome::Redirected(request)) => {
+                self.redirects += 1;
+                self.head = Cow::Owned(request);
+                (self.uri, head.routes_from) = (None, 0);
+                let out = &mut connection.output;
+                Ok(core_context::with(|local| answer::answer(local, &self.parsed(&limits), head, out)))
+            }
+            Err(EndedAnswer { lost, sent }) => {
+                if let Some(sent) = sent {
+                    connection.note(sent);
+                }
+                Err(lost)
+            }
+        }
+    }
+}
+
+/// The head of a request with another target, and the first target in `uri`. `None` if the new head
+/// is no valid request, for example because the target is too long.
+fn with_target(
+    head: &[u8],
+    target: &[u8],
+    limits: &ConnectionLimits,
+    uri: &mut Option<Arc<[u8]>>,
+) -> Option<Vec<u8>> {
+    let request = parsed(head, limits);
+    let before = request.target;
+    let start = head.iter().position(|byte| !b"\r\n".contains(byte))?;
+    let end = start + head[start..].iter().position(|&byte| byte == b'\n')? + 1;
+    let mut made = Vec::with_capacity(head.len() + target.len());
+    made.extend_from_slice(request.method.as_bytes());
+    made.push(b' ');
+    if let (TargetForm::Absolute, Some(host)) = (before.form, request.host) {
+        made.extend_from_slice(b"http://");
+        made.extend_from_slice(host);
+    }
+    made.extend_from_slice(target);
+    for piece in [b" ", request.version.as_str().as_bytes(), b"\r\n", &head[end..]] {
+        made.extend_from_slice(piece);
+    }
+    let is_valid = matches!(vermeil_http::parse(&made, limits), ParsedPart::Complete { .. });
+    if uri.is_none() {
+        let query = before.query.map(|query| [b"?", query].concat()).unwrap_or_default();
+        *uri = Some([before.path, &query].concat().into());
+    }
+    is_valid.then_some(made)
+}
+
+/// Answers an error with a page of the host.
+async fn error_page(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: AnswerHead,
+    call: &ErrorPageCall,
+) -> Result<Answer, Lost> {
+    let mut handle = None;
+    if let Ok(site) = calls::site(connection, &call.host).await? {
+        let path = gateway::encoded(call.path.as_bytes());
+        handle = calls::look_up(connection, &site, &path).await?.ok();
+    }
+    let out = &mut connection.output;
+    Ok(core_context::with(|local| answer::by_error_page(local, request, handle.as_ref(), call, head, out)))
 }
 
 /// Parses the request again. These bytes were parsed before, so parsing succeeds.

@@ -4,7 +4,7 @@
 
 use crate::{
     address::{Client, ListenAddr},
-    hosts::AnswerRulesId,
+    hosts::{AnswerRulesId, Asked},
 };
 use std::{fmt, io};
 use vermeil_http::{
@@ -27,6 +27,8 @@ pub(crate) struct AnswerHead {
     pub(crate) visitor: Visitor,
     /// How the answer differs from those of the server. Known once the host is known.
     pub(crate) rules: Option<AnswerRulesId>,
+    /// The first route to try: behind the route that rewrote the path, if there is one.
+    pub(crate) routes_from: u32,
 }
 
 /// Where a connection came to and from, as far as an answer may depend on that.
@@ -52,6 +54,7 @@ impl AnswerHead {
         content: PageContent::Sent,
         visitor: Visitor::UNKNOWN,
         rules: None,
+        routes_from: 0,
     };
 
     pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
@@ -64,11 +67,17 @@ impl AnswerHead {
             content: if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent },
             visitor,
             rules: None,
+            routes_from: 0,
         }
     }
 }
 
 impl AnswerHead {
+    /// The question to the routes of the host of `request`.
+    pub(crate) fn asked<'a>(&self, request: &'a Request<'a>) -> Asked<'a> {
+        Asked { request: Some(request), peer: self.visitor.peer, first: self.routes_from as usize }
+    }
+
     /// The same for the answer of a program, which waits for the content and asks for it if need
     /// be.
     pub(crate) fn of_program(self, request: &Request<'_>, draining: bool) -> Self {

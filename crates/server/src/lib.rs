@@ -15,6 +15,7 @@ mod address;
 mod admission;
 mod admission_control;
 mod affinity_watch;
+mod alias;
 mod answer;
 mod balance;
 mod balancers;

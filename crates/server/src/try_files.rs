@@ -8,7 +8,6 @@
 //! Tested through the binary (`crates/cli/tests/e2e/try_files.rs`).
 
 use crate::{
-    address::Client,
     answer::{self, Answer},
     calls,
     connection::Connection,
@@ -16,7 +15,7 @@ use crate::{
     exchange::{AnswerHead, Lost},
     files::{EntryHandle, EntryOutcome, Site},
     gateway::{self},
-    hosts::{Action, Met, Rules},
+    hosts::{Action, Asked, Met, Rules},
     pages::busy,
 };
 use std::sync::Arc;
@@ -45,9 +44,10 @@ pub(crate) async fn answer(
         Err(wrong) => return Ok(refused(connection, wrong.status(), head)),
     };
     let rules = host.host().rules;
-    for candidate in rules.candidates(own) {
+    let asked = head.asked(request);
+    for candidate in rules.candidates(own, asked) {
         let target = candidate.of(own);
-        if !may_answer(rules, &target, head.visitor.peer) {
+        if !may_answer(rules, &target, asked) {
             continue;
         }
         let handle = match calls::look_up(connection, &site, &gateway::encoded(&target)).await? {
@@ -72,10 +72,10 @@ pub(crate) async fn answer(
     }
 }
 
-/// Whether the routes of the host leave `target` to files and programs, for the client `peer`.
-fn may_answer(rules: &Rules, target: &[u8], peer: Option<Client>) -> bool {
-    let route = rules.routes.iter().find(|route| route.matches(target));
-    route.is_none_or(|route| route.lets_in(peer) && matches!(route.action, Action::Files | Action::Cgi))
+/// Whether the routes of the host leave `target` to files and programs, for this request.
+fn may_answer(rules: &Rules, target: &[u8], asked: Asked<'_>) -> bool {
+    let route = rules.route(target, asked).map(|(_, route)| route);
+    route.is_none_or(|route| route.lets_in(asked.peer) && matches!(route.action, Action::Files | Action::Cgi))
 }
 
 fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Answer {

@@ -157,6 +157,8 @@ pub struct Invocation<'a> {
     pub request: &'a Request<'a>,
     /// The program.
     pub script: ScriptPaths<'a>,
+    /// Path and query as the client sent them, if the server has rewritten the target of `request`.
+    pub uri: Option<&'a [u8]>,
     /// The connection of the request.
     pub link: &'a ClientLink,
     /// Bytes of the content that the program will get; nothing if the request has none. Content
@@ -174,7 +176,10 @@ impl Invocation<'_> {
         put(b"SERVER_SOFTWARE", self.software.as_bytes());
         put(b"SERVER_PROTOCOL", request.version.as_str().as_bytes());
         put(b"REQUEST_METHOD", request.method.as_bytes());
-        put(b"REQUEST_URI", &request_uri(&request.target));
+        match self.uri {
+            Some(uri) => put(b"REQUEST_URI", &path::escaped(uri)),
+            None => put(b"REQUEST_URI", &request_uri(&request.target)),
+        }
         put(b"QUERY_STRING", &path::escaped(request.target.query.unwrap_or_default()));
         put(b"DOCUMENT_ROOT", script.document_root);
         put(b"SCRIPT_NAME", script.name);

@@ -99,6 +99,7 @@ fn shared() -> Arc<ProgramsShared> {
 fn asking<'a>(call: &'a GatewayRequest, shared: &'a ProgramsShared) -> Asking<'a> {
     Asking {
         host: &call.host,
+        uri: call.uri.as_deref(),
         options: &call.answering.options,
         content: call.content,
         name: call.name,
@@ -192,6 +193,10 @@ impl OfProgram<'_> {
                 }
                 Err(bad) => Broken::from(Failure::from(bad)),
             },
+            Ok(Relayed::ErrorPage(status)) => {
+                connection.settle(self.head.persistence);
+                return Ok(self.page(connection, status, self.head));
+            }
             Ok(_) => unreachable!("files are sent elsewhere"),
             Err(broken) => broken,
         };

@@ -148,7 +148,7 @@ impl RouteSearch<'_> {
             _ => return Ok(self.as_file(handle)),
         };
         let Self { connection, request, head, .. } = self;
-        Ok(match rules.run_by(&script, head.visitor.peer) {
+        Ok(match rules.run_by(&script, head.asked(request)) {
             RunBy::Php => RequestRoute::Program(FoundProgram { script, path_info: Vec::new() }),
             RunBy::Cgi => RequestRoute::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),
             RunBy::Route(route) => RequestRoute::File(core_context::with(|local| {
@@ -178,7 +178,7 @@ impl RouteSearch<'_> {
         let out = &mut connection.output;
         RequestRoute::File(core_context::with(|local| {
             let is_missing = matches!(handle.outcome(), EntryOutcome::NotFound(_));
-            if is_missing && call.host.host().rules.has_candidates(request.target.path) {
+            if is_missing && call.host.host().rules.has_candidates(request, head.asked(request)) {
                 return Answer::Slow(Deferred::Try(call.host.clone()));
             }
             answer::found_by_files(local, site, request, &handle, *head, out)

@@ -7,7 +7,7 @@
 
 use super::route::look_up;
 use crate::{
-    answer::{self, Answer},
+    answer::{self, Answer, Deferred},
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost},
@@ -76,7 +76,10 @@ pub(crate) async fn send(
             kept
         })),
     };
-    merge(&file_answer, &lines, &mut connection.output);
+    // A page of the host has its own head.
+    if !matches!(sending.answer, Answer::Slow(Deferred::ErrorPage(_))) {
+        merge(&file_answer, &lines, &mut connection.output);
+    }
     Ok(Ok(sending))
 }
 

@@ -28,7 +28,7 @@ use crate::{
     connection::Connection,
     exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Relayed},
-    hosts::{Action, Rules},
+    hosts::{Action, Asked, Rules},
     settings::cgi::{CgiOptions, HostPrograms, Nph},
 };
 use bytes::Bytes;
@@ -122,7 +122,7 @@ pub(crate) async fn answer(
     cgi: Option<&Arc<Cgi>>,
     script: Option<&[u8]>,
 ) -> Result<CgiOutcome, Lost> {
-    let asked = match CgiRequestParts::of(request, asking, cgi, script) {
+    let asked = match CgiRequestParts::of(request, asking, cgi, script, head.asked(request)) {
         Ok(asked) => asked,
         Err(status) => return Ok(CgiOutcome::No(status, None)),
     };
@@ -195,19 +195,19 @@ struct ProgramCandidate {
 
 impl ProgramCandidate {
     /// Returns `None` if no route assigns `path` to CGI.
-    fn of(path: Vec<u8>, names_max: usize, rules: &Rules) -> Option<Self> {
-        let route = rules.routes.iter().find(|route| route.matches(&path))?;
+    fn of(path: Vec<u8>, names_max: usize, rules: &Rules, asked: Asked<'_>) -> Option<Self> {
+        let (_, route) = rules.route(&path, asked)?;
         (route.action == Action::Cgi).then(|| Self { suffix: route.suffix.clone(), names_max, path })
     }
 
     /// The candidates of `path`: the path itself, and the index pages of the folder that the path
     /// may name.
-    fn all(path: &[u8], names_max: usize, rules: &Rules) -> Vec<Self> {
+    fn all(path: &[u8], names_max: usize, rules: &Rules, asked: Asked<'_>) -> Vec<Self> {
         let is_folder = path.ends_with(b"/") && names_max == path.len();
         let indexes = rules.files.index_names.iter().filter(|_| is_folder);
         let indexes = indexes.map(|name| [path, name.as_bytes()].concat()).map(|page| (page.len(), page));
         let all = std::iter::once((names_max, path.to_vec())).chain(indexes);
-        all.filter_map(|(names_max, path)| Self::of(path, names_max, rules)).collect()
+        all.filter_map(|(names_max, path)| Self::of(path, names_max, rules, asked)).collect()
     }
 }
 
@@ -217,6 +217,7 @@ impl<'a> CgiRequestParts<'a> {
         asking: &Asking<'_>,
         cgi: Option<&'a Arc<Cgi>>,
         script: Option<&[u8]>,
+        asked: Asked<'_>,
     ) -> Result<Self, Status> {
         let mut decoded = Vec::new();
         let path =
@@ -230,7 +231,7 @@ impl<'a> CgiRequestParts<'a> {
         Ok(Self {
             cgi,
             site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
-            candidates: ProgramCandidate::all(path, names_max, host.rules),
+            candidates: ProgramCandidate::all(path, names_max, host.rules, asked),
         })
     }
 }

@@ -136,6 +136,7 @@ impl CgiRun<'_> {
                 path_info: &program.path_info,
                 document_root: &site.root,
             },
+            uri: self.asking.uri,
             link,
             content_length: content.bytes(),
             software: "vermeil",

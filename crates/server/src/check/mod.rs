@@ -5,8 +5,10 @@
 //! may create folders that the server needs, so the result of `vermeil check` describes the machine
 //! as it is.
 
+mod explain;
 mod plan;
 
+pub use explain::{UnfitUrl, explain};
 pub use plan::ServePlan;
 
 use crate::{

@@ -5,7 +5,7 @@
 
 use crate::{
     files::has_program_name,
-    hosts::{Action, Host, HostId, HostPhp, Rules, RunBy, Unknown},
+    hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown},
     options::ServeOptions,
     settings::php::PoolOptions,
 };
@@ -78,7 +78,7 @@ impl<'o> ServePlan<'o> {
         folders.into_iter().flatten().find_map(trouble).or_else(idle)
     }
 
-    fn called(&self, id: HostId) -> String {
+    pub(super) fn called(&self, id: HostId) -> String {
         match self.names.get(&id) {
             Some(names) => names.join(", "),
             None => "the default host".to_owned(),
@@ -95,7 +95,7 @@ fn idle_program(root: &Path, rules: &Rules) -> Option<OsString> {
         fs::read_dir(root).ok()?.take(LOOKED_AT_MAX).filter_map(|entry| Some(entry.ok()?.file_name()));
     let mut names = names.filter(|name| {
         let path = [b"/", name.as_bytes()].concat();
-        has_program_name(&path) && matches!(rules.run_by(&path, None), RunBy::Nothing)
+        has_program_name(&path) && matches!(rules.run_by(&path, Asked::PATH_ONLY), RunBy::Nothing)
     });
     names.next()
 }
@@ -141,6 +141,23 @@ impl fmt::Display for ServePlan<'_> {
 /// The content of a host.
 struct ServedHost<'h>(Host<'h>);
 
+/// The paths of a route.
+pub(super) struct PlaceOf<'r>(pub(super) &'r Route);
+
+impl fmt::Display for PlaceOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Route { path, prefix, suffix, pattern, .. } = self.0;
+        match (path, pattern) {
+            (Some(path), _) => f.write_str(path),
+            (None, Some(pattern)) => write!(f, "{}~{pattern}", prefix.as_deref().unwrap_or_default()),
+            (None, None) => {
+                let [prefix, suffix] = [prefix, suffix].map(|part| part.as_deref().unwrap_or_default());
+                write!(f, "{prefix}*{suffix}")
+            }
+        }
+    }
+}
+
 /// The pool of a single host.
 struct Pooled<'h>(&'h PoolOptions);
 
@@ -167,8 +184,7 @@ impl fmt::Display for ServedHost<'_> {
             HostPhp::Own(pool) => write!(f, "; *.php: PHP {}", Pooled(pool))?,
         }
         for route in &rules.routes {
-            let [prefix, suffix] =
-                [&route.prefix, &route.suffix].map(|part| part.as_deref().unwrap_or_default());
+            let place = PlaceOf(route);
             let what = match &route.action {
                 Action::Files => "files".to_owned(),
                 Action::Cgi => match rules.cgi.as_ref().and_then(|programs| programs.user.as_ref()) {
@@ -179,8 +195,12 @@ impl fmt::Display for ServedHost<'_> {
                 Action::Metrics => "metrics".to_owned(),
                 Action::Ready => "readiness".to_owned(),
                 Action::Redirect { to, status } => format!("{} to {to}", status.code()),
+                Action::Alias(_) => "files of another folder".to_owned(),
+                Action::Rewrite { to } => format!("as {to}"),
+                Action::Fixed { status, .. } => format!("{} with a text", status.code()),
+                Action::Deny(status) => status.code().to_string(),
             };
-            write!(f, "; {prefix}*{suffix}: {what}")?;
+            write!(f, "; {place}: {what}")?;
         }
         Ok(())
     }

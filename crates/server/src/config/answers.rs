@@ -5,10 +5,11 @@
 use super::{
     read::{At, FieldValues, FreeTable},
     resolve::Problems,
+    routes,
 };
 use crate::{
     files::CachingOf,
-    hosts::{AnswerRules, HeaderRule, HeaderRules, check_value},
+    hosts::{AnswerRules, ErrorPagePath, HeaderRule, HeaderRules, check_value},
 };
 
 /// The fields of answers, as written for a host or a route.
@@ -55,7 +56,7 @@ impl WrittenFields<'_> {
 
 /// The rules of a route, which include those of its host; `None` if the route has none of its own.
 pub(super) fn of_route(host: &AnswerRules, headers: &HeaderRules) -> Option<AnswerRules> {
-    (!headers.is_empty()).then(|| AnswerRules { headers: host.headers.with(headers) })
+    (!headers.is_empty()).then(|| AnswerRules { headers: host.headers.with(headers), ..host.clone() })
 }
 
 /// `Cache-Control` by media type.
@@ -73,4 +74,35 @@ pub(super) fn caching(written: &FreeTable<String>, problems: &mut Problems) -> V
         }
     }
     caching
+}
+
+/// The pages of errors.
+pub(super) fn error_pages(written: &FreeTable<String>, problems: &mut Problems) -> Vec<ErrorPagePath> {
+    let mut pages: Vec<ErrorPagePath> = Vec::new();
+    for (statuses, At { value, at }) in &written.0 {
+        let key = format!("host.error_pages.{}", statuses.value);
+        if let Some(what) = routes::error_page_path(value) {
+            problems.push(at, &key, format!("\"{value}\": {what}"));
+            continue;
+        }
+        let statuses = match statuses.value.parse() {
+            Ok(statuses) => statuses,
+            Err(why) => {
+                problems.push(&statuses.at, &key, crate::hosts::UnfitStatus::to_string(&why));
+                continue;
+            }
+        };
+        let page = ErrorPagePath { statuses, path: value.as_str().into() };
+        match pages.iter().find(|before| before.statuses.includes(&page.statuses)) {
+            Some(before) => {
+                let what = format!(
+                    "the page of {} is before this one; write the single status first",
+                    before.statuses
+                );
+                problems.push(at, &key, what);
+            }
+            None => pages.push(page),
+        }
+    }
+    pages
 }

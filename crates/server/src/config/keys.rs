@@ -311,6 +311,14 @@ table! {
         /// Fields that the answers of this host get beside the fields of the same name that they
         /// have. Example: `{ Link = "</style.css>; rel=preload; as=style" }`.
         add_headers: FreeTable<FieldValues> = FreeTable::NONE,
+        /// Pages of errors, as `{ STATUS = "PATH" }`: a status, `4xx` or `5xx`, and the path of a
+        /// file of this host. The first match counts. Without a page, the server writes a short
+        /// page; for 404, the file `404.html` at the top of the folder, if there is one. Example:
+        /// `{ 404 = "/404.html", 5xx = "/trouble.html" }`.
+        error_pages: FreeTable<String> = FreeTable::NONE,
+        /// Whether these pages also replace the errors that programs answer. Errors of programs
+        /// that fail or are late have the pages in any case.
+        error_pages_of_programs: At<bool> = At::unwritten(false),
         /// The symbolic links below the folder that are followed: `within` relative links that stay
         /// below the folder at every step, `all` every link, `none` no link.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
@@ -328,15 +336,39 @@ table! {
 }
 
 table! {
-    /// An action for a part of a host's paths, chosen by `prefix`, `suffix` or both. Paths are
-    /// compared after decoding, and without dot segments and empty segments.
+    /// An action for a part of a host's paths, chosen by `path`, `prefix`, `suffix` and `pattern`,
+    /// and by conditions. All that are written must match. Paths are compared after decoding, and
+    /// without dot segments and empty segments.
     pub(super) struct RouteTable {
+        /// The whole path: `"/"` or `"/robots.txt"`. Example: `path = "/favicon.ico"`.
+        path: Option<At<String>> = None,
         /// The start of the path, in whole segments: `"/old"` matches `/old` and all paths below,
         /// not `/older`.
         prefix: Option<At<String>> = None,
         /// The end of a segment of the path, in any case of letters: `".php"` matches `/a.php`,
         /// `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
+        /// A regular expression that is found in the path, with `^` and `$` for its ends and `(?i)`
+        /// for any case of letters. At most 1000 bytes. Its groups stand in `to` as `{1}` to `{9}`.
+        /// Example: `"^/user/([0-9]+)$"`.
+        pattern: Option<At<String>> = None,
+        /// The methods of the route; `GET` includes `HEAD`. Other requests go to later routes.
+        /// Example: `["POST", "PUT"]`.
+        methods: Vec<At<String>> = Vec::new(),
+        /// Conditions on fields of the request: `"NAME"`, `"!NAME"`, `"NAME=VALUE"`,
+        /// `"NAME!=VALUE"`, `"NAME~PATTERN"` or `"NAME!~PATTERN"`. All must hold. Other requests go
+        /// to later routes. Example: `["User-Agent~(?i)bot"]`.
+        fields: Vec<At<String>> = Vec::new(),
+        /// Conditions on parameters of the query, as with `fields`. Example: `["page=2",
+        /// "!debug"]`.
+        query: Vec<At<String>> = Vec::new(),
+        /// The clients of the route, as with `from`; other clients go to later routes. Example:
+        /// `["10.0.0.0/8"]`.
+        clients: Option<At<Vec<At<String>>>> = None,
+        /// Of `files`: another folder. The path in the folder is the path behind `prefix`. Programs
+        /// do not run there. Relative to the folder of this file. Example: `prefix = "/docs"` and
+        /// `root = "/usr/share/doc"`.
+        root: Option<At<PathBuf>> = None,
         /// Of `files`: the paths to look up, as with `try` of the host, for paths of this route.
         r#try: Option<At<Vec<At<String>>>> = None,
         /// The clients that may use the route, by address or network: `["10.0.0.0/8", "::1"]`.
@@ -346,23 +378,31 @@ table! {
         /// that a proxy of `[proxies]` names.
         from: Option<At<Vec<At<String>>>> = None,
         /// The action. `files` serves files after all. `redirect` sends the client to another
-        /// address. `cgi` runs the program that the path names below the host's folder (see
+        /// address. `rewrite` answers as for the path in `to`, and tries later routes only;
+        /// programs find the first address in `REQUEST_URI`. `answer` sends the text in `body`.
+        /// `deny` refuses. `cgi` runs the program that the path names below the host's folder (see
         /// `[cgi]`). `status` reports the output of `vermeil status` (JSON with the query `json`)
         /// to all clients, unless `from` limits the clients. `metrics` gives the same numbers to a
         /// monitor, in the OpenMetrics text format. With several instances, both cover the
         /// answering instance. `ready` is 200 until the server is told to stop, and 503 from then
         /// on.
         action: ActionWord,
-        /// For `redirect`: the target, a path or an address. `{host}`, `{path}`, `{rest}` and
-        /// `{query}` stand for the parts of the request. `{rest}` is the path after the prefix,
-        /// with the slash between both unless a slash stands before `{rest}`. `{query}` includes
-        /// the question mark, if the request has a query. `{host}` includes the port, if the
-        /// request has a port. For an HTTP/1.0 client that names no host, `{host}` is the first of
-        /// `names` that is not a wildcard. `prefix = "/"` and `to =
-        /// "https://new.example{rest}{query}"` move a whole host.
+        /// For `redirect` and `rewrite`: the target, a path or an address; for `rewrite` a path.
+        /// `{host}`, `{path}`, `{rest}` and `{query}` stand for the parts of the request, `{1}` to
+        /// `{9}` for the groups of `pattern`. `{rest}` is the path after the prefix, with the slash
+        /// between both unless a slash stands before `{rest}`. `{query}` includes the question
+        /// mark, if the request has a query. `{host}` includes the port, if the request has a port.
+        /// For an HTTP/1.0 client that names no host, `{host}` is the first of `names` that is not
+        /// a wildcard. `prefix = "/"` and `to = "https://new.example{rest}{query}"` move a whole
+        /// host.
         to: Option<At<String>> = None,
-        /// For `redirect`: the status, one of 301, 302, 303, 307, 308. Without the key: 301.
+        /// The status. For `redirect`: one of 301, 302, 303, 307, 308; without the key 301. For
+        /// `answer`: without the key 200. For `deny`: an error; without the key 403.
         code: Option<At<u64>> = None,
+        /// For `answer`: the text. Example: `body = "User-agent: *"`.
+        body: Option<At<String>> = None,
+        /// For `answer`: the media type of the text. Without the key: `text/plain; charset=utf-8`.
+        content_type: Option<At<String>> = None,
         /// Fields of the answers of this route, as with `headers` of the host. The fields of the
         /// host apply too, unless this table has the same name. Example: `{ Content-Disposition =
         /// "attachment" }`.
@@ -563,6 +603,9 @@ pub(super) enum ActionWord {
     Files,
     Cgi,
     Redirect,
+    Rewrite,
+    Answer,
+    Deny,
     Status,
     Metrics,
     Ready,
@@ -603,6 +646,7 @@ words! {
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
     ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect,
+        "rewrite" => ActionWord::Rewrite, "answer" => ActionWord::Answer, "deny" => ActionWord::Deny,
         "status" => ActionWord::Status, "metrics" => ActionWord::Metrics, "ready" => ActionWord::Ready;
     ForwardedWord: "x-forwarded" => ForwardedWord::XForwarded, "forwarded" => ForwardedWord::Forwarded,
         "none" => ForwardedWord::None;

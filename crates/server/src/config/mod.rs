@@ -15,6 +15,7 @@ mod proxies;
 mod read;
 mod report;
 mod resolve;
+mod routes;
 mod split;
 mod surroundings;
 pub mod values;

@@ -10,6 +10,7 @@ use super::{
     programs, proxies,
     read::At,
     report::Problem,
+    routes,
     surroundings::Surroundings,
     values::{Listen, Size, Span},
 };
@@ -21,8 +22,8 @@ use crate::{
         has_program_name,
     },
     hosts::{
-        Action, AnswerRules, Candidate, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules, RunBy,
-        Taken, TextTemplate, Unknown,
+        Action, AnswerRules, Asked, Candidate, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules,
+        RunBy, Taken, Unknown,
     },
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
@@ -38,7 +39,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil_http::{ConnectionLimits, Status};
+use vermeil_http::ConnectionLimits;
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
 
@@ -361,8 +362,15 @@ impl<'f> HostsMade<'f> {
     pub(super) fn add(&mut self, host: At<HostTable>) {
         let At { value: host, at } = host;
         let fields = WrittenFields { table: "host", headers: &host.headers, add_headers: &host.add_headers };
-        let answers = AnswerRules { headers: fields.rules(&mut self.problems) };
-        let routes = host.route.iter().filter_map(|route| self.route(route, &answers)).collect();
+        let answers = AnswerRules {
+            headers: fields.rules(&mut self.problems),
+            error_pages: answers::error_pages(&host.error_pages, &mut self.problems),
+            replaces_program_errors: host.error_pages_of_programs.value,
+        };
+        if answers.replaces_program_errors && host.error_pages.0.is_empty() {
+            let what = "there is no page; write error_pages too";
+            self.problems.push(&host.error_pages_of_programs.at, "host.error_pages_of_programs", what);
+        }
         let index_names = self.index_names(&host.index);
         let types = host.types.iter().filter_map(|of| self.media_type(of)).collect();
         let files = SiteOptions {
@@ -374,6 +382,7 @@ impl<'f> HostsMade<'f> {
             tags: if host.etag { FileTags::On } else { FileTags::Off },
             ..SiteOptions::default()
         };
+        let routes = host.route.iter().filter_map(|route| self.route(route, &answers, &files)).collect();
         let php = programs::host_php(&host.php, &mut self.problems);
         let cgi =
             host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
@@ -502,7 +511,7 @@ impl<'f> HostsMade<'f> {
     /// A fixed candidate that nothing runs would be 403 for each path.
     fn refuse_idle_candidates(&mut self, texts: &[At<String>], key: &str, rules: &Rules) {
         for At { value, at } in texts.iter().filter(|text| text.value.starts_with('/')) {
-            let is_idle = matches!(rules.run_by(value.as_bytes(), None), RunBy::Nothing);
+            let is_idle = matches!(rules.run_by(value.as_bytes(), Asked::PATH_ONLY), RunBy::Nothing);
             if has_program_name(value.as_bytes()) && is_idle && value.parse::<Candidate>().is_ok() {
                 let what = format!(
                     "\"{value}\": nothing runs this program here, and its text is never sent; write php = true \
@@ -513,7 +522,7 @@ impl<'f> HostsMade<'f> {
         }
     }
 
-    fn route(&mut self, route: &At<RouteTable>, of_host: &AnswerRules) -> Option<Route> {
+    fn route(&mut self, route: &At<RouteTable>, of_host: &AnswerRules, files: &SiteOptions) -> Option<Route> {
         let At { value: table, at } = route;
         let prefix = self.part(table.prefix.as_ref(), "host.route.prefix", |prefix| {
             let decoded = vermeil_http::path::decode(prefix.as_bytes(), &mut Vec::new())
@@ -523,44 +532,23 @@ impl<'f> HostsMade<'f> {
         let suffix = self.part(table.suffix.as_ref(), "host.route.suffix", |suffix| {
             (suffix.is_empty() || suffix.contains('/')).then_some("write the end of a name, such as \".php\"")
         });
-        let action = match table.action {
-            ActionWord::Files => {
-                self.refuse_redirect_keys(table);
-                Action::Files
-            }
-            ActionWord::Cgi => {
-                self.refuse_redirect_keys(table);
-                Action::Cgi
-            }
-            ActionWord::Status => {
-                self.refuse_redirect_keys(table);
-                Action::Status
-            }
-            ActionWord::Metrics => {
-                self.refuse_redirect_keys(table);
-                Action::Metrics
-            }
-            ActionWord::Ready => {
-                self.refuse_redirect_keys(table);
-                Action::Ready
-            }
-            ActionWord::Redirect => self.redirect(table, at)?,
-        };
-        let from = networks(
-            table.from.as_ref(),
-            "host.route.from",
-            "so the route would be for no client",
-            &mut self.problems,
-        );
+        let mut action = routes::action(table, at, &mut self.problems)?;
+        let path = routes::whole_path(table.path.as_ref(), &mut self.problems);
+        let pattern = routes::pattern(table, &mut self.problems);
+        let conditions = routes::conditions(table, &mut self.problems);
+        if let Some(At { value, .. }) = table.root.as_ref().filter(|_| action == Action::Files) {
+            action = Action::Alias(self.builder.folder(&self.folder.join(value), files.clone()));
+        }
+        let from = networks(table.from.as_ref(), "host.route.from", routes::NO_NETWORK, &mut self.problems);
         let tries = table.r#try.as_ref().map(|texts| self.candidates(&texts.value, "host.route.try"));
-        if let Some(texts) = table.r#try.as_ref().filter(|_| action != Action::Files) {
+        if let Some(texts) = table.r#try.as_ref().filter(|_| table.action != ActionWord::Files) {
             let only = "only a route with action = \"files\" has this key";
             self.problems.push(&texts.at, "host.route.try", only);
         }
         let fields =
             WrittenFields { table: "host.route", headers: &table.headers, add_headers: &table.add_headers };
         let answers = answers::of_route(of_host, &fields.rules(&mut self.problems));
-        Some(Route { prefix, suffix, from, action, tries, answers })
+        Some(Route { path, prefix, suffix, pattern, conditions, from, action, tries, answers })
     }
 
     /// A text of a route; `wrong` returns the problem of a wrong text.
@@ -575,51 +563,6 @@ impl<'f> HostsMade<'f> {
             self.problems.push(&text.at, key, format!("\"{}\": {what}", text.value));
         }
         Some(text.value.as_str().into())
-    }
-
-    fn redirect(&mut self, table: &RouteTable, at: &Range<usize>) -> Option<Action> {
-        let code = table.code.as_ref().map_or(301, |code| code.value);
-        let status = match code {
-            301 => Status::MovedPermanently,
-            302 => Status::Found,
-            303 => Status::SeeOther,
-            307 => Status::TemporaryRedirect,
-            308 => Status::PermanentRedirect,
-            _ => {
-                let at = table.code.as_ref().map_or(at, |code| &code.at);
-                self.problems.push(
-                    at,
-                    "host.route.code",
-                    format!("{code} is not one of 301, 302, 303, 307, 308"),
-                );
-                return None;
-            }
-        };
-        let Some(to) = &table.to else {
-            self.problems.push(
-                at,
-                "host.route.to",
-                "a redirect needs this key, such as to = \"/new{rest}{query}\"",
-            );
-            return None;
-        };
-        match to.value.parse::<TextTemplate>() {
-            Ok(template) => Some(Action::Redirect { to: template, status }),
-            Err(why) => {
-                self.problems.push(&to.at, "host.route.to", format!("\"{}\": {why}", to.value));
-                None
-            }
-        }
-    }
-
-    fn refuse_redirect_keys(&mut self, table: &RouteTable) {
-        let only = "only a route with action = \"redirect\" has this key";
-        if let Some(to) = &table.to {
-            self.problems.push(&to.at, "host.route.to", only);
-        }
-        if let Some(code) = &table.code {
-            self.problems.push(&code.at, "host.route.code", only);
-        }
     }
 
     /// The table of all hosts; `None` without a host.

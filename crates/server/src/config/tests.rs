@@ -16,6 +16,7 @@ use vermeil_topology::{Allowed, CpuId, synthetic};
 mod answers;
 mod candidates;
 mod proxies;
+mod routes;
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.
 fn surroundings() -> Surroundings {
@@ -193,7 +194,7 @@ fn what_a_host_says() {
     let rules = hosts.host(hosts.find(Some(b"example.org")).unwrap()).rules;
     assert_eq!(rules.files.index_names, ["home.html", "index.html"]);
     assert_eq!((rules.files.listing, rules.files.follow_symlinks), (Listing::Off, FollowSymlinks::None));
-    assert!(rules.routes[0].matches(b"/old/x") && !rules.routes[0].matches(b"/older"));
+    assert!(rules.routes[0].covers(b"/old/x") && !rules.routes[0].covers(b"/older"));
     match &rules.routes[0].action {
         Action::Redirect { to, status } => {
             assert_eq!((to.to_string().as_str(), status.code()), ("https://{host}/new{rest}{query}", 308));
@@ -532,7 +533,7 @@ fn what_keys_come_to_together_is_checked() {
         ),
         (
             "[[host]]\n[[host.route]]\naction = \"files\"\nto = \"/a\"\n",
-            "v.toml:4:6: host.route.to: only a route with action = \"redirect\" has this key",
+            "v.toml:4:6: host.route.to: only a route with action = \"redirect\" or \"rewrite\" has this key",
         ),
         (
             "[[host]]\n[[host.route]]\naction = \"redirect\"\nto = \"/{pth}\"\n",

@@ -28,6 +28,7 @@ pub struct Variant {
     last_modified: Option<HttpDate>,
     bytes: u64,
     coding: Choice,
+    varies: Varies,
     probe: usize,
     content: Content,
     /// For the content in memory.
@@ -156,6 +157,7 @@ impl Variant {
             last_modified,
             bytes: identity.bytes,
             coding,
+            varies,
             probe,
             content,
             _charge: charge,
@@ -177,6 +179,18 @@ impl Variant {
     /// the omissions of [`Variant::head`].
     pub fn partial_fields(&self) -> &[u8] {
         &self.partial_fields
+    }
+
+    /// The field lines about the coding, for an answer that is not the file itself.
+    pub(crate) fn coding_fields(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.varies == Varies::Yes {
+            field(&mut out, "Vary", b"Accept-Encoding");
+        }
+        if let Some(name) = self.coding.content_encoding() {
+            field(&mut out, "Content-Encoding", name.as_bytes());
+        }
+        out
     }
 
     /// The value of `Content-Type`.

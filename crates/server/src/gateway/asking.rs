@@ -8,6 +8,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) host: &'a Met,
+    /// Path and query as received, if a route has rewritten them.
+    pub(crate) uri: Option<&'a [u8]>,
     pub(crate) options: &'a GatewayOptions,
     pub(crate) content: Collected,
     pub(crate) name: RequestName,

@@ -31,6 +31,7 @@ use std::{
 };
 use vermeil::{More, Sleep, now_ms, sleep};
 use vermeil_http::{
+    Status,
     gateway::{
         BadHead, Body, BodyFraming, HeadLimits, HeadReader, Oddity, ProgramAnswer, ResponseHead,
         body::{CHUNK_END, ContentEnd, ContentPiece, LAST_CHUNK, chunk_header},
@@ -76,6 +77,8 @@ pub(crate) enum Relayed {
     AccelRedirect(ResponseHead, Vec<u8>),
     /// The client gets this file, under this head.
     SendFile(ResponseHead, Vec<u8>),
+    /// The client gets the host's page for this status, instead of the program's error.
+    ErrorPage(Status),
 }
 
 /// Runs one exchange.
@@ -237,6 +240,12 @@ impl<R: ProgramReader> Pump<'_, R> {
     }
 
     async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
+        if let Some(rules) = self.exchange.head.rules
+            && let Some(status) =
+                core_context::with(|local| local.hosts.with_rules(rules, |rules| rules.replaced(head.status)))
+        {
+            return self.drop_rest(Relayed::ErrorPage(status)).await;
+        }
         let AnswerHead { version, content, .. } = self.exchange.head;
         let moment = if head.is_unbuffered { Duration::ZERO } else { HOLD };
         let mut hold = sleep(moment);

@@ -7,10 +7,12 @@
 
 mod answer_rules;
 mod candidate;
+mod condition;
 mod header_rules;
 mod name;
 mod network;
 mod open;
+mod pattern;
 mod proxies;
 mod route;
 mod table;
@@ -18,10 +20,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answer_rules::AnswerRules;
+pub use answer_rules::{AnswerRules, ErrorPagePath, StatusRange, UnfitStatus};
+pub use condition::{Asked, ConditionError, Conditions, RequestCondition};
 pub(crate) use header_rules::check_value;
 pub use header_rules::{HeaderRule, HeaderRuleError, HeaderRules};
 pub(crate) use open::{AnswerRulesId, CoreHosts, Folder, Met, OpenJob, OpenSites, OpenedHost};
+pub use pattern::{PatternError, TextPattern};
 
 pub use candidate::{Candidate, CandidateError};
 pub use name::{HostName, NAME_BYTES_MAX, NameError};

@@ -18,6 +18,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
+use vermeil_http::Status;
 use vermeil_io::CacheOnly;
 
 #[cfg(test)]
@@ -37,9 +38,8 @@ pub(crate) struct Folder {
 impl Folder {
     /// The folder of a host, if the host has a folder.
     pub(crate) fn of(hosts: &Hosts, host: HostId) -> Option<Self> {
-        let host = hosts.host(host);
-        let options = SiteOptions { programs: host.rules.programs(), ..host.rules.files.clone() };
-        Some(Self { root: host.root?.to_owned(), options })
+        let (root, options) = hosts.folder(host)?;
+        Some(Self { root: root.to_owned(), options })
     }
 }
 
@@ -149,7 +149,7 @@ impl OpenSites {
 
     /// Closes all sites that no host of `hosts` serves.
     pub(crate) fn keep_only(&self, hosts: &Hosts) {
-        let wanted: HashSet<Folder> = hosts.iter().filter_map(|host| Folder::of(hosts, host)).collect();
+        let wanted: HashSet<Folder> = hosts.folders().filter_map(|host| Folder::of(hosts, host)).collect();
         let mut seats = self.lock();
         let mut gone = Vec::new();
         for place in (0..seats.all.len()).rev() {
@@ -208,6 +208,7 @@ pub(crate) struct CoreHosts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnswerRulesId {
     configuration: u32,
+    host: HostId,
     rules: u32,
     route: Option<u32>,
 }
@@ -287,22 +288,37 @@ impl CoreHosts {
     pub(crate) fn rules_of_answers(&self, host: HostId, route: Option<usize>) -> Option<AnswerRulesId> {
         let rules = self.hosts.differing(host, route)?;
         let route = route.map(|route| u32::try_from(route).expect("a file has fewer routes"));
-        Some(AnswerRulesId { configuration: self.number, rules, route })
+        Some(AnswerRulesId { configuration: self.number, host, rules, route })
     }
 
     /// Calls `with` with the rules `id`. The rules are empty if the request does not hold its
     /// configuration.
     pub(crate) fn with_rules<R>(&self, id: AnswerRulesId, with: impl FnOnce(&AnswerRules) -> R) -> R {
-        let AnswerRulesId { configuration, rules, route } = id;
+        let AnswerRulesId { configuration, rules, route, .. } = id;
         let route = route.map(|route| route as usize);
         if configuration == self.number {
             return with(self.hosts.answer_rules(rules, route));
         }
-        let former = self.former.iter().find(|(number, _)| *number == configuration);
-        match former.and_then(|(_, hosts)| hosts.upgrade()) {
+        match self.former(configuration) {
             Some(hosts) => with(hosts.answer_rules(rules, route)),
             None => with(&AnswerRules::default()),
         }
+    }
+
+    fn former(&self, configuration: u32) -> Option<Arc<Hosts>> {
+        self.former.iter().find(|(number, _)| *number == configuration)?.1.upgrade()
+    }
+
+    /// The page that the rules `id` have for errors with `status`: the host of the page and the
+    /// path.
+    #[cold]
+    pub(crate) fn error_page(&self, id: AnswerRulesId, status: Status) -> Option<(Met, Box<str>)> {
+        let path = self.with_rules(id, |rules| rules.error_page(status).map(Into::into))?;
+        let hosts = match id.configuration == self.number {
+            true => self.hosts.clone(),
+            false => self.former(id.configuration)?,
+        };
+        Some((Met { hosts, id: id.host }, path))
     }
 
     /// The present configuration, for a request that waits.

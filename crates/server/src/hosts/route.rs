@@ -3,25 +3,32 @@
 //! Routes match decoded paths, so no spelling of a path gets around a route. Other modules give the
 //! answer. Tested in `tests.rs`.
 
-use super::{AnswerRules, Candidate, Network};
+use super::{AnswerRules, Asked, Candidate, Conditions, HostId, Network, TextPattern};
 use crate::{
     address::Client,
     files::{has_segment, rest},
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::{fmt, str::FromStr};
 use vermeil_http::{
     Status,
     path::{escaped, percent_encode_path},
 };
 
-/// A part of a host's paths, and the action there. Without prefix and suffix, the part is all
-/// paths.
+/// A part of a host's paths, and the action there. Without a path, a prefix, a suffix and a
+/// pattern, the part is all paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
+    /// The whole path.
+    pub path: Option<Box<str>>,
     /// Start of the path, in whole segments.
     pub prefix: Option<Box<str>>,
     /// End of a segment of the path, in any case of letters.
     pub suffix: Option<Box<str>>,
+    /// A pattern that is found in the path.
+    pub pattern: Option<TextPattern>,
+    /// The other conditions. If one does not hold, later routes are tried.
+    pub conditions: Conditions,
     /// The clients of the route; an empty list means all clients. Other clients get 404, whatever
     /// routes follow, because a file behind a route may be the text of a program.
     pub from: Vec<Network>,
@@ -47,6 +54,25 @@ pub enum Action {
     Metrics,
     /// The readiness of the server for requests: 200, or 503 after a request to stop.
     Ready,
+    /// The server sends the files of another folder, which the table knows by this number. The path
+    /// in the folder is the path behind the prefix.
+    Alias(HostId),
+    /// The server answers as for another path. Only later routes are tried for that path.
+    Rewrite {
+        /// The path.
+        to: TextTemplate,
+    },
+    /// The server answers with a text.
+    Fixed {
+        /// The status of the answer.
+        status: Status,
+        /// The content.
+        body: Box<str>,
+        /// The value of `Content-Type`.
+        content_type: Box<str>,
+    },
+    /// The server refuses the request with this status.
+    Deny(Status),
     /// The server redirects the client.
     Redirect {
         /// The target.
@@ -71,7 +97,17 @@ pub struct Path<'a> {
 impl Route {
     /// A route for all paths and all clients.
     pub fn new(action: Action) -> Self {
-        Self { prefix: None, suffix: None, from: Vec::new(), action, tries: None, answers: None }
+        Self {
+            path: None,
+            prefix: None,
+            suffix: None,
+            pattern: None,
+            conditions: Conditions::default(),
+            from: Vec::new(),
+            action,
+            tries: None,
+            answers: None,
+        }
     }
 
     /// Whether the route is for the client `peer`. An unknown client is in no network.
@@ -81,9 +117,16 @@ impl Route {
     }
 
     /// Whether the route covers `path`, decoded.
-    pub fn matches(&self, path: &[u8]) -> bool {
-        let begins = self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some());
-        begins && self.suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path))
+    pub fn covers(&self, path: &[u8]) -> bool {
+        self.path.as_ref().is_none_or(|whole| whole.as_bytes() == path)
+            && self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some())
+            && self.suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path))
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.is_found_in(path))
+    }
+
+    /// Whether the route covers `path`, and its conditions hold.
+    pub fn matches(&self, path: &[u8], asked: Asked<'_>) -> bool {
+        self.covers(path) && self.conditions.hold(asked)
     }
 }
 
@@ -98,6 +141,8 @@ enum PathPart {
     Path,
     Rest,
     Query,
+    /// A group of the route's pattern.
+    Group(usize),
 }
 
 /// Why a text is no [`TextTemplate`].
@@ -107,7 +152,9 @@ pub enum TemplateError {
     #[error("write a path that begins with one slash, or an address that begins with http:// or https://")]
     Start,
     /// Braces that do not match, or an unknown placeholder.
-    #[error("`{{{0}` stands for nothing; {{host}}, {{path}}, {{rest}} and {{query}} do")]
+    #[error(
+        "`{{{0}` stands for nothing; {{host}}, {{path}}, {{rest}}, {{query}} and the groups of a pattern, such as {{1}}, do"
+    )]
     Place(String),
     /// The host name is invalid, or a part of the request would continue the name.
     #[error("write the whole name of a host before the path, such as https://new.example{{rest}}")]
@@ -138,17 +185,30 @@ impl FromStr for TextTemplate {
                 "path" => PathPart::Path,
                 "rest" => PathPart::Rest,
                 "query" => PathPart::Query,
+                digits if digits.parse::<usize>().is_ok_and(|group| (1..=GROUPS_MAX).contains(&group)) => {
+                    PathPart::Group(digits.parse().expect("checked"))
+                }
                 other => return Err(TemplateError::Place(format!("{other}}}"))),
             });
             left = behind;
         }
         push_text(&mut parts, left)?;
-        if address.is_some_and(|address| !is_whole(host(address))) {
+        let has_group = |text: &str| (1..=GROUPS_MAX).any(|group| text.contains(&format!("{{{group}}}")));
+        let names_group =
+            |address: &str| has_group(address.split(['/', '?', '#']).next().unwrap_or_default());
+        if address.is_some_and(|address| !is_whole(host(address)) || names_group(address)) {
             return Err(TemplateError::Host);
         }
         Ok(Self(parts.into()))
     }
 }
+
+/// Bytes that are encoded in a parameter of a query, so that no group adds a parameter.
+const IN_QUERY: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// The highest number of a group in a text.
+const GROUPS_MAX: usize = 9;
 
 /// The schemes of an address.
 const SCHEMES: [&str; 2] = ["http://", "https://"];
@@ -188,9 +248,18 @@ fn push_text(parts: &mut Vec<PathPart>, text: &str) -> Result<(), TemplateError>
 }
 
 impl TextTemplate {
-    /// Appends the address for a request that matched a route with `prefix`. Returns `None` if the
-    /// template uses a host and the host has no name.
-    pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
+    /// The highest number of a group that the template uses.
+    pub fn groups(&self) -> usize {
+        let group = |part: &PathPart| if let PathPart::Group(group) = part { *group } else { 0 };
+        self.0.iter().map(group).max().unwrap_or(0)
+    }
+
+    /// Appends the address for a request that matched `route`. Returns `None` if the template uses
+    /// a host and the host has no name.
+    pub fn write(&self, route: &Route, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let prefix = route.prefix.as_deref();
+        let captures = route.pattern.as_ref().filter(|_| self.groups() > 0);
+        let captures = captures.and_then(|pattern| pattern.captures(path.decoded));
         let start = out.len();
         for part in &self.0 {
             match part {
@@ -204,6 +273,16 @@ impl TextTemplate {
                         out.push(b'/');
                     }
                     percent_encode_path(rest, out);
+                }
+                PathPart::Group(group) => {
+                    if let Some(found) = captures.as_ref().and_then(|captures| captures.get(*group)) {
+                        match out[start..].contains(&b'?') {
+                            true => {
+                                out.extend(percent_encode(found.as_bytes(), IN_QUERY).flat_map(str::bytes))
+                            }
+                            false => percent_encode_path(found.as_bytes(), out),
+                        }
+                    }
                 }
                 PathPart::Query => {
                     if let Some(query) = path.query {
@@ -223,14 +302,13 @@ impl TextTemplate {
 
 impl fmt::Display for TextTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|part| {
-            f.write_str(match part {
-                PathPart::Text(text) => text,
-                PathPart::Host => "{host}",
-                PathPart::Path => "{path}",
-                PathPart::Rest => "{rest}",
-                PathPart::Query => "{query}",
-            })
+        self.0.iter().try_for_each(|part| match part {
+            PathPart::Text(text) => f.write_str(text),
+            PathPart::Host => f.write_str("{host}"),
+            PathPart::Path => f.write_str("{path}"),
+            PathPart::Rest => f.write_str("{rest}"),
+            PathPart::Query => f.write_str("{query}"),
+            PathPart::Group(group) => write!(f, "{{{group}}}"),
         })
     }
 }

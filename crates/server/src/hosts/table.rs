@@ -7,12 +7,13 @@
 use super::{
     answer_rules::AnswerRules,
     candidate::Candidate,
+    condition::Asked,
     name::{self, HostName},
     proxies::TrustedProxies,
     route::{Action, Route},
 };
 use crate::{
-    address::{Client, ListenAddr},
+    address::ListenAddr,
     files::{RouteEffect, SiteOptions, SitePart, SitePrograms},
     paths,
     settings::{
@@ -31,13 +32,17 @@ use std::{
     path::Path,
     sync::Arc,
 };
-use vermeil_http::path;
+use vermeil_http::{Request, path};
 
 /// The number of a host in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostId(u32);
 
 impl HostId {
+    /// The number of the first folder of a route. Such a folder is opened like the folder of a
+    /// host.
+    const FOLDERS: u32 = 1 << 31;
+
     /// The position of the host in the order of adding, from 0.
     pub fn index(self) -> usize {
         self.0 as usize
@@ -79,19 +84,31 @@ impl Rules {
         let parts = self.routes.iter().filter_map(|route| {
             let given = match route.action {
                 Action::Cgi => RouteEffect::ToCgi,
-                Action::Files => RouteEffect::ToFiles,
-                Action::Status | Action::Metrics | Action::Ready | Action::Redirect { .. } => return None,
+                // A route for some requests leaves the file a program for the others.
+                Action::Files
+                    if route.path.is_none() && route.pattern.is_none() && route.conditions.is_empty() =>
+                {
+                    RouteEffect::ToFiles
+                }
+                _ => return None,
             };
             Some((SitePart { prefix: route.prefix.clone(), suffix: route.suffix.clone() }, given))
         });
         SitePrograms { last_index: self.php.is_on().then(|| php::INDEX.into()), parts: parts.collect() }
     }
 
+    /// The first route that matches, and its number.
+    #[inline]
+    pub(crate) fn route(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
+        let mut routes = self.routes.iter().enumerate().skip(asked.first);
+        routes.find(|(_, route)| route.matches(path, asked))
+    }
+
     /// The interpreter of the program at `script`, decoded. The first route that matches decides,
-    /// as for a request. If that route is not for the client `peer`, the program does not run.
-    pub(crate) fn run_by(&self, script: &[u8], peer: Option<Client>) -> RunBy<'_> {
-        match self.routes.iter().find(|route| route.matches(script)) {
-            Some(route) if !route.lets_in(peer) => RunBy::Route(route),
+    /// as for a request. If that route is not for the client, the program does not run.
+    pub(crate) fn run_by(&self, script: &[u8], asked: Asked<'_>) -> RunBy<'_> {
+        match self.route(script, asked).map(|(_, route)| route) {
+            Some(route) if !route.lets_in(asked.peer) => RunBy::Route(route),
             Some(Route { action: Action::Cgi, .. }) => RunBy::Cgi,
             Some(route) if route.action != Action::Files => RunBy::Route(route),
             _ if self.php.is_on() && php::is_named_php(script) => RunBy::Php,
@@ -100,17 +117,17 @@ impl Rules {
     }
 
     /// The paths to look up when the request's own path, decoded, names nothing.
-    pub(crate) fn candidates(&self, path: &[u8]) -> &[Candidate] {
-        let of_route = self.routes.iter().find(|route| route.matches(path));
+    pub(crate) fn candidates(&self, path: &[u8], asked: Asked<'_>) -> &[Candidate] {
+        let of_route = self.route(path, asked).map(|(_, route)| route);
         of_route.and_then(|route| route.tries.as_ref()).unwrap_or(&self.tries)
     }
 
-    /// Whether there are [candidates](Self::candidates) for the path of a request, as received.
+    /// Whether there are [candidates](Self::candidates) for `request`.
     #[cold]
-    pub(crate) fn has_candidates(&self, raw_path: &[u8]) -> bool {
+    pub(crate) fn has_candidates(&self, request: &Request<'_>, asked: Asked<'_>) -> bool {
         let mut decoded = Vec::new();
-        let path = path::decode_for_program(raw_path, &mut decoded);
-        path.is_ok_and(|path| !self.candidates(path.bytes).is_empty())
+        let path = path::decode_for_program(request.target.path, &mut decoded);
+        path.is_ok_and(|path| !self.candidates(path.bytes, asked).is_empty())
     }
 }
 
@@ -195,6 +212,8 @@ pub struct Hosts {
     below_labels_max: usize,
     hosts: Vec<HostRecord>,
     rules: Vec<Rules>,
+    /// Folders of routes, by number above [`HostId::FOLDERS`].
+    folders: Vec<(Box<Path>, SiteOptions)>,
     default: HostId,
     unknown: Unknown,
     bound: BoundHosts,
@@ -292,6 +311,22 @@ impl Hosts {
 
     fn bytes(&self, text: HostsText) -> &[u8] {
         &self.text[text.start as usize..][..text.bytes as usize]
+    }
+
+    /// The folder of a host or a route, with its options.
+    pub(crate) fn folder(&self, id: HostId) -> Option<(&Path, SiteOptions)> {
+        if let Some(folder) = id.0.checked_sub(HostId::FOLDERS) {
+            let (root, options) = &self.folders[folder as usize];
+            return Some((root, options.clone()));
+        }
+        let Host { root, rules, .. } = self.host(id);
+        Some((root?, SiteOptions { programs: rules.programs(), ..rules.files.clone() }))
+    }
+
+    /// All folders of hosts and routes.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = HostId> {
+        let of_routes = 0..self.folders.len() as u32;
+        self.iter().chain(of_routes.map(|folder| HostId(HostId::FOLDERS + folder)))
     }
 
     /// The folder and rules of a host.
@@ -439,6 +474,7 @@ impl HostsBuilder {
             below_labels_max: 0,
             hosts: Vec::new(),
             rules: Vec::new(),
+            folders: Vec::new(),
             default: HostId(0),
             unknown: Unknown::Default,
             bound: BoundHosts::default(),
@@ -520,6 +556,22 @@ impl HostsBuilder {
         self.hosts.proxies = proxies;
     }
 
+    /// Adds the folder of a route.
+    ///
+    /// # Panics
+    /// With 2^31 folders.
+    pub fn folder(&mut self, root: &Path, options: SiteOptions) -> HostId {
+        let folder = (paths::absolute(root).into_boxed_path(), options);
+        let known = self.hosts.folders.iter().position(|known| *known == folder);
+        let number = known.unwrap_or_else(|| {
+            self.hosts.folders.push(folder);
+            self.hosts.folders.len() - 1
+        });
+        HostId(
+            u32::try_from(number).ok().and_then(|n| n.checked_add(HostId::FOLDERS)).expect("fewer than 2^31"),
+        )
+    }
+
     /// Makes `host` the host for unknown names.
     pub fn set_default(&mut self, host: HostId) {
         self.hosts.default = host;
@@ -540,8 +592,8 @@ impl HostsBuilder {
         hosts.text.shrink_to_fit();
         hosts.hosts.shrink_to_fit();
         hosts.unknown = unknown;
-        let has_private_routes =
-            hosts.rules.iter().flat_map(|rules| &rules.routes).any(|route| !route.from.is_empty());
+        let is_private = |route: &Route| !route.from.is_empty() || !route.conditions.clients.is_empty();
+        let has_private_routes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_private);
         let has_proxies = !hosts.proxies.from.is_empty();
         hosts.asks_for_visitor = has_private_routes || has_proxies || !hosts.bound.addrs.is_empty();
         Some(hosts)

@@ -192,7 +192,7 @@ fn routes_take_whole_segments() {
     ] {
         for (paths, matches) in [(taken, true), (left, false)] {
             for path in paths {
-                assert_eq!(route.matches(path.as_bytes()), matches, "{route:?} {path}");
+                assert_eq!(route.covers(path.as_bytes()), matches, "{route:?} {path}");
             }
         }
     }
@@ -234,17 +234,35 @@ fn redirects_lead_where_they_say() {
             query: query.map(str::as_bytes),
         };
         let mut out = b"before ".to_vec();
-        template.write(prefix, &path, &mut out).unwrap();
+        let route = Route { prefix: prefix.map(Into::into), ..Route::new(Action::Files) };
+        template.write(&route, &path, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), format!("before {expected}"));
+    }
+    let route = Route { pattern: Some("^/(.*)$".parse().unwrap()), ..Route::new(Action::Files) };
+    for (to, decoded, expected) in [
+        ("/x/{1}", "/a b", "/x/a%20b"),
+        ("/{1}", "//evil.example", "/evil.example"),
+        // A group cannot add a parameter.
+        ("/x?t={1}", "/a&admin=1#b", "/x?t=a%26admin%3D1%23b"),
+    ] {
+        let mut out = Vec::new();
+        let path = Path { host: None, decoded: decoded.as_bytes(), query: None };
+        to.parse::<TextTemplate>().unwrap().write(&route, &path, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
     let nameless = Path { host: None, decoded: b"/x", query: None };
     for (to, written) in [("https://{host}{path}", false), ("{path}", true)] {
         let template: TextTemplate = to.parse().unwrap();
-        assert_eq!(template.write(None, &nameless, &mut Vec::new()).is_some(), written, "{to}");
+        let route = Route::new(Action::Files);
+        assert_eq!(template.write(&route, &nameless, &mut Vec::new()).is_some(), written, "{to}");
     }
     for wrong in [
         "",
         "x",
+        "https://new.example{1}",
+        "https://{1}.example/",
+        "/{0}",
+        "/{10}",
         "//evil",
         "{host}",
         "{rest}",

@@ -179,6 +179,7 @@ impl PhpRun<'_> {
                 path_info: &self.program.path_info,
                 document_root,
             },
+            uri: self.asking.uri,
             link: &self.link,
             content_length: self.content.bytes(),
             software: "vermeil",

@@ -28,6 +28,8 @@ pub(crate) struct GatewayRequest {
     pub(crate) script: Option<Arc<[u8]>>,
     pub(crate) content: Collected,
     pub(crate) name: RequestName,
+    /// Path and query as received, if a route has rewritten them.
+    pub(crate) uri: Option<Arc<[u8]>>,
 }
 
 impl GatewayRequest {
@@ -81,7 +83,7 @@ impl GatewayRequest {
         };
         let host = local.hosts.met(host);
         let name = RequestName(local.heads.boundary());
-        Some(Self { host, answering, reason, script: None, content, name })
+        Some(Self { host, answering, reason, script: None, content, name, uri: None })
     }
 }
 

@@ -43,6 +43,7 @@ impl TestCall<'_> {
         let invocation = Invocation {
             request: &request,
             script: self.script,
+            uri: None,
             link: &ClientLink::new(self.link.local, self.link.remote, self.link.scheme),
             content_length: self.content_length,
             software: "vermeil",
@@ -167,6 +168,7 @@ fn client_of_unix_socket_has_no_address() {
     let call = Invocation {
         request: &request,
         script: SCRIPT,
+        uri: None,
         link: &link,
         content_length: None,
         software: "vermeil",

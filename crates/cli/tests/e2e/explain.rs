@@ -1,0 +1,96 @@
+//! `vermeil check --explain URL`.
+
+use crate::support::{Io, TestSite, vermeil};
+use std::{fs, path::Path};
+
+fn explained(file: &Path, url: &str) -> (Option<i32>, String) {
+    let output = vermeil(&["check", file.to_str().unwrap(), "--explain", url]).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn explanation_names_host_route_and_file() {
+    let site = TestSite::new();
+    site.write("about.html", b"about");
+    site.write("folder/a.txt", b"a");
+    site.write("app.php", b"<?php");
+    fs::create_dir(site.outside("docs")).unwrap();
+    fs::write(site.outside("docs/a.txt"), "a").unwrap();
+    let file = site.configure(
+        Io::Epoll,
+        r#"
+        [[host]]
+        names = ["a.example"]
+        root = "site"
+        php = true
+        try = ["{path}", "{path}.html", "/app.php"]
+        [[host.route]]
+        prefix = "/secret"
+        action = "deny"
+        [[host.route]]
+        path = "/post"
+        methods = ["POST"]
+        action = "answer"
+        body = "x"
+        [[host.route]]
+        pattern = "^/s/(.*)$"
+        action = "rewrite"
+        to = "/{1}"
+        [[host.route]]
+        prefix = "/docs"
+        action = "files"
+        root = "docs"
+        [[host.route]]
+        prefix = "/old"
+        action = "redirect"
+        to = "/new{rest}"
+        "#,
+    );
+    let root = site.root().display().to_string();
+    for (url, lines) in [
+        (
+            "http://a.example/secret/x",
+            vec!["host: a.example", "path: /secret/x", "route 1 (/secret*): matches", "answer: 403 by deny"],
+        ),
+        ("http://a.example/old/x?y", vec!["answer: 301 to /new/x"]),
+        (
+            "/about.html",
+            vec![&*format!("answer: the file {root}/about.html (text/html; charset=utf-8, 5 bytes)")],
+        ),
+        (
+            "/about",
+            vec![
+                "is not there",
+                "try {path}.html: /about.html",
+                &*format!("answer: the file {root}/about.html"),
+            ],
+        ),
+        ("/folder", vec!["answer: 301 to /folder/"]),
+        ("/folder/", vec!["answer: the listing of"]),
+        ("/any/path", vec!["try /app.php: /app.php", &*format!("answer: PHP: {root}/app.php")]),
+        (
+            "/s/about.html",
+            vec![
+                "route 3 (~^/s/(.*)$): matches",
+                "rewritten: /about.html; later routes apply",
+                "answer: the file",
+            ],
+        ),
+        ("/docs/a.txt", vec!["route 4 (/docs*): matches", "docs/a.txt (text/plain"]),
+        ("/post", vec!["route 2 (/post): covers the path, but a condition does not hold", "answer: PHP"]),
+        ("/a%00", vec!["path: refused: 400"]),
+    ] {
+        let (code, said) = explained(&file, url);
+        assert_eq!(code, Some(0), "{said}");
+        for line in lines {
+            assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
+        }
+    }
+    let (code, said) = explained(&file, "no url");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("\"no url\" is no URL of a request; write one such as http://example.org/path?query"),
+        "{said}"
+    );
+}

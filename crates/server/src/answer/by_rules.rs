@@ -1,0 +1,84 @@
+//! Answers that the operator's rules give: rewritten targets, fixed texts and pages of errors.
+//!
+//! Tested through the binary (`crates/cli/tests/e2e/routes.rs`).
+
+use super::{Answer, FileReply};
+use crate::{
+    core_context::CoreContext,
+    exchange::{AnswerHead, Sent},
+    files::{EntryHandle, EntryOutcome, SERVER},
+    hosts::{Action, Met},
+    pages::{finish, page},
+};
+use vermeil_http::{
+    Request, Status,
+    response::{HeadWriter, PageContent as Sends},
+};
+
+/// The target that takes the place of a request's target.
+pub(crate) struct RewrittenTarget {
+    /// Path and query, encoded.
+    pub(crate) target: Vec<u8>,
+    /// The first route to try.
+    pub(crate) routes_from: u32,
+}
+
+/// An error that a page of the host answers.
+pub(crate) struct ErrorPageCall {
+    pub(crate) status: Status,
+    /// Further field lines of the answer.
+    pub(crate) lines: Vec<u8>,
+    pub(crate) host: Met,
+    /// The path of the page, decoded.
+    pub(crate) path: Box<str>,
+}
+
+/// Answers with the text of a route, or with the page of its status.
+pub(super) fn fixed(local: &mut CoreContext, action: &Action, head: AnswerHead, out: &mut Vec<u8>) -> Answer {
+    let Action::Fixed { status, body, content_type } = action else {
+        unreachable!("called for fixed answers only")
+    };
+    if *status == Status::NoContent {
+        let _ = HeadWriter::new(out, *status).lines(SERVER);
+        finish(local, head, out);
+        return Answer::Ready(Sent { status: status.code(), body_bytes: 0 });
+    }
+    let _ = HeadWriter::new(out, *status)
+        .lines(SERVER)
+        .field("Content-Type", content_type.as_bytes())
+        .content_length(body.len() as u64);
+    finish(local, head, out);
+    let sent = Sent { status: status.code(), body_bytes: body.len() as u64 };
+    match head.content {
+        Sends::Omitted => Answer::Ready(Sent { body_bytes: 0, ..sent }),
+        Sends::Sent => {
+            out.extend_from_slice(body.as_bytes());
+            Answer::Ready(sent)
+        }
+    }
+}
+
+/// The page of the host for errors with `status`. Redirects have no page.
+pub(super) fn error_page(local: &CoreContext, status: Status, head: AnswerHead) -> Option<(Met, Box<str>)> {
+    let rules = head.rules.filter(|_| status >= Status::BadRequest)?;
+    local.hosts.error_page(rules, status)
+}
+
+/// Answers an error with the file that `handle` names, or with the server's page if `handle` names
+/// no file.
+pub(crate) fn by_error_page(
+    local: &mut CoreContext,
+    request: &Request<'_>,
+    handle: Option<&EntryHandle>,
+    call: &ErrorPageCall,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let ErrorPageCall { status, lines, .. } = call;
+    match handle.map(|handle| (handle, handle.outcome())) {
+        Some((handle, EntryOutcome::File(file))) => {
+            FileReply { local, request, handle, head, out }.error(file, *status, lines)
+        }
+        _ => Answer::Ready(page(local, *status, lines, head, out)),
+    }
+}

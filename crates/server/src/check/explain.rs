@@ -1,0 +1,249 @@
+//! Which host, route and file a request gets, and why: for `vermeil check --explain URL`.
+//!
+//! Asks the same table of hosts, the same routes and the same file look-up as a server. Reads the
+//! served folders, and starts no program. Tested through the binary
+//! (`crates/cli/tests/e2e/explain.rs`).
+
+use super::plan::{PlaceOf, ServePlan};
+use crate::{
+    files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions},
+    gateway::encoded,
+    hosts::{Action, Asked, Host, HostId, Path as RequestPath, Route, RunBy},
+    options::ServeOptions,
+};
+use std::{fmt::Write as _, sync::Arc};
+use vermeil_http::{ConnectionLimits, ParsedPart, Request, path};
+use vermeil_io::CacheOnly;
+
+/// Rewrites that are followed. Each rewrite tries later routes only, so there are few.
+const REWRITES_MAX: usize = 100;
+
+/// Why a URL cannot be explained.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no URL of a request; write one such as http://example.org/path?query, or /path")]
+pub struct UnfitUrl(String);
+
+/// A request that is explained.
+struct Explanation<'o> {
+    options: &'o ServeOptions,
+    host: HostId,
+    lines: String,
+    cache: CoreCache,
+}
+
+/// The way of a GET request for `url` through a server with `options`: a line for each step.
+///
+/// # Errors
+/// `url` is no URL of a request.
+pub fn explain(options: &ServeOptions, url: &str) -> Result<String, UnfitUrl> {
+    let unfit = || UnfitUrl(url.to_owned());
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let (host, target) = match rest {
+        Some(rest) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
+        None => ("localhost", url),
+    };
+    let target = target.split('#').next().unwrap_or_default();
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    if rest.is_none() && !url.starts_with('/') {
+        return Err(unfit());
+    }
+    let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let limits = ConnectionLimits::default();
+    let request = request(head.as_bytes(), &limits).ok_or_else(unfit)?;
+    let mut lines = String::new();
+    let hosts = &options.hosts;
+    let Some(id) = hosts.find_at(request.host, options.listen.first().copied()) else {
+        lines.push_str("host: none has the name, and unknown = \"refuse\": 421\n");
+        return Ok(lines);
+    };
+    let has_name = hosts.all_names().any(|(named, _)| named == id);
+    let why = match rest {
+        None => "the URL names no host",
+        Some(_) if has_name => "by its name, or as the host for other names",
+        Some(_) => "it answers for names that no host has",
+    };
+    let _ = writeln!(lines, "host: {} ({why})", ServePlan::new(options).called(id));
+    let cache = CoreCache::new(FileStore::new(StoreOptions::default()));
+    let mut explanation = Explanation { options, host: id, lines, cache };
+    explanation.request(&request, &limits);
+    Ok(explanation.lines)
+}
+
+fn request<'r>(head: &'r [u8], limits: &ConnectionLimits) -> Option<Request<'r>> {
+    match vermeil_http::parse(head, limits) {
+        ParsedPart::Complete { request, .. } => Some(request),
+        _ => None,
+    }
+}
+
+impl Explanation<'_> {
+    fn say(&mut self, line: impl std::fmt::Display) {
+        let _ = writeln!(self.lines, "{line}");
+    }
+
+    fn request(&mut self, request: &Request<'_>, limits: &ConnectionLimits) {
+        let (mut target, mut first) = (request.target.raw.to_vec(), 0);
+        for _ in 0..REWRITES_MAX {
+            let head =
+                [b"GET ", &target[..], b" HTTP/1.1\r\nHost: ", request.host.unwrap_or(b"x"), b"\r\n\r\n"]
+                    .concat();
+            let Some(acting) = self::request(&head, limits) else {
+                return self.say("the rewritten target is no target of a request: 414");
+            };
+            match self.routes(&acting, first) {
+                Some((next, from)) => (target, first) = (next, from),
+                None => return,
+            }
+        }
+    }
+
+    /// Tries the routes from `first` on. Returns the rewritten target, and the next route to try.
+    fn routes(&mut self, request: &Request<'_>, first: usize) -> Option<(Vec<u8>, usize)> {
+        let mut decoded = Vec::new();
+        let path = match path::decode_for_program(request.target.path, &mut decoded) {
+            Ok(path) => path.bytes,
+            Err(wrong) => {
+                self.say(format_args!("path: refused: {}", wrong.status().code()));
+                return None;
+            }
+        };
+        self.say(format_args!("path: {} (decoded)", path.escape_ascii()));
+        let options = self.options;
+        let Host { rules, name, .. } = options.hosts.host(self.host);
+        let asked = Asked { request: Some(request), peer: None, first };
+        for (number, route) in rules.routes.iter().enumerate().skip(first) {
+            let place = PlaceOf(route);
+            if !route.covers(path) {
+                self.say(format_args!("route {} ({place}): does not cover the path", number + 1));
+                continue;
+            }
+            if !route.conditions.hold(asked) {
+                self.say(format_args!(
+                    "route {} ({place}): covers the path, but a condition does not hold for a GET without fields \
+                     from an unknown client",
+                    number + 1
+                ));
+                continue;
+            }
+            let clients = if route.from.is_empty() { "" } else { " for the clients in from; 404 for others" };
+            self.say(format_args!("route {} ({place}): matches{clients}", number + 1));
+            let path =
+                RequestPath { host: request.host.or(name), decoded: path, query: request.target.query };
+            return self.action(request, route, &path).map(|target| (target, number + 1));
+        }
+        self.files(request, path, self.host, path);
+        None
+    }
+
+    /// What the route does. Returns the rewritten target.
+    fn action(&mut self, request: &Request<'_>, route: &Route, path: &RequestPath<'_>) -> Option<Vec<u8>> {
+        match &route.action {
+            Action::Files => self.files(request, path.decoded, self.host, path.decoded),
+            Action::Cgi => self.say("answer: the CGI program that the path names"),
+            Action::Status => self.say("answer: the status of the server"),
+            Action::Metrics => self.say("answer: the metrics of the server"),
+            Action::Ready => self.say("answer: 200, or 503 once the server is told to stop"),
+            Action::Deny(status) => self.say(format_args!("answer: {} by deny", status.code())),
+            Action::Fixed { status, .. } => {
+                self.say(format_args!("answer: {} with the text of the route", status.code()))
+            }
+            Action::Redirect { to, status } => {
+                let mut location = Vec::new();
+                to.write(route, path, &mut location);
+                self.say(format_args!("answer: {} to {}", status.code(), location.escape_ascii()));
+            }
+            Action::Rewrite { to } => {
+                let mut target = Vec::new();
+                to.write(route, path, &mut target);
+                self.say(format_args!("rewritten: {}; later routes apply", target.escape_ascii()));
+                return Some(target);
+            }
+            Action::Alias(folder) => {
+                let prefix = route.prefix.as_deref().unwrap_or("/").as_bytes();
+                let rest = crate::files::rest(prefix, path.decoded).unwrap_or(path.decoded);
+                let below = [b"/", rest.strip_prefix(b"/").unwrap_or(rest)].concat();
+                self.files(request, path.decoded, *folder, &below);
+            }
+        }
+        None
+    }
+
+    /// The file at `below` in a folder, for a request with the path `own`.
+    fn files(&mut self, request: &Request<'_>, own: &[u8], folder: HostId, below: &[u8]) {
+        let Some((root, site_options)) = self.options.hosts.folder(folder) else {
+            return self.say("answer: 404, because the host has no folder");
+        };
+        let site = match self.cache.store().clone().open(root, site_options, CacheOnly::No) {
+            Ok(site) => site,
+            Err(error) => return self.say(format_args!("answer: none: {error}")),
+        };
+        if self.outcome(&site, request, own, below) {
+            return;
+        }
+        let rules = self.options.hosts.host(self.host).rules;
+        let asked = Asked { request: Some(request), peer: None, first: 0 };
+        let candidates = if folder == self.host { rules.candidates(own, asked) } else { &[] };
+        for candidate in candidates {
+            let target = candidate.of(own);
+            self.say(format_args!("try {candidate}: {}", target.escape_ascii()));
+            if self.outcome(&site, request, own, &target) {
+                return;
+            }
+        }
+        self.say("answer: 404, because nothing has the path");
+    }
+
+    /// Describes the answer for the path `below`; `false` if the path names nothing.
+    fn outcome(&mut self, site: &Arc<Site>, request: &Request<'_>, own: &[u8], below: &[u8]) -> bool {
+        let name = format!("{}{}", site.path().display(), below.escape_ascii());
+        let Some(handle) = self.look_up(site, &encoded(below)) else {
+            self.say(format_args!("  {name}: refused"));
+            return false;
+        };
+        let rules = self.options.hosts.host(self.host).rules;
+        match handle.outcome() {
+            EntryOutcome::File(file) => {
+                let variant = file.variant(vermeil_http::negotiate::Choice::Identity);
+                let index = if below.ends_with(b"/") { "the index page of " } else { "" };
+                let (bytes, media_type) = (variant.bytes(), variant.media_type());
+                self.say(format_args!("answer: the file {index}{name} ({media_type}, {bytes} bytes)"));
+            }
+            EntryOutcome::Redirect { .. } => {
+                self.say(format_args!("answer: 301 to {}/, because {name} is a folder", own.escape_ascii()));
+            }
+            EntryOutcome::Listing { .. } => self.say(format_args!("answer: the listing of {name}")),
+            EntryOutcome::Forbidden => self.say(format_args!(
+                "answer: 403, because {name} cannot be read, or is a folder without index page and listing = false"
+            )),
+            EntryOutcome::Program { script } => {
+                let asked = Asked { request: Some(request), peer: None, first: 0 };
+                let by = match rules.run_by(script, asked) {
+                    RunBy::Php => "PHP",
+                    RunBy::Cgi => "CGI",
+                    RunBy::Route(_) => "a route, which covers the program",
+                    RunBy::Nothing => "403, because nothing runs the program here; the program",
+                };
+                self.say(format_args!("answer: {by}: {}{}", site.path().display(), script.escape_ascii()));
+            }
+            EntryOutcome::NotFound(_) => {
+                self.say(format_args!("  {name}: is not there, or is hidden"));
+                return false;
+            }
+            EntryOutcome::Unavailable(status) => {
+                self.say(format_args!("answer: {}, because {name} cannot be looked up", status.code()));
+            }
+        }
+        true
+    }
+
+    fn look_up(&mut self, site: &Arc<Site>, raw_path: &[u8]) -> Option<EntryHandle> {
+        match self.cache.lookup(site, raw_path, 0) {
+            Lookup::Hit(handle) => Some(handle.clone()),
+            Lookup::Never(_) => None,
+            Lookup::Miss(job) => {
+                let loaded = job.run();
+                Some(self.cache.insert(loaded))
+            }
+        }
+    }
+}
