@@ -17,9 +17,8 @@ use vermeil_http::{Status, path};
 /// The value of `Content-Type` of a text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Why an empty list of networks is refused.
-pub(super) const NO_NETWORK: &str =
-    "no network is named, so the route would be for no client; name one, or leave the key out";
+/// The reason against an empty list of networks.
+pub(super) const NO_NETWORK: &str = "so the route would be for no client";
 
 /// The longest text of a route, in bytes. Guess: longer ones are files.
 const BODY_BYTES_MAX: usize = 4096;

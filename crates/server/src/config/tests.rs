@@ -537,7 +537,8 @@ fn what_keys_come_to_together_is_checked() {
         ),
         (
             "[[host]]\n[[host.route]]\naction = \"redirect\"\nto = \"/{pth}\"\n",
-            "v.toml:4:6: host.route.to: \"/{pth}\": `{pth}` stands for nothing; {host}, {path}, {rest} and {query} do",
+            "v.toml:4:6: host.route.to: \"/{pth}\": `{pth}` stands for nothing; {host}, {path}, {rest}, {query} and the \
+             groups of a pattern, such as {1}, do",
         ),
         (
             "[[host]]\n[[host.route]]\nprefix = \"/a/../b\"\naction = \"files\"\n",

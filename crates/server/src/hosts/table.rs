@@ -205,11 +205,7 @@ pub struct Hosts {
     /// All names and folders, back to back.
     text: Vec<u8>,
     exact: HashTable<NameOf>,
-    /// Wildcards, by the text behind the star and its dot.
-    below: HashTable<NameOf>,
-    /// Dots of the longest name in `below`, plus 1. The look-up skips the leading parts of a longer
-    /// name.
-    below_labels_max: usize,
+    wildcards: Wildcards,
     hosts: Vec<HostRecord>,
     rules: Vec<Rules>,
     /// Folders of routes, by number above [`HostId::FOLDERS`].
@@ -221,6 +217,15 @@ pub struct Hosts {
     /// Whether a host is bound to a listener, a route to clients, or a proxy is believed.
     asks_for_visitor: bool,
     hasher: RandomState,
+}
+
+/// Names that begin with a star.
+#[derive(Debug, Default)]
+struct Wildcards {
+    /// By the text behind the star and its dot.
+    names: HashTable<NameOf>,
+    /// Dots of the longest name, plus 1. The look-up skips the leading parts of a longer name.
+    labels_max: usize,
 }
 
 /// Hosts that answer at some listeners only.
@@ -291,16 +296,16 @@ impl Hosts {
         if let Some(found) = self.look_up(&self.exact, name) {
             return Some(found);
         }
-        if self.below.is_empty() {
+        if self.wildcards.names.is_empty() {
             return None;
         }
         // From the left, because the longest wildcard comes first. Suffixes with more parts than
         // any wildcard are skipped.
         let is_dot = |(at, &byte): (usize, &u8)| (byte == b'.').then_some(at);
         let dots = name.iter().filter(|byte| **byte == b'.').count();
-        let skipped = dots.saturating_sub(self.below_labels_max);
+        let skipped = dots.saturating_sub(self.wildcards.labels_max);
         let mut starts = name.iter().enumerate().filter_map(is_dot).skip(skipped).map(|dot| dot + 1);
-        starts.find_map(|start| self.look_up(&self.below, &name[start..]))
+        starts.find_map(|start| self.look_up(&self.wildcards.names, &name[start..]))
     }
 
     #[inline]
@@ -387,7 +392,7 @@ impl Hosts {
     /// Bytes of memory of the table, and the number of different rules.
     #[cfg(test)]
     pub(super) fn footprint(&self) -> (usize, usize) {
-        let names = (self.exact.capacity() + self.below.capacity()) * (size_of::<NameOf>() + 1);
+        let names = (self.exact.capacity() + self.wildcards.names.capacity()) * (size_of::<NameOf>() + 1);
         let bytes = self.text.capacity() + names + self.hosts.capacity() * size_of::<HostRecord>();
         (bytes, self.rules.len())
     }
@@ -399,7 +404,7 @@ impl Hosts {
                 (known.host, format!("{star}{}", String::from_utf8_lossy(self.bytes(known.name))))
             }
         };
-        self.exact.iter().map(shown("")).chain(self.below.iter().map(shown("*.")))
+        self.exact.iter().map(shown("")).chain(self.wildcards.names.iter().map(shown("*.")))
     }
 
     /// Whether a host has PHP.
@@ -439,7 +444,7 @@ impl Hosts {
 
     /// Number of names in the table.
     pub fn names(&self) -> usize {
-        self.exact.len() + self.below.len()
+        self.exact.len() + self.wildcards.names.len()
     }
 }
 
@@ -470,8 +475,7 @@ impl HostsBuilder {
         let hosts = Hosts {
             text: Vec::new(),
             exact: HashTable::new(),
-            below: HashTable::new(),
-            below_labels_max: 0,
+            wildcards: Wildcards::default(),
             hosts: Vec::new(),
             rules: Vec::new(),
             folders: Vec::new(),
@@ -511,23 +515,23 @@ impl HostsBuilder {
             HostName::Exact(text) => (text.as_bytes(), true),
             HostName::Below(text) => (text.as_bytes(), false),
         };
-        let table = if is_exact { &self.hosts.exact } else { &self.hosts.below };
+        let table = if is_exact { &self.hosts.exact } else { &self.hosts.wildcards.names };
         match self.hosts.look_up(table, text) {
             Some(by) if by == host => return Ok(()),
             Some(by) => return Err(Taken { by }),
             None => {}
         }
         let name = self.store(text);
-        let Hosts { exact, below, below_labels_max, hasher, hosts, text: all, .. } = &mut self.hosts;
+        let Hosts { exact, wildcards, hasher, hosts, text: all, .. } = &mut self.hosts;
         if is_exact {
             hosts[host.index()].name.get_or_insert(name);
         } else {
             let labels = 1 + text.iter().filter(|byte| **byte == b'.').count();
-            *below_labels_max = labels.max(*below_labels_max);
+            wildcards.labels_max = labels.max(wildcards.labels_max);
         }
         let hash_of =
             |known: &NameOf| hasher.hash_one(&all[known.name.start as usize..][..known.name.bytes as usize]);
-        let table = if is_exact { exact } else { below };
+        let table = if is_exact { exact } else { &mut wildcards.names };
         table.insert_unique(hasher.hash_one(text), NameOf { name, host }, hash_of);
         Ok(())
     }
