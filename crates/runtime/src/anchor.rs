@@ -34,7 +34,7 @@ impl<K: DriverKey> Anchor<K> {
     /// Adds an object to the driver of this core.
     pub(crate) fn new(add: impl FnOnce(&mut Driver) -> io::Result<K>) -> io::Result<Self> {
         let added = current(|core| {
-            let key = add(&mut core.driver.borrow_mut())?;
+            let key = add(&mut core.io.driver.borrow_mut())?;
             io::Result::Ok(Self { first: core.home.clone(), key, moves: OnceLock::new() })
         });
         added.ok_or(OffCore)?
@@ -54,7 +54,7 @@ impl<K: DriverKey> Anchor<K> {
         let key = moves.attachment.key_on(core.home_number())?;
         let key = K::from_bits(key);
         if moves.has_calls() {
-            moves.carry_out(&mut core.driver.borrow_mut(), key.into());
+            moves.carry_out(&mut core.io.driver.borrow_mut(), key.into());
         }
         Some(key)
     }
@@ -62,7 +62,7 @@ impl<K: DriverKey> Anchor<K> {
     /// Calls `f` with this core's driver if that driver has the object.
     #[inline]
     pub(crate) fn on_driver<R>(&self, f: impl FnOnce(&mut Driver, K) -> R) -> Option<R> {
-        current(|core| self.key_on(core).map(|key| f(&mut core.driver.borrow_mut(), key))).flatten()
+        current(|core| self.key_on(core).map(|key| f(&mut core.io.driver.borrow_mut(), key))).flatten()
     }
 
     /// As [`on_driver`](Self::on_driver), and attaches an object that no driver has. An object of
@@ -72,7 +72,7 @@ impl<K: DriverKey> Anchor<K> {
     /// Off a core, or with an object that is closed or on its way to this core.
     pub(crate) fn on_driver_or_ask<R>(&self, f: impl FnOnce(&mut Driver, K) -> R) -> io::Result<R> {
         let result = current(|core| match self.key_or_ask(core, None) {
-            Poll::Ready(Ok(key)) => Ok(f(&mut core.driver.borrow_mut(), key)),
+            Poll::Ready(Ok(key)) => Ok(f(&mut core.io.driver.borrow_mut(), key)),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Pending => Err(on_its_way()),
         });
@@ -100,7 +100,7 @@ impl<K: DriverKey> Anchor<K> {
                     Poll::Pending => return Poll::Pending,
                 },
             };
-            let polled = f(&mut core.driver.borrow_mut(), key, context);
+            let polled = f(&mut core.io.driver.borrow_mut(), key, context);
             core.spend_budget(polled.is_ready());
             polled
         });
@@ -121,7 +121,7 @@ impl<K: DriverKey> Anchor<K> {
             }
             ComeOutcome::Ask(there, key) => {
                 moves.note_asked(there.core(), core.shared.clock.now_ns());
-                core.note_asks_for_socket();
+                core.run.note_asks_for_socket();
                 let key = K::from_bits(key).into();
                 if there.leave(CoreRequest::Detach(DetachRequest::new(key, moves.clone()))) {
                     Poll::Pending
@@ -153,7 +153,7 @@ impl<K: DriverKey> Anchor<K> {
             Poll::Ready(Ok(key)) => {
                 let moves = self.moves();
                 if moves.has_calls() {
-                    moves.carry_out(&mut core.driver.borrow_mut(), key.into());
+                    moves.carry_out(&mut core.io.driver.borrow_mut(), key.into());
                 }
                 Ok(())
             }

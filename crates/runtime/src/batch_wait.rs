@@ -22,7 +22,7 @@ impl RuntimeShared {
         let name = color.id().0.get();
         let due_ns = self.clock.now_ns().saturating_add(gather.within_ns);
         let late = self.core(index).ready.with(|ready| {
-            if self.ended.load(Ordering::Relaxed) {
+            if self.end.has_ended() {
                 return Some(token);
             }
             color.meta.batch_waits.store(true, Ordering::Relaxed);

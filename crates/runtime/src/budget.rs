@@ -14,13 +14,13 @@ use std::{
 impl Core {
     #[inline]
     pub(crate) fn is_budget_spent(&self) -> bool {
-        self.budget.get() == 0
+        self.run.budget.get() == 0
     }
 
     /// Counts an answer.
     #[inline]
     pub(crate) fn spend_budget(&self, is_ready: bool) {
-        self.budget.set(self.budget.get().saturating_sub(u32::from(is_ready)));
+        self.run.budget.set(self.run.budget.get().saturating_sub(u32::from(is_ready)));
     }
 
     /// The running task waits for its next turn.

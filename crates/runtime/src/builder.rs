@@ -6,9 +6,10 @@ use crate::{
     control_state::RuntimeControl,
     core::{Core, core_index},
     error::StartError,
-    handlers::concurrency_limit,
+    handlers::handlers_max,
     limits::Limits,
     runtime::{Runtime, Threads},
+    settings::RuntimeSettings,
     shared::{RuntimeSetup, RuntimeShared},
     stamps::Noting,
 };
@@ -188,9 +189,12 @@ impl Builder {
         assert!(board.len() >= cpus.len(), "a board for each core");
         self.trial.check().map_err(|error| StartError::Trial { reason: error.to_string() })?;
         let control =
-            RuntimeControl::new(&self.policy, self.trial, &layout, concurrency_limit(self.limits.handlers))?;
+            RuntimeControl::new(&self.policy, self.trial, &layout, handlers_max(self.limits.handlers))?;
         let Self { limits, turn, policy, classes, noting, .. } = self;
-        let setup = RuntimeSetup { layout, control, limits, turn, policy, classes, pool, board, noting };
+        let (stealing, divides) = (policy.stealing(), !classes.is_empty());
+        let scatters = policy.scatters();
+        let settings = RuntimeSettings { limits, turn, policy, stealing, scatters, divides, layout, noting };
+        let setup = RuntimeSetup { settings, control, classes, pool, board };
         let shared = RuntimeShared::new(&cpus, setup);
         let mut threads = Threads::default();
         let (started, starts) = mpsc::channel();
@@ -273,8 +277,8 @@ fn start(
         Err(error) => return started.send(Err(error)).expect("the builder waits for every core"),
     };
     let mine = shared.core(index.0);
-    let fresh =
-        mine.unparker.set(driver.unparker()).is_ok() && mine.io.set(driver.description().to_owned()).is_ok();
+    let fresh = mine.unparker.set(driver.unparker()).is_ok()
+        && mine.facts.io.set(driver.description().to_owned()).is_ok();
     assert!(fresh, "a core starts once");
     started.send(Ok(())).expect("the builder waits for every core");
     drop(started);

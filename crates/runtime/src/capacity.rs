@@ -37,7 +37,7 @@ impl CoreCapacity<'_> {
 
 impl Capacity for CoreCapacity<'_> {
     fn enter(&self, waker: &Waker) -> Option<u64> {
-        if self.shared.enter(self.core, self.shared.limits.events_per_core) {
+        if self.shared.enter(self.core, self.shared.settings.limits.events_per_core) {
             return None;
         }
         let core = self.core();
@@ -69,7 +69,7 @@ impl RuntimeShared {
     /// Lets in waiters on core `index`, as far as there is room.
     #[cold]
     pub(crate) fn admit(&self, index: u32) {
-        let (core, bound) = (self.core(index), self.limits.events_per_core);
+        let (core, bound) = (self.core(index), self.settings.limits.events_per_core);
         let mut woken = Vec::new();
         let mut waiters = core.waiters.lock().expect("nothing panics under this lock");
         // `len` counts the waiters too.

@@ -142,7 +142,7 @@ impl Core {
     pub(crate) fn attend_control(&self) {
         let Some(control) = &self.shared.control else { return };
         let round = control.round.load(Ordering::Acquire);
-        if round != self.counting.borrow().window.answered()
+        if round != self.measures.counting.borrow().window.answered()
             || control.due_ns.load(Ordering::Relaxed) != NEVER
         {
             self.answer_control(control);
@@ -154,13 +154,14 @@ impl Core {
         let now_ns = self.shared.clock.now_ns();
         control.begin_if_due(&self.shared, self.index, now_ns);
         let round = control.round.load(Ordering::Acquire);
-        let mut counting = self.counting.borrow_mut();
+        let mut counting = self.measures.counting.borrow_mut();
         if counting.window.answered() == round {
             return;
         }
-        let missed = self.perf_counters.missed_since_round(self.shared.noting.counted, |how| {
-            assert!(self.mine().perf_counters.set(how).is_ok(), "it is tried once");
-        });
+        let missed =
+            self.measures.perf_counters.missed_since_round(self.shared.settings.noting.counted, |how| {
+                assert!(self.mine().facts.perf_counters.set(how).is_ok(), "it is tried once");
+            });
         if let Some(lines) = missed {
             counting.window.missed(lines);
         }
@@ -175,7 +176,7 @@ impl Core {
     pub(crate) fn count_run(&self, handler: HandlerIndex, sample: Option<RunSample>) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
-            self.counting.borrow_mut().window.ran(unit, sample);
+            self.measures.counting.borrow_mut().window.ran(unit, sample);
         }
     }
 
@@ -183,7 +184,7 @@ impl Core {
     pub(crate) fn count_misses(&self, handler: HandlerIndex, cold: Option<Distance>, lines: u64) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
-            self.counting.borrow_mut().window.run_missed(unit, cold, lines);
+            self.measures.counting.borrow_mut().window.run_missed(unit, cold, lines);
         }
     }
 
@@ -192,7 +193,7 @@ impl Core {
     pub(crate) fn count_post(&self, handler: HandlerIndex) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
-            let mut counting = self.counting.borrow_mut();
+            let mut counting = self.measures.counting.borrow_mut();
             let from = counting.running;
             counting.window.posted(from, unit);
         }
@@ -202,14 +203,14 @@ impl Core {
     #[inline]
     pub(crate) fn note_running(&self, handler: HandlerIndex) {
         if let Some(control) = &self.shared.control {
-            self.counting.borrow_mut().running = control.unit(handler);
+            self.measures.counting.borrow_mut().running = control.unit(handler);
         }
     }
 
     /// The core was parked for `ns` nanoseconds.
     pub(crate) fn count_idle(&self, ns: u64) {
         if self.shared.control.is_some() {
-            self.counting.borrow_mut().window.idled(ns);
+            self.measures.counting.borrow_mut().window.idled(ns);
         }
     }
 }

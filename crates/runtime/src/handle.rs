@@ -66,7 +66,7 @@ impl Handle {
     #[track_caller]
     pub fn cpu(&self, core: CoreIndex) -> usize {
         self.check_core(core);
-        self.shared.core(core.0).cpu
+        self.shared.core(core.0).facts.cpu
     }
 
     #[track_caller]

@@ -20,7 +20,6 @@ use std::{
     fmt,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::atomic::Ordering,
 };
 use vermeil_queue::{Event, Run};
 use vermeil_sched::HandlerIndex;
@@ -137,7 +136,7 @@ impl Handle {
         if !matches!(lanes, HandlerColors::Given) {
             self.shared.handlers.route(index, Routes { lanes, affinity: Affinity::default() });
         }
-        self.shared.codes.add(index, Box::new(run));
+        self.shared.handlers.codes.add(index, Box::new(run));
         Ok(Handler { index, runtime: self.shared.id, events: PhantomData })
     }
 }
@@ -235,18 +234,18 @@ impl<E: Send + 'static> Handler<E> {
         let shared = &*color.shared;
         let taken = match color.bounded_with_limit() {
             None => None,
-            Some(bounded) => match CapacityWait::new(&shared.ends, bounded).await {
+            Some(bounded) => match CapacityWait::new(&shared.end.waiters, bounded).await {
                 Ok(()) => Some(bounded.permit()),
                 Err(Stops) => return Err(Ended { event }),
             },
         };
         let one = color.for_one();
         let core = one.core().0;
-        let Ok(()) = CapacityWait::new(&shared.ends, CoreCapacity { shared, core }).await else {
+        let Ok(()) = CapacityWait::new(&shared.end.waiters, CoreCapacity { shared, core }).await else {
             return Err(Ended { event });
         };
         let counted = PostedPermit { runtime: shared.id, core };
-        if shared.ended.load(Ordering::Relaxed) {
+        if shared.end.has_ended() {
             return Err(Ended { event });
         }
         self.push(&one, counted, taken, event);
@@ -300,8 +299,8 @@ impl<E: Send + 'static> Handler<E> {
     /// The error for a post that found no room on a core.
     #[cold]
     fn refused(shared: &RuntimeShared, event: E) -> Full<E> {
-        let of = if shared.ended.load(Ordering::Relaxed) { FullOf::Ended } else { FullOf::Core };
-        Full { event, bound: shared.limits.events_per_core, of }
+        let of = if shared.end.has_ended() { FullOf::Ended } else { FullOf::Core };
+        Full { event, bound: shared.settings.limits.events_per_core, of }
     }
 
     #[inline(always)]
@@ -331,8 +330,7 @@ impl PostedPermit {
     /// A place on core `core`, if a place is free and the runtime has not ended.
     #[inline]
     fn new(shared: &RuntimeShared, core: u32) -> Option<Self> {
-        let enters =
-            !shared.ended.load(Ordering::Relaxed) && shared.enter(core, shared.limits.events_per_core);
+        let enters = !shared.end.has_ended() && shared.enter(core, shared.settings.limits.events_per_core);
         enters.then(|| Self { runtime: shared.id, core })
     }
 }
@@ -356,8 +354,8 @@ impl<E: Send + 'static> Run for PostedEvent<E> {
             }
             let run = |code: &(dyn Fn(E) + Send + Sync)| catch_unwind(AssertUnwindSafe(|| code(event)));
             // The core counts the panic as well.
-            if let Some(Err(panic)) = core.codes.with(&core.shared.codes, handler, run) {
-                add(&core.mine().handlers[handler.0 as usize].panics, 1);
+            if let Some(Err(panic)) = core.known.codes.with(&core.shared.handlers.codes, handler, run) {
+                add(&core.mine().records.handlers[handler.0 as usize].panics, 1);
                 resume_unwind(panic);
             }
         });

@@ -5,6 +5,7 @@
 
 use crate::{
     affinity::Affinity,
+    code::HandlerCodes,
     concurrency_limit::ConcurrencyLimit,
     costs::PublishedCosts,
     counters::NOBODY,
@@ -64,6 +65,10 @@ pub(crate) struct Handlers {
     rules: Box<[HandlerRules]>,
     published: Box<[PublishedCosts]>,
     stealing: Stealing,
+    /// The code of each handler.
+    pub(crate) codes: HandlerCodes,
+    /// Counters by handler of threads that are not cores.
+    pub(crate) outside: Box<[HandlerCounters]>,
 }
 
 /// The per-handler words that each event reads, together on a cache line.
@@ -119,7 +124,7 @@ impl HandlerRules {
 
 /// Number of handlers when a program may register `bound`: those, the handler of tasks, and a
 /// handler for each kind of tasks. At most as many as a label has numbers for.
-pub(crate) fn concurrency_limit(bound: usize) -> usize {
+pub(crate) fn handlers_max(bound: usize) -> usize {
     (bound + 1 + KINDS_MAX).min(1 << 16)
 }
 
@@ -128,8 +133,8 @@ const UNWATCHED: u32 = NOBODY - 1;
 
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
-        let concurrency_limit = concurrency_limit(bound);
-        let published = (0..concurrency_limit).map(|_| PublishedCosts::new()).collect();
+        let handlers_max = handlers_max(bound);
+        let published = (0..handlers_max).map(|_| PublishedCosts::new()).collect();
         let handlers = Self {
             names: Mutex::default(),
             kinds: Kinds::default(),
@@ -138,9 +143,11 @@ impl Handlers {
             priors: Mutex::default(),
             classes,
             any_gathers: AtomicBool::new(false),
-            rules: (0..concurrency_limit).map(|_| HandlerRules::new()).collect(),
+            rules: (0..handlers_max).map(|_| HandlerRules::new()).collect(),
             published,
             stealing,
+            codes: HandlerCodes::default(),
+            outside: (0..handlers_max).map(|_| HandlerCounters::default()).collect(),
         };
         handlers.add(&NewHandler::named("task"), ClassIndex::default());
         handlers

@@ -32,7 +32,7 @@ pub fn hop(color: &Color) -> impl Future<Output = ()> {
             let hops = current(|core| {
                 let is_own = std::ptr::eq(&*core.shared, &*color.shared);
                 assert!(is_own, "the color belongs to another runtime than the task that hops at {at}");
-                *core.hop.borrow_mut() = Some(color.clone());
+                *core.run.hop.borrow_mut() = Some(color.clone());
             });
             assert!(hops.is_some(), "a task hops on a core of a runtime (`Handle::spawn`): not at {at}");
             Poll::Pending

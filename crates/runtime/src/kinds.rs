@@ -42,7 +42,7 @@ impl RuntimeShared {
     /// The handler that counts polls of futures of this type.
     pub(crate) fn kind_of<F: 'static>(&self) -> HandlerIndex {
         let ask = || self.handlers.kinds.of::<F>(&self.handlers);
-        let known = |core: &Core| *core.kinds.borrow_mut().entry(TypeId::of::<F>()).or_insert_with(ask);
+        let known = |core: &Core| *core.known.kinds.borrow_mut().entry(TypeId::of::<F>()).or_insert_with(ask);
         current_of(self, known).unwrap_or_else(ask)
     }
 }

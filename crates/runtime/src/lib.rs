@@ -77,6 +77,7 @@ mod home_core;
 mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+mod idle_cores;
 mod in_flight;
 #[cfg(any(feature = "futures-io", feature = "hyper", feature = "tokio-io"))]
 mod io_stream;
@@ -98,8 +99,10 @@ mod registry;
 mod remote_wakes;
 mod requests;
 mod runtime;
+mod runtime_end;
 mod runtime_id;
 mod runtime_ref;
+mod settings;
 mod shared;
 mod snapshot;
 mod source;

@@ -18,7 +18,7 @@ impl RuntimeShared {
         let color = token.color();
         let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_migrating();
         // Kept, the color would hold up a running color that cannot leave this core.
-        let stays = is_here && current(|core| core.runs_fixed_color.get()).unwrap_or(false);
+        let stays = is_here && current(|core| core.run.runs_fixed_color.get()).unwrap_or(false);
         let goes = stays && self.hand_over(&token, true);
         let mut token = Some(token);
         if is_here && !goes {
@@ -36,9 +36,9 @@ impl RuntimeShared {
 impl Core {
     /// Keeps a token that this core has made, if it is the only token of this activation.
     fn keep_alone(&self, token: &mut Option<RuntimeToken>) {
-        let mut lifo_slot_rule = self.lifo_slot_rule.get();
+        let mut lifo_slot_rule = self.run.lifo_slot_rule.get();
         let woken = lifo_slot_rule.woken();
-        self.lifo_slot_rule.set(lifo_slot_rule);
+        self.run.lifo_slot_rule.set(lifo_slot_rule);
         match woken {
             WakeDestination::LifoSlot => token.take().into_iter().for_each(|token| self.keep(token)),
             WakeDestination::Queue => {}
@@ -73,7 +73,7 @@ impl Core {
 
     /// The other cores that keep a color.
     fn keepers(&self) -> impl Iterator<Item = (&CoreShared, CoreIndex)> {
-        let others = self.shared.layout.neighbours(self.index).iter();
+        let others = self.shared.settings.layout.neighbours(self.index).iter();
         let others = others.map(|&other| (self.shared.core(other.0), other));
         others.filter(|(core, _)| !core.load_cell.kept.is_empty())
     }
@@ -87,12 +87,12 @@ impl Core {
 
     /// The only color that the last activation has woken, if there is exactly one.
     pub(crate) fn take_lifo_slot(&self) -> Option<RuntimeToken> {
-        if self.lifo_slot_rule.take().end() { self.mine().load_cell.kept.take() } else { None }
+        if self.run.lifo_slot_rule.take().end() { self.mine().load_cell.kept.take() } else { None }
     }
 
     /// Queues the colors that the running activation has woken and will wake.
     pub(crate) fn close_lifo_slot(&self) {
-        if self.lifo_slot_rule.take().end() {
+        if self.run.lifo_slot_rule.take().end() {
             self.queue_lifo_slot();
         }
     }

@@ -25,7 +25,7 @@ impl Cores for RuntimeShared {
 
     #[inline]
     fn have_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+        self.end.has_ended()
     }
 
     fn migrated(&self, color: &RuntimeHead) {
@@ -38,7 +38,7 @@ impl Cores for RuntimeShared {
         // A color that stays has no kin.
         let steal_class = class.and_then(|_| steal_class(color));
         ready.post(name, entries);
-        let (of, now_ns) = match self.divides {
+        let (of, now_ns) = match self.settings.divides {
             true => (self.handlers.class(color.meta.handler()), self.clock.now_ns()),
             false => Default::default(),
         };

@@ -31,8 +31,10 @@ impl RuntimeShared {
     #[cold]
     pub(crate) fn count_thief(&self, handler: Option<HandlerIndex>) {
         match handler {
-            Some(handler) => self.count(handler, |core| &core.thieves_woken, |counters| &counters.wakes),
-            None => drop(current_of(self, |core| add(&core.mine().counters.thieves_woken, 1))),
+            Some(handler) => {
+                self.count(handler, |core| &core.steal.thieves_woken, |counters| &counters.wakes)
+            }
+            None => drop(current_of(self, |core| add(&core.mine().counters.steal.thieves_woken, 1))),
         }
     }
 
@@ -45,10 +47,10 @@ impl RuntimeShared {
         let handler = handler.0 as usize;
         let here = current_of(self, |core| {
             add(of_core(&core.mine().counters), 1);
-            add(of_handler(&core.mine().handlers[handler]), 1);
+            add(of_handler(&core.mine().records.handlers[handler]), 1);
         });
         if here.is_none() {
-            of_handler(&self.outside[handler]).fetch_add(1, Ordering::Relaxed);
+            of_handler(&self.handlers.outside[handler]).fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -57,7 +59,7 @@ impl Core {
     /// This core has stolen `colors` colors whose next event is of `handler`, one after another.
     pub(crate) fn count_steals(&self, handler: HandlerIndex, colors: u64) {
         let mine = self.mine();
-        add(&mine.counters.steals, colors);
-        add(&mine.handlers[handler.0 as usize].steals, colors);
+        add(&mine.counters.steal.steals, colors);
+        add(&mine.records.handlers[handler.0 as usize].steals, colors);
     }
 }

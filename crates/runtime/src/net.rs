@@ -35,7 +35,7 @@ use vermeil_queue::Direction;
 /// # Errors
 /// Off a core, or if the kernel is older than Linux 6.9.
 pub fn busy_poll(up_to: Duration) -> io::Result<()> {
-    current(|core| core.driver.borrow_mut().busy_poll(up_to)).ok_or(OffCore)?
+    current(|core| core.io.driver.borrow_mut().busy_poll(up_to)).ok_or(OffCore)?
 }
 
 /// Resources that two tasks cannot wait for at once.

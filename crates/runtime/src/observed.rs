@@ -33,12 +33,13 @@ impl RuntimeShared {
         let of = handler.0 as u16;
         let of_core = |core: &Core| {
             core.count_post(handler);
-            let posted = core.stamping.next(self.noting, &self.clock);
-            let cause = if self.noting.record > 0 { core.cause() } else { 0 };
+            let posted = core.measures.stamping.next(self.settings.noting, &self.clock);
+            let cause = if self.settings.noting.record > 0 { core.cause() } else { 0 };
             Label::new(of, core.index.0 as u16, worth_ns).stamped(posted, cause)
         };
         current_of(self, of_core).unwrap_or_else(|| {
-            let posted = OUTSIDE.try_with(|outside| outside.next(self.noting, &self.clock)).unwrap_or(0);
+            let posted =
+                OUTSIDE.try_with(|outside| outside.next(self.settings.noting, &self.clock)).unwrap_or(0);
             Label::new(of, NOBODY as u16, worth_ns).stamped(posted, 0)
         })
     }
@@ -48,7 +49,7 @@ impl Core {
     /// The name of the running event on this core: its number in the ring, from 1; 0 if no event
     /// runs.
     fn cause(&self) -> u32 {
-        let ring = self.mine().ring.as_ref().filter(|_| current_color().is_some());
+        let ring = self.mine().records.ring.as_ref().filter(|_| current_color().is_some());
         ring.map_or(0, |ring| (ring.pushed() as u32).wrapping_add(1))
     }
 
@@ -74,7 +75,7 @@ impl Core {
             let runs = if sample.cold.is_some() { &times.cold_run } else { &times.warm_run };
             runs.add(sample.run_ns);
         }
-        if let Some(ring) = &self.mine().ring {
+        if let Some(ring) = &self.mine().records.ring {
             ring.push(
                 EventRecord {
                     color: color.0.get(),
@@ -89,8 +90,8 @@ impl Core {
     }
 
     fn times(&self, handler: HandlerIndex) -> Option<&HandlerTimes> {
-        (self.shared.noting.observe != Observe::Off)
-            .then(|| &**self.mine().times[handler.0 as usize].get_or_init(Box::default))
+        (self.shared.settings.noting.observe != Observe::Off)
+            .then(|| &**self.mine().records.times[handler.0 as usize].get_or_init(Box::default))
     }
 }
 
@@ -160,15 +161,16 @@ impl Handle {
         let names = shared.handlers.names();
         let (mut events, mut lost) = (Vec::new(), 0);
         for (core, theirs) in (0u32..).zip(&shared.cores) {
-            let (first, records) = theirs.ring.as_ref()?.recent();
+            let (first, records) = theirs.records.ring.as_ref()?.recent();
             lost += first;
             events.extend((first..).zip(records).map(|(number, words)| {
                 let record = EventRecord::unpack(words);
                 ((core, number as u32), record.poster(), record.recorded(core, &names))
             }));
         }
-        let cpus = shared.cores.iter().map(|core| core.cpu as u32).collect();
-        let header = RecordingHeader { recording: VERSION, policy: shared.policy.to_string(), cpus, lost };
+        let cpus = shared.cores.iter().map(|core| core.facts.cpu as u32).collect();
+        let header =
+            RecordingHeader { recording: VERSION, policy: shared.settings.policy.to_string(), cpus, lost };
         Some(Recording::assemble(header, events))
     }
 }

@@ -40,7 +40,7 @@ impl RuntimeShared {
             self.schedule(token, 0);
         }
         let rings = colors.first().is_some_and(|color| self.wake_core(receiver.0, color.meta.handler()));
-        if !rings && self.stealing.is_on() {
+        if !rings && self.settings.stealing.is_on() {
             colors.iter().for_each(|color| self.consider_thief(color, receiver.0));
         }
     }

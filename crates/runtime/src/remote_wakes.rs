@@ -36,7 +36,7 @@ impl RuntimeShared {
 
     #[inline]
     fn bring(&self, token: &RuntimeToken, here: CoreIndex, otherwise: Option<MoveReason>) {
-        if self.stealing != Stealing::Learned {
+        if self.settings.stealing != Stealing::Learned {
             return;
         }
         let color = token.color();
@@ -69,22 +69,26 @@ impl RuntimeShared {
             return;
         }
         let now_ns = self.clock.now_ns();
-        let distance = self.layout.distance(home, here);
+        let distance = self.settings.layout.distance(home, here);
         let load = self.core_load(here);
         let candidate = self.candidate(color, &load, distance, now_ns);
         let comes = match reason {
-            MoveReason::Asleep => self.stealing.moves_to_poster(&candidate, self.moves.wake_ns()),
+            MoveReason::Asleep => self.settings.stealing.moves_to_poster(&candidate, self.moves.wake_ns()),
             MoveReason::Calls => {
                 let wait_at_home_ns = self.core_load(home).wait_ns(now_ns);
-                self.stealing.moves_to_waker(&candidate, wait_at_home_ns, self.moves.steal_ns(distance))
+                self.settings.stealing.moves_to_waker(
+                    &candidate,
+                    wait_at_home_ns,
+                    self.moves.steal_ns(distance),
+                )
             }
             MoveReason::Turn => {
                 let sooner_ns = self.core_load(home).backlog_ns().saturating_sub(load.backlog_ns());
                 // No thief asks again with better numbers, so this core's own estimate of a move
                 // counts.
-                let steal_ns = current(|core| core.learner.borrow().steal_ns(distance))
+                let steal_ns = current(|core| core.measures.learner.borrow().steal_ns(distance))
                     .unwrap_or_else(|| self.moves.steal_ns(distance));
-                self.stealing.moves_to_its_turn(&candidate, sooner_ns, steal_ns)
+                self.settings.stealing.moves_to_its_turn(&candidate, sooner_ns, steal_ns)
             }
         };
         if comes {

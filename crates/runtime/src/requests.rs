@@ -49,7 +49,7 @@ impl Core {
     /// tasks, and a task may drop the last reference to an object.
     fn carry_out(&self, request: CoreRequest) -> Option<CoreRequest> {
         if let CoreRequest::Timer(timer) = &request {
-            return match self.timers.try_borrow_mut() {
+            return match self.io.timers.try_borrow_mut() {
                 Ok(mut timers) => {
                     timers.disarm(timer);
                     None
@@ -57,7 +57,7 @@ impl Core {
                 Err(_) => Some(request),
             };
         }
-        let Ok(mut driver) = self.driver.try_borrow_mut() else { return Some(request) };
+        let Ok(mut driver) = self.io.driver.try_borrow_mut() else { return Some(request) };
         match request {
             CoreRequest::StopListening(key) => driver.close_listener(key),
             CoreRequest::Close(ObjectKey::Listener(key)) => driver.discard_listener(key),
@@ -83,7 +83,7 @@ impl Core {
     }
 
     fn begin_detach(&self, request: DetachRequest) {
-        let former = self.detaching.borrow_mut().insert(request.key, request);
+        let former = self.io.detaching.borrow_mut().insert(request.key, request);
         debug_assert!(former.is_none(), "an object is asked for once");
         self.end_detaches();
     }
@@ -93,9 +93,9 @@ impl Core {
     pub(crate) fn end_detaches(&self) {
         loop {
             // The driver and the table are free again before a waker runs.
-            let left = self.driver.borrow_mut().take_detached();
+            let left = self.io.driver.borrow_mut().take_detached();
             let Some((key, object)) = left else { return };
-            let request = self.detaching.borrow_mut().remove(&key);
+            let request = self.io.detaching.borrow_mut().remove(&key);
             let moves = request.expect("only asked objects leave").end();
             let waits = |object: &Detached, asking| moves.has_calls() || object.has_waiter(asking);
             match moves.attachment.detached(object, waits) {
@@ -113,7 +113,7 @@ impl Core {
 
     /// Gives an object from another driver to this core's driver.
     pub(crate) fn attach(&self, moves: &Arc<Moves>, object: Detached) -> io::Result<ObjectKey> {
-        let attached = self.driver.borrow_mut().attach(object);
+        let attached = self.io.driver.borrow_mut().attach(object);
         let key = match attached {
             Ok(key) => key,
             Err(error) => {
@@ -126,7 +126,7 @@ impl Core {
             return Err(io::ErrorKind::NotConnected.into());
         }
         if moves.has_calls() {
-            moves.carry_out(&mut self.driver.borrow_mut(), key);
+            moves.carry_out(&mut self.io.driver.borrow_mut(), key);
         }
         if let Some((from, asked_ns)) = moves.take_asked() {
             self.observe_socket_move(from, asked_ns);

@@ -248,16 +248,16 @@ impl Runtime {
 fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     let shared = &*handle.shared;
     let tasks_cancelled = shared.tasks_alive();
-    shared.stopping.store(true, Ordering::Release);
+    shared.end.stop();
     shared.unpark_all();
-    let left = threads.end(shared, signs, shared.limits.stop_grace);
+    let left = threads.end(shared, signs, shared.settings.limits.stop_grace);
     let cores_left = left.into_iter().map(|core| shared.left(core)).collect();
     shared.blocking.close();
     if let Some(control) = &shared.control {
         control.clear();
     }
     let mut events_dropped = 0;
-    shared.ended.store(true, Ordering::Relaxed);
+    shared.end.end();
     for (index, core) in (0..).zip(&shared.cores) {
         let waiting = core.waiters.lock().expect("nothing panics under this lock").len();
         events_dropped += core.queued.len().saturating_sub(waiting);
@@ -265,9 +265,9 @@ fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
         core.tasks.clear();
     }
     shared.handlers.discard_waiting();
-    shared.ends.tell();
+    shared.end.waiters.tell();
     // Last, because dropped events have used the codes to update their cores.
-    shared.codes.clear();
+    shared.handlers.codes.clear();
     handle.shared.unregister();
     Stopped { tasks_cancelled, events_dropped, cores_left }
 }
@@ -277,7 +277,7 @@ impl RuntimeShared {
         let own = self.core(core.0);
         let running = own.counters.running.load(Ordering::Relaxed);
         let running = (running != IDLE).then(|| self.handlers.name(HandlerIndex(running - 1)));
-        CoreLeft { core, cpu: own.cpu, running }
+        CoreLeft { core, cpu: own.facts.cpu, running }
     }
 }
 
@@ -299,7 +299,7 @@ impl Drop for Runtime {
         }
         // On a core, the runtime ends on a thread of its own. If the thread cannot start, the
         // runtime ends as soon as its cores see the flag.
-        self.handle.shared.stopping.store(true, Ordering::Release);
+        self.handle.shared.end.stop();
         self.handle.shared.unpark_all();
         let _ = thread::Builder::new().name("vermeil-end".into()).spawn(end);
         if !thread::panicking() {

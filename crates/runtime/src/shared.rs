@@ -6,88 +6,78 @@
 
 use crate::{
     blocking_pool::BlockingPool,
-    capacity_waiters::{CapacityWaiters, EndWaiters},
-    code::HandlerCodes,
+    capacity_waiters::CapacityWaiters,
     color_meta::{RuntimeHead, RuntimeQueue, RuntimeToken},
     control_state::RuntimeControl,
     core_load::{CoreLoadCell, QueueLoad},
     costs::PublishedMoves,
     counters::CoreCounters,
-    handlers::{HandlerCounters, Handlers, concurrency_limit},
-    limits::Limits,
+    handlers::{HandlerCounters, Handlers, handlers_max},
+    idle_cores::IdleCores,
     registry::Registry,
+    runtime_end::RuntimeEnd,
     runtime_id::RuntimeId,
-    stamps::{Noting, WORDS},
+    settings::RuntimeSettings,
+    stamps::WORDS,
     times::HandlerTimes,
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
     Arc, Mutex, OnceLock,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use vermeil_io::{Clock, LoadPage, Unparker};
 use vermeil_queue::{AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, TraceRing};
 use vermeil_sched::{
-    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, Layout, Policy, QueuedClass, Ready, ReadySlot,
-    Stealing, TurnLimits,
+    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, QueuedClass, Ready, ReadySlot, Stealing,
 };
 
 pub(crate) struct RuntimeShared {
     pub(crate) id: RuntimeId,
     pub(crate) cores: Box<[CachePadded<CoreShared>]>,
-    pub(crate) limits: Limits,
-    pub(crate) turn: TurnLimits,
-    pub(crate) policy: Policy,
-    pub(crate) stealing: Stealing,
-    /// Whether colors move at each activation, for tests.
-    pub(crate) scatters: bool,
-    /// Whether handlers have classes; cores divide their time between classes.
-    pub(crate) divides: bool,
-    pub(crate) layout: Layout,
+    pub(crate) settings: RuntimeSettings,
     /// Places handlers, if the policy does.
     pub(crate) control: Option<RuntimeControl>,
     pub(crate) clock: Clock,
-    pub(crate) noting: Noting,
     /// The time of each core's last look at its sockets.
     pub(crate) board: Arc<LoadPage>,
-    /// The number of sleeping cores; a hint.
-    pub(crate) asleep: CachePadded<AtomicUsize>,
-    /// By node: the core that searches for work, and the core that watches busy cores.
-    idle_coordinators: Box<[CachePadded<IdleCoordinator>]>,
-    /// Whether a movable color was ever queued: before that there is nothing to watch.
-    pub(crate) something_moves: AtomicBool,
-    pub(crate) default_color: OnceLock<Arc<RuntimeQueue>>,
-    pub(crate) acquisitions: AcquireOrder,
+    pub(crate) idle: IdleCores,
+    pub(crate) colors: NewColors,
     pub(crate) handlers: Handlers,
-    pub(crate) codes: HandlerCodes,
     pub(crate) moves: PublishedMoves,
-    /// Counters by handler of threads that are not cores.
-    pub(crate) outside: Box<[HandlerCounters]>,
     pub(crate) blocking: BlockingPool,
-    pub(crate) stopping: AtomicBool,
-    /// All cores have ended; events queued from now on are dropped at once.
-    pub(crate) ended: AtomicBool,
-    pub(crate) ends: EndWaiters,
-    /// The number of colors made; the policy places colors by number.
-    pub(crate) colors: AtomicU64,
+    pub(crate) end: RuntimeEnd,
+}
+
+/// The state that new colors and acquisitions of colors share.
+#[derive(Default)]
+pub(crate) struct NewColors {
+    /// The number of colors made; the policy places colors by number. On a line of its own, because
+    /// every core that makes colors writes the number.
+    made: CachePadded<AtomicU64>,
+    pub(crate) default: OnceLock<Arc<RuntimeQueue>>,
+    pub(crate) acquisitions: AcquireOrder,
+}
+
+impl NewColors {
+    /// The number of a new color, from 1.
+    pub(crate) fn next(&self) -> u64 {
+        self.made.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 /// The parts of a runtime, beside its cores.
 pub(crate) struct RuntimeSetup {
-    pub(crate) layout: Layout,
+    pub(crate) settings: RuntimeSettings,
     pub(crate) control: Option<RuntimeControl>,
-    pub(crate) limits: Limits,
-    pub(crate) turn: TurnLimits,
-    pub(crate) policy: Policy,
     pub(crate) classes: Vec<Class>,
     pub(crate) pool: BlockingPool,
     pub(crate) board: Arc<LoadPage>,
-    pub(crate) noting: Noting,
 }
 
 /// The part of a core that other threads may access.
 pub(crate) struct CoreShared {
-    pub(crate) cpu: usize,
+    pub(crate) facts: CoreFacts,
     pub(crate) ready: ReadyQueue<Ready<RuntimeToken>>,
     pub(crate) load_cell: CachePadded<CoreLoadCell>,
     pub(crate) parking: CachePadded<Parking>,
@@ -102,72 +92,71 @@ pub(crate) struct CoreShared {
     /// Tasks spawned on this core, minus the tasks that ended on this core.
     pub(crate) tasks_alive: CachePadded<InFlight>,
     pub(crate) counters: CachePadded<CoreCounters>,
-    pub(crate) handlers: Box<[HandlerCounters]>,
-    /// By handler, the times observed on this core.
-    pub(crate) times: Box<[OnceLock<Box<HandlerTimes>>]>,
-    /// The last events of this core, if events are recorded.
-    pub(crate) ring: Option<TraceRing<WORDS>>,
+    pub(crate) records: CoreRecords,
     pub(crate) unparker: OnceLock<Unparker>,
+}
+
+/// The facts about a core that snapshots show, each set once.
+pub(crate) struct CoreFacts {
+    pub(crate) cpu: usize,
+    /// The description of the driver.
     pub(crate) io: OnceLock<String>,
     /// The quantity that this core counts beside the time, or the reason why it counts none; set
     /// after the first attempt.
     pub(crate) perf_counters: OnceLock<String>,
 }
 
+/// A core's records of its events, which only the core writes.
+pub(crate) struct CoreRecords {
+    /// The counters of each handler.
+    pub(crate) handlers: Box<[HandlerCounters]>,
+    /// By handler, the times observed on this core.
+    pub(crate) times: Box<[OnceLock<Box<HandlerTimes>>]>,
+    /// The last events of this core, if events are recorded.
+    pub(crate) ring: Option<TraceRing<WORDS>>,
+}
+
+impl CoreShared {
+    fn new(cpu: usize, settings: &RuntimeSettings, classes: &[Class]) -> Self {
+        let handlers = handlers_max(settings.limits.handlers);
+        Self {
+            facts: CoreFacts { cpu, io: OnceLock::new(), perf_counters: OnceLock::new() },
+            ready: ReadyQueue::new(Ready::divided(settings.stealing.order(), classes), QueueLoad::measure),
+            load_cell: CachePadded::default(),
+            parking: CachePadded::default(),
+            tasks: Registry::default(),
+            stopped: AtomicBool::new(false),
+            queued: CachePadded::default(),
+            waiters: Mutex::default(),
+            tasks_alive: CachePadded::default(),
+            counters: CachePadded::default(),
+            records: CoreRecords {
+                handlers: (0..handlers).map(|_| HandlerCounters::default()).collect(),
+                times: (0..handlers).map(|_| OnceLock::new()).collect(),
+                ring: settings.noting.ring(),
+            },
+            unparker: OnceLock::new(),
+        }
+    }
+}
+
 impl RuntimeShared {
     pub(crate) fn new(cpus: &[usize], setup: RuntimeSetup) -> Arc<Self> {
-        let RuntimeSetup { layout, control, limits, turn, policy, classes, pool, board, noting } = setup;
-        let stealing = policy.stealing();
-        let core = |cpu: &usize| {
-            CachePadded::new(CoreShared {
-                cpu: *cpu,
-                ready: ReadyQueue::new(Ready::divided(stealing.order(), &classes), QueueLoad::measure),
-                load_cell: CachePadded::default(),
-                parking: CachePadded::default(),
-                tasks: Registry::default(),
-                stopped: AtomicBool::new(false),
-                queued: CachePadded::default(),
-                waiters: Mutex::default(),
-                tasks_alive: CachePadded::default(),
-                counters: CachePadded::default(),
-                handlers: (0..concurrency_limit(limits.handlers))
-                    .map(|_| HandlerCounters::default())
-                    .collect(),
-                times: (0..concurrency_limit(limits.handlers)).map(|_| OnceLock::new()).collect(),
-                ring: noting.ring(),
-                unparker: OnceLock::new(),
-                io: OnceLock::new(),
-                perf_counters: OnceLock::new(),
-            })
-        };
+        let RuntimeSetup { settings, control, classes, pool, board } = setup;
+        let core = |cpu: &usize| CachePadded::new(CoreShared::new(*cpu, &settings, &classes));
         Arc::new(Self {
             id: RuntimeId::next(),
             cores: cpus.iter().map(core).collect(),
-            default_color: OnceLock::new(),
-            acquisitions: AcquireOrder::default(),
-            divides: !classes.is_empty(),
-            outside: (0..concurrency_limit(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
-            codes: HandlerCodes::default(),
-            handlers: Handlers::new(limits.handlers, stealing, classes),
+            idle: IdleCores::new(settings.layout.nodes() as usize),
+            colors: NewColors::default(),
+            handlers: Handlers::new(settings.limits.handlers, settings.stealing, classes),
             moves: PublishedMoves::default(),
-            limits,
-            turn,
-            scatters: policy.scatters(),
-            policy,
-            stealing,
-            idle_coordinators: (0..layout.nodes()).map(|_| CachePadded::default()).collect(),
-            layout,
+            settings,
             control,
             clock: Clock::get(),
-            noting,
             board,
-            asleep: CachePadded::default(),
-            something_moves: AtomicBool::new(false),
             blocking: pool,
-            stopping: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            ends: EndWaiters::default(),
-            colors: AtomicU64::new(0),
+            end: RuntimeEnd::default(),
         })
     }
 
@@ -179,30 +168,25 @@ impl RuntimeShared {
         &self.cores[index as usize]
     }
 
-    /// The lookout of the node of `core`: the core that searches and the core that watches.
+    /// The coordinator of the idle cores on the node of `core`.
     pub(crate) fn idle_coordinator(&self, core: CoreIndex) -> &IdleCoordinator {
-        &self.idle_coordinators[self.layout.node(core) as usize]
-    }
-
-    /// Events of an activation. Under an order of events, an activation has a single event.
-    pub(crate) fn batch(&self, batch: usize) -> usize {
-        if self.stealing == Stealing::Anything || self.scatters { 1 } else { batch }
+        self.idle.coordinator(self.settings.layout.node(core))
     }
 
     /// The worth that an event of `handler` adds to its color; 0 if there are no thieves.
     #[inline]
     pub(crate) fn worth_ns(&self, handler: HandlerIndex) -> u32 {
-        if self.stealing.is_on() { self.handlers.published(handler).cost_ns() } else { 0 }
+        if self.settings.stealing.is_on() { self.handlers.published(handler).cost_ns() } else { 0 }
     }
 
     /// Makes a color ready: puts the token into the ready queue of the color's core, with `entries`
     /// entries of its events. Wakes the core if it sleeps, and a thief if a thief should steal the
     /// color.
     pub(crate) fn schedule(&self, token: RuntimeToken, entries: usize) {
-        if self.scatters {
+        if self.settings.scatters {
             self.scatter(&token);
         }
-        let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
+        let thieves = self.settings.stealing.is_on() && self.idle.any_asleep();
         // Not for a color that must stay, for example a color with a socket.
         let color = (thieves && token.color().meta.may_move()).then(|| token.color().clone());
         let handler = token.color().meta.handler();
@@ -239,7 +223,7 @@ impl RuntimeShared {
 
     /// An event was posted to a running color, which returns to a ready queue with the event.
     pub(crate) fn called_again(&self, color: &RuntimeHead) {
-        if self.stealing == Stealing::Anything {
+        if self.settings.stealing == Stealing::Anything {
             self.post_entry(color);
         }
     }
@@ -252,10 +236,10 @@ impl RuntimeShared {
         {
             self.end_batch_wait(color);
         }
-        if !self.stealing.is_on() {
+        if !self.settings.stealing.is_on() {
             return;
         }
-        match self.stealing {
+        match self.settings.stealing {
             Stealing::Anything => self.post_entry(color),
             _ => {
                 let worth_ns = color.worth_ns();
@@ -267,27 +251,22 @@ impl RuntimeShared {
         }
     }
 
-    /// Whether the policy forbids moves between these cores.
-    pub(crate) fn keeps_apart(&self, from: CoreIndex, to: CoreIndex) -> bool {
-        self.policy.keeps_apart(&self.layout, from, to)
-    }
-
     /// The worth of `color` to a thief; `None` if the color must stay.
     pub(crate) fn class(&self, color: &RuntimeHead) -> Option<QueuedClass> {
-        if !self.stealing.is_on() || !self.notes_that_moves(color) {
+        if !self.settings.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
         let class = QueuedClass::of(color.worth_ns());
         // Mely leaves colors of too little worth. The other policies may still take such a color,
         // for its wait or without a reason.
-        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
+        if self.settings.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
     }
 
-    /// Whether a thief may take the color at all. The first such color sets `something_moves`.
+    /// Whether a thief may take the color at all. The first such color is noted.
     pub(crate) fn notes_that_moves(&self, color: &RuntimeHead) -> bool {
         let moves = color.meta.may_move();
-        if moves && !self.something_moves.load(Ordering::Relaxed) {
-            self.something_moves.store(true, Ordering::Relaxed);
+        if moves {
+            self.idle.note_movable();
         }
         moves
     }
@@ -312,7 +291,7 @@ impl RuntimeShared {
     pub(crate) fn distance_from(&self, from: u16, here: CoreIndex) -> Option<Distance> {
         let from = CoreIndex(from.into());
         let elsewhere = from != here && (from.0 as usize) < self.cores.len();
-        elsewhere.then(|| self.layout.distance(from, here))
+        elsewhere.then(|| self.settings.layout.distance(from, here))
     }
 
     pub(crate) fn core_load(&self, core: CoreIndex) -> CoreLoad {

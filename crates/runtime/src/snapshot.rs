@@ -26,27 +26,27 @@ impl Handle {
     pub fn snapshot(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let cores = self.shared.cores.iter().map(|core| CoreSnapshot {
-            cpu: core.cpu,
-            io: core.io.get().cloned().unwrap_or_default(),
+            cpu: core.facts.cpu,
+            io: core.facts.io.get().cloned().unwrap_or_default(),
             ready_colors: QueueLoad(core.ready.len()).waiting() as usize,
             queued_events: core.queued.len(),
             activations: get(&core.counters.activations),
             events: get(&core.counters.events),
             panics: get(&core.counters.panics),
-            polls: get(&core.counters.polls),
-            parks: get(&core.counters.parks),
-            completions: get(&core.counters.completions),
-            driver_errors: get(&core.counters.driver_errors),
-            steals: get(&core.counters.steals),
-            stolen_ns: get(&core.counters.stolen_ns),
-            steal_ns: get(&core.counters.steal_ns),
-            explored_ns: get(&core.counters.explored_ns),
-            searches: get(&core.counters.searches),
-            thieves_woken: get(&core.counters.thieves_woken),
+            polls: get(&core.counters.io.polls),
+            parks: get(&core.counters.io.parks),
+            completions: get(&core.counters.io.completions),
+            driver_errors: get(&core.counters.io.driver_errors),
+            steals: get(&core.counters.steal.steals),
+            stolen_ns: get(&core.counters.steal.stolen_ns),
+            steal_ns: get(&core.counters.steal.steal_ns),
+            explored_ns: get(&core.counters.steal.explored_ns),
+            searches: get(&core.counters.steal.searches),
+            thieves_woken: get(&core.counters.steal.thieves_woken),
             wakes: get(&core.counters.wakes),
             moves: get(&core.counters.moves),
             rounds: get(&core.counters.rounds),
-            times: sum_times(core.times.iter()),
+            times: sum_times(core.records.times.iter()),
         });
         Snapshot {
             tasks: self.shared.tasks_alive(),
@@ -61,8 +61,8 @@ impl Handle {
         let report = self.shared.control.as_ref().map(RuntimeControl::report);
         let ControlReport { decisions, handlers, regret_ns, unknown, moves, messages } =
             report.unwrap_or_default();
-        let perf_counters = self.shared.cores.iter().find_map(|core| core.perf_counters.get()).cloned();
-        let explored_ns = self.shared.cores.iter().map(|core| &core.counters.explored_ns);
+        let perf_counters = self.shared.cores.iter().find_map(|core| core.facts.perf_counters.get()).cloned();
+        let explored_ns = self.shared.cores.iter().map(|core| &core.counters.steal.explored_ns);
         Placements {
             handlers,
             decisions,
@@ -82,8 +82,8 @@ impl Handle {
             .enumerate()
             .map(|(index, name)| {
                 let sum = |of: fn(&HandlerCounters) -> &AtomicU64| {
-                    let rows = self.shared.cores.iter().map(|core| &core.handlers);
-                    let all = rows.chain([&self.shared.outside]);
+                    let rows = self.shared.cores.iter().map(|core| &core.records.handlers);
+                    let all = rows.chain([&self.shared.handlers.outside]);
                     all.map(|row| of(&row[index]).load(Ordering::Relaxed)).sum()
                 };
                 HandlerSnapshot {
@@ -93,7 +93,7 @@ impl Handle {
                     steals: sum(|c| &c.steals),
                     moves: sum(|c| &c.moves),
                     wakes: sum(|c| &c.wakes),
-                    times: sum_times(self.shared.cores.iter().map(|core| &core.times[index])),
+                    times: sum_times(self.shared.cores.iter().map(|core| &core.records.times[index])),
                 }
             })
             .collect()

@@ -48,7 +48,7 @@ impl Source {
     /// Whether every core that [watches](Self::watch) a listener learns of each of its connections.
     /// Otherwise the kernel reports only connections for which it could not wake the owner.
     pub fn tells_every_watcher() -> io::Result<bool> {
-        current(|core| core.driver.borrow().tells_every_watcher()).ok_or_else(|| OffCore.into())
+        current(|core| core.io.driver.borrow().tells_every_watcher()).ok_or_else(|| OffCore.into())
     }
 
     /// Calls `f` with the descriptor.

@@ -17,7 +17,7 @@ use crate::{
 };
 use std::{
     num::{NonZeroU64, NonZeroUsize},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 use vermeil_sched::{BatchWait, CoreSet, CostHint, HandlerIndex, Leader, Placement};
@@ -218,7 +218,7 @@ impl Handle {
     }
 
     pub(crate) fn affinity(&self, place: &Place) -> Affinity {
-        let layout = &self.shared.layout;
+        let layout = &self.shared.settings.layout;
         let these = |keep: &dyn Fn(CoreIndex) -> bool| {
             let cores: CoreSet = layout.indices().filter(|core| keep(*core)).collect();
             Affinity::Placed(Placement::Cores(Arc::new(cores)))
@@ -277,11 +277,11 @@ impl RuntimeShared {
     pub(crate) fn place(&self, affinity: &Affinity) -> CoreIndex {
         // Not the color's id: ids count for the whole process, so another runtime would unbalance
         // this runtime's placement.
-        let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = || self.colors.next();
         let maker = current_of(self, |core| core.index);
         let placement =
             if let Affinity::Placed(placement) = affinity.inner() { placement } else { &Placement::Any };
-        self.policy.place(number, placement, maker, self.cores.len())
+        self.settings.policy.place(number, placement, maker, self.cores.len())
     }
 }
 
@@ -293,7 +293,7 @@ impl RuntimeRef {
     }
 
     fn default_color(&self) -> Color {
-        let queue = self.default_color.get_or_init(|| self.color(Affinity::default()).queue);
+        let queue = self.colors.default.get_or_init(|| self.color(Affinity::default()).queue);
         Color { queue: queue.clone(), shared: self.clone() }
     }
 }

@@ -25,12 +25,12 @@ const SPIN_PAUSES: usize = 8;
 impl Core {
     /// Searches for a color to steal; returns whether a color was stolen.
     pub(crate) fn search(&self) -> bool {
-        if !self.shared.something_moves.load(Ordering::Relaxed) {
+        if !self.shared.idle.something_moves() {
             return false;
         }
-        self.called.set(false);
+        self.idle.called.set(false);
         let mine = self.mine();
-        add(&mine.counters.searches, 1);
+        add(&mine.counters.steal.searches, 1);
         let idle_coordinator = self.shared.idle_coordinator(self.index);
         let alone = idle_coordinator.begin_search();
         self.free_caught();
@@ -44,7 +44,7 @@ impl Core {
             self.end_duty();
             self.call_another();
         }
-        self.looked_in_vain.set(if found { 0 } else { self.looked_in_vain.get().saturating_add(1) });
+        self.idle.searched(found);
         found
     }
 
@@ -52,12 +52,12 @@ impl Core {
     /// this core.
     fn spin(&self) -> bool {
         let (shared, mine) = (&self.shared, self.mine());
-        if !shared.stealing.spins(self.looked_in_vain.get()) {
+        if !shared.settings.stealing.spins(self.idle.failed_searches.get()) {
             return false;
         }
         mine.load_cell.idle();
         let until_ns = shared.clock.now_ns() + SPIN_NS;
-        while shared.clock.now_ns() < until_ns && !shared.stopping.load(Ordering::Relaxed) {
+        while shared.clock.now_ns() < until_ns && !shared.end.is_stopping() {
             for _ in 0..SPIN_PAUSES {
                 std::hint::spin_loop();
             }
@@ -80,7 +80,7 @@ impl Core {
 
     /// The core runs work now. Returns whether the core had the duty to watch the busy cores.
     fn end_duty(&self) -> bool {
-        self.slept.take() && self.shared.idle_coordinator(self.index).end_duty(self.index.0)
+        self.idle.slept.take() && self.shared.idle_coordinator(self.index).end_duty(self.index.0)
     }
 
     /// The core runs work of its own, although it may have the duty to watch the busy cores: wakes
@@ -97,12 +97,13 @@ impl Core {
     }
 
     fn visit_all(&self) -> bool {
-        if self.shared.stealing.prefers_near() {
-            let victims = self.shared.layout.neighbours(self.index);
+        if self.shared.settings.stealing.prefers_near() {
+            let victims = self.shared.settings.layout.neighbours(self.index);
             victims.iter().any(|victim| self.visit(*victim))
         } else {
             let busiest = self
                 .shared
+                .settings
                 .layout
                 .neighbours(self.index)
                 .iter()
@@ -118,9 +119,9 @@ impl Core {
             return false;
         }
         let start_ns = self.shared.clock.now_ns();
-        let distance = self.shared.layout.distance(victim, self.index);
-        let steal_ns = self.learner.borrow().steal_ns(distance);
-        if !self.shared.stealing.may_pay(&load, start_ns, steal_ns) {
+        let distance = self.shared.settings.layout.distance(victim, self.index);
+        let steal_ns = self.measures.learner.borrow().steal_ns(distance);
+        if !self.shared.settings.stealing.may_pay(&load, start_ns, steal_ns) {
             return false;
         }
         let (colors, worth_ns) = self.take(victim, &load, (distance, steal_ns), start_ns);
@@ -129,11 +130,11 @@ impl Core {
         }
         let (shared, mine) = (&self.shared, self.mine());
         let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
-        let mut learner = self.learner.borrow_mut();
+        let mut learner = self.measures.learner.borrow_mut();
         learner.stole(distance, took_ns / colors, &shared.moves);
-        mine.counters.explored_ns.store(learner.explored_ns(), Ordering::Relaxed);
-        add(&mine.counters.stolen_ns, worth_ns);
-        add(&mine.counters.steal_ns, took_ns);
+        mine.counters.steal.explored_ns.store(learner.explored_ns(), Ordering::Relaxed);
+        add(&mine.counters.steal.stolen_ns, worth_ns);
+        add(&mine.counters.steal.steal_ns, took_ns);
         true
     }
 
@@ -146,14 +147,14 @@ impl Core {
         (distance, steal_ns): (Distance, u64),
         now_ns: u64,
     ) -> (u64, u64) {
-        let mut learner = self.learner.borrow_mut();
+        let mut learner = self.measures.learner.borrow_mut();
         let shared = &*self.shared;
         // A color that is stolen only to learn is not typical of other colors.
         let explores = Cell::new(false);
         let mut pays = |token: &RuntimeToken| {
             let color = token.color();
             let candidate = shared.candidate(color, load, distance, now_ns);
-            let pays = shared.stealing.pays(&candidate, steal_ns);
+            let pays = shared.settings.stealing.pays(&candidate, steal_ns);
             explores.set(!pays);
             shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
         };
@@ -163,7 +164,7 @@ impl Core {
                 taking.add(token, entries);
                 worth_ns += each_ns;
                 taking.len() >= STEAL_BATCH_MAX
-                    || worth_ns >= shared.stealing.amount_ns(load.backlog_ns(), worth_ns)
+                    || worth_ns >= shared.settings.stealing.amount_ns(load.backlog_ns(), worth_ns)
             };
             while let Some(Stolen { token, entries, key: like }) = ready.steal(&mut pays) {
                 // Posts since the queueing may have changed the color.
@@ -194,7 +195,7 @@ impl Core {
             }
             alike += 1;
         };
-        let colors = self.steal_batch.borrow_mut().steal(shared, victim.0, &mut choose, moved);
+        let colors = self.idle.steal_batch.borrow_mut().steal(shared, victim.0, &mut choose, moved);
         self.count_steals(last, alike);
         (colors as u64, worth_ns)
     }
@@ -203,22 +204,22 @@ impl Core {
     /// node's watcher, unless another core watches or there is nothing to watch.
     pub(crate) fn watch_timeout(&self) -> Option<Duration> {
         let shared = &self.shared;
-        let moves = shared.stealing == Stealing::Learned && shared.something_moves.load(Ordering::Relaxed);
+        let moves = shared.settings.stealing == Stealing::Learned && shared.idle.something_moves();
         let idle_coordinator = shared.idle_coordinator(self.index);
         if !moves || idle_coordinator.is_watched() {
             return None;
         }
         let now_ns = shared.clock.now_ns();
-        let learner = self.learner.borrow();
+        let learner = self.measures.learner.borrow();
         // Includes cores of nodes without a watcher.
         let is_mine = |busy: &&CoreIndex| !shared.idle_coordinator(**busy).is_watched();
-        let looks = shared.layout.neighbours(self.index).iter().filter(is_mine).filter_map(|busy| {
-            let steal_ns = learner.steal_ns(shared.layout.distance(*busy, self.index));
-            shared.stealing.look_again_ns(
+        let looks = shared.settings.layout.neighbours(self.index).iter().filter(is_mine).filter_map(|busy| {
+            let steal_ns = learner.steal_ns(shared.settings.layout.distance(*busy, self.index));
+            shared.settings.stealing.look_again_ns(
                 &shared.core_load(*busy),
                 now_ns,
                 steal_ns,
-                self.looked_in_vain.get(),
+                self.idle.failed_searches.get(),
             )
         });
         // A called core watches once, even if no event runs any more or yet, because another call

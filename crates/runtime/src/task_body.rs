@@ -182,7 +182,7 @@ where
             return Self::wake(task);
         }
         let panic = future.with(|future| body.poll(task, future));
-        if current(|core| core.hop.borrow().is_some()) == Some(true) {
+        if current(|core| core.run.hop.borrow().is_some()) == Some(true) {
             body.hop(task);
         }
         // The core counts the panic.
@@ -270,7 +270,7 @@ where
         let panic = drop_contained(future);
         // The task hops nowhere any more. Cleared before `complete`, because a waker may panic
         // there.
-        current(|core| core.hop.borrow_mut().take());
+        current(|core| core.run.hop.borrow_mut().take());
         task.body.deregister();
         task.complete(result);
         panic
@@ -279,7 +279,7 @@ where
     /// Moves the future to the color that the future asked for.
     #[cold]
     fn hop(&self, task: &TaskEvent<F, H>) {
-        if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten() {
+        if let Some(color) = current(|core| core.run.hop.borrow_mut().take()).flatten() {
             task.as_ref().future_slot().move_to(color.id());
             self.go_to(color);
             <Self as TaskBody>::wake(task);
@@ -289,8 +289,7 @@ where
     /// Whether the runtime stops and the task has never waited, because no core would wait for the
     /// task.
     fn comes_too_late(&self) -> bool {
-        self.home.shared().stopping.load(Ordering::Relaxed)
-            && self.place.load(Ordering::Relaxed) == UNREGISTERED
+        self.home.shared().end.is_stopping() && self.place.load(Ordering::Relaxed) == UNREGISTERED
     }
 
     /// The task waits: from now on this core's registry keeps the task alive, wherever its color

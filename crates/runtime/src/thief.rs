@@ -21,7 +21,8 @@ impl RuntimeShared {
         fits: impl Fn(CoreIndex) -> bool,
         handler: Option<HandlerIndex>,
     ) {
-        let mut sleeping = self.layout.neighbours(of).iter().copied().skip_while(|&core| core != thief);
+        let mut sleeping =
+            self.settings.layout.neighbours(of).iter().copied().skip_while(|&core| core != thief);
         let is_done = sleeping.any(|core| {
             self.core(core.0).parking.is_asleep() && fits(core) && self.wake_to_search(core, handler)
         });
@@ -55,10 +56,10 @@ impl RuntimeShared {
         of: CoreIndex,
         fits: impl Fn(CoreIndex) -> bool,
     ) -> Option<CoreIndex> {
-        if self.asleep.load(Ordering::Relaxed) == 0 {
+        if !self.idle.any_asleep() {
             return None;
         }
-        let mut neighbours = self.layout.neighbours(of).iter().copied();
+        let mut neighbours = self.settings.layout.neighbours(of).iter().copied();
         neighbours.find(|&core| self.core(core.0).parking.is_asleep() && fits(core))
     }
 
@@ -71,10 +72,10 @@ impl RuntimeShared {
         let Some(thief) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return };
         let now_ns = self.clock.now_ns();
         let load = self.core_load(owner);
-        let distance = self.layout.distance(owner, thief);
+        let distance = self.settings.layout.distance(owner, thief);
         let candidate = self.candidate(color, &load, distance, now_ns);
         let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
-        let wakes = self.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
+        let wakes = self.settings.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
         if wakes || self.needs_watcher((owner, &load), thief, now_ns) {
             let fits = |core| self.may_go(color, core);
             self.wake_thief((owner, thief), fits, Some(color.meta.handler()));
@@ -86,8 +87,8 @@ impl RuntimeShared {
     /// hold it up. Returns whether the color has a new core. Costs nothing while no core sleeps.
     pub(crate) fn hand_over(&self, token: &RuntimeToken, gives_way: bool) -> bool {
         let color = token.color();
-        if self.stealing != Stealing::Learned
-            || self.asleep.load(Ordering::Relaxed) == 0
+        if self.settings.stealing != Stealing::Learned
+            || !self.idle.any_asleep()
             || !color.meta.may_move()
             || color.is_migrating()
             || self.control.as_ref().is_some_and(|control| control.unit(color.meta.handler()).is_some())
@@ -101,12 +102,12 @@ impl RuntimeShared {
         let Some(idle) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return false };
         let now_ns = self.clock.now_ns();
         let load = self.core_load(owner);
-        let distance = self.layout.distance(owner, idle);
+        let distance = self.settings.layout.distance(owner, idle);
         // The color would be the last in the queue.
         let wait_ns = load.wait_ns(now_ns).saturating_add(load.backlog_ns() / 2);
         let candidate = StealCandidate { wait_ns, ..self.candidate(color, &load, distance, now_ns) };
         let costs_ns = (self.moves.steal_ns(distance), self.moves.wake_ns());
-        let goes = self.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
+        let goes = self.settings.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
         if goes {
             self.notes_that_moves(color);
             color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
@@ -131,7 +132,7 @@ impl RuntimeShared {
     /// waits behind a running event, and no core would notice a long wait. At most one call per
     /// watch and node, while the called core has the duty to watch.
     fn needs_watcher(&self, (owner, load): (CoreIndex, &CoreLoad), watcher: CoreIndex, now_ns: u64) -> bool {
-        self.stealing == Stealing::Learned
+        self.settings.stealing == Stealing::Learned
             && load.running_since_ns.is_some()
             && !self.is_watched(owner, watcher)
             && self.idle_coordinator(watcher).calls_watcher(now_ns, WATCH_NS)
@@ -145,7 +146,9 @@ impl RuntimeShared {
 
     /// Whether `color` may move to `core`.
     pub(crate) fn may_go(&self, color: &RuntimeHead, core: CoreIndex) -> bool {
-        !self.keeps_apart(CoreIndex(color.core()), core) && color.meta.may_move() && color.meta.allows(core)
+        !self.settings.keeps_apart(CoreIndex(color.core()), core)
+            && color.meta.may_move()
+            && color.meta.allows(core)
     }
 
     /// The view of `color` for a thief over `distance`, when the color's core has the hint `owner`.

@@ -96,13 +96,13 @@ impl Future for Sleep {
             }
             let deadline_ns = self.deadline_ns;
             let (_, timer) = self.timer.get_or_insert_with(|| {
-                let timer = core.timers.borrow_mut().timer();
+                let timer = core.io.timers.borrow_mut().timer();
                 timer.set_deadline(deadline_ns);
                 (core.home.clone(), timer)
             });
             timer.set_waker(context.waker());
             if deadline_ns < timer.armed_ns() {
-                core.timers.borrow_mut().arm(timer);
+                core.io.timers.borrow_mut().arm(timer);
             }
             Poll::Pending
         })

@@ -65,7 +65,7 @@ impl Handle {
         let counted = CountedAcquire { core: colors[0].core().0, share: self.shared.clone() };
         self.shared.enter(counted.core, usize::MAX);
         let action = AcquireAction { body: Box::new(move || done.0.complete(run_contained(body))), counted };
-        self.shared.acquisitions.acquire_all(colors.into_iter(), action, |color, acquisition| {
+        self.shared.colors.acquisitions.acquire_all(colors.into_iter(), action, |color, acquisition| {
             color.push(TASKS, Event::once(HoldForAcquire(acquisition)));
         });
         Task::of(join)
@@ -77,7 +77,7 @@ struct HoldForAcquire(Arc<RuntimeAcquire>);
 
 impl Run for HoldForAcquire {
     fn run(self) {
-        current(|core| *core.acquisition.borrow_mut() = Some(self.0));
+        current(|core| *core.run.acquisition.borrow_mut() = Some(self.0));
         hold();
     }
 }
@@ -94,7 +94,7 @@ impl Run for RunAcquired {
 impl Core {
     /// A color waits for the acquisition that its last event recorded.
     pub(crate) fn acquired(&self, held: HeldColor<ColorMeta>) {
-        let acquisition = self.acquisition.borrow_mut().take().expect("who holds a color says what for");
+        let acquisition = self.run.acquisition.borrow_mut().take().expect("who holds a color says what for");
         let Some((colors, action)) = acquisition.acquired(held) else { return };
         let place = self.place_of(colors.held());
         if place == self.index {
@@ -108,7 +108,8 @@ impl Core {
     /// The core for these colors: this core if it is allowed, or else the nearest allowed core.
     fn place_of(&self, held: &[HeldColor<ColorMeta>]) -> CoreIndex {
         let allowed = |core: &CoreIndex| held.iter().all(|held| held.color().meta.allows(*core));
-        let far = |core: &CoreIndex| (*core != self.index, self.shared.layout.distance(self.index, *core));
+        let layout = &self.shared.settings.layout;
+        let far = |core: &CoreIndex| (*core != self.index, layout.distance(self.index, *core));
         self.shared.indices().filter(allowed).min_by_key(far).expect("looked for when it was called")
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Leaves out learning (`costs.rs`) and the definition of an event. Tested with the loop.
 
-use super::{BUDGET, Core};
+use super::Core;
 use crate::{
     color_meta::{ColorMeta, RuntimeHead, RuntimeToken},
     costs::coldness,
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_queue::{BatchCounts, BatchRun, Label};
-use vermeil_sched::{CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, RunSample, Stealing, TURN_NS};
+use vermeil_sched::{CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, RunSample, Stealing};
 
 /// The measurement of an activation.
 #[derive(Clone, Copy)]
@@ -26,8 +26,8 @@ struct Timing {
 impl Core {
     /// Takes up the next color.
     fn next_color(&self) -> Option<RuntimeToken> {
-        let spent_ns = self.spent_ns.take();
-        if !self.shared.divides {
+        let spent_ns = self.times.spent_ns.take();
+        if !self.shared.settings.divides {
             return self.mine().ready.with(|ready| ready.pop());
         }
         let now_ns = self.shared.clock.now_ns();
@@ -45,13 +45,13 @@ impl Core {
         runs.begin();
         while let Some(token) = next {
             all += self.run_color(token, batch - all, left - all);
-            if all >= batch || self.expired.get() {
+            if all >= batch || self.run.expired.get() {
                 self.close_lifo_slot();
             }
             next = self.take_lifo_slot();
         }
         runs.end();
-        self.runs_fixed_color.set(false);
+        self.run.runs_fixed_color.set(false);
         self.mine().counters.running.store(IDLE, Ordering::Relaxed);
         self.publish_time();
         self.attend_waiters();
@@ -60,7 +60,7 @@ impl Core {
 
     /// Publishes how long the taken color and its successors delayed the colors in the queue.
     fn publish_time(&self) {
-        if let (took_ns, true) = self.held_back.take() {
+        if let Some(took_ns) = self.times.take_held_back() {
             self.mine().load_cell.took(took_ns);
         }
     }
@@ -71,19 +71,17 @@ impl Core {
         let mine = self.mine();
         let handler = token.color().meta.handler();
         let batch = self.shared.handlers.batch(handler, batch, left);
-        let batch = self.shared.batch(batch);
+        let batch = self.shared.settings.batch(batch);
         let time_ns = self.shared.handlers.batch_ns(handler);
         let until_ns = time_ns.map(|time_ns| self.shared.clock.now_ns().saturating_add(time_ns));
-        let color = Some(token.color().id());
-        self.after.set(if self.ran_last.replace(color) == color { RunAfter::Own } else { RunAfter::Others });
+        self.times.take_up(token.color().id());
         let (mut all, mut stays_since_ns) = (0, None);
         loop {
-            self.yields.set(false);
+            self.run.yields.set(false);
             let (ran, next) = self.run_batch(token, batch - all, until_ns);
-            self.after.set(RunAfter::Own);
-            self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
-            if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS {
-                self.expired.set(true);
+            self.times.charge();
+            if self.clock.is_turn_over() {
+                self.run.expired.set(true);
             }
             add(&mine.counters.activations, 1);
             add(&mine.counters.events, ran.events as u64);
@@ -96,7 +94,7 @@ impl Core {
                 // succession had never begun.
                 self.close_lifo_slot();
             }
-            if let Some(handler) = self.needs_slot.take()
+            if let Some(handler) = self.run.needs_permit.take()
                 && let BatchRun::Again(token) = next
             {
                 self.shared.wait_for_permit(handler, token);
@@ -135,16 +133,16 @@ impl Core {
     /// the color elsewhere, the turn has not lasted too long, and either no other color waits here
     /// or the color stays nevertheless.
     fn goes_on(&self, token: &RuntimeToken, stays_since_ns: &mut Option<u64>) -> bool {
-        if token.color().is_migrating() || self.shared.scatters {
+        if token.color().is_migrating() || self.shared.settings.scatters {
             return false;
         }
         if self.mine().ready.is_empty() {
             // The color delays no other color.
             self.publish_time();
-            return !self.expired.get();
+            return !self.run.expired.get();
         }
         let stays = self.extends_batch(token, stays_since_ns);
-        if stays && self.expired.take() {
+        if stays && self.run.expired.take() {
             self.attend_batch_waits(false);
             self.look();
         }
@@ -157,14 +155,14 @@ impl Core {
     fn extends_batch(&self, token: &RuntimeToken, since_ns: &mut Option<u64>) -> bool {
         let shared = &*self.shared;
         // If classes divide the time, or if a task yields, the other colors run.
-        if shared.stealing != Stealing::Learned || shared.divides || self.yields.get() {
+        if shared.settings.stealing != Stealing::Learned || shared.settings.divides || self.run.yields.get() {
             return false;
         }
         let handler = token.color().meta.handler();
         let stay_ns = shared.handlers.published(handler).extension_ns();
         if stay_ns == 0 {
-            let tries = self.timed.get() && self.learner.borrow_mut().tries_extension(handler);
-            self.times_next.set(tries);
+            let tries = self.times.timed.get() && self.measures.learner.borrow_mut().tries_extension(handler);
+            self.times.times_next.set(tries);
             return tries;
         }
         let now_ns = shared.clock.now_ns();
@@ -181,14 +179,14 @@ impl Core {
     ) -> (BatchCounts, BatchRun<ColorMeta>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().meta.runs_on(self.index);
-        self.runs_fixed_color.set(!token.color().meta.may_move());
+        self.run.begin_batch(token.color());
         let timing = self.timing(token.color(), came_from);
-        self.timed.set(timing.events);
-        if !shared.divides {
-            self.lifo_slot_rule.set(LifoSlotRule::begin(shared.stealing, timing.expected_ns));
+        self.times.timed.set(timing.events);
+        if !shared.settings.divides {
+            self.run.lifo_slot_rule.set(LifoSlotRule::begin(shared.settings.stealing, timing.expected_ns));
         }
         let began_ns = self.begin_ns(timing);
-        if shared.stealing.is_on() {
+        if shared.settings.stealing.is_on() {
             mine.load_cell.begin(began_ns, timing.expected_ns);
         }
         let came_from = Cell::new(came_from);
@@ -199,18 +197,17 @@ impl Core {
                 Begins::Freely => {}
                 Begins::InSlot => in_slot.set(true),
                 Begins::NotYet => {
-                    self.needs_slot.set(Some(handler));
+                    self.run.needs_permit.set(Some(handler));
                     // The color has not run here yet.
                     came_from.take().map(|from| color.meta.runs_on(from));
                     return ControlFlow::Break(());
                 }
             }
             mine.counters.running.store(handler.0 + 1, Ordering::Relaxed);
-            self.budget.set(BUDGET);
-            self.asks_for_socket.set(false);
+            self.run.begin_event();
             span.set(shared.span(self.index, color.id(), label));
             if label.posted() != 0 {
-                let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
+                let start_ns = if timing.events { self.clock.measured_ns() } else { shared.clock.now_ns() };
                 self.note_wait(label, start_ns);
             }
             ControlFlow::Continue(())
@@ -229,63 +226,62 @@ impl Core {
             self.after(handler);
             if self.is_over(until_ns) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        if !timing.events && (!shared.stealing.is_on() || shared.divides) {
-            self.measured_ns.set(shared.clock.now_ns());
+        if !timing.events && (!shared.settings.stealing.is_on() || shared.settings.divides) {
+            self.clock.measure(&shared.clock);
         }
-        let took_ns = self.measured_ns.get().saturating_sub(began_ns);
-        self.took_ns.set(took_ns);
-        let (sum_ns, was_timed) = self.held_back.get();
-        let spent_ns = if timing.events { took_ns } else { timing.expected_ns };
-        self.held_back.set((sum_ns.saturating_add(spent_ns), was_timed || timing.events));
+        let took_ns = self.clock.measured_ns().saturating_sub(began_ns);
+        self.times.took_ns.set(took_ns);
+        self.times.hold_back(if timing.events { took_ns } else { timing.expected_ns }, timing.events);
         ran
     }
 
     /// The time at which a batch begins. Reads the clock only if the batch needs a current time.
     fn begin_ns(&self, timing: Timing) -> u64 {
         let shared = &*self.shared;
-        if timing.events || shared.divides {
-            self.measured_ns.set(shared.clock.now_ns());
+        if timing.events || shared.settings.divides {
+            self.clock.measure(&shared.clock);
         }
-        if timing.events && self.learns() && self.perf_counters.begin(self.measured_ns.get()) {
-            self.measured_ns.set(shared.clock.now_ns());
+        if timing.events && self.learns() && self.measures.perf_counters.begin(self.clock.measured_ns()) {
+            self.clock.measure(&shared.clock);
         }
-        self.measured_ns.get()
+        self.clock.measured_ns()
     }
 
     /// Whether the events of the next activation are timed, for learning or for observation.
     fn timing(&self, color: &RuntimeHead, came_from: Option<CoreIndex>) -> Timing {
-        let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
-        let tries = self.times_next.take();
+        let (stealing, noting) = (self.shared.settings.stealing.is_on(), self.shared.settings.noting);
+        let tries = self.times.times_next.take();
         let learns = self.learns();
         // Without stealing, colors have no worth, so the next activation is expected to take as
         // long as the last.
-        let expected_ns = if stealing { color.worth_ns() } else { self.took_ns.get() };
-        let sampled = (learns || noting.is_on()) && self.learner.borrow_mut().times(expected_ns);
+        let expected_ns = if stealing { color.worth_ns() } else { self.times.took_ns.get() };
+        let sampled = (learns || noting.is_on()) && self.measures.learner.borrow_mut().times(expected_ns);
         let events = sampled || noting.is_complete() || learns && came_from.is_some() || tries;
         Timing { events, expected_ns }
     }
 
     /// Whether measured runs are used for stealing or placement.
     fn learns(&self) -> bool {
-        self.shared.stealing.is_on() || self.shared.control.is_some()
+        self.shared.settings.stealing.is_on() || self.shared.control.is_some()
     }
 
     /// A timed event has run; its run began at the last reading of the clock.
     fn timed(&self, color: &RuntimeHead, label: Label, came_from: Option<CoreIndex>) {
         let shared = &*self.shared;
         let handler = HandlerIndex(label.handler().into());
-        let now_ns = shared.clock.now_ns();
-        let start_ns = self.measured_ns.replace(now_ns);
+        let start_ns = self.clock.measured_ns();
+        let now_ns = self.clock.measure(&shared.clock);
         // Cold by the color's state or by the event's data, whichever came from farther away.
-        let moved = coldness(&shared.layout, came_from, self.index);
+        let moved = coldness(&shared.settings.layout, came_from, self.index);
         let cold = moved.max(shared.distance_from(label.from(), self.index));
         let mut sample = RunSample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
-        let after = self.after.replace(RunAfter::Own);
-        if self.learns() && !self.asks_for_socket.take() {
-            let misses = self.perf_counters.missed();
-            let mut learner = self.learner.borrow_mut();
+        let after = self.times.after.replace(RunAfter::Own);
+        if self.learns() && !self.run.take_asks_for_socket() {
+            let misses = self.measures.perf_counters.missed();
+            let mut learner = self.measures.learner.borrow_mut();
             let expected_ns = learner.expects_ns(handler);
-            let (interrupted, asked) = self.perf_counters.is_interrupted(now_ns, sample.run_ns, expected_ns);
+            let (interrupted, asked) =
+                self.measures.perf_counters.is_interrupted(now_ns, sample.run_ns, expected_ns);
             sample.interrupted = interrupted;
             let published = shared.handlers.published(handler);
             learner.observe(handler, sample, after, published, |handler| shared.handlers.cost_hint(handler));
@@ -298,7 +294,7 @@ impl Core {
             }
             if asked || misses.is_some() {
                 // The time of reading the counter does not belong to the next run.
-                self.measured_ns.set(shared.clock.now_ns());
+                self.clock.measure(&shared.clock);
             }
         }
         self.note_run(color.id(), label, start_ns, sample, came_from);
@@ -313,13 +309,13 @@ impl Core {
         if from == self.index || from.0 as usize >= shared.cores.len() {
             return;
         }
-        let mut learner = self.learner.borrow_mut();
+        let mut learner = self.measures.learner.borrow_mut();
         let warm_ns = learner.expects_ns(handler);
         if warm_ns == 0 {
             // Before any warm run the wait would count as the cost.
             return;
         }
-        let cold = Some(shared.layout.distance(from, self.index));
+        let cold = Some(shared.settings.layout.distance(from, self.index));
         let run_ns = warm_ns.saturating_add(now_ns.saturating_sub(asked_ns));
         let sample = RunSample { run_ns, cold, interrupted: false };
         let published = shared.handlers.published(handler);
@@ -331,6 +327,6 @@ impl Core {
     /// Bookkeeping after every event.
     #[inline]
     fn after(&self, handler: HandlerIndex) {
-        add(&self.mine().handlers[handler.0 as usize].runs, 1);
+        add(&self.mine().records.handlers[handler.0 as usize].runs, 1);
     }
 }

@@ -166,7 +166,7 @@ fn a_task_that_has_a_slot_when_the_runtime_stops_ends() {
     let shared = handle.shared.clone();
     let first = one.spawn_on(&handle.color_on(CoreIndex(1)), async move {
         begun.send(()).expect("somebody looks");
-        eventually("the runtime stops", || shared.stopping.load(Ordering::Acquire));
+        eventually("the runtime stops", || shared.end.is_stopping());
         std::future::pending::<()>().await;
     });
     begins.recv().expect("it begins");
@@ -195,7 +195,7 @@ fn what_waits_when_nothing_runs_any_more_is_dropped() {
         move |first: bool| {
             if first {
                 begun.send(()).expect("somebody looks");
-                eventually("the runtime stops", || shared.stopping.load(Ordering::Acquire));
+                eventually("the runtime stops", || shared.end.is_stopping());
             }
             ran.fetch_add(usize::from(!first), Ordering::Relaxed);
         }

@@ -195,7 +195,7 @@ fn sleeps_that_are_dropped_elsewhere_leave_no_timers() {
         });
         drop(sleeps.wait().expect("it ends"));
         let armed = handle.spawn_on(&color, async {
-            let armed = || crate::core::current(|core| core.timers.borrow().len()).expect("a core");
+            let armed = || crate::core::current(|core| core.io.timers.borrow().len()).expect("a core");
             let mut looks = 0;
             while armed() > 0 && looks < 10_000 {
                 looks += 1;

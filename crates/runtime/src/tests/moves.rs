@@ -365,7 +365,8 @@ fn moves_leave_no_descriptor_open() {
         task.wait().expect("it ends").expect("no error");
         assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
         let streams = || {
-            let count = || crate::core::current(|core| core.driver.borrow().stream_count()).expect("a core");
+            let count =
+                || crate::core::current(|core| core.io.driver.borrow().stream_count()).expect("a core");
             let counts = colors(&handle).map(|color| handle.spawn_on(&color, async move { count() }));
             counts.map(|count| count.wait().expect("it ends")).iter().sum::<usize>()
         };

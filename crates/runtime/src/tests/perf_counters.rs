@@ -86,11 +86,11 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     };
     let handler = touches.index();
     eventually("the thieves' costs have it", || {
-        learned(Box::new(move |core| core.learner.borrow().costs.misses(handler)?.warm()))
+        learned(Box::new(move |core| core.measures.learner.borrow().costs.misses(handler)?.warm()))
     });
     eventually("the monitor's costs have it", || {
         learned(Box::new(|core| {
-            let answer = core.counting.borrow_mut().window.answer(u64::MAX, 0, 0);
+            let answer = core.measures.counting.borrow_mut().window.answer(u64::MAX, 0, 0);
             answer.costs.misses(HandlerIndex(1))?.warm()
         }))
     });
@@ -127,7 +127,7 @@ fn a_run_that_lost_its_cpu_teaches_nothing() {
         (0..100).for_each(|number| short.post(&color, number).expect("below the bound"));
         eventually("all have run", || runs.load(Ordering::Relaxed) == 100);
         over.store(true, Ordering::Relaxed);
-        ask(&handle, move |core| core.learner.borrow().expects_ns(handler))
+        ask(&handle, move |core| core.measures.learner.borrow().expects_ns(handler))
     });
     assert!((1..50_000).contains(&expects_ns), "{expects_ns} ns");
     runtime.shutdown(PATIENCE);

@@ -81,7 +81,7 @@ fn a_runtime_that_ends_on_its_own_core_panics_with_advice_and_ends() {
         let error = within_patience("the task ends", move || task.wait()).expect_err("it panics");
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("on a thread that is no core"), "{text}");
-        eventually("the runtime ends", || handle.shared.ended.load(Ordering::Relaxed));
+        eventually("the runtime ends", || handle.shared.end.has_ended());
     }
 }
 

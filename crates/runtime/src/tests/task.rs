@@ -275,7 +275,7 @@ fn what_has_not_begun_is_dropped_on_its_color() {
     let (on_color, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (busy, core) = (handle.clone(), CoreIndex(0));
     handle.spawn_on(&handle.color_on(core), async move {
-        while !busy.shared.stopping.load(Ordering::Acquire) {
+        while !busy.shared.end.is_stopping() {
             std::thread::yield_now();
         }
     });

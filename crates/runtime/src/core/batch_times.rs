@@ -1,0 +1,70 @@
+//! The times of a core's batches: what the next batch needs to know about the last.
+//!
+//! Leaves out the readings of the clock (`clock.rs`) and learning (`costs.rs`).
+
+use std::cell::Cell;
+use vermeil_queue::ColorId;
+use vermeil_sched::RunAfter;
+
+/// The times of a core's batches.
+pub(super) struct BatchTimes {
+    /// Duration of the last batch, if each batch is measured.
+    pub(super) took_ns: Cell<u64>,
+    /// Time since the last color was taken up, to charge to that color's class.
+    pub(super) spent_ns: Cell<u64>,
+    /// Time that colors behind the taken color had to wait since the color was taken from the
+    /// queue, and whether a part of that time was measured.
+    held_back: Cell<(u64, bool)>,
+    /// The color that ran last.
+    ran_last: Cell<Option<ColorId>>,
+    /// Whether the next event follows an event of the same color.
+    pub(super) after: Cell<RunAfter>,
+    /// Whether the events of the last batch were timed.
+    pub(super) timed: Cell<bool>,
+    /// Whether the events of the next batch must be timed.
+    pub(super) times_next: Cell<bool>,
+}
+
+impl Default for BatchTimes {
+    fn default() -> Self {
+        Self {
+            took_ns: Cell::default(),
+            spent_ns: Cell::default(),
+            held_back: Cell::default(),
+            ran_last: Cell::default(),
+            after: Cell::new(RunAfter::Others),
+            timed: Cell::default(),
+            times_next: Cell::default(),
+        }
+    }
+}
+
+impl BatchTimes {
+    /// The core takes up `color`.
+    #[inline]
+    pub(super) fn take_up(&self, color: ColorId) {
+        let is_same = self.ran_last.replace(Some(color)) == Some(color);
+        self.after.set(if is_same { RunAfter::Own } else { RunAfter::Others });
+    }
+
+    /// A batch has run: charges its duration to the color's class.
+    #[inline]
+    pub(super) fn charge(&self) {
+        self.after.set(RunAfter::Own);
+        self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
+    }
+
+    /// The colors in the queue waited for `ns` more, which was measured or is an expectation.
+    #[inline]
+    pub(super) fn hold_back(&self, ns: u64, was_measured: bool) {
+        let (sum_ns, any_measured) = self.held_back.get();
+        self.held_back.set((sum_ns.saturating_add(ns), any_measured || was_measured));
+    }
+
+    /// The time that the colors in the queue have waited, if a part of that time was measured.
+    #[inline]
+    pub(super) fn take_held_back(&self) -> Option<u64> {
+        let (ns, was_measured) = self.held_back.take();
+        was_measured.then_some(ns)
+    }
+}

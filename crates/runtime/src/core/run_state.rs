@@ -1,0 +1,75 @@
+//! The state of the color that a core runs, and of the color's running event.
+//!
+//! The code of an event reaches this state through `core::current`, and so tells the core where the
+//! color goes next. Leaves out the measurement of runs (`batch_times.rs`).
+
+use crate::{acquisition::RuntimeAcquire, color::Color, color_meta::RuntimeHead};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+use vermeil_sched::{HandlerIndex, LifoSlotRule};
+
+/// Ready answers that the waits of an event give before the event must let other colors run
+/// (`budget.rs`). Guess: as many as tokio allows.
+const BUDGET: u32 = 128;
+
+/// The state of the running color and event.
+#[derive(Default)]
+pub(crate) struct RunState {
+    /// Whether a color runs that must stay on this core.
+    pub(crate) runs_fixed_color: Cell<bool>,
+    /// The running event waits for a socket of another core, so its time says nothing about its
+    /// cost.
+    asks_for_socket: Cell<bool>,
+    /// Ready answers that the running event may still get from its waits.
+    pub(crate) budget: Cell<u32>,
+    /// The acquisition for which the running event holds its color.
+    pub(crate) acquisition: RefCell<Option<Arc<RuntimeAcquire>>>,
+    /// Handler of the color's first event, which lacks a permit; the color has just run.
+    pub(super) needs_permit: Cell<Option<HandlerIndex>>,
+    /// The color on which the running task wants to continue.
+    pub(crate) hop: RefCell<Option<Color>>,
+    /// The colors that the running batch has woken here and that may run next.
+    pub(crate) lifo_slot_rule: Cell<LifoSlotRule>,
+    /// A task has noticed that this turn has lasted long enough.
+    pub(super) expired: Cell<bool>,
+    /// A task of the running color lets other colors run before the task continues.
+    pub(super) yields: Cell<bool>,
+}
+
+impl RunState {
+    pub(super) fn new() -> Self {
+        Self { budget: Cell::new(BUDGET), ..Self::default() }
+    }
+
+    /// The core begins a batch of `color`.
+    #[inline]
+    pub(super) fn begin_batch(&self, color: &RuntimeHead) {
+        self.runs_fixed_color.set(!color.meta.may_move());
+    }
+
+    /// An event begins, with a whole budget.
+    #[inline]
+    pub(super) fn begin_event(&self) {
+        self.budget.set(BUDGET);
+        self.asks_for_socket.set(false);
+    }
+
+    /// The running event waits for a socket of another core.
+    pub(crate) fn note_asks_for_socket(&self) {
+        self.asks_for_socket.set(true);
+    }
+
+    /// Whether the last event has waited for a socket of another core.
+    #[inline]
+    pub(super) fn take_asks_for_socket(&self) -> bool {
+        self.asks_for_socket.take()
+    }
+
+    /// Ends the color's turn, and the core's turn if `expires`.
+    pub(super) fn yield_turn(&self, expires: bool) {
+        self.yields.set(true);
+        self.expired.set(self.expired.get() || expires);
+    }
+}
