@@ -19,7 +19,8 @@ use std::{
 /// Granularity of the size classes, in bytes.
 const STEP_BYTES: usize = 32;
 
-/// Largest event whose memory is kept, in bytes. Guess: a handler's data is usually a few words.
+/// Largest event whose memory is kept, in bytes: the limit on the memory that a thread keeps, with
+/// eight size classes of at most two chains each (144 KiB).
 const BYTES_MAX: usize = 256;
 
 /// Alignment of all kept memory. The allocator gives this alignment in any case.
@@ -29,8 +30,8 @@ const ALIGN: usize = 16;
 /// each event. A thread keeps at most two chains of a size.
 const CHAIN: usize = 64;
 
-/// Full chains of one size that the depot holds: 16,384 events, at most 4 MiB. Guess: more than a
-/// thousand cores run in two turns is hardly ever in transit between two cores.
+/// Full chains of one size that the depot holds: 16,384 events, at most 4 MiB. This is
+/// the limit on memory that producers of one core lend to consumers of another core.
 const DEPOT_MAX: usize = 256;
 
 const CLASSES: usize = BYTES_MAX / STEP_BYTES;

@@ -11,9 +11,6 @@ use vermeil_sched::{CoreLoad, Ready};
 /// `running_since_ns` of a core that runs nothing.
 const IDLE: u64 = 0;
 
-/// Weight of a new activation in the mean: one part in this number. Guess.
-const MEAN_WEIGHT: u64 = 16;
-
 #[derive(Default)]
 pub(crate) struct CoreLoadCell {
     running_since_ns: AtomicU64,
@@ -34,7 +31,7 @@ impl CoreLoadCell {
     /// A color from the queue took `ns`, with all its successors.
     pub(crate) fn took(&self, ns: u64) {
         let mean = self.activation_ns.load(Ordering::Relaxed);
-        self.activation_ns.store((mean * (MEAN_WEIGHT - 1) + ns) / MEAN_WEIGHT, Ordering::Relaxed);
+        self.activation_ns.store(CoreLoad::smooth_ns(mean, ns), Ordering::Relaxed);
     }
 
     /// The core runs no color.

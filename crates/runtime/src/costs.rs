@@ -13,7 +13,8 @@ use vermeil_sched::{
 };
 
 /// Timed runs of a handler between two publications by the same core. The first few are published
-/// at once. Guess.
+/// at once. All cores read the published line, so a publication transfers the line: 40 ns within a
+/// level 3 cache, which this number divides to less than 3 ns for each timed run.
 const PUBLISH_EVERY: u32 = 16;
 
 /// Published costs of a handler, for all cores.

@@ -4,7 +4,7 @@
 //! A driver answers on its own core only. A thread elsewhere that drops an object, or a core that
 //! needs an object, leaves a request in the core's list and wakes the core. The core carries out
 //! its requests before each look at its I/O (`requests.rs`). A core that has ended has closed all
-//! its objects. Tested in `tests/letting_go.rs` and `tests/moves.rs`.
+//! its objects. Tested in `tests/socket_drop.rs` and `tests/moves.rs`.
 
 mod moves;
 mod one_waiter;

@@ -21,7 +21,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Most bytes of a write; the next write waits until these bytes are sent. Guess: equal to the
+/// Most bytes of a write; the next write waits until these bytes are sent: as many as the
 /// pending bytes of a connection of the web server.
 const SEND_BYTES_MAX: usize = 64 << 10;
 

@@ -11,7 +11,8 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// Number of parts of the map, each with a lock. Guess: a few times the cores of most machines.
+/// Number of parts of the map, each with a lock. Of 16 cores that look keys up at once, a core
+/// finds its lock taken in less than one of four lookups (15 of 64).
 const SHARDS: usize = 64;
 
 /// Number of entries below which a part is not swept for ended colors.

@@ -4,7 +4,7 @@
 //! another task on another core, use the socket as before: the first use there brings the socket
 //! along, with everything that has arrived and with the rest of a send (`anchor.rs`). Dropping a
 //! socket closes it, on any thread. Tested in `tests/net.rs`, `tests/moves.rs` and
-//! `tests/letting_go.rs`.
+//! `tests/socket_drop.rs`.
 
 use crate::{
     anchor::Anchor,
@@ -125,8 +125,8 @@ impl TcpListener {
 }
 
 /// The first and the longest pause between attempts to enter the full queue of a UNIX listener,
-/// because the kernel does not report room in the queue. Guesses: an accept loop empties its queue
-/// in less than the first pause, and a blocked loop needs no more frequent attempts than the last.
+/// because the kernel does not report room in the queue. The limits of the wait: a connect enters
+/// at most 32 ms after there is room, and a long wait makes at most 32 attempts a second.
 const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
 
 /// A connected socket. The driver of the core that uses the stream receives and sends; the first

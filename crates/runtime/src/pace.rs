@@ -7,8 +7,8 @@
 
 use std::cell::Cell;
 
-/// The weight of a new sample in the mean: one part in so many. Guess: a few turns, some
-/// milliseconds.
+/// The weight of a new sample in the mean: one part in this number, the gain that RFC 6298 gives to
+/// a smoothed round-trip time.
 const MEAN_WEIGHT: u64 = 8;
 
 /// The pace of a core.
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_what_such_work_took() {
+    fn pace_predicts_work_from_past_completions() {
         let pace = CorePace::default();
         assert_eq!(pace.looked(1000, 4), 0, "nothing is known yet");
         pace.done(1400);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_brings_nothing_teaches_nothing() {
+    fn empty_look_leaves_the_pace_unchanged() {
         let pace = CorePace::default();
         pace.looked(0, 2);
         pace.done(200);

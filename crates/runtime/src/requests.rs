@@ -2,7 +2,7 @@
 //!
 //! A request is carried out at once on the core itself, and elsewhere through the core's list.
 //! Leaves out the list (`home_core.rs`) and the decision about each step of a move
-//! (`vermeil_queue::Attachment`). Tested in `tests/letting_go.rs` and `tests/moves.rs`.
+//! (`vermeil_queue::Attachment`). Tested in `tests/socket_drop.rs` and `tests/moves.rs`.
 
 use crate::{
     core::{Core, current},

@@ -1,7 +1,7 @@
 //! References to a runtime, for objects that may outlive the runtime: handles, colors, tasks.
 //!
 //! A reference count that all cores change is a contended line, touched at the begin and end of
-//! each task. So each core has a [`LocalRef`] of its own, and a reference counts on the lease of
+//! each task. So each core has a [`LocalRef`] of its own, and a reference counts on that of
 //! the core that makes the reference. Tested by everything that outlives a runtime:
 //! `tests/task.rs`, `tests/handler.rs`.
 

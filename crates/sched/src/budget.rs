@@ -111,7 +111,7 @@ pub struct Exploration(Budget);
 
 impl Default for Exploration {
     fn default() -> Self {
-        // Half a percent of the run time, and 100 us at the start. Guess.
+        // The limits on the loss by exploring: half a percent of the run time, and 100 us at once.
         Self(Budget::new(5, 100_000))
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_comes_back() {
+    fn unused_budget_is_returned() {
         let mut budget = Budget::new(0, 100);
         assert!(budget.spend(80) && !budget.spend(80));
         budget.refund(1_000);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_its_penalty_keeps_is_explored_and_only_for_so_long() {
+    fn exploration_steals_only_penalized_colors_within_budget() {
         let kept = StealCandidate {
             queued_ns: 30_000,
             wait_ns: 40_000,
@@ -213,7 +213,7 @@ mod tests {
     /// Regression: Mely's thieves measured the first steals on a disturbed machine, and from then
     /// on stole nothing short.
     #[test]
-    fn what_the_first_steals_took_is_doubted() {
+    fn first_steal_times_are_doubted() {
         let short = StealCandidate {
             queued_ns: 2_000,
             wait_ns: 0,

@@ -3,6 +3,9 @@
 //! A published load selects a victim or a core to wake. A published load never proves that there is
 //! no work. Tested below.
 
+/// Weight of a new time in [`CoreLoad::activation_ns`]: one part in this number. Guess.
+const MEAN_WEIGHT: u64 = 16;
+
 /// How busy a core is. Times are nanoseconds on the publisher's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CoreLoad {
@@ -20,6 +23,12 @@ pub struct CoreLoad {
 }
 
 impl CoreLoad {
+    /// The moving mean `mean_ns` of [`activation_ns`](Self::activation_ns) after a further time of
+    /// `took_ns`.
+    pub fn smooth_ns(mean_ns: u64, took_ns: u64) -> u64 {
+        (mean_ns * (MEAN_WEIGHT - 1) + took_ns) / MEAN_WEIGHT
+    }
+
     /// Expected wait of a color at the middle of this core's queue: the running activation, and
     /// half of the queue. An activation that has exceeded its expected duration is expected to last
     /// as long again, because durations have long tails.

@@ -54,7 +54,8 @@ const INTERRUPTED_MOST: u8 = 3;
 /// nanoseconds and a change of a thirtieth is no change of phase. Guess.
 const SPREAD_MIN: f32 = 1.0 / 16.0;
 
-/// The assumed cost of a handler that has neither run nor been annotated. Guess: a short event.
+/// The assumed cost of a handler that has neither run nor been annotated: a short event. A start
+/// value, which the first timed run replaces.
 const COST_UNKNOWN_NS: u64 = 1_000;
 
 /// The upper bound of an unknown penalty, in costs of the handler, by class of distance. A handler

@@ -16,8 +16,9 @@ use crate::{CoreIndex, StealCandidate, Stealing, steal::PATIENCE};
 pub struct RemoteWakeStreak(pub u32);
 
 /// Consecutive calls by one core that bring a color to that core. A move costs both sides as much
-/// as about ten remote calls. A task that waits for a batch of tasks reaches this number only by
-/// chance. Guess.
+/// as about ten remote calls, so a color moves when the calls have cost about as much as the move:
+/// the total is at most about twice the better of moving at once and never. A task that waits for a
+/// batch of tasks reaches this number only by chance.
 pub const REMOTE_WAKE_STREAK: u32 = 8;
 
 impl RemoteWakeStreak {

@@ -12,8 +12,8 @@ use std::{num::NonZeroU32, time::Duration};
 /// classes.
 pub const CLASSES_MAX: usize = 8;
 
-/// Maximum lead of a class over its share because of the target delay: some turns, and well below
-/// human perception. Guess.
+/// Maximum lead of a class over its share because of the target delay: the limit on the delay that
+/// other classes have by another class's target, five turns.
 pub const AHEAD_NS: u64 = 5_000_000;
 
 /// Resolution of time per share, so that short times of classes with many shares count.

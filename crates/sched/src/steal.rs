@@ -39,8 +39,8 @@ pub struct StealCandidate {
     pub since_move_ns: u64,
 }
 
-/// Maximum number of colors in a steal batch, because the thief holds the victim's lock meanwhile.
-/// Guess.
+/// Maximum number of colors in a steal batch, because the thief holds the victim's lock meanwhile:
+/// with two lines of 40 ns for each color at most 2.6 us, less than a wake-up takes.
 pub const STEAL_BATCH_MAX: usize = 32;
 
 /// The multiple of a move's cost that the queued time must reach. From Mely: 1; no bench has shown
@@ -65,7 +65,7 @@ const HANDED_LATE_PART: u64 = 8;
 const GIVES_WAY_LATE_PART: u64 = 2;
 
 /// The multiple of a move's cost that must pass between two moves of a color, because the color
-/// must not bounce. Guess.
+/// must not bounce: the limit on the time lost to moves, a fifth.
 const COOLDOWN: u64 = 4;
 
 impl StealCandidate {
@@ -241,8 +241,9 @@ pub const WATCH_NS: u64 = 1_000_000;
 /// both sides, so that the core never loses more than twice the optimum.
 pub const SPIN_NS: u64 = 10_000;
 
-/// Most work that a steal takes, in nanoseconds. Guess: a turn.
-const AMOUNT_NS_MAX: u64 = 1_000_000;
+/// Most work that a steal takes, in nanoseconds: a turn, because after a turn the thief looks at
+/// its own I/O.
+const AMOUNT_NS_MAX: u64 = crate::TURN_NS;
 
 #[cfg(test)]
 mod tests {

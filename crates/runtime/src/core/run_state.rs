@@ -11,7 +11,7 @@ use std::{
 use vermeil_sched::{HandlerIndex, LifoSlotRule};
 
 /// Ready answers that the waits of an event give before the event must let other colors run
-/// (`budget.rs`). Guess: as many as tokio allows.
+/// (`budget.rs`): the same limit as in tokio.
 const BUDGET: u32 = 128;
 
 /// The state of the running color and event.

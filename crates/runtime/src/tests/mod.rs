@@ -1,7 +1,6 @@
 //! The runtime on real threads: colors, handlers, tasks, timers, sockets, stopping.
 
 mod acquisition;
-mod board;
 mod budget;
 mod capacity;
 mod concurrency_limit;
@@ -9,14 +8,15 @@ mod concurrent;
 mod control;
 mod handler;
 mod kind;
-mod letting_go;
 mod lifo_slot;
+mod load_page;
 mod model;
 mod move_counters;
 mod moves;
 mod net;
 mod observed;
 mod perf_counters;
+mod socket_drop;
 mod steal;
 mod stopping;
 mod task;

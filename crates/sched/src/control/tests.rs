@@ -168,7 +168,7 @@ fn adaptive_settles_in_200_ms_on_no_worse_a_plan_than_the_trial() {
 }
 
 #[test]
-fn adaptive_spreads_what_stands_on_one_core() {
+fn adaptive_spreads_handlers_of_one_core() {
     for (seed, load) in (1..=8).flat_map(|seed| [(seed, roots as fn(_, _) -> _), (seed, images)]) {
         let mut world: ControlWorld = load(PlanName::RoundRobin, seed);
         world.placed = Plan::on_cores([CoreIndex(2); 16]);
@@ -228,7 +228,7 @@ fn adaptive_keeps_exclusion_groups_together() {
 /// A third of the handlers are bound to one core and a third to two cores. Every plan that is tried
 /// respects these rules, and the other handlers move where a move pays.
 #[test]
-fn controllers_keep_what_is_placed_and_move_the_others() {
+fn controllers_respect_fixed_placements() {
     for trial_first in [false, true] {
         let mut world = images(PlanName::RoundRobin, 3);
         let mut rules = PlanRules::new();
@@ -259,7 +259,7 @@ fn controllers_keep_what_is_placed_and_move_the_others() {
 /// A handler opens a socket during a trial that would move the handler: the trial ends, and the
 /// handler stays.
 #[test]
-fn a_rule_that_comes_during_a_trial_ends_it() {
+fn new_rule_ends_a_running_trial() {
     let mut world = images(PlanName::RoundRobin, 3);
     let mut controller = adaptive(&world);
     while count(&controller, |event| matches!(event, ControlEvent::Challenged { .. })) == 0 {
@@ -342,7 +342,7 @@ fn a_contest_is_abandoned_when_the_load_shifts_and_learning_begins_again() {
 /// The same handlers post to each other in another order: rates and costs stay the same, the graph
 /// changes.
 #[test]
-fn another_graph_is_noticed_and_placed_anew() {
+fn adaptive_notices_a_changed_graph() {
     let mut world = images(PlanName::RoundRobin, 6);
     let mut controller = adaptive(&world);
     world.run(&mut controller, S);
@@ -358,7 +358,7 @@ fn another_graph_is_noticed_and_placed_anew() {
 /// but the second core stole half of the work. The controller ran trials all the time for a promise
 /// that no plan could keep.
 #[test]
-fn what_stealing_divides_already_is_no_promise() {
+fn work_that_stealing_divides_promises_no_gain() {
     let (window_ns, handlers) = (10 * MS, 4);
     let layout =
         Layout::from_matrix(&[vec![Distance::Same, Distance::L3], vec![Distance::L3, Distance::Same]]);

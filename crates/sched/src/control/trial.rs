@@ -48,7 +48,7 @@ pub struct TrialOptions {
 
 impl TrialOptions {
     /// The shortest time that a plan may stand, because with a shorter time the cores would do
-    /// little but answer rounds. Guess.
+    /// little but answer rounds: a limit on the share of rounds, which wake every core.
     pub const DWELL_NS_MIN: u64 = 1_000_000;
 
     /// Whether a trial with these options is possible.

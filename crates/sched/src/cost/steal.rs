@@ -11,11 +11,11 @@ const STEALS_SURE: u32 = 8;
 
 /// Assumed cost of a steal before any was seen, in nanoseconds, by class of distance. A dozen cache
 /// lines change hands (lock, two queues, color, first event), at 40 ns each within a level 3 cache,
-/// and in proportion to the distance elsewhere. Guess; a few steals correct the value.
+/// and in proportion to the distance elsewhere. A start value, which a few timed steals replace.
 const UNKNOWN_NS: [f32; Distance::CLASSES] = [100.0, 200.0, 300.0, 500.0, 1_000.0, 1_500.0, 2_000.0, 2_500.0];
 
 /// Assumed cost of waking a parked core until a wake was timed, in nanoseconds: a futex wake and
-/// the exit from idle on a server. Guess.
+/// the exit from idle on a server. A start value, which the first timed wake-ups replace.
 const WAKE_UNKNOWN_NS: f32 = 5_000.0;
 
 /// The multiple of the mean up to which a wake counts in full. A core whose cpu is busy with

@@ -11,7 +11,8 @@ use nodes::{Links, NONE, Nodes, ReadyNode};
 use std::ops::ControlFlow;
 
 /// Candidates that a thief examines before giving up. The stealing-queue is sorted, so if the first
-/// few do not pay, the others hardly do. Guess.
+/// few do not pay, the others hardly do. The number limits the time under the victim's lock: two
+/// lines of 40 ns for each candidate, less than 1 us in all.
 const CANDIDATES_MAX: usize = 8;
 
 /// Initial capacity in colors, so that a thief's largest batch so far allocates nothing. 13 KiB per

@@ -9,9 +9,6 @@ use super::colors::NONE;
 use crate::results::CoreCounts;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, LifoSlotRule, Ready, RunAfter, Sampler, Turn};
 
-/// Weight of an activation in the mean that a core publishes, as in the runtime: one sixteenth.
-const MEAN_WEIGHT: u64 = 16;
-
 /// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CorePhase {
@@ -189,7 +186,7 @@ impl SimCore {
     /// color goes on while no color waits.
     pub(crate) fn publish_time(&mut self) {
         if let (took_ns, true) = std::mem::take(&mut self.held_back) {
-            self.activation_ns = (self.activation_ns * (MEAN_WEIGHT - 1) + took_ns) / MEAN_WEIGHT;
+            self.activation_ns = CoreLoad::smooth_ns(self.activation_ns, took_ns);
         }
     }
 }

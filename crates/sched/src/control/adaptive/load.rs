@@ -19,8 +19,7 @@ const MEMORY_NS: f64 = 60e6;
 const SATURATED: f64 = 0.9;
 
 /// The share of the work, or of the posts, that must shift to other handlers for the load to count
-/// as changed. Guess: a fifth of the work in another place justifies a search, and is ten times the
-/// difference between two windows of the same load.
+/// as changed: ten times the difference between two windows of the same load.
 const SHARES_SHIFTED: f64 = 0.2;
 
 /// The factor by which the rate of events must change for the load to count as changed. Guess.

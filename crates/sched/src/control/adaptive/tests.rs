@@ -34,7 +34,7 @@ fn a_rising_load_favours_neither() {
 }
 
 #[test]
-fn equal_plans_are_told_equal_at_last() {
+fn trial_ends_with_equal_for_equal_plans() {
     let figures: Vec<_> = (0..2 * PAIRS_MAX + 1).map(|turn| 100.0 + f64::from(turn as u32 * 7 % 5)).collect();
     assert!(matches!(paired(&figures).verdict(BAR), PairedVerdict::NotBetter(_)));
     assert_eq!(paired(&figures).pairs(), PAIRS_MAX);

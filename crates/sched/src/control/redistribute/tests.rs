@@ -213,7 +213,7 @@ fn broadcast_runs_handlers_twice_and_loses_them_for_a_while() {
 }
 
 #[test]
-fn receivers_that_pull_run_what_still_runs_at_the_donor() {
+fn model_finds_pulling_receivers_unsafe() {
     let faults = explore(Redistribution::ReceiverPulls, ServedAt::BetweenEvents, SWAP, 2).faults();
     assert_eq!(faults, [ForbiddenState::RunsTwice].into());
     let faults = explore(Redistribution::ReceiverPulls, ServedAt::BetweenEvents, HURRIED, 3).faults();
@@ -241,7 +241,7 @@ fn donors_that_push_and_mixed_are_safe_in_every_order() {
 /// Not waiting for the end of an event is safe, because no core that a message reaches holds the
 /// running handler.
 #[test]
-fn messages_served_at_once_are_unsafe_where_what_runs_is_held() {
+fn model_finds_immediate_delivery_to_running_colors_unsafe() {
     for strategy in [Redistribution::DonorPushes, Redistribution::Mixed] {
         let faults = explore(strategy, ServedAt::Carelessly, SWAP, 2).faults();
         assert_eq!(faults, [ForbiddenState::RunsTwice].into(), "{strategy}");
@@ -297,7 +297,7 @@ fn the_strategies_are_compared_in_the_documentation() {
 
 /// A check that finds nothing may check nothing: the same exploration finds a planted fault.
 #[test]
-fn a_donor_that_forgets_to_let_go_is_found() {
+fn model_finds_a_donor_that_keeps_its_color() {
     let mut world = RedistributeWorld::new(&Plan::on_cores([CoreIndex(0)]), 2);
     world.cores[1].receive(MoveMessage::Take(vec![HandlerIndex(0)]));
     assert_eq!(world.faults(1, &Plan::on_cores([CoreIndex(1)])), [ForbiddenState::HeldTwice]);
