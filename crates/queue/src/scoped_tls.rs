@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_here_while_something_runs() {
+    fn value_is_visible_only_within_its_scope() {
         let seen = || ScopedTls::with(&HERE, |here| here.copied());
         assert_eq!(seen(), None);
         ScopedTls::set_during(&HERE, &1, || {

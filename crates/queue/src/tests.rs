@@ -38,7 +38,7 @@ fn event(f: impl FnOnce() + Send + 'static) -> Event {
 proptest! {
     /// Any mix of pushes and batched runs keeps the order of the pushes and runs each event once.
     #[test]
-    fn first_in_first_out_whatever_the_batches(ops in prop::collection::vec(0u8..8, 0..200)) {
+    fn color_is_first_in_first_out_for_every_batch_size(ops in prop::collection::vec(0u8..8, 0..200)) {
         let color = color();
         let ran = Arc::new(Mutex::new(Vec::new()));
         let (mut pushed, mut token) = (0u32, None);
@@ -64,7 +64,7 @@ proptest! {
 }
 
 #[test]
-fn a_panicking_event_is_counted_and_the_color_goes_on() {
+fn panic_is_counted_and_the_color_continues() {
     let color = color();
     let ran = Arc::new(Mutex::new(0));
     let token = color.push(event(|| panic!("planted"))).unwrap();
@@ -78,7 +78,7 @@ fn a_panicking_event_is_counted_and_the_color_goes_on() {
 }
 
 #[test]
-fn what_is_not_run_is_dropped_with_its_color() {
+fn color_drops_its_unrun_events() {
     let held = Arc::new(());
     let color = color();
     for _ in 0..3 {
@@ -154,7 +154,7 @@ fn a_repeating_event_stands_in_one_queue() {
 /// A slotted value stays in place, and is reachable only on its color, also after a move to another
 /// color.
 #[test]
-fn a_resident_stays_where_it_is_and_moves_to_another_color() {
+fn task_cell_keeps_its_address_when_its_color_changes() {
     let (from, to) = (color(), color());
     let cell = TaskCell::on_color(CountedRuns::default(), from.id(), Vec::new());
     let address = || {
@@ -213,7 +213,7 @@ impl TaskBody for Again {
 }
 
 #[test]
-fn an_event_with_a_color_of_its_own_runs_again_when_it_was_posted_meanwhile() {
+fn task_color_runs_again_after_a_post_during_the_run() {
     let witness = Arc::new(());
     let body = Again { more: Mutex::new(1), witness: witness.clone(), ..Again::default() };
     let label = Label::new(7, 1, 100).stamped(5, 6);
@@ -287,7 +287,7 @@ fn ready_tokens_come_in_order() {
 }
 
 #[test]
-fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added() {
+fn batch_stops_on_break_and_subtracts_labels() {
     let color = color();
     let mut token = None;
     for handler in 0..4 {
@@ -314,7 +314,7 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
 }
 
 #[test]
-fn what_may_not_run_yet_stays_the_first_of_its_color() {
+fn refused_event_stays_first_in_its_color() {
     let color = color();
     let ran = Arc::new(Mutex::new(Vec::new()));
     let add = |number: u16| {
@@ -349,7 +349,7 @@ fn what_may_not_run_yet_stays_the_first_of_its_color() {
 }
 
 #[test]
-fn an_event_with_a_color_of_its_own_waits_until_it_may_run() {
+fn task_color_defers_an_event_without_a_permit() {
     let witness = Arc::new(());
     let body = Again { witness: witness.clone(), ..Again::default() };
     let (event, token) = TaskCell::with_color(0, (), Label::default(), body, Vec::new());
@@ -370,7 +370,7 @@ fn an_event_with_a_color_of_its_own_waits_until_it_may_run() {
 }
 
 #[test]
-fn a_held_color_stands_still_until_it_is_released() {
+fn held_color_runs_nothing_until_release() {
     let color = color();
     let ran = Arc::new(Mutex::new(0));
     let count = |ran: &Arc<Mutex<u32>>| {
@@ -396,7 +396,7 @@ fn held(color: &Arc<ColorQueue>) -> HeldColor {
 }
 
 #[test]
-fn what_runs_together_reaches_the_state_of_every_color() {
+fn acquired_colors_give_access_to_their_state() {
     let (first, second) = (color(), color());
     let state = [&first, &second].map(|color| Colored::new(color.id(), 1));
     let both = [held(&first), held(&second)];
@@ -428,7 +428,7 @@ fn state_moves_to_another_color() {
 
 /// Regression: a panic payload whose destructor panics ended the core's thread.
 #[test]
-fn what_was_thrown_may_throw_again() {
+fn panic_payload_may_panic_on_drop() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -440,7 +440,7 @@ fn what_was_thrown_may_throw_again() {
 }
 
 #[test]
-fn a_ring_keeps_the_last_and_says_how_many_there_were() {
+fn trace_ring_keeps_last_records_and_total_count() {
     let ring = TraceRing::<2>::new(4);
     assert_eq!(ring.recent(), (0, Vec::new()));
     for number in 0..3 {
@@ -493,7 +493,7 @@ fn events_of_any_size_go_through_threads_that_end() {
 }
 
 #[test]
-fn what_is_left_is_handed_on_once_and_goes_with_who_asked() {
+fn result_cell_hands_the_result_over_once() {
     let value = Arc::new(());
     let (promise, mut join) = Promise::new();
     assert!(join.poll(Waker::noop()).is_pending());
@@ -521,7 +521,7 @@ fn what_is_left_is_handed_on_once_and_goes_with_who_asked() {
 /// Regression: a task that no receiver could wait for any more kept the waker of the last receiver,
 /// and so the receiver's task.
 #[test]
-fn who_waited_is_let_go_with_who_asks() {
+fn result_cell_drops_the_waker_with_the_reader() {
     struct Quiet;
     impl Wake for Quiet {
         fn wake(self: Arc<Self>) {}

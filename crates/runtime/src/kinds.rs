@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_called_by_its_function() {
+    fn task_kind_is_named_after_its_function() {
         let name = task_name("web::serve<alloc::vec::Vec<u8>>::{{closure}}::{{closure}}");
         assert_eq!(name, "task web::serve");
         assert_eq!(task_name("(a, b)"), "task (a, b)");

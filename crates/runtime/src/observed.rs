@@ -181,7 +181,7 @@ mod tests {
     use crate::stamps::{STAMP_BITS, stamp};
 
     #[test]
-    fn waits_are_told_to_their_unit_and_never_negative() {
+    fn stamped_wait_is_exact_to_its_unit_and_never_negative() {
         assert_eq!(waited_ns(stamp(32_000), 96_031), 64_000);
         assert_eq!(waited_ns(stamp(1_000_100), 1_000_000), 0);
         let late = (1 << (32 + STAMP_BITS)) + 640;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_unpacked_as_it_was_packed() {
+    fn record_survives_packing() {
         let label = Label::new(3, 9, 0).stamped(77, u32::MAX);
         let record = |moved_from| EventRecord { color: 12, moved_from, label, start_ns: 5, run_ns: 6 }.pack();
         let back = EventRecord::unpack(record(Some(CoreIndex(4))));

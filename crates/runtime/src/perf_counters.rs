@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_tells_its_own_misses_as_often_as_is_paid_for() {
+    fn perf_counter_reads_stay_within_their_budget() {
         let Some(perf_counters) = opened() else { return };
         assert!(perf_counters.begin(1_000_000_000), "a system call");
         fault();
@@ -168,7 +168,7 @@ mod tests {
     /// As if another program has taken the processor's counter, so the counter's page no longer
     /// allows the instruction.
     #[test]
-    fn what_was_read_by_instruction_is_never_read_by_call_in_a_run() {
+    fn counter_read_by_instruction_never_makes_a_call() {
         let Some(mut perf_counters) = opened() else { return };
         perf_counters.misses.get_mut().and_then(Option::as_mut).expect("it was opened").by_instruction = true;
         perf_counters.begin(1_000_000_000);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_tells_of_all_misses() {
+    fn round_counts_all_misses() {
         let Some(perf_counters) = opened() else { return };
         fault();
         let again = |_| panic!("it was tried");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_said_and_is_not_0() {
+    fn missing_counter_reports_a_reason_and_no_zero() {
         let (perf_counters, mut said) = (PerfCounters::default(), String::new());
         let missed = perf_counters.missed_since_round(CountedEvent::CacheMisses, |how| said = how);
         if said.starts_with("cache misses: counted (") {

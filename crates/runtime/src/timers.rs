@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_moves_later_wakes_nobody_early() {
+    fn later_deadline_causes_no_early_wake() {
         let (mut timers, woken) = (Timers::default(), Arc::<CountWakes>::default());
         let timer = set(&mut timers, &woken, 10);
         timer.set_deadline(50);

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_read_off() {
+    fn histogram_returns_its_counts() {
         let (counts, mut histogram) = (SharedCounts::default(), Histogram::default());
         assert_eq!((histogram.quantile_ns(0.5), histogram.mean_ns()), (0, 0));
         [5, 100, 100, 1_000, u64::from(u32::MAX) << 8].into_iter().for_each(|ns| counts.add(ns));

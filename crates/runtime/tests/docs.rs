@@ -82,7 +82,7 @@ fn no_policy_changes_the_checksum() {
 }
 
 #[test]
-fn an_example_leaves_a_recording_and_tells_what_each_handler_did() {
+fn example_writes_a_recording_and_handler_counts() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.ndjson");
     let record = ["--record", file.to_str().expect("a name"), "--observe", "all"];
@@ -103,7 +103,7 @@ fn an_example_leaves_a_recording_and_tells_what_each_handler_did() {
 
 /// Regression: errors were printed in debug form: `Error: Plan { path: ..`.
 #[test]
-fn an_example_tells_in_words_what_keeps_it_from_starting() {
+fn example_explains_a_failed_start() {
     let cases = [
         (
             ["--policy", "placed:/nowhere/plan.toml"],

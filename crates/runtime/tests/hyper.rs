@@ -176,7 +176,7 @@ fn http_2_requests_run_on_colors_of_their_own() {
 }
 
 #[test]
-fn http_2_requests_run_on_the_color_they_are_given() {
+fn http_2_requests_run_on_the_given_color() {
     fn shared(handle: &Handle) -> ColorExec {
         ColorExec::on(handle, &handle.color_on(CoreIndex(1)))
     }

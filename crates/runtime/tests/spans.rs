@@ -77,7 +77,7 @@ impl Subscriber for Watcher {
 }
 
 #[test]
-fn events_have_spans_and_what_is_logged_is_in_them() {
+fn events_have_spans_that_contain_their_logs() {
     let seen = Arc::new(SeenSpans::default());
     tracing::subscriber::set_global_default(Watcher(seen.clone())).expect("the only one of this process");
     let runtime = Runtime::builder().build().expect("a runtime starts");
@@ -104,7 +104,7 @@ fn events_have_spans_and_what_is_logged_is_in_them() {
     for (message, handler) in [
         ("hello nobody", "greet"),
         ("hello you", "greet"),
-        ("from a task", "task spans::events_have_spans_and_what_is_logged_is_in_them"),
+        ("from a task", "task spans::events_have_spans_that_contain_their_logs"),
     ] {
         let span = within(message);
         assert_eq!((span["span"].as_str(), span["handler"].as_str()), ("event", handler));

@@ -61,7 +61,7 @@ fn run_out(mut token: Token, batch: usize) {
 /// Two producers, each running every token it gets. A token made twice would run the color twice at
 /// once and trip loom's cell. A token not made would leave events behind.
 #[test]
-fn two_producers_run_what_they_are_given() {
+fn two_producers_run_the_posted_events() {
     loom::model(|| {
         let world = ColorWorld::new();
         let other = world.clone();
@@ -74,7 +74,7 @@ fn two_producers_run_what_they_are_given() {
 
 /// Every second attempt defers the first event.
 #[test]
-fn an_event_that_is_put_off_keeps_its_place() {
+fn deferred_event_stays_first_in_its_color() {
     fn run_by_halves(mut token: Token) {
         for number in 0.. {
             let before = |_: &ColorHead, _: Label| match number % 2 {

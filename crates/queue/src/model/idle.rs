@@ -60,7 +60,7 @@ fn discard(token: Token) {
 }
 
 #[test]
-fn what_is_queued_during_a_search_is_found_or_wakes_another() {
+fn token_queued_during_search_is_found_or_wakes_a_core() {
     loom::model(|| {
         let machine = IdleMachine::new();
         assert!(machine.idle.begin_search());
@@ -76,7 +76,7 @@ fn what_is_queued_during_a_search_is_found_or_wakes_another() {
 
 /// A search that begins between the producer's two reads.
 #[test]
-fn who_finds_a_search_begun_is_found_by_it() {
+fn searcher_finds_tokens_of_producers_that_skip_wakes() {
     loom::model(|| {
         let machine = IdleMachine::new();
         let poster = machine.clone();
@@ -118,7 +118,7 @@ fn watcher_that_runs_misses_no_token() {
 }
 
 #[test]
-fn calls_are_limited_while_a_core_has_the_duty() {
+fn coordinator_limits_calls_while_a_core_watches() {
     loom::model(|| {
         let idle = IdleCoordinator::default();
         assert!(idle.calls_watcher(100, 10));
@@ -132,7 +132,7 @@ fn calls_are_limited_while_a_core_has_the_duty() {
 }
 
 #[test]
-fn one_is_woken_at_a_time_and_one_watches() {
+fn coordinator_wakes_one_thief_and_admits_one_watcher() {
     loom::model(|| {
         let machine = IdleMachine::new();
         let threads: Vec<_> = (0..2)

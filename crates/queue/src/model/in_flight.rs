@@ -40,7 +40,7 @@ impl RelayMachine {
 }
 
 #[test]
-fn who_waits_for_the_end_is_not_told_too_early() {
+fn drain_never_sees_zero_while_events_remain() {
     loom::model(|| {
         let machine = Arc::new(RelayMachine::default());
         machine.left.store(3, Ordering::Relaxed);
@@ -62,7 +62,7 @@ fn who_waits_for_the_end_is_not_told_too_early() {
 }
 
 #[test]
-fn what_goes_elsewhere_is_not_missed_here() {
+fn count_includes_events_that_leave_the_core() {
     loom::model(|| {
         let counter = Arc::new(InFlight::default());
         // An item that stays.
@@ -82,7 +82,7 @@ fn what_goes_elsewhere_is_not_missed_here() {
 /// The waiter sets the mark and looks. A leaving item, counted on another thread or by an owner
 /// that then goes to sleep, is counted before the mark is read.
 #[test]
-fn who_waits_for_fewer_is_not_missed() {
+fn leaving_event_wakes_the_waiter_for_room() {
     let goes: [fn(&InFlight) -> bool; 3] = [
         InFlight::leave_remote,
         // A post that exceeds the bound.

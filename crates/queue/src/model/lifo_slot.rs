@@ -17,7 +17,7 @@ fn run_slot(slot: &LifoSlot) {
 }
 
 #[test]
-fn a_kept_token_is_taken_once() {
+fn lifo_slot_gives_its_token_once() {
     loom::model(|| {
         let (journal, within) = (Journal::default(), Arc::new(Within::default()));
         let (color, slot) = (ColorQueue::new(0, ()), Arc::new(LifoSlot::default()));

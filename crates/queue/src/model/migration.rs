@@ -132,21 +132,21 @@ fn steals_beside_its_owner(world: &Arc<MigrationWorld>) {
 }
 
 #[test]
-fn a_color_that_is_stolen_runs_everything_once_and_in_order() {
+fn stolen_color_runs_each_event_once_in_order() {
     loom::model(|| steals_beside_its_owner(&MigrationWorld::new(2)));
 }
 
 /// No event runs without an entry. An entry queued where the color no longer is would mean an event
 /// that never runs.
 #[test]
-fn entries_go_with_the_color_that_is_stolen() {
+fn entries_move_with_the_stolen_color() {
     loom::model(|| steals_beside_its_owner(&MigrationWorld::of((0..2).map(|_| FakeQueue::of_entries()))));
 }
 
 /// A placement requests the migration of a color that runs, waits or is empty, while a producer
 /// posts to the color.
 #[test]
-fn a_color_that_is_handed_over_is_never_on_two_cores() {
+fn migrating_color_is_never_on_two_cores() {
     loom::model(|| {
         let world = MigrationWorld::new(2);
         world.post(0);
@@ -168,7 +168,7 @@ fn a_color_that_is_handed_over_is_never_on_two_cores() {
 /// No other thread moves the color, so the color never stays on the old core until the next run
 /// ends.
 #[test]
-fn a_color_that_waits_is_placed_at_once() {
+fn queued_color_migrates_at_once() {
     loom::model(|| {
         let world = MigrationWorld::new(2);
         let poster = world.clone();
@@ -182,7 +182,7 @@ fn a_color_that_waits_is_placed_at_once() {
 
 /// The same, where the placement moves all waiting colors in groups.
 #[test]
-fn a_group_that_waits_is_placed_at_once() {
+fn queued_group_migrates_at_once() {
     loom::model(|| {
         let world = MigrationWorld::new(2);
         let poster = world.clone();

@@ -48,7 +48,7 @@ impl ParkingCore {
 }
 
 #[test]
-fn no_wake_up_is_lost() {
+fn parking_loses_no_wake_up() {
     loom::model(|| {
         let core = Arc::new(ParkingCore::default());
         let journal = Journal::default();
@@ -64,7 +64,7 @@ fn no_wake_up_is_lost() {
 }
 
 #[test]
-fn no_wake_up_is_lost_with_two_posters() {
+fn parking_loses_no_wake_up_of_two_posters() {
     loom::model(|| {
         let core = Arc::new(ParkingCore::default());
         let journal = Journal::default();

@@ -30,7 +30,7 @@ impl Drop for DropCount {
 }
 
 #[test]
-fn who_asks_gets_it_or_is_woken() {
+fn reader_gets_the_result_or_a_wake_up() {
     loom::model(|| {
         let (promise, mut join) = Promise::new();
         let leaves = thread::spawn(move || promise.complete(7));
@@ -49,7 +49,7 @@ fn who_asks_gets_it_or_is_woken() {
 }
 
 #[test]
-fn what_two_leave_and_nobody_asks_for_is_dropped() {
+fn cell_drops_results_without_a_reader() {
     loom::model(|| {
         let drops = Arc::new(AtomicUsize::new(0));
         let (promise, mut join) = Promise::new();

@@ -12,7 +12,7 @@ use std::{
 /// Transfers between accounts, each with a color, while each account is also used alone: the sum
 /// stays constant.
 #[test]
-fn meetings_have_all_their_colors_and_never_lock_up() {
+fn acquisitions_hold_all_colors_and_never_deadlock() {
     const ACCOUNTS: usize = 6;
     const TRANSFERS: usize = 60;
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely] {
@@ -58,7 +58,7 @@ fn meetings_have_all_their_colors_and_never_lock_up() {
 }
 
 #[test]
-fn a_meeting_stands_in_the_order_of_posting_on_each_color() {
+fn acquisition_keeps_the_posting_order_of_each_color() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let (first, second) = (handle.color(), handle.color_at(&Place::Core(CoreIndex(2))));
@@ -84,7 +84,7 @@ fn a_meeting_stands_in_the_order_of_posting_on_each_color() {
 }
 
 #[test]
-fn a_panic_in_a_meeting_ends_nothing_else() {
+fn panic_in_an_acquisition_ends_nothing_else() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let (first, second) = (handle.color(), handle.color());
@@ -97,7 +97,7 @@ fn a_panic_in_a_meeting_ends_nothing_else() {
 const POLICIES: [Policy; 4] = [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely];
 
 #[test]
-fn a_meeting_is_where_each_of_its_colors_may_be() {
+fn acquisition_runs_where_all_its_colors_may_run() {
     let (odd, low) = ([1, 3].map(CoreIndex), [0, 1].map(CoreIndex));
     for policy in POLICIES {
         let runtime = four_cores(policy.clone());
@@ -119,7 +119,7 @@ fn a_meeting_is_where_each_of_its_colors_may_be() {
 
 /// Regression: the error was found only after some of the colors already waited, for ever.
 #[test]
-fn a_meeting_that_cannot_be_leaves_its_colors_alone() {
+fn refused_acquisition_leaves_its_colors_unchanged() {
     let (runtime, other) = (four_cores(Policy::Adaptive), four_cores(Policy::Adaptive));
     let handle = runtime.handle();
     let (first, second) = (handle.color_on(CoreIndex(1)), handle.color_on(CoreIndex(2)));
@@ -135,7 +135,7 @@ fn a_meeting_that_cannot_be_leaves_its_colors_alone() {
 }
 
 #[test]
-fn socket_of_a_meeting_is_used_by_its_colors() {
+fn socket_made_in_acquisition_works_on_its_colors() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Mely] {
         let runtime = four_cores(policy.clone());
         let handle = runtime.handle();

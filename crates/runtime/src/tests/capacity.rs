@@ -82,7 +82,7 @@ fn waiting(handle: &Handle, core: u32) -> usize {
 }
 
 #[test]
-fn a_full_color_gives_the_event_back_and_keeps_nobody_else() {
+fn full_color_returns_the_event_and_blocks_no_other_color() {
     let runtime = runtime();
     let handle = runtime.handle();
     let color = handle.color().bounded(2);
@@ -116,7 +116,7 @@ fn a_full_color_gives_the_event_back_and_keeps_nobody_else() {
 /// Tasks wait for a color with a single place. A cancelled task leaves the line, and a plain post
 /// must not overtake the others.
 #[test]
-fn who_waits_longest_is_let_in_first() {
+fn capacity_admits_the_longest_waiter_first() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let color = handle.color().bounded(1);
@@ -148,7 +148,7 @@ fn who_waits_longest_is_let_in_first() {
 }
 
 #[test]
-fn a_full_core_lets_in_who_waits() {
+fn full_core_admits_its_waiters() {
     let runtime = runtime_with(Limits { events_per_core: 2, ..Limits::default() });
     let handle = runtime.handle();
     let color = handle.color_on(CoreIndex(0));
@@ -187,7 +187,7 @@ fn a_full_core_lets_in_who_waits() {
 
 /// If the future with a reserved place is dropped, the place goes to the next poster.
 #[test]
-fn a_place_that_is_not_taken_goes_on() {
+fn abandoned_permit_passes_to_the_next_waiter() {
     let limits = Limits { events_per_core: 1, ..Limits::default() };
     let runtime = runtime_with(limits);
     let handle = runtime.handle();
@@ -214,7 +214,7 @@ fn a_place_that_is_not_taken_goes_on() {
 /// Many tasks on four cores post to rooms with very few places; some post without waiting and some
 /// give up. Every waiting poster enters, no event runs twice, and no place is lost.
 #[test]
-fn nobody_waits_for_ever_and_no_place_is_lost() {
+fn capacity_loses_no_permit_and_no_waiter() {
     const TASKS: usize = 24;
     const ROUNDS: usize = 120;
     for (policy, events_per_core) in
@@ -287,7 +287,7 @@ fn nobody_waits_for_ever_and_no_place_is_lost() {
 
 /// Waiting tasks are cancelled, and waiting threads get their events back.
 #[test]
-fn a_runtime_stops_whoever_waits_for_room() {
+fn shutdown_ends_waits_for_capacity() {
     let core_full = Limits { events_per_core: 1, ..Limits::default() };
     for (limits, bound) in [(core_full, 10), (Limits::default(), 1)] {
         let runtime = runtime_with(limits);

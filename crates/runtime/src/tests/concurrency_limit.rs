@@ -20,7 +20,7 @@ use std::{
 /// Two bounded handlers and an unbounded handler share colors. Every event runs, in the order of
 /// its color.
 #[test]
-fn no_more_run_at_once_than_said_and_colors_keep_their_order() {
+fn concurrency_limit_bounds_runs_and_keeps_order() {
     const COLORS: usize = 12;
     const EVENTS: usize = 150;
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely] {
@@ -87,7 +87,7 @@ fn gate(handle: &Handle) -> (Handler<u32>, Receiver<u32>, Sender<()>) {
 }
 
 #[test]
-fn who_waits_longest_is_next_and_its_core_goes_on() {
+fn longest_waiting_color_gets_the_next_permit() {
     for policy in [Policy::None, Policy::Libasync] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
@@ -125,7 +125,7 @@ fn who_waits_longest_is_next_and_its_core_goes_on() {
 /// An event that waits for a slot blocks a task of its color; neither delays the stop of the
 /// runtime.
 #[test]
-fn a_runtime_stops_whatever_waits_for_a_slot() {
+fn shutdown_ends_waits_for_a_permit() {
     let runtime = runtime();
     let handle = runtime.handle();
     let (gate, enters, release) = gate(&handle);
@@ -158,7 +158,7 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
 /// next task with the slot was queued on the stopped core and never ran, so the first core waited
 /// for that task for ever.
 #[test]
-fn a_task_that_has_a_slot_when_the_runtime_stops_ends() {
+fn task_with_a_permit_ends_at_shutdown() {
     let runtime = runtime();
     let handle = runtime.handle();
     let one = handle.kind(Spec::new("one").at_most(1));
@@ -180,7 +180,7 @@ fn a_task_that_has_a_slot_when_the_runtime_stops_ends() {
 /// Of many waiting colors, some get the slot after their core has ended, and some never get the
 /// slot.
 #[test]
-fn what_waits_when_nothing_runs_any_more_is_dropped() {
+fn shutdown_drops_colors_that_wait_for_a_permit() {
     const WAITING: usize = 2_000;
     let turn = TurnLimits { batch_events: 1, turn_events: 1 };
     let cpus = vermeil_io::current_affinity();
@@ -213,7 +213,7 @@ fn what_waits_when_nothing_runs_any_more_is_dropped() {
 
 /// For a task polls count, not waits: all tasks exist, and a single task is polled at a time.
 #[test]
-fn tasks_of_a_bounded_kind_are_polled_one_at_a_time() {
+fn kind_with_limit_one_polls_one_task_at_a_time() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
@@ -244,7 +244,7 @@ fn tasks_of_a_bounded_kind_are_polled_one_at_a_time() {
 
 /// Regression: tasks that arrived one by one, while earlier tasks waited, shared a color for life.
 #[test]
-fn as_many_tasks_are_polled_at_once_as_said_whenever_they_came() {
+fn concurrency_limit_bounds_polls_of_tasks() {
     const MOST: usize = 3;
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();

@@ -40,7 +40,7 @@ fn events_and_tasks_of_a_free_color_run_at_once() {
 }
 
 #[test]
-fn each_event_has_a_color_of_its_own_where_it_may_be() {
+fn concurrent_color_gives_each_event_a_placed_color() {
     for policy in [Policy::Adaptive, Policy::Libasync, Policy::Mely] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
@@ -99,7 +99,7 @@ fn a_task_leaves_its_color_for_a_free_one_and_comes_back() {
 
 /// A concurrent color does not delay an acquisition, and its placement holds.
 #[test]
-fn a_free_color_meets_at_once() {
+fn concurrent_color_is_acquired_at_once() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let (free, second) = (handle.concurrent_color(), handle.concurrent_color_at(&Place::Core(CoreIndex(2))));
@@ -112,7 +112,7 @@ fn a_free_color_meets_at_once() {
 }
 
 #[test]
-fn what_needs_a_color_that_excludes_refuses_a_free_one() {
+fn exclusive_state_refuses_a_concurrent_color() {
     let panics = |runtime: &Runtime, f: &dyn Fn(&Handle)| {
         let handle = runtime.handle();
         let panic = catch_unwind(AssertUnwindSafe(|| f(&handle))).expect_err("it panics");

@@ -55,7 +55,7 @@ fn pipeline(handle: &Handle, stages: usize, work: Duration) -> CountedPipeline {
 }
 
 #[test]
-fn named_plans_put_handlers_where_they_say() {
+fn named_plans_place_handlers() {
     for (plan, expected) in
         [(PlanName::RoundRobin, [3, 2, 1, 0, 3, 2, 1, 0]), (PlanName::CacheAware, [3, 3, 2, 2, 1, 1, 0, 0])]
     {
@@ -106,7 +106,7 @@ fn a_plan_may_come_from_a_file() {
 
 /// Moves a color between cores while events are posted there: each event runs once, in order.
 #[test]
-fn a_color_that_is_sent_around_loses_nothing() {
+fn migrating_color_loses_no_event() {
     for policy in [Policy::None, Policy::Mely, Policy::Adaptive] {
         let runtime = four_cores(policy.clone());
         let handle = runtime.handle();
@@ -188,7 +188,7 @@ impl Wanderer {
 }
 
 #[test]
-fn a_plan_leaves_each_where_it_may_stand_and_groups_together() {
+fn plan_respects_placements_and_groups() {
     let runtime = four_cores(Policy::Placed(PlanName::RoundRobin));
     let handle = runtime.handle();
     let group = handle.color();
@@ -219,7 +219,7 @@ fn a_plan_leaves_each_where_it_may_stand_and_groups_together() {
 }
 
 #[test]
-fn a_plan_in_a_file_that_leaves_a_place_is_told() {
+fn plan_file_outside_a_placement_is_rejected() {
     let file = std::env::temp_dir().join(format!("vermeil-places-{}.toml", std::process::id()));
     std::fs::write(&file, "pinned = 1\nread = 2\n").expect("a file");
     let runtime = four_cores(Policy::Placed(PlanName::File(file.clone())));
@@ -239,7 +239,7 @@ fn a_plan_in_a_file_that_leaves_a_place_is_told() {
 }
 
 #[test]
-fn a_group_goes_with_the_first_that_was_registered_and_a_file_that_parts_it_is_told() {
+fn plan_file_that_splits_a_group_is_rejected() {
     let file = std::env::temp_dir().join(format!("vermeil-parted-{}.toml", std::process::id()));
     std::fs::write(&file, "last = 1\nmiddle = 2\n").expect("a file");
     let runtime = four_cores(Policy::Placed(PlanName::File(file.clone())));
@@ -293,7 +293,7 @@ impl Controller for Restless {
 /// Whatever the controller wants: a placed handler stays in its place, a group moves as a unit, and
 /// all units are counted.
 #[test]
-fn a_controller_moves_what_may_move_and_sees_all() {
+fn controller_moves_movable_handlers_and_observes_all() {
     let runtime = four_cores(Policy::Trial);
     let handle = runtime.handle();
     let (seen, rules) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(PlanRules::new())));
@@ -349,7 +349,7 @@ impl Drop for Over {
 /// the donor to each receiver. The running color moves at the end of its event, and an empty color
 /// with its next event.
 #[test]
-fn a_donor_in_a_long_event_gives_what_waits_there() {
+fn busy_donor_gives_up_its_queued_colors() {
     let runtime = four_cores(Policy::Placed(PlanName::RoundRobin));
     let handle = runtime.handle();
     let control = handle.shared.control.as_ref().expect("it places");
@@ -446,7 +446,7 @@ fn controllers_hear_every_core_and_disturb_nothing() {
 }
 
 #[test]
-fn a_trial_goes_by_the_options_it_is_given() {
+fn trial_follows_its_options() {
     let with = |dwell_ns| {
         let trial = TrialOptions { dwell_ns, ..TrialOptions::default() };
         Runtime::builder().policy(Policy::Trial).trial(trial).build()

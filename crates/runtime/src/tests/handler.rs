@@ -14,7 +14,7 @@ use std::{
 /// Ten threads post to eight colors. Each color sees each producer's events in order, and the state
 /// needs no lock.
 #[test]
-fn events_of_a_color_run_in_order_whoever_posts() {
+fn color_runs_events_of_all_producers_in_order() {
     const PRODUCERS: usize = 10;
     const EVENTS: usize = 2000;
     let runtime = runtime();
@@ -142,7 +142,7 @@ fn a_batch_is_as_large_and_as_long_as_its_handler_says() {
 /// Regression: a draining runtime stopped while an event ran, because only waiting events counted,
 /// and the event's post to another core was dropped.
 #[test]
-fn what_a_running_event_posts_is_waited_for() {
+fn shutdown_waits_for_events_posted_by_running_events() {
     let runtime = runtime();
     let handle = runtime.handle();
     let colors = [0, 1].map(|core| handle.color_at(&Place::Core(CoreIndex(core))));

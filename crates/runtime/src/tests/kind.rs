@@ -19,7 +19,7 @@ use std::{
 /// Tasks with their own colors and tasks of a shared color, some of which have hopped, all run in
 /// the class of their kind.
 #[test]
-fn tasks_of_a_class_have_its_share() {
+fn class_divides_time_among_tasks() {
     let class = |name, shares| Class::new(name).shares(NonZeroU32::new(shares).expect("not zero"));
     let cpu = vermeil_io::current_affinity()[0];
     let classes = [class("net", 900), class("bulk", 100)];
@@ -57,7 +57,7 @@ fn tasks_of_a_class_have_its_share() {
 }
 
 #[test]
-fn what_is_said_of_a_kind_is_known_of_its_polls() {
+fn kind_annotates_its_polls() {
     let runtime = four_cores(Policy::Mely);
     let handle = runtime.handle();
     let spec = Spec::new("seal").cost(Duration::from_micros(900)).penalty(7).batch(3);
@@ -85,7 +85,7 @@ fn what_is_said_of_a_kind_is_known_of_its_polls() {
 }
 
 #[test]
-fn a_kind_excludes_and_lives_where_it_says() {
+fn kind_follows_its_exclusion_and_place() {
     let runtime = four_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let (group, given) = (handle.color(), handle.color());
@@ -117,7 +117,7 @@ fn a_kind_excludes_and_lives_where_it_says() {
 }
 
 #[test]
-fn what_a_kind_cannot_be_is_refused() {
+fn kind_refuses_impossible_specs() {
     let (runtime, other) = (four_cores(Policy::None), four_cores(Policy::None));
     let handle = runtime.handle();
     let refused = |spec: Spec| catch_unwind(AssertUnwindSafe(|| handle.kind(spec))).is_err();

@@ -57,20 +57,20 @@ fn order(policy: Policy, cost: Duration, wakes: &'static [char]) -> String {
 const SHORT: Duration = Duration::from_nanos(500);
 
 #[test]
-fn the_only_one_that_an_event_wakes_follows_it() {
+fn only_woken_color_runs_next() {
     assert_eq!(order(Policy::Adaptive, SHORT, &['b']), "abc");
     assert_eq!(order(Policy::Mely, SHORT, &['b']), "acb", "as the documents have it");
 }
 
 #[test]
-fn several_and_what_a_long_event_wakes_wait_their_turn() {
+fn long_event_queues_its_woken_colors() {
     assert_eq!(order(Policy::Adaptive, SHORT, &['b', 'd', 'e']), "acbde");
     assert_eq!(order(Policy::Adaptive, Duration::from_millis(1), &['b']), "acb");
 }
 
 /// Two colors wake each other for ever; a third color still gets its turn.
 #[test]
-fn a_pair_does_not_keep_the_others_waiting() {
+fn pair_in_the_lifo_slot_delays_no_other_color() {
     let runtime = runtime(Policy::Adaptive);
     let handle = runtime.handle();
     let colors = [(); 2].map(|()| handle.color());

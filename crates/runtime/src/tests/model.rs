@@ -27,7 +27,7 @@ fn crowd(handle: &Handle, spec: Spec, events: usize) -> Arc<Inside> {
 }
 
 #[test]
-fn handlers_exclude_what_they_say() {
+fn handlers_follow_their_exclusion() {
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();
     let group = handle.color();
@@ -67,7 +67,7 @@ fn events_without_a_color_run_one_after_the_other() {
 }
 
 #[test]
-fn a_key_has_a_color_for_as_long_as_it_is_used() {
+fn key_keeps_its_color_while_in_use() {
     let runtime = runtime();
     let handle = runtime.handle();
     let users = handle.keyed::<String>();
@@ -83,7 +83,7 @@ fn a_key_has_a_color_for_as_long_as_it_is_used() {
 }
 
 #[test]
-fn places_are_kept_whatever_the_policy() {
+fn every_policy_respects_placements() {
     for policy in [Policy::Adaptive, Policy::Libasync, Policy::Mely] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
@@ -111,7 +111,7 @@ fn places_are_kept_whatever_the_policy() {
 
 /// An event of the leader posts during its run, so its followers run on the same core.
 #[test]
-fn who_follows_runs_where_its_leader_ran() {
+fn follower_runs_where_its_leader_ran() {
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::NCopy, Policy::PerNode] {
         let runtime = four_cores(policy);
         let handle = runtime.handle();
@@ -152,7 +152,7 @@ fn who_follows_runs_where_its_leader_ran() {
 /// Both classes always have more work than the core can do. The first class has nine tenths of the
 /// time, and always misses its target delay.
 #[test]
-fn classes_divide_a_core_and_starve_nobody() {
+fn classes_divide_a_core_without_starvation() {
     let runtime = |target: Option<Duration>| {
         let class = |name, shares| Class::new(name).shares(NonZeroU32::new(shares).expect("not zero"));
         let net = class("net", 900);

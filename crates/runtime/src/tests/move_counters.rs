@@ -23,7 +23,7 @@ fn of_cores(handle: &Handle, count: fn(&crate::CoreSnapshot) -> u64) -> Vec<u64>
 }
 
 #[test]
-fn who_wakes_a_core_is_counted() {
+fn waking_thread_counts_the_wake() {
     let runtime = two_cores(Policy::None);
     let handle = runtime.handle();
     let (near, far) = (handle.color_on(CoreIndex(0)), handle.color_on(CoreIndex(1)));
@@ -59,7 +59,7 @@ fn who_wakes_a_core_is_counted() {
 }
 
 #[test]
-fn a_move_is_counted_when_it_is_one() {
+fn counter_counts_only_real_moves() {
     let runtime = runtime();
     let handle = runtime.handle();
     let color = handle.color_on(CoreIndex(0));
@@ -88,7 +88,7 @@ fn a_move_is_counted_when_it_is_one() {
 }
 
 #[test]
-fn a_color_that_comes_to_its_caller_has_moved() {
+fn move_to_the_poster_counts_as_move() {
     let runtime = two_cores(Policy::Adaptive);
     let handle = runtime.handle();
     let called = handle.handler(Spec::new("called"), |()| ());
@@ -111,7 +111,7 @@ fn a_color_that_comes_to_its_caller_has_moved() {
 }
 
 #[test]
-fn who_follows_moves_when_its_leader_has() {
+fn follower_moves_after_its_leader() {
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();
     let ran = Arc::new(AtomicU64::new(0));

@@ -146,7 +146,7 @@ fn a_socket_is_refused_off_its_core() {
 }
 
 #[test]
-fn a_socket_that_is_given_back_goes_on_elsewhere() {
+fn released_socket_works_on_another_core() {
     for runtime in runtimes_of_both_drivers() {
         let handle = runtime.handle();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

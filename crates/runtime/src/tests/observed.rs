@@ -75,7 +75,7 @@ fn some_is_observed_by_default() {
 }
 
 #[test]
-fn a_recording_says_what_ran_and_who_posted_it() {
+fn recording_names_each_event_and_its_cause() {
     let handle = relay(runtime("none", Observe::Off, 4_096), 100);
     let recording = handle.recording().expect("it was asked for");
     assert_eq!(recording.events.len(), 200);
@@ -100,7 +100,7 @@ fn a_recording_says_what_ran_and_who_posted_it() {
 }
 
 #[test]
-fn a_ring_that_is_full_keeps_the_last() {
+fn full_recording_keeps_the_last_events() {
     let recording = relay(runtime("none", Observe::Off, 16), 100).recording().expect("it was asked for");
     assert_eq!((recording.events.len(), recording.header.lost), (32, 168));
 }

@@ -23,7 +23,7 @@ fn ask<R: Send + 'static>(handle: &Handle, question: impl FnOnce(&Core) -> R + S
 }
 
 #[test]
-fn what_is_counted_is_said_where_handlers_are_placed() {
+fn placements_name_the_counted_quantity() {
     for (policy, says) in [(Policy::Mely, false), (Policy::Trial, true), (Policy::Adaptive, true)] {
         let runtime = four_cores(policy.clone());
         let handle = runtime.handle();
@@ -49,7 +49,7 @@ type AskedCounters = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
 
 /// Uses page faults, which every machine counts if this thread may count at all.
 #[test]
-fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
+fn learner_receives_misses_of_runs() {
     let cpu = vermeil_io::current_affinity()[0];
     // Two cores, because a single core has nothing to place and no rounds. One core runs all
     // events.

@@ -50,7 +50,7 @@ async fn connected(address: SocketAddr) -> TcpStream {
 
 /// Regression: a drop off the core of a socket was a silent error, and the socket stayed open.
 #[test]
-fn a_stream_that_is_dropped_anywhere_is_closed() {
+fn stream_dropped_on_any_thread_is_closed() {
     type Way = fn(&Handle, SocketAddr);
     let ways: [(&str, Way); 7] = [
         ("after a hop", |handle, address| {
@@ -128,7 +128,7 @@ fn a_stream_that_is_dropped_anywhere_is_closed() {
 }
 
 #[test]
-fn listeners_and_sources_that_are_dropped_anywhere_are_closed() {
+fn listener_dropped_on_any_thread_is_closed() {
     for runtime in both_drivers() {
         let handle = runtime.handle();
         let color = handle.color_on(CoreIndex(0));
@@ -178,7 +178,7 @@ fn connections_of_a_dropped_listener_are_closed() {
 
 /// Regression: a timer that was dropped on another core stayed armed until its deadline.
 #[test]
-fn sleeps_that_are_dropped_elsewhere_leave_no_timers() {
+fn sleep_dropped_on_another_core_leaves_no_timer() {
     for runtime in both_drivers() {
         let handle = runtime.handle();
         let color = handle.color_on(CoreIndex(0));
@@ -209,7 +209,7 @@ fn sleeps_that_are_dropped_elsewhere_leave_no_timers() {
 
 /// Regression: the waker of the first task was lost, and that task waited for ever.
 #[test]
-fn a_second_task_that_waits_for_the_same_is_refused() {
+fn second_waiter_on_a_socket_is_refused() {
     for runtime in both_drivers() {
         let handle = runtime.handle();
         let color = handle.color_on(CoreIndex(0));
@@ -302,7 +302,7 @@ fn a_drop_before_all_is_sent_resets_the_connection() {
 }
 
 #[test]
-fn the_end_of_a_runtime_resets_what_is_not_sent() {
+fn shutdown_resets_connections_with_unsent_data() {
     for runtime in both_drivers() {
         const SIZE: usize = 16 << 20;
         let (listener, address) = listener();

@@ -35,7 +35,7 @@ fn steals(handle: &Handle) -> u64 {
 
 /// An event on core 0 posts all work, so the other cores must steal.
 #[test]
-fn what_one_core_produces_runs_on_all_once_and_in_order() {
+fn stolen_colors_run_each_event_once_in_order() {
     const COLORS: usize = 24;
     const EVENTS: usize = 60;
     for policy in stealing() {
@@ -95,7 +95,7 @@ fn what_one_core_produces_runs_on_all_once_and_in_order() {
 /// A color that is annotated with a high penalty is stolen nevertheless, within a budget that is
 /// reported.
 #[test]
-fn what_is_stolen_to_learn_is_told() {
+fn snapshot_reports_exploring_steals() {
     let runtime = runtime(Policy::Adaptive);
     let handle = runtime.handle();
     assert!(handle.placements().explored.is_zero());
@@ -129,7 +129,7 @@ fn what_is_stolen_to_learn_is_told() {
 
 /// A placed color runs only on its core.
 #[test]
-fn what_must_stay_stays() {
+fn pinned_colors_are_never_stolen() {
     for policy in stealing() {
         let runtime = runtime(policy.clone());
         let handle = runtime.handle();
@@ -257,7 +257,7 @@ fn work_of_pinned_color_goes_to_sleeping_core() {
 /// A color that a single other core calls, and no further core, moves to that core, although the
 /// color's own core does not sleep.
 #[test]
-fn a_color_comes_to_who_calls_it_again_and_again() {
+fn color_moves_to_its_steady_poster() {
     let runtime = runtime(Policy::Adaptive);
     let handle = runtime.handle();
     let (first, last) = (CoreIndex(0), CoreIndex(1));

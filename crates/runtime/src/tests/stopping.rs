@@ -29,7 +29,7 @@ fn within_patience<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send +
 
 /// Regression: started cores waited for the end of a core that never began.
 #[test]
-fn a_core_that_cannot_be_pinned_fails_the_build_wherever_it_stands() {
+fn unpinnable_core_fails_the_build() {
     let cpus = vermeil_io::current_affinity();
     let cpus: Vec<_> = cpus.into_iter().take(3).collect();
     for choice in [IoChoice::Epoll, IoChoice::Auto] {
@@ -48,7 +48,7 @@ fn a_core_that_cannot_be_pinned_fails_the_build_wherever_it_stands() {
 }
 
 #[test]
-fn a_cpu_that_is_given_twice_is_refused() {
+fn build_refuses_a_repeated_cpu() {
     let cpu = vermeil_io::current_affinity()[0];
     let error = Runtime::builder().cpus([cpu, cpu]).build().err().expect("two cores cannot share a cpu");
     assert!(matches!(error, StartError::CpuTwice { cpu: twice } if twice == cpu), "{error}");

@@ -16,7 +16,7 @@ use std::{
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
 
 #[test]
-fn a_task_gives_its_result_to_whoever_waits() {
+fn task_returns_its_result_to_any_waiter() {
     let runtime = runtime();
     let handle = runtime.handle();
     let (here, there) = (handle.color_on(CoreIndex(0)), handle.color_on(CoreIndex(1)));
@@ -127,7 +127,7 @@ fn blocking_work_leaves_the_core_and_comes_back() {
 }
 
 #[test]
-fn blocking_work_is_in_the_class_of_who_made_the_runtime() {
+fn blocking_thread_inherits_the_scheduling_class() {
     let runtime = runtime();
     let task = runtime.handle().spawn(async {
         preempt_when_woken(false).unwrap();
@@ -191,7 +191,7 @@ fn spawning_while_the_runtime_stops_harms_nothing() {
 
 /// Regression: an event that posts itself again ran for ever and kept the runtime from stopping.
 #[test]
-fn stopping_ends_what_never_pauses() {
+fn shutdown_ends_tasks_that_never_pause() {
     let runtime = runtime();
     let handle = runtime.handle();
     let task = handle.spawn(async {
@@ -221,7 +221,7 @@ async fn kind<const KIND: usize>() -> usize {
 
 /// Regression: a single mean over all polls gave every task the worth of the longest poll.
 #[test]
-fn each_kind_of_task_counts_for_itself_while_there_are_numbers() {
+fn task_types_count_apart_up_to_the_limit() {
     let limits = Limits { handlers: usize::from(u16::MAX) - 3, ..Limits::default() };
     let runtime = Runtime::builder().policy(Policy::None).limits(limits).build().unwrap();
     let handle = runtime.handle();
@@ -249,7 +249,7 @@ fn a_core_that_does_not_exist_is_refused() {
 
 /// A handle that outlives its runtime keeps none of its arguments alive.
 #[test]
-fn what_comes_after_the_end_is_dropped() {
+fn ended_runtime_drops_new_tasks() {
     let runtime = runtime();
     let handle = runtime.handle();
     let (color, perf_counters) = (handle.color(), Arc::new(()));
@@ -268,7 +268,7 @@ fn what_comes_after_the_end_is_dropped() {
 /// The runtime stops with more than a turn of queued tasks, which have not been polled and never
 /// will be.
 #[test]
-fn what_has_not_begun_is_dropped_on_its_color() {
+fn unpolled_task_is_dropped_on_its_color() {
     const TASKS: usize = 1_000;
     let runtime = runtime();
     let handle = runtime.handle();
@@ -330,7 +330,7 @@ fn a_result_is_not_kept_by_a_waker() {
 const NOWHERE: usize = 100_000;
 
 #[test]
-fn a_core_whose_cpu_is_gone_runs_where_it_may_if_that_is_asked_for() {
+fn core_without_its_cpu_runs_unpinned_on_request() {
     let builder = || Runtime::builder().cpus([NOWHERE]);
     assert!(matches!(builder().build(), Err(StartError::Pin { core: 0, cpu: NOWHERE, .. })));
     let runtime = builder().pinning(Pinning::WherePossible).build().expect("it starts");

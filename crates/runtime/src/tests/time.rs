@@ -34,7 +34,7 @@ fn sleeps_end_in_the_order_of_their_deadlines() {
 }
 
 #[test]
-fn a_limit_ends_what_takes_too_long_and_can_be_used_again() {
+fn timeout_ends_a_slow_future_and_is_reusable() {
     let runtime = runtime();
     let handle = runtime.handle();
     let task = handle.spawn(async {
