@@ -15,12 +15,12 @@ use vermeil_sched::BatchWait;
 impl RuntimeShared {
     /// Keeps the token of a previously empty color until its events have gathered.
     #[cold]
-    pub(crate) fn wait_for_batch(&self, token: RuntimeToken, gather: BatchWait) {
+    pub(crate) fn wait_for_batch(&self, token: RuntimeToken, batch_wait: BatchWait) {
         let color = token.color().clone();
         // The color cannot move, because this is its token.
         let index = color.core();
         let name = color.id().0.get();
-        let due_ns = self.clock.now_ns().saturating_add(gather.within_ns);
+        let due_ns = self.clock.now_ns().saturating_add(batch_wait.within_ns);
         let late = self.core(index).ready.with(|ready| {
             if self.end.has_ended() {
                 return Some(token);
@@ -32,7 +32,7 @@ impl RuntimeShared {
         });
         if let Some(token) = late {
             token.discard();
-        } else if gather.is_enough(color.len()) {
+        } else if batch_wait.is_enough(color.len()) {
             // An event posted meanwhile may not have seen that the color gathers.
             self.end_batch_wait(&color);
         } else {

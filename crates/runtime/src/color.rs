@@ -67,7 +67,7 @@ impl Color {
                 }
                 match self.shared.handlers.batch_wait(handler) {
                     None => self.shared.woken(token, poster),
-                    Some(gather) => self.shared.wait_for_batch(token, gather),
+                    Some(batch_wait) => self.shared.wait_for_batch(token, batch_wait),
                 }
             }
             PushOutcome::Behind => self.shared.posted(&self.queue, handler, worth_ns),

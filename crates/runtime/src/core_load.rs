@@ -18,7 +18,7 @@ pub(crate) struct CoreLoadCell {
     activation_ns: AtomicU64,
     /// The token that runs next unless a thief takes it. This word is exact, but lies here because
     /// the thief has read this line already.
-    pub(crate) kept: LifoSlot<ColorMeta>,
+    pub(crate) lifo_slot: LifoSlot<ColorMeta>,
 }
 
 impl CoreLoadCell {

@@ -29,14 +29,14 @@ pub(crate) struct NewHandler<'a> {
     pub(crate) cost_hint: CostHint,
     pub(crate) batch_events: Option<NonZeroUsize>,
     pub(crate) batch_ns: Option<NonZeroU64>,
-    pub(crate) gather: Option<BatchWait>,
+    pub(crate) batch_wait: Option<BatchWait>,
     pub(crate) class: Option<&'a str>,
 }
 
 impl<'a> NewHandler<'a> {
     fn named(name: &'a str) -> Self {
         let (cost_hint, batch_events, batch_ns) = (CostHint::default(), None, None);
-        Self { name, cost_hint, batch_events, batch_ns, gather: None, class: None }
+        Self { name, cost_hint, batch_events, batch_ns, batch_wait: None, class: None }
     }
 }
 
@@ -59,9 +59,9 @@ pub(crate) struct Handlers {
     /// Number of handlers that a program has registered; at most `bound`.
     registered: AtomicUsize,
     bound: usize,
-    priors: Mutex<Vec<CostHint>>,
+    cost_hints: Mutex<Vec<CostHint>>,
     classes: Vec<Class>,
-    any_gathers: AtomicBool,
+    any_batch_waits: AtomicBool,
     rules: Box<[HandlerRules]>,
     published: Box<[PublishedCosts]>,
     stealing: Stealing,
@@ -83,7 +83,7 @@ struct HandlerRules {
     lead: AtomicU32,
     class: AtomicU8,
     /// How its colors gather events, if they gather.
-    gather: OnceLock<BatchWait>,
+    batch_wait: OnceLock<BatchWait>,
     /// The slots of a handler with bounded parallelism. Such a handler is watched.
     concurrency_limit: OnceLock<ConcurrencyLimit>,
     /// The target of the handler's events, unless the events go to the colors that they are posted
@@ -115,7 +115,7 @@ impl HandlerRules {
             batch_ns: AtomicU64::new(0),
             lead: AtomicU32::new(UNWATCHED),
             class: AtomicU8::new(0),
-            gather: OnceLock::new(),
+            batch_wait: OnceLock::new(),
             concurrency_limit: OnceLock::new(),
             routes: OnceLock::new(),
         }
@@ -140,9 +140,9 @@ impl Handlers {
             kinds: Kinds::default(),
             registered: AtomicUsize::new(0),
             bound: bound.min(u16::MAX.into()),
-            priors: Mutex::default(),
+            cost_hints: Mutex::default(),
             classes,
-            any_gathers: AtomicBool::new(false),
+            any_batch_waits: AtomicBool::new(false),
             rules: (0..handlers_max).map(|_| HandlerRules::new()).collect(),
             published,
             stealing,
@@ -162,7 +162,7 @@ impl Handlers {
     }
 
     pub(crate) fn cost_hint(&self, handler: HandlerIndex) -> CostHint {
-        self.priors.lock().expect("nothing panics under this lock")[handler.0 as usize]
+        self.cost_hints.lock().expect("nothing panics under this lock")[handler.0 as usize]
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -200,13 +200,13 @@ impl Handlers {
     /// How a color gathers events if an event of `handler` is the first.
     #[inline]
     pub(crate) fn batch_wait(&self, handler: HandlerIndex) -> Option<BatchWait> {
-        self.rules(handler).gather.get().copied()
+        self.rules(handler).batch_wait.get().copied()
     }
 
     /// Whether the colors of any handler gather.
     #[inline]
     pub(crate) fn any_batch_wait(&self) -> bool {
-        self.any_gathers.load(Ordering::Relaxed)
+        self.any_batch_waits.load(Ordering::Relaxed)
     }
 
     pub(crate) fn class_of(&self, new: &NewHandler<'_>) -> Result<ClassIndex, RegisterError> {
@@ -307,15 +307,15 @@ impl Handlers {
     pub(crate) fn add(&self, new: &NewHandler<'_>, class: ClassIndex) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
         let index = HandlerIndex(names.len() as u32);
-        self.priors.lock().expect("nothing panics under this lock").push(new.cost_hint);
+        self.cost_hints.lock().expect("nothing panics under this lock").push(new.cost_hint);
         self.published(index).start(new.cost_hint, self.stealing);
         let batch = new.batch_events.map_or(0, NonZeroUsize::get);
         self.rules(index).batch.store(batch, Ordering::Relaxed);
         self.rules(index).batch_ns.store(new.batch_ns.map_or(0, NonZeroU64::get), Ordering::Relaxed);
         self.rules(index).class.store(class.0, Ordering::Relaxed);
-        if let Some(gather) = new.gather {
-            self.rules(index).gather.get_or_init(|| gather);
-            self.any_gathers.store(true, Ordering::Relaxed);
+        if let Some(batch_wait) = new.batch_wait {
+            self.rules(index).batch_wait.get_or_init(|| batch_wait);
+            self.any_batch_waits.store(true, Ordering::Relaxed);
         }
         names.push(new.name.to_owned());
         index

@@ -74,11 +74,11 @@ impl Handle {
     /// As [`try_handler`](Self::try_handler).
     ///
     /// # Panics
-    /// If the spec lets tasks gather, or if its place names no core or no handler of this runtime.
+    /// If the spec lets tasks wait for a batch, or if its place names no core or no handler of this runtime.
     #[track_caller]
     pub fn try_kind(&self, spec: impl Into<Spec>) -> Result<TaskKind, RegisterError> {
         let spec = spec.into();
-        assert!(spec.gather.is_none(), "tasks do not gather: a poll is not put off");
+        assert!(spec.batch_wait.is_none(), "tasks wait for no batch: a poll is not put off");
         let affinity = self.affinity(&spec.place);
         let (index, mut lanes) = self.register(&spec)?;
         if matches!(spec.exclusion, Exclusion::None) {

@@ -48,7 +48,7 @@ impl Core {
 
     fn keep(&self, token: RuntimeToken) {
         let moves = self.shared.notes_that_moves(token.color());
-        self.mine().load_cell.kept.put(token);
+        self.mine().load_cell.lifo_slot.put(token);
         if moves {
             // This activation may last longer than expected.
             self.shared.consider_watch(self.index);
@@ -59,7 +59,7 @@ impl Core {
     pub(crate) fn free_caught(&self) {
         for (core, victim) in self.keepers() {
             if LifoSlotRule::is_caught(&self.shared.core_load(victim), self.shared.clock.now_ns())
-                && let Some(caught) = core.load_cell.kept.take()
+                && let Some(caught) = core.load_cell.lifo_slot.take()
             {
                 self.shared.schedule(caught, 1);
             }
@@ -75,11 +75,11 @@ impl Core {
     fn keepers(&self) -> impl Iterator<Item = (&CoreShared, CoreIndex)> {
         let others = self.shared.settings.layout.neighbours(self.index).iter();
         let others = others.map(|&other| (self.shared.core(other.0), other));
-        others.filter(|(core, _)| !core.load_cell.kept.is_empty())
+        others.filter(|(core, _)| !core.load_cell.lifo_slot.is_empty())
     }
 
     fn queue_lifo_slot(&self) {
-        if let Some(token) = self.mine().load_cell.kept.take() {
+        if let Some(token) = self.mine().load_cell.lifo_slot.take() {
             self.shared.hand_over(&token, false);
             self.shared.schedule(token, 1);
         }
@@ -87,7 +87,7 @@ impl Core {
 
     /// The only color that the last activation has woken, if there is exactly one.
     pub(crate) fn take_lifo_slot(&self) -> Option<RuntimeToken> {
-        if self.run.lifo_slot_rule.take().end() { self.mine().load_cell.kept.take() } else { None }
+        if self.run.lifo_slot_rule.take().end() { self.mine().load_cell.lifo_slot.take() } else { None }
     }
 
     /// Queues the colors that the running activation has woken and will wake.

@@ -232,7 +232,7 @@ impl RuntimeShared {
     #[inline]
     pub(crate) fn posted(&self, color: &RuntimeHead, handler: HandlerIndex, added_ns: u32) {
         if color.meta.batch_waits.load(Ordering::Relaxed)
-            && self.handlers.batch_wait(handler).is_none_or(|gather| gather.is_enough(color.len()))
+            && self.handlers.batch_wait(handler).is_none_or(|wait| wait.is_enough(color.len()))
         {
             self.end_batch_wait(color);
         }

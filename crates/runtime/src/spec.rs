@@ -1,6 +1,6 @@
 //! An author's description of a handler, or of a kind of tasks: name, exclusion, placement, costs.
 //!
-//! Annotations of cost and penalty are priors: measurements replace them, except under Mely's
+//! Annotations of cost and penalty are cost_hints: measurements replace them, except under Mely's
 //! policy, which relies on annotations. Leaves out running: `handler.rs`. Tested in
 //! `tests/model.rs`.
 
@@ -33,7 +33,7 @@ pub struct Spec {
     pub(crate) place: Place,
     pub(crate) batch_events: Option<NonZeroUsize>,
     pub(crate) batch_ns: Option<NonZeroU64>,
-    pub(crate) gather: Option<BatchWait>,
+    pub(crate) batch_wait: Option<BatchWait>,
     pub(crate) class: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Spec {
             place: Place::default(),
             batch_events: None,
             batch_ns: None,
-            gather: None,
+            batch_wait: None,
             class: None,
         }
     }
@@ -156,7 +156,7 @@ impl Spec {
     /// as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) allow. Default: no wait.
     pub fn batch_wait(mut self, events: usize, time: Duration) -> Self {
         let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.gather = (events > 1).then_some(BatchWait { events, within_ns });
+        self.batch_wait = (events > 1).then_some(BatchWait { events, within_ns });
         self
     }
 
@@ -178,7 +178,7 @@ impl Spec {
             cost_hint: self.cost_hint,
             batch_events: self.batch_events,
             batch_ns: self.batch_ns,
-            gather: self.gather,
+            batch_wait: self.batch_wait,
             class: self.class.as_deref(),
         }
     }
