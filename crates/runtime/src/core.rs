@@ -26,7 +26,7 @@ use crate::{
     timers::Timers,
 };
 use batch_times::BatchTimes;
-use clock::CoreClock;
+use clock::ClockReadings;
 use run_state::RunState;
 use rustc_hash::FxHashMap;
 use std::{
@@ -46,12 +46,12 @@ pub(crate) struct Core {
     /// This core's reference to the runtime, on which references that are made here count.
     pub(crate) share: RuntimeRef,
     pub(crate) io: CoreIo,
-    clock: CoreClock,
+    clock: ClockReadings,
     pub(crate) measures: CoreMeasures,
     pub(crate) known: KnownHandlers,
     pub(crate) run: RunState,
     times: BatchTimes,
-    pub(crate) idle: IdleState,
+    pub(crate) idle: SearchState,
 }
 
 /// A core's I/O and timers.
@@ -79,7 +79,7 @@ pub(crate) struct KnownHandlers {
 }
 
 /// The state of a core between its last event and the next.
-pub(crate) struct IdleState {
+pub(crate) struct SearchState {
     /// Another thread has woken the core, and since then the core has neither run an event nor
     /// searched.
     pub(crate) called: Cell<bool>,
@@ -90,7 +90,7 @@ pub(crate) struct IdleState {
     pub(crate) steal_batch: RefCell<StealBatch<ColorMeta>>,
 }
 
-impl IdleState {
+impl SearchState {
     fn new(index: CoreIndex) -> Self {
         Self {
             called: Cell::new(false),
@@ -164,7 +164,7 @@ impl Core {
                 detaching: RefCell::default(),
                 pace: CorePace::default(),
             },
-            clock: CoreClock::new(epoch),
+            clock: ClockReadings::new(epoch),
             measures: CoreMeasures {
                 learner: RefCell::new(Learner::new(shared.settings.stealing)),
                 perf_counters: PerfCounters::default(),
@@ -174,7 +174,7 @@ impl Core {
             known: KnownHandlers::default(),
             run: RunState::new(),
             times: BatchTimes::default(),
-            idle: IdleState::new(index),
+            idle: SearchState::new(index),
             shared,
         }
     }

@@ -77,7 +77,7 @@ mod home_core;
 mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
-mod idle_cores;
+mod idle_tracker;
 mod in_flight;
 #[cfg(any(feature = "futures-io", feature = "hyper", feature = "tokio-io"))]
 mod io_stream;

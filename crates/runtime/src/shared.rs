@@ -13,7 +13,7 @@ use crate::{
     costs::PublishedMoves,
     counters::CoreCounters,
     handlers::{HandlerCounters, Handlers, handlers_max},
-    idle_cores::IdleCores,
+    idle_tracker::IdleTracker,
     registry::Registry,
     runtime_end::RuntimeEnd,
     runtime_id::RuntimeId,
@@ -41,7 +41,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) clock: Clock,
     /// The time of each core's last look at its sockets.
     pub(crate) board: Arc<LoadPage>,
-    pub(crate) idle: IdleCores,
+    pub(crate) idle: IdleTracker,
     pub(crate) colors: NewColors,
     pub(crate) handlers: Handlers,
     pub(crate) moves: PublishedMoves,
@@ -147,7 +147,7 @@ impl RuntimeShared {
         Arc::new(Self {
             id: RuntimeId::next(),
             cores: cpus.iter().map(core).collect(),
-            idle: IdleCores::new(settings.layout.nodes() as usize),
+            idle: IdleTracker::new(settings.layout.nodes()),
             colors: NewColors::default(),
             handlers: Handlers::new(settings.limits.handlers, settings.stealing, classes),
             moves: PublishedMoves::default(),

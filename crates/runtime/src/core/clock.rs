@@ -15,7 +15,7 @@ use vermeil_sched::TURN_NS;
 const CLOCK_ERROR_PART: u64 = 16_384;
 
 /// The last readings of a core's clocks.
-pub(crate) struct CoreClock {
+pub(crate) struct ClockReadings {
     /// Zero of the runtime's clock.
     epoch: Instant,
     /// The load page's clock at the epoch.
@@ -28,7 +28,7 @@ pub(crate) struct CoreClock {
     measured_ns: Cell<u64>,
 }
 
-impl CoreClock {
+impl ClockReadings {
     pub(super) fn new(epoch: Instant) -> Self {
         Self {
             epoch,

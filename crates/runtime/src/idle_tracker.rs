@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vermeil_queue::IdleCoordinator;
 
 /// The idle cores of a runtime.
-pub(crate) struct IdleCores {
+pub(crate) struct IdleTracker {
     /// The number of sleeping cores; a hint.
     asleep: CachePadded<AtomicUsize>,
     /// By node: the core that searches for work, and the core that watches busy cores.
@@ -16,7 +16,7 @@ pub(crate) struct IdleCores {
     something_moves: AtomicBool,
 }
 
-impl IdleCores {
+impl IdleTracker {
     pub(crate) fn new(nodes: usize) -> Self {
         Self {
             asleep: CachePadded::default(),
