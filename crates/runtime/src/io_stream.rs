@@ -28,12 +28,10 @@ const SEND_BYTES_MAX: usize = 64 << 10;
 /// A connected socket that reads and writes slices.
 ///
 /// - Feature `hyper`: `hyper::rt::{Read, Write}`. A flush does not wait, so the next write reports
-/// an
-///   error of the send.
+///   an error of the send.
 /// - Feature `futures-io`: `AsyncRead`, `AsyncBufRead` and `AsyncWrite` of the crate futures-io.
 /// - Feature `tokio-io`: `AsyncRead`, `AsyncBufRead` and `AsyncWrite` of tokio. A flush waits, as
-/// with
-///   futures-io, until the kernel has taken all bytes.
+///   with futures-io, until the kernel has taken all bytes.
 ///
 /// Flush or shut the stream down before the drop. A drop resets the connection if the kernel has
 /// not taken all bytes.

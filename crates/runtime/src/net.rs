@@ -250,8 +250,9 @@ impl TcpStream {
     /// time: first await [`sent`](Self::sent) for the previous send. A drop before that may reset
     /// the connection.
     ///
-    /// # Errors Off a core; `ResourceBusy` if the previous send was not awaited. `sent` reports
-    /// errors of the send, and of a send that had to wait for the stream to come to this core.
+    /// # Errors
+    /// Off a core; `ResourceBusy` if the previous send was not awaited. `sent` reports errors of
+    /// the send, and of a send that had to wait for the stream to come to this core.
     pub fn send(&self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
         let mut send = Some(QueuedSend { head, body, more });
         let started = self.anchor.on_driver(|driver, key| {
@@ -354,8 +355,9 @@ impl TcpStream {
 
     /// Tells the peer that this side will send nothing more.
     ///
-    /// # Errors The error of shutdown(2); `ResourceBusy` if a [`send`](Self::send) was not awaited.
-    /// On another core than the stream, [`sent`](Self::sent) reports the error.
+    /// # Errors
+    /// The error of shutdown(2); `ResourceBusy` if a [`send`](Self::send) was not awaited. On
+    /// another core than the stream, [`sent`](Self::sent) reports the error.
     pub fn shutdown_write(&self) -> io::Result<()> {
         if let Some(result) = self.anchor.on_driver(|driver, key| driver.shutdown_write(key)) {
             return result;

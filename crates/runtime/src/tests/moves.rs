@@ -228,7 +228,7 @@ fn stream_comes_for_its_address_after_move_here() {
             assert_eq!(early.kind(), ErrorKind::WouldBlock);
             assert!(early.to_string().contains("move_here"), "{early}");
             stream.move_here().await?;
-            stream.with_fd(|fd| vermeil_io::peer_addr(fd))?
+            stream.with_fd(vermeil_io::peer_addr)?
         });
         let address = task.wait().expect("it ends").expect("no error").expect("a TCP address");
         assert_eq!(address, peer.local_addr().expect("a TCP address"));

@@ -239,6 +239,7 @@ fn proxy_names_ends_and_scheme() {
             link: &link,
             content_length: None,
             software: "vermeil",
+            uri: None,
         };
         let mut found = BTreeMap::new();
         call.variables(|name, value| {
