@@ -36,7 +36,7 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, cgi, php, hosts, load and find-max: seconds under load of each run; tenths
+    /// Of bench serve, cgi, php, tail, load and find-max: seconds under load of each run; tenths
     /// count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
@@ -62,8 +62,9 @@ pub(crate) enum BenchName {
     Cgi,
     /// The cost of passing a request to PHP, beside nginx and Apache on the same pool.
     Php,
-    /// The cost of loading and finding thousands of virtual hosts, beside nginx.
-    Hosts,
+    /// The cost of requests that no cache answers: random hosts and files, beside nginx and lighttpd;
+    /// the cost of loading thousands of hosts.
+    Tail,
     /// The good answers that remain when more requests arrive than can be served, beside nginx.
     Overload,
     /// The cpus that handle packets, and a server's capacity under a flood of packets.
@@ -87,7 +88,7 @@ impl BenchName {
         Self::Runtime,
         Self::Cgi,
         Self::Php,
-        Self::Hosts,
+        Self::Tail,
         Self::Overload,
         Self::Knet,
         Self::Balancers,
@@ -103,7 +104,7 @@ impl BenchName {
             Self::Runtime => "bench runtime, smoke",
             Self::Cgi => "bench cgi, smoke",
             Self::Php => "bench php, smoke",
-            Self::Hosts => "bench hosts, smoke",
+            Self::Tail => "bench tail, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",
             Self::Balancers => "bench balancers, smoke",

@@ -29,7 +29,7 @@ const LOOM_MAX_PREEMPTIONS: &str = "3";
 
 /// The benches of the short run: those of the parts that change most. The others take minutes.
 const SHORT_BENCHES: [BenchName; 5] =
-    [BenchName::Serve, BenchName::Runtime, BenchName::Hosts, BenchName::Sim, BenchName::Load];
+    [BenchName::Serve, BenchName::Runtime, BenchName::Tail, BenchName::Sim, BenchName::Load];
 
 /// The servers of `bench serve` in the short run: ours, a peer and the least possible work.
 const SHORT_SERVERS: [ServedBy; 3] =

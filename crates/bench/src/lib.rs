@@ -6,7 +6,7 @@
 //! ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that asserts nothing about
 //! time; the tests run the smoke size, because an unused bench would stop working:
 //!
-//! - [`serve`]: the web server; [`hosts`]: many virtual hosts; [`overload`]: more load than can be
+//! - [`serve`]: the web server; [`tail`]: many hosts and files; [`overload`]: more load than can be
 //!   served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
@@ -19,7 +19,6 @@
 pub mod balancers;
 pub mod cgi;
 pub mod findmax;
-pub mod hosts;
 pub mod knet;
 pub mod load;
 pub mod overload;
@@ -27,6 +26,7 @@ pub mod php;
 pub mod runtime;
 pub mod serve;
 pub mod sim;
+pub mod tail;
 
 pub mod dokuwiki;
 pub mod peers;

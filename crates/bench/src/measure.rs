@@ -110,6 +110,18 @@ pub fn memory_of_group(group: Pid) -> BenchResult<u64> {
     Ok(sum)
 }
 
+/// The ids of the processes in `group`.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn processes_of_group(group: Pid) -> BenchResult<Vec<u32>> {
+    let entries = fs::read_dir("/proc").map_err(BenchError::thing("read", "/proc"))?.flatten();
+    let is_member =
+        |entry: &fs::DirEntry| stat_of(&entry.path()).is_some_and(|stat| stat.group == group.as_raw_pid());
+    let members = entries.filter(is_member);
+    Ok(members.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
 struct Stat {
     group: i32,
     user: Duration,

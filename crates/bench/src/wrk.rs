@@ -112,8 +112,14 @@ pub struct Wrk {
 impl Wrk {
     /// Puts the script into `folder`; wrk will run on `cpu`.
     pub fn new(folder: &Path, cpu: usize) -> BenchResult<Self> {
+        Self::with_requests(folder, cpu, "")
+    }
+
+    /// As [`new`](Self::new), with the Lua functions `requests` that make the requests.
+    pub fn with_requests(folder: &Path, cpu: usize, requests: &str) -> BenchResult<Self> {
         let script = folder.join("wrk.lua");
-        fs::write(&script, SCRIPT).map_err(BenchError::path("write", &script))?;
+        let text = format!("{SCRIPT}{requests}");
+        fs::write(&script, text).map_err(BenchError::path("write", &script))?;
         Ok(Self { script, cpu })
     }
 

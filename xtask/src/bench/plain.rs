@@ -6,9 +6,7 @@ use vermeil_bench::options::BenchOptions;
 use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
-use vermeil_bench::{
-    BenchResult as Measured, balancers, cgi, findmax, hosts, knet, load, overload, php, sim,
-};
+use vermeil_bench::{BenchResult as Measured, balancers, cgi, findmax, knet, load, overload, php, sim, tail};
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
@@ -33,9 +31,7 @@ impl Plain {
             BenchName::Serve | BenchName::Runtime => return None,
             BenchName::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
             BenchName::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
-            BenchName::Hosts => {
-                (hosts::ROUNDS, hosts::DURATION, hosts::run, |o, s| hosts::smoke(o, s).map(Some))
-            }
+            BenchName::Tail => (tail::ROUNDS, tail::DURATION, tail::run, |o, s| tail::smoke(o, s).map(Some)),
             BenchName::Overload => {
                 (overload::ROUNDS, ITS_OWN, overload::run, |o, s| overload::smoke(o, s).map(Some))
             }

@@ -1,0 +1,152 @@
+//! The bench of the long tail: requests that no cache answers, because each is for another host or
+//! another file than the last requests.
+//!
+//! Each server runs on one cpu. The bench measures three parts: the start with more and more hosts
+//! (`loading`); one small page of a random host out of thousands; a random file out of hundreds of
+//! thousands, all files alike or some far more popular than others (`site`). Every random part has
+//! the same sequence of requests for every server, a warm-up that is not counted, and a short run
+//! at its end that counts system calls. `servers` has the configurations, `report` the tables.
+
+mod loading;
+mod report;
+mod servers;
+mod site;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::machine::BenchCpus;
+use crate::measure::{CpuTime, memory_of_group, processes_of_group};
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
+use crate::peers::process::PeerProcess;
+use crate::points::{PointKey, Points};
+use crate::probe;
+use crate::report::BenchReport;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::wrk::{Wrk, WrkLoad};
+use crate::{BenchError, BenchResult};
+use servers::TailServer;
+use site::{TailSite, TailWork};
+
+/// Rounds of a full run by default: the smallest number with a median and a spread.
+pub const ROUNDS: usize = 3;
+/// Time under load of each measured part, and of its warm-up.
+pub const DURATION: Duration = Duration::from_secs(4);
+/// Connections of every run, the same number as in the benches of servers.
+const CONNECTIONS: usize = 64;
+/// Time under load of the run that counts system calls: some ten thousand requests.
+const COUNTED: Duration = Duration::from_secs(1);
+
+/// Runs the bench.
+///
+/// # Errors
+/// A server does not start or answers wrongly, or the run is interrupted. In every case all started
+/// processes are stopped.
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let servers = TailServer::here(options.size)?;
+    let (mut points, mut loading_points) = (Points::default(), Points::default());
+    for work in TailWork::ALL {
+        let site = TailSite::new(work, options.size)?;
+        for round in 0..options.rounds {
+            let mut order = servers.clone();
+            order.rotate_left(round % servers.len());
+            for server in order {
+                stop.check()?;
+                sample(options, server, &site, stop, &mut points)?;
+            }
+        }
+    }
+    loading::run(options, stop, &mut loading_points)?;
+    Ok(report::report(options, &points, &loading_points))
+}
+
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let report = run(options, stop)?;
+    let metrics = ["cpu_us", "memory_mb", "load_ms", "first_us", "last_us"];
+    report.check(&metrics.map(|metric| (TailServer::Vermeil.name(), metric)))?;
+    Ok(report)
+}
+
+/// One start of one server, and the random requests to the server.
+fn sample(
+    options: &BenchOptions,
+    server: TailServer,
+    site: &TailSite,
+    stop: &StopFlag,
+    points: &mut Points,
+) -> BenchResult<()> {
+    let cpus = BenchCpus::allowed()?;
+    let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
+    let state = site.state(server.name())?;
+    let command = servers::command(server, options, site, &state, address, cpus.server)?;
+    let process = PeerProcess::start(server.name(), command, &state)?;
+    process.wait_until_listening(&network, address)?;
+    let target = site.target(0);
+    let answer = probe::fetch(address, &target);
+    let answer = answer.map_err(|error| process.failure(&format!("asked for {target:?}: {error}")))?;
+    if (answer.status, answer.body_bytes) != (200, site.page_bytes()) {
+        return Err(process.failure(&format!("answered {answer:?} to {target:?}")));
+    }
+    let wrk = Wrk::with_requests(&state, cpus.client, &site.requests())?;
+    let run = |duration| {
+        let load = WrkLoad { connections: CONNECTIONS, duration };
+        let outcome = wrk.run(&network, address, &target, load, stop)?;
+        match outcome.problem(200) {
+            Some(problem) => Err(process.failure(&format!("under load: {problem}"))),
+            None => Ok(outcome),
+        }
+    };
+    run(options.duration)?;
+    let before = CpuTime::of_group(process.group())?;
+    let outcome = run(options.duration)?;
+    let spent = CpuTime::of_group(process.group())? - before;
+    let cpu_us = spent.run.as_secs_f64() * 1e6 / outcome.requests as f64;
+    let memory_mb = memory_of_group(process.group())? as f64 / 1e6;
+    let calls = system_calls(&processes_of_group(process.group())?, || {
+        Ok(run(options.duration.min(COUNTED))?.requests)
+    })?;
+    let program = site.work().name();
+    let mut push = |metric, unit, value| {
+        let key = PointKey { program: program.into(), variant: server.name().into(), metric, unit };
+        points.push(key, value);
+    };
+    push("cpu_us", "us", cpu_us);
+    push("per_s", "1/s", outcome.per_second());
+    push("memory_mb", "MB", memory_mb);
+    if let Some(calls) = calls {
+        push("calls", "calls", calls);
+    }
+    eprintln!(
+        "{program:<12} {:<9} {cpu_us:>7.1} us  {memory_mb:>6.1} MB  {:>5.1} calls",
+        server.name(),
+        calls.unwrap_or(f64::NAN)
+    );
+    process.stop()
+}
+
+/// The number of system calls per request of `processes` during `run`, which returns the number of
+/// requests, from the kernel's tracepoint `raw_syscalls:sys_enter`. `None` if perf is not installed
+/// or may not count.
+fn system_calls(processes: &[u32], run: impl FnOnce() -> BenchResult<u64>) -> BenchResult<Option<f64>> {
+    let list = processes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let mut command = Command::new("perf");
+    command.args(["stat", "--field-separator", ",", "--event", "raw_syscalls:sys_enter", "--pid", &list]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let Ok(counter) = command.spawn() else { return Ok(None) };
+    let requests = run();
+    // perf prints its count when interrupted. The child is not yet waited for, so the id is its own.
+    let interrupted = rustix::process::Pid::from_child(&counter);
+    let _ended_already = rustix::process::kill_process(interrupted, rustix::process::Signal::INT);
+    let output = counter.wait_with_output().map_err(BenchError::thing("wait for", "perf"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let count = said.lines().find_map(|line| line.split(',').next()?.trim().parse::<f64>().ok());
+    let requests = requests?;
+    Ok(count.map(|count| count / requests as f64))
+}

@@ -1,0 +1,87 @@
+//! The tables of the bench and their explanation.
+
+use super::CONNECTIONS;
+use super::servers::TailServer;
+use super::site::TailWork;
+use crate::machine;
+use crate::options::BenchOptions;
+use crate::peers::find_program;
+use crate::points::Points;
+use crate::report::BenchReport;
+use crate::svg::number;
+use crate::table::CellTable;
+
+const HOW_TO_READ: &str = "\
+**How to read it.** *hosts* is a page of 1 KB of a random host. *files* is a random file of 4 KB in folders of 100 \
+files; *files, zipf* is the same with popular files (exponent 0.9). *Cpu* is the cpu time of the server's processes \
+per request, after a warm-up of the same length. *× nginx* compares medians. *Calls* are the system calls of a request \
+with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
+receiving and sending take no calls of their own. *Memory* counts shared pages once. In the second table, *loaded* is \
+the time from the start of the process until the answer to a request for the last host of the configuration, and \
+*memory* is the memory at that moment. *First* and *last* are the cpu time of a request for a small file of the first \
+and of the last host of the file.
+
+**What it does not show.** A server that reads its files from a disk, because all folders are in memory.";
+
+/// The finished bench.
+pub(super) fn report(options: &BenchOptions, points: &Points, loading: &Points) -> BenchReport {
+    let version = |program, flag| find_program(program).and_then(|path| machine::version(&path, flag));
+    let nginx = version("nginx", "-v").unwrap_or_default().replace("nginx version: ", "");
+    let lighttpd = version("lighttpd", "-v").unwrap_or_default();
+    let lighttpd = lighttpd.split_whitespace().next().unwrap_or_default().to_owned();
+    let size = options.size.note();
+    let count = |work: TailWork| work.count(options.size);
+    let parameters = vec![
+        ("versions", format!("{nginx} {lighttpd}").trim().to_owned()),
+        ("hosts", format!("{}, a page of 1 KB each", count(TailWork::Hosts))),
+        ("files", format!("{} of 4 KB, 100 in each folder", count(TailWork::Files))),
+        ("load", format!("wrk, {CONNECTIONS} keep-alive connections, {:?} a run{size}", options.duration)),
+        ("rounds", format!("{}, interleaved", options.rounds)),
+        ("cpus", "the server on one, the load on the other".into()),
+    ];
+    BenchReport::new("tail", "requests that no cache answers", &options.repository, parameters)
+        .with_points(points)
+        .with_points(loading)
+        .with_table(table(points))
+        .with_table(loading_table(loading))
+        .with_how_to_read(HOW_TO_READ)
+}
+
+fn table(points: &Points) -> CellTable {
+    let head = ["work", "server", "cpu µs", "low – high", "× nginx", "calls", "memory MB", "req/s"];
+    let mut table = CellTable::new(2, &head);
+    for (program, variant) in points.cells() {
+        let median = |metric| points.median(program, variant, metric);
+        let of = |variant| points.summary(program, variant, "cpu_us").map(|summary| summary.median);
+        let ratio = of(variant).zip(of(TailServer::Nginx.name())).map(|(own, nginx)| number(own / nginx));
+        table.push([
+            program.into(),
+            variant.into(),
+            median("cpu_us"),
+            points.spread(program, variant, "cpu_us"),
+            ratio.unwrap_or_default(),
+            median("calls"),
+            median("memory_mb"),
+            median("per_s"),
+        ]);
+    }
+    table
+}
+
+fn loading_table(points: &Points) -> CellTable {
+    let head = ["hosts", "server", "loaded ms", "low – high", "memory MB", "first µs", "last µs"];
+    let mut table = CellTable::new(2, &head);
+    for (program, variant) in points.cells() {
+        let median = |metric| points.median(program, variant, metric);
+        table.push([
+            program.trim_end_matches(" hosts").into(),
+            variant.into(),
+            median("load_ms"),
+            points.spread(program, variant, "load_ms"),
+            median("memory_mb"),
+            median("first_us"),
+            median("last_us"),
+        ]);
+    }
+    table
+}

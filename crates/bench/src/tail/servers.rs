@@ -1,0 +1,195 @@
+//! The servers with their configurations.
+//!
+//! nginx runs without `open_file_cache`, because with the cache a request of these parts takes more
+//! cpu time; lighttpd runs with its default cache of `stat`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::site::{TailSite, TailWork};
+use crate::network::BenchNetwork;
+use crate::options::BenchOptions;
+use crate::peers::nginx::temporary;
+use crate::peers::{find_program, is_here};
+use crate::size::BenchSize;
+use crate::{BenchError, BenchResult};
+
+/// The servers of the bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TailServer {
+    /// Vermeil with a new user's configuration, on io_uring.
+    Vermeil,
+    /// The same on epoll.
+    VermeilEpoll,
+    /// nginx as Debian ships it.
+    Nginx,
+    /// lighttpd as Debian ships it, for the random parts.
+    Lighttpd,
+}
+
+impl TailServer {
+    /// The name in rows.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Vermeil => "vermeil",
+            Self::VermeilEpoll => "vermeil-epoll",
+            Self::Nginx => "nginx",
+            Self::Lighttpd => "lighttpd",
+        }
+    }
+
+    /// The installed servers.
+    ///
+    /// # Errors
+    /// As [`is_here`].
+    pub(super) fn here(size: BenchSize) -> BenchResult<Vec<Self>> {
+        let mut servers = vec![Self::Vermeil, Self::VermeilEpoll];
+        if is_here(size, ("nginx", "nginx"))? {
+            servers.push(Self::Nginx);
+        }
+        // Not every distribution has lighttpd, and the comparison stands without it.
+        if find_program("lighttpd").is_some() {
+            servers.push(Self::Lighttpd);
+        }
+        Ok(servers)
+    }
+
+    /// Whether the part that loads hosts includes the server.
+    pub(super) fn loads_hosts(self) -> bool {
+        matches!(self, Self::Vermeil | Self::Nginx)
+    }
+}
+
+/// The hosts of a configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostConfig<'a> {
+    /// Name and folder of each host.
+    pub(super) hosts: &'a [(String, PathBuf)],
+    /// The folder for configurations and logs.
+    pub(super) state: &'a Path,
+    pub(super) address: SocketAddr,
+    pub(super) cpu: usize,
+}
+
+/// The command that serves `site` at `address` on `cpu`.
+pub(super) fn command(
+    server: TailServer,
+    options: &BenchOptions,
+    site: &TailSite,
+    state: &Path,
+    address: SocketAddr,
+    cpu: usize,
+) -> BenchResult<Command> {
+    let hosts: Vec<_> = match site.work() {
+        TailWork::Hosts => {
+            (0..site.count()).map(|number| (site.host(number), site.root().join(site.host(number)))).collect()
+        }
+        TailWork::Files | TailWork::Popular => vec![("localhost".to_owned(), site.root())],
+    };
+    if server != TailServer::Lighttpd {
+        return host_command(server, options, HostConfig { hosts: &hosts, state, address, cpu });
+    }
+    let hosts = match site.work() {
+        TailWork::Hosts => format!(
+            "server.modules = ( \"mod_evhost\" )\nevhost.path-pattern = \"{}/%_/\"\n",
+            site.root().display()
+        ),
+        TailWork::Files | TailWork::Popular => String::new(),
+    };
+    let text = format!(
+        "server.bind = \"{}\"
+server.port = {}
+server.document-root = \"{}\"
+{hosts}server.max-keep-alive-requests = 1000000000
+index-file.names = ( \"index.html\" )
+mimetype.assign = ( \".html\" => \"text/html\" )
+",
+        address.ip(),
+        address.port(),
+        site.root().display()
+    );
+    let path = state.join("lighttpd.conf");
+    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
+    let program =
+        find_program("lighttpd").ok_or(BenchError::Missing { program: "lighttpd", package: "lighttpd" })?;
+    let mut command = BenchNetwork::Loopback.server_command(program, cpu);
+    command.arg("-D").arg("-f").arg(path);
+    Ok(command)
+}
+
+/// The command that serves the hosts of `config`. lighttpd has no list of hosts.
+pub(super) fn host_command(
+    server: TailServer,
+    options: &BenchOptions,
+    config: HostConfig<'_>,
+) -> BenchResult<Command> {
+    let (file, text) = match server {
+        TailServer::Vermeil => ("vermeil.toml", vermeil(config, "uring")),
+        TailServer::VermeilEpoll => ("vermeil.toml", vermeil(config, "epoll")),
+        TailServer::Nginx | TailServer::Lighttpd => ("nginx.conf", nginx(config)),
+    };
+    let path = config.state.join(file);
+    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
+    Ok(match server {
+        TailServer::Vermeil | TailServer::VermeilEpoll => {
+            let mut command = BenchNetwork::Loopback.server_command(&options.vermeil, config.cpu);
+            command.args(["serve", "--config"]).arg(path);
+            command
+        }
+        TailServer::Nginx | TailServer::Lighttpd => {
+            let program =
+                find_program("nginx").ok_or(BenchError::Missing { program: "nginx", package: "nginx" })?;
+            let mut command = BenchNetwork::Loopback.server_command(program, config.cpu);
+            command.arg("-p").arg(config.state).arg("-c").arg(path);
+            command.arg("-e").arg(config.state.join("error.log"));
+            command
+        }
+    })
+}
+
+fn vermeil(HostConfig { hosts, address, cpu, .. }: HostConfig<'_>, io: &str) -> String {
+    let mut text = format!(
+        "cores = \"{cpu}-{cpu}\"\nio = \"{io}\"\nlog = \"off\"\n\n[[listener]]\naddress = \"{address}\"\n"
+    );
+    for (name, root) in hosts {
+        let root = root.display();
+        let _infallible = write!(text, "\n[[host]]\nnames = [\"{name}\"]\nroot = \"{root}\"\n");
+    }
+    text
+}
+
+fn nginx(HostConfig { hosts, state, address, .. }: HostConfig<'_>) -> String {
+    let (state, temporary) = (state.display(), temporary(state));
+    // Twice as many places as names, as nginx's documentation asks.
+    let places = (2 * hosts.len()).next_power_of_two().max(1024);
+    let mut text = format!(
+        "daemon off;
+worker_processes 1;
+pid {state}/nginx.pid;
+error_log {state}/error.log crit;
+events {{
+    worker_connections 4096;
+    use epoll;
+}}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000000;
+    server_names_hash_max_size {places};
+    server_names_hash_bucket_size 128;
+    {temporary}
+"
+    );
+    for (number, (name, root)) in hosts.iter().enumerate() {
+        let root = root.display();
+        // Options of the socket may appear only once.
+        let backlog = if number == 0 { " backlog=4096" } else { "" };
+        let _infallible =
+            writeln!(text, "    server {{ listen {address}{backlog}; server_name {name}; root {root}; }}");
+    }
+    text + "}\n"
+}
