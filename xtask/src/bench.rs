@@ -62,8 +62,8 @@ pub(crate) enum BenchName {
     Cgi,
     /// The cost of passing a request to PHP, beside nginx and Apache on the same pool.
     Php,
-    /// The cost of requests that no cache answers: random hosts and files, beside nginx and lighttpd;
-    /// the cost of loading thousands of hosts.
+    /// The cost of requests that no cache answers: random hosts and files, beside nginx and
+    /// lighttpd; the cost of loading thousands of hosts.
     Tail,
     /// The good answers that remain when more requests arrive than can be served, beside nginx.
     Overload,

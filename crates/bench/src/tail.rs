@@ -141,7 +141,7 @@ fn system_calls(processes: &[u32], run: impl FnOnce() -> BenchResult<u64>) -> Be
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let Ok(counter) = command.spawn() else { return Ok(None) };
     let requests = run();
-    // perf prints its count when interrupted. The child is not yet waited for, so the id is its own.
+    // perf prints its count when interrupted. The child is not yet waited for, so the id is valid.
     let interrupted = rustix::process::Pid::from_child(&counter);
     let _ended_already = rustix::process::kill_process(interrupted, rustix::process::Signal::INT);
     let output = counter.wait_with_output().map_err(BenchError::thing("wait for", "perf"))?;

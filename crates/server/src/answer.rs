@@ -153,13 +153,18 @@ fn files(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
+    let now_ms = now_ms();
+    if let Some(site) = local.hosts.unopened(host, now_ms)
+        && let Some(answer) = unopened(local, &site, request, head, now_ms, out)
+    {
+        return answer;
+    }
     match local.hosts.find(host) {
         OpenedHost::Open => {}
         OpenedHost::NoFolder => return error(local, Status::NotFound, b"", head, out),
         OpenedHost::Wait(job) => return Answer::Slow(Deferred::Open(job)),
         OpenedHost::Failed(failure) => return not_served(local, &failure, head, out),
     }
-    let now_ms = now_ms();
     let CoreContext { hosts, cache, .. } = local;
     let handle = match cache.lookup(hosts.site(), request.target.path, now_ms) {
         // A clone writes a counter of this core only.
@@ -177,6 +182,29 @@ fn files(
         return found(local, host, &site, request, &handle, head, out);
     }
     resolved(local, request, &handle, head, out)
+}
+
+/// Answers `request` from an unopened `site`; `None` if the site has to be opened.
+fn unopened(
+    local: &mut CoreContext,
+    site: &Arc<Site>,
+    request: &Request<'_>,
+    head: AnswerHead,
+    now_ms: u64,
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
+    let mut job = match local.cache.look_past(site, request.target.path, now_ms) {
+        Lookup::Miss(job) => job,
+        Lookup::Never(status) => return Some(error(local, status, b"", head, out)),
+        Lookup::Hit(_) => return None,
+    };
+    match job.try_unopened() {
+        Ok(loaded) => {
+            let handle = local.cache.insert(loaded?);
+            Some(resolved(local, request, &handle, head, out))
+        }
+        Err(_) => Some(Answer::Slow(Deferred::Resolve(job))),
+    }
 }
 
 /// Answers `request`, whose path has been resolved to `handle` in `site`. The index page of a

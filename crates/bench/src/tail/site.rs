@@ -148,7 +148,7 @@ impl TailSite {
     /// Draws the numbers of the requested hosts or files.
     fn draw(&self, size: BenchSize) -> BenchResult<()> {
         let draws = if size == BenchSize::Full { 400_000 } else { 2_000 };
-        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        let mut random = SequenceRandom(0x9E37_79B9_7F4A_7C15);
         let shares = match self.work {
             TailWork::Hosts | TailWork::Files => Vec::new(),
             TailWork::Popular => cumulative_zipf(self.count),
@@ -214,7 +214,7 @@ fn cumulative_zipf(count: usize) -> Vec<f64> {
     (1..=count).map(add).collect()
 }
 
-fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
+fn shuffled(count: usize, random: &mut SequenceRandom) -> Vec<usize> {
     let mut places: Vec<usize> = (0..count).collect();
     for place in (1..count).rev() {
         places.swap(place, (random.unit() * (place + 1) as f64) as usize);
@@ -223,9 +223,9 @@ fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
 }
 
 /// A generator of random numbers (xorshift64*, Marsaglia 2003).
-struct Random(u64);
+struct SequenceRandom(u64);
 
-impl Random {
+impl SequenceRandom {
     /// A number from 0 to below 1.
     fn unit(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
@@ -244,7 +244,7 @@ mod tests {
         let shares = cumulative_zipf(200_000);
         let share = shares[1_999] / shares[199_999];
         assert!((0.4..0.6).contains(&share), "the first percent takes {share}");
-        let mut random = Random(1);
+        let mut random = SequenceRandom(1);
         let mut places = shuffled(1_000, &mut random);
         assert_ne!(places[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         places.sort_unstable();

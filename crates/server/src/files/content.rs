@@ -249,7 +249,7 @@ pub(super) fn read_whole(
 /// Bytes of a file per comparison. Guess: so many fit into the L1 cache.
 const COMPARED_BYTES: usize = 16 * 1024;
 
-/// Whether `file` holds exactly `bytes`.
+/// Whether `file`, which has the length of `bytes`, holds `bytes`.
 ///
 /// # Errors
 /// `WouldBlock` if the read would wait and `cache` forbids waiting. Otherwise the error of the
@@ -257,17 +257,18 @@ const COMPARED_BYTES: usize = 16 * 1024;
 pub(super) fn is_content(file: &File, bytes: &[u8], cache: CacheOnly) -> io::Result<bool> {
     let mut piece = [0; COMPARED_BYTES];
     let mut at = 0;
-    loop {
+    while at < bytes.len() {
         let read = match cache {
             CacheOnly::Yes => read_nowait(file.as_fd(), &mut piece, at as u64),
             CacheOnly::No => file.read_at(&mut piece, at as u64),
         };
         match read {
-            Ok(0) => return Ok(at == bytes.len()),
+            Ok(0) => return Ok(false),
             Ok(count) if bytes[at..].starts_with(&piece[..count]) => at += count,
             Ok(_) => return Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
+    Ok(true)
 }

@@ -6,9 +6,10 @@
 //! a file has any number of spellings. Tested in `tests/`.
 
 use super::{
+    doorkeeper::Doorkeeper,
     entry::Entry,
     index::{LookTarget, SiteId},
-    load::{Checked, LoadedEntry, PathJob},
+    load::{Checked, LoadedEntry, PathAdmission, PathJob},
     site::Site,
     store::FileStore,
 };
@@ -25,6 +26,12 @@ use vermeil_http::{Status, path};
 /// Slots that a [`CoreCache::tick`] checks. Guess: some 20 µs of cache misses, and the whole of a
 /// full map in a minute.
 const TICK_SLOTS: usize = 1024;
+
+/// Requests for a path within a second that admit the path: the first request is a single visit.
+const ADMITTED_REQUESTS: u8 = 2;
+
+/// The same when the path displaces others, which are asked for about as often (bench `tail`).
+const CROWDED_REQUESTS: u8 = 4;
 
 /// Longest raw request path in the map, in bytes. Longer paths are resolved each time. Guess:
 /// longer than paths that people write, and 64 MB at worst with the default of `entries_max`.
@@ -73,6 +80,7 @@ pub struct CoreCache {
     decoded: Vec<u8>,
     hits: u64,
     misses: u64,
+    doorkeeper: Doorkeeper,
 }
 
 struct CacheSlot {
@@ -113,6 +121,7 @@ impl CoreCache {
             decoded: Vec::new(),
             hits: 0,
             misses: 0,
+            doorkeeper: Doorkeeper::new(),
         }
     }
 
@@ -132,12 +141,15 @@ impl CoreCache {
     #[inline]
     pub fn lookup(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
         self.store.wait_for_events();
-        let Some(key) = self.key(site.id, raw_path) else { return self.miss(site, raw_path, now_ms) };
+        let Some(key) = self.key(site.id, raw_path) else {
+            let admission = self.admission(site.id, raw_path, now_ms);
+            return self.miss(site, raw_path, now_ms, admission);
+        };
         let slot = &mut self.slots[key];
         let entry = &slot.handle;
         if entry.is_stale() {
             self.remove(key);
-            return self.miss(site, raw_path, now_ms);
+            return self.miss(site, raw_path, now_ms, PathAdmission::Admitted);
         }
         entry.touch();
         slot.used = true;
@@ -151,11 +163,30 @@ impl CoreCache {
             // because no event reported a change.
             slot.checked_ms = now_ms;
         }
-        self.miss(site, raw_path, now_ms)
+        self.miss(site, raw_path, now_ms, PathAdmission::Admitted)
+    }
+
+    /// As [`lookup`](Self::lookup), for a [site](FileStore::unopened) of a single request.
+    pub(crate) fn look_past(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
+        self.miss(site, raw_path, now_ms, PathAdmission::Passing)
+    }
+
+    /// Whether a path that is not in the map may enter the caches.
+    fn admission(&mut self, site: SiteId, raw_path: &[u8], now_ms: u64) -> PathAdmission {
+        let requests = self.doorkeeper.count(hash(&self.hasher, site, raw_path), now_ms);
+        let is_crowded = self.store.is_crowded() || self.slots.len() >= self.store.options.entries_max;
+        let needed = if is_crowded { CROWDED_REQUESTS } else { ADMITTED_REQUESTS };
+        if requests < needed { PathAdmission::Passing } else { PathAdmission::Admitted }
     }
 
     #[cold]
-    fn miss(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
+    fn miss(
+        &mut self,
+        site: &Arc<Site>,
+        raw_path: &[u8],
+        now_ms: u64,
+        admission: PathAdmission,
+    ) -> Lookup<'_> {
         self.misses += 1;
         let decoded = match path::decode(raw_path, &mut self.decoded) {
             Ok(decoded) => decoded,
@@ -163,7 +194,7 @@ impl CoreCache {
         };
         let target =
             if decoded.has_dotfile { LookTarget::Hidden } else { LookTarget::Path(decoded.bytes.into()) };
-        Lookup::Miss(PathJob::new(site, raw_path, target, now_ms))
+        Lookup::Miss(PathJob::new(site, raw_path, target, now_ms, admission))
     }
 
     /// Stores the result of a job, if the entry may be reused, and returns the entry.

@@ -62,6 +62,8 @@ pub(super) struct Index {
 struct Opened {
     /// Replaced when the root's path leads elsewhere.
     root: Arc<SiteRoot>,
+    /// Whether the root is watched, as far as possible. The first record watches the root.
+    is_watch_asked: bool,
     /// All records of the site.
     records: HashSet<RecordId, RandomState>,
 }
@@ -106,7 +108,12 @@ impl Index {
         &self.sites[&site].root
     }
 
-    pub(super) fn is_root_watched(&self, site: SiteId) -> bool {
+    /// Watches the root of an open site if possible, and returns whether the root is watched.
+    pub(super) fn watch_root(&mut self, site: SiteId) -> bool {
+        if let Some(opened) = self.sites.get_mut(&site).filter(|opened| !opened.is_watch_asked) {
+            opened.is_watch_asked = true;
+            self.tree.set_root(site, opened.root.watchable());
+        }
         self.tree.has_root(site)
     }
 
@@ -136,20 +143,23 @@ impl Index {
     /// Sets the root of `site`. All entries from the old root become stale.
     pub(super) fn set_root(&mut self, site: SiteId, root: Arc<SiteRoot>) {
         self.change_site(site);
-        self.tree.set_root(site, root.watchable());
+        self.tree.set_root(site, None);
         match self.sites.get_mut(&site) {
-            Some(opened) => opened.root = root,
+            Some(opened) => (opened.root, opened.is_watch_asked) = (root, false),
             None => {
-                self.sites.insert(site, Opened { root, records: HashSet::default() });
+                let opened = Opened { root, is_watch_asked: false, records: HashSet::default() };
+                self.sites.insert(site, opened);
             }
         }
     }
 
-    /// Removes a site that has no users.
-    pub(super) fn close(&mut self, site: SiteId) {
+    /// Removes a site that has no users. Returns whether the site had entries.
+    pub(super) fn close(&mut self, site: SiteId) -> bool {
+        let had_entries = self.sites.get(&site).is_some_and(|opened| !opened.records.is_empty());
         self.change_site(site);
         self.tree.set_root(site, None);
         self.sites.remove(&site);
+        had_entries
     }
 
     pub(super) fn find(&self, site: SiteId, target: &LookTarget) -> Option<Checked> {
@@ -190,7 +200,9 @@ impl Index {
     /// Makes `id` depend on the last component of `path`, if all folders above are watched.
     /// Otherwise returns the next step.
     pub(super) fn descend<'p>(&mut self, id: RecordId, path: &'p [u8]) -> Descent<'p> {
-        let descent = self.tree.descend(self.records[id].site, path);
+        let site = self.records[id].site;
+        self.watch_root(site);
+        let descent = self.tree.descend(site, path);
         if let Descent::Complete { node, name } = descent {
             self.attach(id, node, name);
         }

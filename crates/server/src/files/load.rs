@@ -7,9 +7,10 @@
 
 use super::{
     content::is_content,
-    entry::{Entry, EntryOutcome, Freshness, Lasting},
+    entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting, NotFound},
     index::{LookTarget, SiteId},
     open::{FileValidator, OpenPaths, OpenPurpose, open},
+    root::SiteRoot,
     site::Site,
 };
 use look::FileLookup;
@@ -18,6 +19,7 @@ use std::{fs::File, io::ErrorKind, os::fd::AsFd, sync::Arc};
 use vermeil_http::Status;
 use vermeil_io::CacheOnly;
 
+mod cold;
 mod look;
 
 /// Number of look-ups for a path that changes during each look-up. The last result is used once and
@@ -36,6 +38,16 @@ pub struct PathJob {
     raw: Box<[u8]>,
     target: LookTarget,
     now_ms: u64,
+    admission: PathAdmission,
+}
+
+/// Whether the result of a look-up enters the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathAdmission {
+    /// The path is asked for repeatedly.
+    Admitted,
+    /// The path was not asked for lately, and the result is for this request alone.
+    Passing,
 }
 
 /// The result of a job, for [`CoreCache::insert`](super::CoreCache::insert).
@@ -59,8 +71,14 @@ impl PathJob {
         &self.site
     }
 
-    pub(super) fn new(site: &Arc<Site>, raw: &[u8], target: LookTarget, now_ms: u64) -> Self {
-        Self { site: site.clone(), raw: raw.into(), target, now_ms }
+    pub(super) fn new(
+        site: &Arc<Site>,
+        raw: &[u8],
+        target: LookTarget,
+        now_ms: u64,
+        admission: PathAdmission,
+    ) -> Self {
+        Self { site: site.clone(), raw: raw.into(), target, now_ms, admission }
     }
 
     /// Resolves the path without waiting for a disk. The core calls this first.
@@ -69,7 +87,21 @@ impl PathJob {
     /// [`WouldBlock`]: another thread has to [run](Self::run) the job.
     pub fn try_now(&mut self) -> Result<LoadedEntry, WouldBlock> {
         let checked = self.load(CacheOnly::Yes)?;
-        Ok(LoadedEntry { site: self.site.id, raw: std::mem::take(&mut self.raw), checked })
+        Ok(self.loaded(checked))
+    }
+
+    /// Resolves the path without waiting and without opening the site. `None` if the site has to be
+    /// opened.
+    ///
+    /// # Errors
+    /// As [`try_now`](Self::try_now).
+    pub(crate) fn try_unopened(&mut self) -> Result<Option<LoadedEntry>, WouldBlock> {
+        let checked = self.load_passing(CacheOnly::Yes)?;
+        Ok(checked.map(|checked| self.loaded(checked)))
+    }
+
+    fn loaded(&mut self, checked: Checked) -> LoadedEntry {
+        LoadedEntry { site: self.site.id, raw: std::mem::take(&mut self.raw), checked }
     }
 
     /// Resolves the path and may wait for the disk.
@@ -77,16 +109,50 @@ impl PathJob {
         let checked = self.load(CacheOnly::No).unwrap_or_else(|WouldBlock| {
             // An open that may wait never returns this error (`open.rs`). If such an open did, the
             // answer would be 503.
-            let outcome = EntryOutcome::Unavailable(Status::ServiceUnavailable);
-            let entry = Arc::new(Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new()));
-            Checked { entry, at_ms: self.now_ms }
+            self.once(EntryOutcome::Unavailable(Status::ServiceUnavailable))
         });
         LoadedEntry { site: self.site.id, raw: self.raw, checked }
     }
 
     fn load(&self, cache: CacheOnly) -> Result<Checked, WouldBlock> {
+        if let Some(checked) = self.load_passing(cache)? {
+            return Ok(checked);
+        }
+        if let Err(error) = self.site.open_root(cache) {
+            return match error.kind() {
+                ErrorKind::WouldBlock => Err(WouldBlock),
+                ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                    Ok(self.once(EntryOutcome::NotFound(NotFound { page: None })))
+                }
+                ErrorKind::PermissionDenied => Ok(self.once(EntryOutcome::Forbidden)),
+                _ => Ok(self.once(EntryOutcome::Unavailable(Status::ServiceUnavailable))),
+            };
+        }
         self.site.follow_root(self.now_ms, cache)?;
         self.site.resolved(&self.target, self.now_ms, cache)
+    }
+
+    /// The entry of a path that is not admitted; `None` if the regular look-up has to decide, or
+    /// another core has admitted the path.
+    fn load_passing(&self, cache: CacheOnly) -> Result<Option<Checked>, WouldBlock> {
+        let LookTarget::Path(path) = &self.target else { return Ok(None) };
+        if self.admission == PathAdmission::Admitted {
+            return Ok(None);
+        }
+        if self.site.is_open() {
+            self.site.follow_root(self.now_ms, cache)?;
+            if self.site.store.lock().find(self.site.id, &self.target).is_some() {
+                return Ok(None);
+            }
+        }
+        let entry = cold::look_up(&self.site, path, self.now_ms, cache)?;
+        Ok(entry.map(|entry| Checked { entry: Arc::new(entry), at_ms: self.now_ms }))
+    }
+
+    /// An entry for this request alone.
+    fn once(&self, outcome: EntryOutcome) -> Checked {
+        let entry = Arc::new(Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new()));
+        Checked { entry, at_ms: self.now_ms }
     }
 }
 
@@ -150,32 +216,65 @@ impl Site {
             Freshness::Events => OpenPaths::Plain,
             Freshness::Nobody => OpenPaths::Allowed(self.options.follow_symlinks),
         };
+        let mut to_compare = entry.to_compare(now_ms, self.store.options.recheck_ms);
         for (i, probe) in entry.probes().iter().enumerate() {
             // Skip a missing sibling, because an event reports its creation. Most files lack all
             // three siblings.
             if i > 0 && entry.trust() == Freshness::Events && probe.seen.is_err() {
                 continue;
             }
-            let file = open(root.as_fd(), &probe.path, OpenPurpose::Locating, way, cache);
-            match file.and_then(|file| FileValidator::of(file.as_fd())) {
-                Err(Errno::AGAIN) => return Err(WouldBlock),
-                seen if seen != probe.seen => return Ok(false),
-                _ => {}
+            // Where events report each new file of a name, the name still leads to the same file,
+            // so one open serves both checks.
+            let compared = to_compare.iter().position(|(path, _)| *path == &*probe.path);
+            let compared = compared.filter(|_| entry.trust() == Freshness::Events);
+            let (purpose, bytes) = match compared {
+                Some(at) => (OpenPurpose::Reading, Some(to_compare.swap_remove(at).1)),
+                None => (OpenPurpose::Locating, None),
+            };
+            if !self.is_unchanged(&root, probe, bytes, (purpose, way), cache)? {
+                return Ok(false);
             }
         }
-        for (path, bytes) in entry.to_compare(now_ms, self.store.options.recheck_ms) {
+        for (path, bytes) in to_compare {
             let file = match open(root.as_fd(), path, OpenPurpose::Reading, way, cache) {
                 Err(Errno::AGAIN) => return Err(WouldBlock),
                 Err(_) => return Ok(false),
                 Ok(file) => File::from(file),
             };
-            match is_content(&file, bytes, cache) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(WouldBlock),
-                Ok(true) => {}
-                Ok(false) | Err(_) => return Ok(false),
+            if !holds(&file, bytes, cache)? {
+                return Ok(false);
             }
         }
         entry.set_compared(now_ms);
         entry.page().map_or(Ok(true), |page| self.is_right(page, now_ms, cache))
+    }
+
+    /// Whether the file of `probe` is as it was seen, and holds `bytes`.
+    fn is_unchanged(
+        &self,
+        root: &SiteRoot,
+        probe: &EntryProbe,
+        bytes: Option<&[u8]>,
+        (purpose, way): (OpenPurpose, OpenPaths),
+        cache: CacheOnly,
+    ) -> Result<bool, WouldBlock> {
+        let file = open(root.as_fd(), &probe.path, purpose, way, cache);
+        let file = match (file, &probe.seen) {
+            (Err(Errno::AGAIN), _) => return Err(WouldBlock),
+            (Err(errno), seen) => return Ok(*seen == Err(errno)),
+            (Ok(file), _) => File::from(file),
+        };
+        if FileValidator::of(file.as_fd()) != probe.seen {
+            return Ok(false);
+        }
+        bytes.map_or(Ok(true), |bytes| holds(&file, bytes, cache))
+    }
+}
+
+/// Whether `file` begins with `bytes`.
+fn holds(file: &File, bytes: &[u8], cache: CacheOnly) -> Result<bool, WouldBlock> {
+    match is_content(file, bytes, cache) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(WouldBlock),
+        result => Ok(result.unwrap_or(false)),
     }
 }

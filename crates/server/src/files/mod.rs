@@ -30,13 +30,18 @@
 //! (`entry.rs`, `SETTLE_MS`). Its next check therefore reads the file again, and its tag is weak
 //! unless its content is in memory.
 //!
+//! A path that was not asked for within the last second is looked up without watch and entry
+//! (`load/cold.rs`): each such request opens the file and sees its present state.
+//!
 //! The server never opens a program for reading (`programs.rs`).
 //!
 //! Tests: `tests/`; readers against writers in `tests/torture.rs`.
 
 mod content;
 mod core_cache;
+mod doorkeeper;
 mod entry;
+mod folder_facts;
 mod index;
 mod listing;
 mod load;
@@ -54,6 +59,7 @@ mod tests;
 
 pub use content::{Content, OpenFile, WarmJob};
 pub use core_cache::{CoreCache, EntryHandle, Lookup};
+pub(crate) use doorkeeper::Doorkeeper;
 pub use entry::{Entry, EntryOutcome, FileEntry};
 pub use listing::{ListingJob, ListingPage};
 pub use load::{LoadedEntry, PathJob, WouldBlock};

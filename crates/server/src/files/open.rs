@@ -6,7 +6,7 @@
 
 use super::options::FollowSymlinks;
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat, statat},
     io::Errno,
 };
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -24,6 +24,9 @@ pub(super) enum OpenPaths {
     Plain,
     /// All paths that the site allows.
     Allowed(FollowSymlinks),
+    /// From the root of the file system, through no symbolic link. Without links, a path without
+    /// dot segments stays beneath the folder that it begins with.
+    WithoutLinks,
 }
 
 /// The purpose of a descriptor.
@@ -35,6 +38,8 @@ pub(super) enum OpenPurpose {
     LocatingFolder,
     /// Reading the content. The open never waits for the other end of a pipe.
     Reading,
+    /// Reading the names in a folder.
+    ReadingFolder,
 }
 
 impl OpenPurpose {
@@ -44,6 +49,7 @@ impl OpenPurpose {
                 Self::Locating => OFlags::PATH,
                 Self::LocatingFolder => OFlags::PATH | OFlags::DIRECTORY,
                 Self::Reading => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
+                Self::ReadingFolder => OFlags::RDONLY | OFlags::DIRECTORY,
             }
     }
 }
@@ -64,6 +70,7 @@ pub(super) fn open(
         OpenPaths::Allowed(FollowSymlinks::Within) => ResolveFlags::BENEATH,
         OpenPaths::Allowed(FollowSymlinks::None) => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
         OpenPaths::Allowed(FollowSymlinks::All) => ResolveFlags::empty(),
+        OpenPaths::WithoutLinks => ResolveFlags::NO_SYMLINKS,
     };
     if cache == CacheOnly::Yes {
         resolve |= ResolveFlags::CACHED;
@@ -77,6 +84,15 @@ pub(super) fn open(
             Err(Errno::AGAIN) if cache == CacheOnly::No => return Err(Errno::STALE),
             result => return result,
         }
+    }
+}
+
+/// The state of the file at `path`, below the folder `base`. An empty path is `base` itself. A link
+/// at the end is not followed.
+pub(super) fn state_of(base: BorrowedFd<'_>, path: &[u8]) -> Result<FileValidator, Errno> {
+    match path {
+        b"" => FileValidator::of(base),
+        path => statat(base, path, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileValidator::from(&stat)),
     }
 }
 
@@ -125,7 +141,7 @@ fn has_hidden(path: &[u8]) -> bool {
 }
 
 /// The state of a file, to tell a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileValidator {
     device: u64,
     pub(super) inode: u64,
@@ -138,7 +154,7 @@ pub(super) struct FileValidator {
 }
 
 /// Seconds since 1970, and nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileTime {
     pub(super) seconds: i64,
     pub(super) nanoseconds: u32,
@@ -162,8 +178,13 @@ impl FileValidator {
         fstat(file).map(|stat| Self::from(&stat))
     }
 
+    /// The device and the inode.
+    pub(super) fn file_id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+        self.file_id() == other.file_id()
     }
 
     pub(super) fn file_type(&self) -> FileType {

@@ -11,6 +11,7 @@ use rustix::{
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
+    sync::OnceLock,
 };
 use vermeil_io::CacheOnly;
 
@@ -19,7 +20,7 @@ use vermeil_io::CacheOnly;
 pub(super) struct SiteRoot {
     folder: OwnedFd,
     pub(super) validator: FileValidator,
-    pub(super) watched: bool,
+    watched: OnceLock<bool>,
 }
 
 /// File systems on which every change goes through this kernel, so that inotify reports every
@@ -65,17 +66,26 @@ pub(super) fn moves_times(file: BorrowedFd<'_>) -> bool {
     })
 }
 
+/// Whether every change of the file system goes through this kernel.
+pub(super) fn is_told(file: BorrowedFd<'_>) -> bool {
+    // The field's width differs between architectures; the magic number has 32 bits.
+    fstatfs(file).is_ok_and(|info| TOLD_FILE_SYSTEMS.contains(&(info.f_type as u32)))
+}
+
 impl SiteRoot {
     pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
         let identity = FileValidator::of(folder.as_fd())?;
-        // The field's width differs between architectures; the magic number has 32 bits.
-        let told = fstatfs(&folder).is_ok_and(|info| TOLD_FILE_SYSTEMS.contains(&(info.f_type as u32)));
-        Ok(Self { folder, validator: identity, watched: told })
+        Ok(Self { folder, validator: identity, watched: OnceLock::new() })
+    }
+
+    /// Whether inotify reports all changes below the folder, as far as its file system decides.
+    pub(super) fn watched(&self) -> bool {
+        *self.watched.get_or_init(|| is_told(self.folder.as_fd()))
     }
 
     /// The folder, if inotify reports all changes below the folder.
     pub(super) fn watchable(&self) -> Option<BorrowedFd<'_>> {
-        self.watched.then(|| self.folder.as_fd())
+        self.watched().then(|| self.folder.as_fd())
     }
 }
 

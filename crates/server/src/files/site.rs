@@ -20,9 +20,10 @@ use std::{
     os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 use vermeil_io::CacheOnly;
 
@@ -30,31 +31,44 @@ use vermeil_io::CacheOnly;
 pub struct Site {
     pub(super) store: Arc<FileStore>,
     pub(super) id: SiteId,
-    pub(super) options: SiteOptions,
+    pub(super) options: Arc<SiteOptions>,
     /// Configured path of the root, absolute, symbolic links kept.
     path: PathBuf,
-    /// Milliseconds on the server's clock when the root's path was last followed.
+    /// When the root was opened; unset if the site serves single requests by the path of its root.
+    opened: OnceLock<Instant>,
+    /// Milliseconds on the server's clock when the root's path was last followed; 0 before.
     root_checked_ms: AtomicU64,
 }
 
 impl Site {
-    /// See [`FileStore::open`].
-    pub(super) fn open(
-        store: Arc<FileStore>,
-        id: SiteId,
-        root: &Path,
-        options: SiteOptions,
-        cache: CacheOnly,
-    ) -> Result<Self, SiteError> {
-        let failed = |errno: Errno| SiteError::new(root, errno);
-        let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
-        let folder = locate(&path, cache).map_err(failed)?;
-        // Fails here if the files below could not be opened either.
-        let way = OpenPaths::Allowed(FollowSymlinks::Within);
-        open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache).map_err(failed)?;
+    /// A site whose root is not open. `path` is absolute.
+    pub(super) fn new(store: Arc<FileStore>, id: SiteId, path: PathBuf, options: Arc<SiteOptions>) -> Self {
+        Self { store, id, options, path, opened: OnceLock::new(), root_checked_ms: AtomicU64::new(0) }
+    }
+
+    /// Opens the root, unless the root is open. See [`FileStore::open`].
+    pub(super) fn open_root(&self, cache: CacheOnly) -> Result<(), SiteError> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let failed = |errno: Errno| SiteError::new(&self.path, errno);
+        let folder = locate(&self.path, cache).map_err(failed)?;
+        if cache == CacheOnly::No {
+            // Fails here if the files below could not be opened either. A core does without,
+            // because the first open for a folder mostly waits.
+            let way = OpenPaths::Allowed(FollowSymlinks::Within);
+            open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache).map_err(failed)?;
+        }
         let root = Arc::new(SiteRoot::new(folder).map_err(failed)?);
-        store.lock().set_root(id, root);
-        Ok(Self { store, id, options, path, root_checked_ms: AtomicU64::new(0) })
+        self.store.lock().set_root(self.id, root);
+        let _first = self.opened.set(Instant::now());
+        Ok(())
+    }
+
+    /// Whether the root is open.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.opened.get().is_some()
     }
 
     /// The options that say which files of the folder are served.
@@ -74,11 +88,11 @@ impl Site {
 
     /// How the site notices changes, in a few words, for a line at start.
     pub fn describe_changes(&self) -> String {
-        let index = self.store.lock();
-        if index.is_root_watched(self.id) {
+        let mut index = self.store.lock();
+        if index.watch_root(self.id) {
             return "told by inotify".to_owned();
         }
-        let why = match (index.root(self.id).watched, self.store.notify_fd()) {
+        let why = match (index.root(self.id).watched(), self.store.notify_fd()) {
             (_, None) => "no inotify",
             (false, _) => "this file system does not tell of all changes",
             (true, _) => "no inotify watch left, or no right to read the folder",
@@ -106,6 +120,12 @@ impl Site {
         if now_ms.saturating_sub(checked_ms) < self.store.options.recheck_ms {
             return Ok(());
         }
+        let recheck = Duration::from_millis(self.store.options.recheck_ms);
+        if checked_ms == 0 && self.opened.get().is_some_and(|opened| opened.elapsed() < recheck) {
+            // The open has just followed the path.
+            self.root_checked_ms.store(now_ms, Ordering::Relaxed);
+            return Ok(());
+        }
         let located = match locate(&self.path, cache) {
             Err(Errno::AGAIN) => return Err(WouldBlock),
             located => located.and_then(SiteRoot::new),
@@ -124,7 +144,9 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        self.store.close(self.id);
+        if self.is_open() {
+            self.store.close(self.id);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 use super::{
     content::{Charge, ContentBudget},
     entry::{Holdings, SETTLE_MS},
+    folder_facts::FolderFacts,
     index::{Index, SiteId, WatchTree},
     memory::ContentMemory,
     options::{SiteError, SiteOptions, StoreOptions},
@@ -16,7 +17,7 @@ use super::{
 use rustix::fs::inotify::{self, CreateFlags};
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -35,6 +36,7 @@ pub struct FileStore {
     index: Mutex<Index>,
     contents: Arc<ContentBudget>,
     memory: ContentMemory,
+    pub(super) facts: FolderFacts,
     descriptors: Arc<ContentBudget>,
     /// Number of evictions. Relaxed: a hint to the cores to drop their references too.
     evictions: AtomicU64,
@@ -63,6 +65,7 @@ impl FileStore {
             index: Mutex::new(index),
             contents: ContentBudget::new(options.content_bytes_max),
             memory: ContentMemory::new(options.pages, options.content_bytes_max),
+            facts: FolderFacts::new(),
             descriptors: ContentBudget::new(options.descriptors_max),
             options,
             inotify,
@@ -82,11 +85,20 @@ impl FileStore {
     pub fn open(
         self: &Arc<Self>,
         root: &Path,
-        options: SiteOptions,
+        options: impl Into<Arc<SiteOptions>>,
         cache: CacheOnly,
     ) -> Result<Arc<Site>, SiteError> {
+        let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
+        let site = self.unopened(path, options.into());
+        site.open_root(cache)?;
+        Ok(site)
+    }
+
+    /// A site for a single request, whose files are found by the path of the root. The root is
+    /// opened if the request needs more than a file. `path` is absolute.
+    pub(crate) fn unopened(self: &Arc<Self>, path: PathBuf, options: Arc<SiteOptions>) -> Arc<Site> {
         let id = SiteId(self.sites.fetch_add(1, Ordering::Relaxed));
-        Site::open(self.clone(), id, root, options, cache).map(Arc::new)
+        Arc::new(Site::new(self.clone(), id, path, options))
     }
 
     /// The memory of contents.
@@ -143,11 +155,17 @@ impl FileStore {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// Closes a site. The counter of evictions moves, because the cores' maps still hold entries of
-    /// the site.
+    /// Closes a site. If the site had entries, the counter of evictions moves, because the cores'
+    /// maps may still hold these entries.
     pub(super) fn close(&self, site: SiteId) {
-        self.lock().close(site);
-        self.evictions.fetch_add(1, Ordering::Relaxed);
+        if self.lock().close(site) {
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an admitted content has to displace others.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.contents.used() >= self.contents.max() - self.contents.max() / EVICTED_PART
     }
 
     /// Reserves room for a content of `bytes`. Without room, the store evicts other contents. Their

@@ -13,6 +13,7 @@ use vermeil_io::CacheOnly;
 mod basics;
 mod bounds;
 mod changes;
+mod cold;
 mod content;
 mod heads;
 mod links;
@@ -72,15 +73,33 @@ impl FilesWorld {
         fs::write(path, content).expect("a file");
     }
 
-    /// Looks a path up as a core does that handles pending events first.
+    /// Looks a path up as a core does. A path that is not remembered is looked up twice: first for
+    /// a single request, then to be remembered. Both look-ups must find the same.
     fn get(&mut self, path: &str) -> EntryHandle {
+        let (first, is_hit) = self.look(path);
+        if is_hit {
+            return first;
+        }
+        let (second, _) = self.look(path);
+        assert_eq!(describe(&first), describe(&second), "{path} at first and when remembered");
+        second
+    }
+
+    /// Looks a path up once.
+    fn get_once(&mut self, path: &str) -> EntryHandle {
+        self.look(path).0
+    }
+
+    /// Looks a path up as a core does that handles pending events first. Also returns whether the
+    /// cache had the answer.
+    fn look(&mut self, path: &str) -> (EntryHandle, bool) {
         self.cache.store().handle_events();
         match self.cache.lookup(&self.site, path.as_bytes(), self.now_ms) {
-            Lookup::Hit(handle) => handle.clone(),
+            Lookup::Hit(handle) => (handle.clone(), true),
             Lookup::Never(status) => panic!("{path} is {status:?}"),
             Lookup::Miss(mut job) => {
                 let loaded = job.try_now().unwrap_or_else(|WouldBlock| job.run());
-                self.cache.insert(loaded)
+                (self.cache.insert(loaded), false)
             }
         }
     }

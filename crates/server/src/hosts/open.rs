@@ -6,12 +6,14 @@
 //! sites are still correct, because a site lives as long as its last reference. Tested in
 //! `open/tests.rs`.
 
-use super::{AnswerRules, Host, Hosts, table::HostId};
-use crate::files::{FileStore, Site, SiteError, SiteOptions};
+use super::{AnswerRules, Host, Hosts, Rules, table::HostId};
+use crate::files::{Doorkeeper, FileStore, Site, SiteError, SiteOptions};
 use foldhash::fast::RandomState;
 use std::{
     collections::{HashMap, HashSet},
-    fmt, io,
+    fmt,
+    hash::BuildHasher,
+    io,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
@@ -28,19 +30,28 @@ mod tests;
 /// once per such part.
 const CLOSED_PART: usize = 16;
 
+/// Requests for a host within a second for which the server opens the host's folder, if another
+/// folder has to be closed. Below that, serving by path costs less (bench `tail`).
+const OPENED_REQUESTS: u8 = 8;
+
 /// A folder to serve, with its options. Hosts that agree in both share a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Folder {
     root: PathBuf,
-    options: SiteOptions,
+    options: Arc<SiteOptions>,
 }
 
 impl Folder {
     /// The folder of a host, if the host has a folder.
     pub(crate) fn of(hosts: &Hosts, host: HostId) -> Option<Self> {
         let (root, options) = hosts.folder(host)?;
-        Some(Self { root: root.to_owned(), options })
+        Some(Self { root: root.to_owned(), options: Arc::new(options) })
     }
+}
+
+/// The options of a site with these rules.
+fn options_of(rules: &Rules) -> Arc<SiteOptions> {
+    Arc::new(SiteOptions { programs: rules.programs(), ..rules.files.clone() })
 }
 
 /// A place in the bounded set of open sites.
@@ -97,6 +108,11 @@ impl OpenSites {
     /// Number of open sites.
     pub(crate) fn len(&self) -> usize {
         self.lock().all.len()
+    }
+
+    /// Whether another site would displace one.
+    fn is_full(&self) -> bool {
+        self.len() >= self.max
     }
 
     #[inline]
@@ -201,6 +217,9 @@ pub(crate) struct CoreHosts {
     number: u32,
     /// Earlier configurations that requests may still hold, by number.
     former: Vec<(u32, Weak<Hosts>)>,
+    /// The options of unopened sites, by the address of their rules in `hosts`.
+    options: HashMap<usize, Arc<SiteOptions>, RandomState>,
+    doorkeeper: Doorkeeper,
 }
 
 /// The rules for an answer, in the configuration that was in force when the request arrived. A
@@ -264,7 +283,36 @@ impl OpenJob {
 impl CoreHosts {
     pub(crate) fn new(hosts: Arc<Hosts>, open: Arc<OpenSites>) -> Self {
         let seen = open.closings();
-        Self { hosts, open, seats: HashMap::default(), recent: None, seen, number: 0, former: Vec::new() }
+        let (seats, options) = (HashMap::default(), HashMap::default());
+        Self {
+            hosts,
+            open,
+            seats,
+            recent: None,
+            seen,
+            number: 0,
+            former: Vec::new(),
+            options,
+            doorkeeper: Doorkeeper::new(),
+        }
+    }
+
+    /// A site for a single request to `host`: if opening its folder would displace another folder,
+    /// and the host is not asked for often.
+    pub(crate) fn unopened(&mut self, id: HostId, now_ms: u64) -> Option<Arc<Site>> {
+        let is_recent = self.recent.as_ref().is_some_and(|(recent, _)| *recent == id);
+        if is_recent || id.is_of_route() || self.seats.contains_key(&id) || !self.open.is_full() {
+            return None;
+        }
+        let hash = self.seats.hasher().hash_one(id);
+        if self.doorkeeper.count(hash, now_ms) >= OPENED_REQUESTS {
+            return None;
+        }
+        let host = self.hosts.host(id);
+        let root = host.root.filter(|root| root.is_absolute())?;
+        let rules = std::ptr::from_ref(host.rules).addr();
+        let options = self.options.entry(rules).or_insert_with(|| options_of(host.rules));
+        Some(self.open.store().unopened(root.to_owned(), options.clone()))
     }
 
     /// The hosts of the present configuration.
@@ -280,6 +328,7 @@ impl CoreHosts {
         self.number = self.number.wrapping_add(1);
         self.hosts = hosts;
         self.seats.clear();
+        self.options.clear();
         self.recent = None;
     }
 

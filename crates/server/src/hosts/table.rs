@@ -47,6 +47,11 @@ impl HostId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// Whether this is the folder of a route, which has no host.
+    pub(super) fn is_of_route(self) -> bool {
+        self.0 >= Self::FOLDERS
+    }
 }
 
 /// The answer to a request for an unknown name.

@@ -9,9 +9,10 @@ use super::{
     super::{
         content::{Charge, Content, OpenFile, ReadFailure, read_whole},
         entry::{Entry, EntryOutcome, EntryProbe, FileEntry, Freshness, Lasting, NotFound},
+        folder_facts::SIBLINGS,
         index::{Adoption, Descent, LookTarget, RecordId},
         open::{FileTime, FileValidator, OpenPaths, OpenPurpose, open, reached},
-        options::Listing,
+        options::{Listing, SiteOptions},
         root::{SiteRoot, moves_times},
         site::Site,
         variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
@@ -36,10 +37,6 @@ use vermeil_io::{CacheOnly, start_writeback};
 
 /// The site's own page for a 404, below the root.
 const NOT_FOUND_PAGE: &[u8] = b"404.html";
-
-/// The suffixes of precompressed siblings.
-const SIBLINGS: [(Choice, &[u8]); 3] =
-    [(Choice::Br, b".br"), (Choice::Zstd, b".zst"), (Choice::Gzip, b".gz")];
 
 /// Number of attempts to watch a folder that changes meanwhile. After that, each use checks its
 /// paths again. Guess, as for `LOOKS_MAX`.
@@ -252,8 +249,7 @@ impl<'a> FileLookup<'a> {
         }
         let options = &self.site.options;
         let media_type = media_type(original, &options.types);
-        let caching = options.caching.iter().find(|of| of.types.contains(&media_type));
-        let caching = caching.map(|of| of.value.clone());
+        let caching = caching(options, &media_type);
         Ok(Ok(Variant::new(VariantParts {
             validator: identity,
             coding,
@@ -397,12 +393,17 @@ impl<'a> FileLookup<'a> {
 /// memory.
 type LookedContent = (Content, FileValidator, Option<Charge>);
 
-fn since_epoch() -> Duration {
+/// The value of `Cache-Control` for files of a media type.
+pub(super) fn caching(options: &SiteOptions, media_type: &str) -> Option<Box<str>> {
+    options.caching.iter().find(|of| of.types.contains(media_type)).map(|of| of.value.clone())
+}
+
+pub(super) fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A hash that is the same for the same content in every process.
-fn hash(bytes: &[u8]) -> u64 {
+pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);
     hasher.finish()

@@ -1,0 +1,184 @@
+//! Facts about folders that the server does not watch: which precompressed siblings a folder has.
+//!
+//! A folder without any name that ends in `.br`, `.zst` or `.gz` needs no look-up of siblings. The
+//! store keeps this fact in eight bytes per folder: a fingerprint of the folder's identity and
+//! times, and the fact in the lowest bits. A name that appears in a folder moves the folder's time
+//! of modification, so an outdated fact is not found again. A fact is kept only if that time is so
+//! old that a later change gets another time (`SETTLE_MS`). Tested below and in `tests/cold.rs`.
+
+use super::{entry::SETTLE_MS, open::FileValidator, root::is_told};
+use foldhash::quality::RandomState;
+use rustix::fs::RawDir;
+use std::{
+    hash::BuildHasher,
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use vermeil_http::negotiate::Choice;
+
+/// The suffixes of precompressed siblings.
+pub(super) const SIBLINGS: [(Choice, &[u8]); 3] =
+    [(Choice::Br, b".br"), (Choice::Zstd, b".zst"), (Choice::Gzip, b".gz")];
+
+/// Bits of a word for the fact; the rest is the fingerprint.
+const FACT_BITS: u64 = 0b111;
+
+/// Words in the table, 2 MB when used: room for the folders of 100,000 hosts at less than half.
+const WORDS: usize = 1 << 18;
+
+/// Words that a folder may be in: a line of the processor's cache.
+const WAYS: usize = 8;
+
+/// Names that a scan reads before it gives up: about 1 ms. A folder with more names may have any
+/// sibling.
+const NAMES_MAX: usize = 4096;
+
+/// Bytes of names per system call.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Which siblings a folder may have, as bits in the order of [`SIBLINGS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SiblingSet(u8);
+
+impl SiblingSet {
+    pub(super) const NONE: Self = Self(0);
+    pub(super) const ANY: Self = Self(FACT_BITS as u8);
+
+    /// The codings and suffixes to look for.
+    pub(super) fn to_look_for(self) -> impl Iterator<Item = (Choice, &'static [u8])> {
+        SIBLINGS.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, found)| found)
+    }
+
+    fn add(&mut self, name: &[u8]) {
+        for (i, (_, suffix)) in SIBLINGS.iter().enumerate() {
+            self.0 |= u8::from(name.ends_with(suffix)) << i;
+        }
+    }
+}
+
+/// The facts of all folders.
+pub(super) struct FolderFacts {
+    /// Made with the first fact. Relaxed: each word is whole in itself.
+    words: OnceLock<Box<[AtomicU64]>>,
+    hasher: RandomState,
+}
+
+impl FolderFacts {
+    pub(super) fn new() -> Self {
+        Self { words: OnceLock::new(), hasher: RandomState::default() }
+    }
+
+    /// The words in which a folder's fact may be, and the fingerprint.
+    fn place(&self, folder: &FileValidator) -> (usize, u64) {
+        let first = self.hasher.hash_one(folder.file_id()) as usize % (WORDS / WAYS) * WAYS;
+        // Never zero, because that is an empty word.
+        (first, self.hasher.hash_one(folder) & !FACT_BITS | 1 << 63)
+    }
+
+    /// The siblings that the folder may have, if known.
+    pub(super) fn find(&self, folder: &FileValidator) -> Option<SiblingSet> {
+        let (first, fingerprint) = self.place(folder);
+        let words = &self.words.get()?[first..first + WAYS];
+        let found = words.iter().map(|word| word.load(Ordering::Relaxed));
+        let mut found = found.filter(|word| word & !FACT_BITS == fingerprint);
+        found.next().map(|word| SiblingSet((word & FACT_BITS) as u8))
+    }
+
+    fn insert(&self, folder: &FileValidator, siblings: SiblingSet) {
+        let (first, fingerprint) = self.place(folder);
+        let words = self.words.get_or_init(|| (0..WORDS).map(|_| AtomicU64::new(0)).collect());
+        let words = &words[first..first + WAYS];
+        let is_free = |word: &&AtomicU64| word.load(Ordering::Relaxed) == 0;
+        // Facts of former states of folders are in the table too. Nothing tells them, so any fact
+        // may have to make room.
+        let any = &words[(fingerprint >> 32) as usize % WAYS];
+        let word = words.iter().find(is_free).unwrap_or(any);
+        word.store(fingerprint | u64::from(siblings.0), Ordering::Relaxed);
+    }
+
+    /// Whether a fact about the folder would be kept at `now_ms`, since 1970.
+    pub(super) fn is_learnable(folder: &FileValidator, now_ms: i64) -> bool {
+        folder.modified.ms_ago(now_ms) >= SETTLE_MS
+    }
+
+    /// Reads the names in the open `folder`, which was `seen` before, and keeps the fact. May wait
+    /// for the disk.
+    pub(super) fn learn(&self, folder: BorrowedFd<'_>, seen: &FileValidator) -> SiblingSet {
+        // A file system of other machines may change the folder without moving its times.
+        let siblings = if is_told(folder) { scan(folder) } else { SiblingSet::ANY };
+        if FileValidator::of(folder.as_fd()).is_ok_and(|now| now == *seen) {
+            self.insert(seen, siblings);
+        }
+        siblings
+    }
+
+    /// Keeps that a folder whose names cannot be read may have any sibling.
+    pub(super) fn give_up(&self, seen: &FileValidator) -> SiblingSet {
+        self.insert(seen, SiblingSet::ANY);
+        SiblingSet::ANY
+    }
+}
+
+fn scan(folder: BorrowedFd<'_>) -> SiblingSet {
+    let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
+    let mut names = RawDir::new(folder, &mut buffer);
+    let (mut siblings, mut count) = (SiblingSet::NONE, 0);
+    while let Some(found) = names.next() {
+        let Ok(found) = found else { return SiblingSet::ANY };
+        siblings.add(found.file_name().to_bytes());
+        count += 1;
+        if siblings == SiblingSet::ANY || count == NAMES_MAX {
+            return SiblingSet::ANY;
+        }
+    }
+    siblings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    fn open(path: &std::path::Path) -> (File, FileValidator) {
+        let folder = File::open(path).unwrap();
+        let seen = FileValidator::of(folder.as_fd()).unwrap();
+        (folder, seen)
+    }
+
+    #[test]
+    fn fact_is_lost_with_any_change_of_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let facts = FolderFacts::new();
+        fs::write(dir.path().join("page"), "").unwrap();
+        let (folder, seen) = open(dir.path());
+        assert_eq!(facts.find(&seen), None);
+        let learnt = facts.learn(folder.as_fd(), &seen);
+        assert_eq!(facts.find(&seen), Some(learnt));
+        let mut after = seen;
+        // Within a tick of the kernel's clock the folder has the same times.
+        while after.modified == seen.modified {
+            fs::write(dir.path().join("page.gz"), "").unwrap();
+            fs::remove_file(dir.path().join("page")).ok();
+            fs::write(dir.path().join("page"), "").unwrap();
+            after = open(dir.path()).1;
+        }
+        assert_eq!(facts.find(&after), None);
+        assert!(!FolderFacts::is_learnable(&after, after.modified.ms() + SETTLE_MS - 1));
+        assert!(FolderFacts::is_learnable(&after, after.modified.ms() + SETTLE_MS));
+    }
+
+    #[test]
+    fn scan_finds_each_kind_of_sibling() {
+        for (name, expected) in [("a", 0), ("a.br", 1), ("a.zst", 2), (".gz", 4), ("gz", 0), ("a.gzip", 0)] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(name), "").unwrap();
+            assert_eq!(scan(open(dir.path()).0.as_fd()), SiblingSet(expected), "{name}");
+        }
+        let codings = SiblingSet(5).to_look_for().map(|(coding, _)| coding);
+        assert!(codings.eq([Choice::Br, Choice::Gzip]));
+    }
+}

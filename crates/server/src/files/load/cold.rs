@@ -1,0 +1,292 @@
+//! A look-up that leaves nothing behind, for a path that was not asked for lately.
+//!
+//! Opens the file, reads the file and takes its state, in four system calls, and a fifth takes the
+//! state of the folder to know its siblings. No watch and no entry is made, so each such request
+//! sees the file as it is. A path that comes again within a second goes the regular way
+//! (`doorkeeper.rs`), as does everything but regular files without links on the way: folders,
+//! links, programs, large files.
+//!
+//! The content is one state of the file: its last change was long before the read began
+//! ([`SETTLE_MS`]), or two reads with the same state before and after the second. Tested in
+//! `tests/cold.rs`, and by every test of this folder, because the tests ask for each path twice.
+
+use super::{
+    super::{
+        content::Content,
+        entry::{Entry, EntryOutcome, FileEntry, Freshness, Lasting, NotFound, SETTLE_MS},
+        folder_facts::{FolderFacts, SiblingSet},
+        index::LookTarget,
+        open::{FileValidator, OpenPaths, OpenPurpose, open, state_of},
+        root::SiteRoot,
+        site::Site,
+        variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
+    },
+    LOOKS_MAX, WouldBlock,
+    look::{caching, hash, since_epoch},
+};
+use bytes::Bytes;
+use rustix::{
+    fs::{CWD, FileType},
+    io::Errno,
+};
+use std::{
+    cell::RefCell,
+    fs::File,
+    io::ErrorKind,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{ffi::OsStrExt, fs::FileExt},
+    },
+    sync::Arc,
+};
+use vermeil_http::negotiate::{Choice, EncodingSet};
+use vermeil_io::{CacheOnly, read_nowait};
+
+/// Bytes of the first read. A larger file costs another read.
+const FIRST_BYTES: usize = 16 * 1024;
+
+/// Largest content in bytes, if the cache keeps larger contents: each thread keeps a buffer of this
+/// size.
+const COLD_BYTES_MAX: u64 = 256 * 1024;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Why the cold look-up has no answer.
+enum ColdEnd {
+    /// The path names nothing.
+    Missing,
+    /// The regular look-up has to decide.
+    Regular,
+    /// The look-up would wait for the disk.
+    WouldBlock,
+}
+
+/// The entry of `path` for a single request; `None` if the regular look-up has to decide.
+pub(super) fn look_up(
+    site: &Site,
+    path: &[u8],
+    now_ms: u64,
+    cache: CacheOnly,
+) -> Result<Option<Entry>, WouldBlock> {
+    let root = site.is_open().then(|| site.root());
+    match (ColdLookup { site, root, now_ms, cache }.outcome(path)) {
+        Ok(outcome) => Ok(Some(Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new()))),
+        Err(ColdEnd::WouldBlock) => Err(WouldBlock),
+        Err(ColdEnd::Missing | ColdEnd::Regular) => Ok(None),
+    }
+}
+
+struct ColdLookup<'a> {
+    site: &'a Site,
+    /// The root of an open site. Otherwise the path of the root leads to the files.
+    root: Option<Arc<SiteRoot>>,
+    now_ms: u64,
+    cache: CacheOnly,
+}
+
+/// A content and the state of its file.
+struct ColdFile {
+    bytes: Bytes,
+    validator: FileValidator,
+    /// Milliseconds since 1970 before the read.
+    read_ms: i64,
+}
+
+impl ColdLookup<'_> {
+    fn outcome(&self, path: &[u8]) -> Result<EntryOutcome, ColdEnd> {
+        if !path.ends_with(b"/") {
+            return match self.file(path) {
+                Err(ColdEnd::Missing) => self.not_found(),
+                result => result,
+            };
+        }
+        for name in &self.site.options.index_names {
+            match self.file(&[path, name.as_bytes()].concat()) {
+                Err(ColdEnd::Missing) => {}
+                result => return result,
+            }
+        }
+        Err(ColdEnd::Regular)
+    }
+
+    fn not_found(&self) -> Result<EntryOutcome, ColdEnd> {
+        if self.root.is_none() {
+            return Err(ColdEnd::Regular);
+        }
+        match self.site.resolved(&LookTarget::NotFoundPage, self.now_ms, self.cache) {
+            Ok(page) => Ok(EntryOutcome::NotFound(NotFound { page: Some(page.entry) })),
+            Err(WouldBlock) => Err(ColdEnd::WouldBlock),
+        }
+    }
+
+    /// The file at `path`, which begins with a slash.
+    fn file(&self, path: &[u8]) -> Result<EntryOutcome, ColdEnd> {
+        if self.site.options.programs.include(path) {
+            return Err(ColdEnd::Regular);
+        }
+        let original = self.read(path)?;
+        let lag_ms = i64::try_from(self.site.store.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
+        let mut siblings = Vec::new();
+        for (coding, suffix) in self.siblings(path)?.to_look_for() {
+            let sibling = [path, suffix].concat();
+            if self.site.options.programs.include(&sibling) {
+                continue;
+            }
+            match self.read(&sibling) {
+                Ok(beside) => {
+                    let modified = original.validator.modified.ms();
+                    if beside.validator.modified.ms().saturating_add(lag_ms) >= modified {
+                        siblings.push((coding, beside));
+                    }
+                }
+                Err(ColdEnd::Missing) => {}
+                Err(end) => return Err(end),
+            }
+        }
+        let varies = if siblings.is_empty() { Varies::No } else { Varies::Yes };
+        let mut codings = EncodingSet::NONE;
+        for (coding, _) in &siblings {
+            codings = codings.with(*coding);
+        }
+        let variant = |coding, file| self.variant(path, coding, varies, file);
+        Ok(EntryOutcome::File(FileEntry {
+            identity: variant(Choice::Identity, original),
+            siblings: siblings.into_iter().map(|(coding, file)| variant(coding, file)).collect(),
+            codings,
+        }))
+    }
+
+    fn variant(&self, path: &[u8], coding: Choice, varies: Varies, file: ColdFile) -> Variant {
+        let ColdFile { bytes, validator, read_ms } = file;
+        let is_dated = validator.modified.ms_ago(read_ms) >= self.site.store.settle_ms;
+        let options = &self.site.options;
+        let media_type = media_type(path, &options.types);
+        Variant::new(VariantParts {
+            caching: caching(options, &media_type),
+            tags: options.tags,
+            validator,
+            coding,
+            varies,
+            role: FileRole::Answer,
+            media_type,
+            tag: TagSource::Content(hash(&bytes)),
+            probe: 0,
+            dated: if is_dated { Dated::Yes } else { Dated::No },
+            content: Content::Memory(bytes),
+            charge: None,
+        })
+    }
+
+    /// The siblings that the file at `path` may have.
+    fn siblings(&self, path: &[u8]) -> Result<SiblingSet, ColdEnd> {
+        let name_at = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        let folder = &path[..name_at];
+        let (base, at, way) = self.place(folder);
+        let seen = state_of(base, &at).map_err(|_| ColdEnd::Regular)?;
+        let facts = &self.site.store.facts;
+        if let Some(siblings) = facts.find(&seen) {
+            return Ok(siblings);
+        }
+        if !FolderFacts::is_learnable(&seen, epoch_ms()) {
+            return Ok(SiblingSet::ANY);
+        }
+        if self.cache == CacheOnly::Yes {
+            return Err(ColdEnd::WouldBlock);
+        }
+        match open(base, &at, OpenPurpose::ReadingFolder, way, self.cache) {
+            Ok(folder) => Ok(facts.learn(folder.as_fd(), &seen)),
+            Err(_) => Ok(facts.give_up(&seen)),
+        }
+    }
+
+    /// The arguments of an open for `path`, which begins with a slash or is empty for the root.
+    fn place(&self, path: &[u8]) -> (BorrowedFd<'_>, Vec<u8>, OpenPaths) {
+        match &self.root {
+            Some(root) => (root.as_fd(), path.get(1..).unwrap_or_default().to_vec(), OpenPaths::Plain),
+            None => (CWD, [self.site.path().as_os_str().as_bytes(), path].concat(), OpenPaths::WithoutLinks),
+        }
+    }
+
+    /// Reads the file at `path`, which begins with a slash.
+    fn read(&self, path: &[u8]) -> Result<ColdFile, ColdEnd> {
+        let (base, at, way) = self.place(path);
+        let file = match open(base, &at, OpenPurpose::Reading, way, self.cache) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Err(ColdEnd::Missing),
+            Err(Errno::AGAIN) => return Err(ColdEnd::WouldBlock),
+            Err(_) => return Err(ColdEnd::Regular),
+        };
+        BUFFER.with_borrow_mut(|buffer| {
+            let mut before = None;
+            for _ in 0..LOOKS_MAX {
+                let read_ms = epoch_ms();
+                let (have, validator) = self.read_once(&file, buffer)?;
+                let is_old = validator.changed.ms_ago(read_ms) >= SETTLE_MS;
+                if have as u64 == validator.bytes && (is_old || before == Some(validator)) {
+                    return Ok(ColdFile {
+                        bytes: Bytes::copy_from_slice(&buffer[..have]),
+                        validator,
+                        read_ms,
+                    });
+                }
+                before = Some(validator);
+            }
+            // The file changes all the time.
+            Err(ColdEnd::Regular)
+        })
+    }
+
+    /// Reads the whole file into `buffer`; returns the length of the content, and the state of the
+    /// file after the read.
+    fn read_once(&self, file: &File, buffer: &mut Vec<u8>) -> Result<(usize, FileValidator), ColdEnd> {
+        if buffer.len() < FIRST_BYTES {
+            buffer.resize(FIRST_BYTES, 0);
+        }
+        let bytes_max = self.site.store.options.content_file_bytes_max.min(COLD_BYTES_MAX);
+        let mut have = self.read_at(file, buffer, 0)?;
+        loop {
+            let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
+            if validator.file_type() != FileType::RegularFile || validator.bytes > bytes_max {
+                return Err(ColdEnd::Regular);
+            }
+            // At most `COLD_BYTES_MAX`.
+            let bytes = validator.bytes as usize;
+            if have >= bytes {
+                return Ok((have, validator));
+            }
+            if buffer.len() < bytes {
+                buffer.resize(bytes, 0);
+            }
+            while have < bytes {
+                match self.read_at(file, &mut buffer[have..bytes], have)? {
+                    0 => return Ok((have, validator)),
+                    count => have += count,
+                }
+            }
+        }
+    }
+
+    fn read_at(&self, file: &File, into: &mut [u8], offset: usize) -> Result<usize, ColdEnd> {
+        loop {
+            let read = match self.cache {
+                CacheOnly::Yes => read_nowait(file.as_fd(), into, offset as u64),
+                CacheOnly::No => file.read_at(into, offset as u64),
+            };
+            match read {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && self.cache == CacheOnly::Yes => {
+                    return Err(ColdEnd::WouldBlock);
+                }
+                // A folder, a pipe, a device, or a disk that failed.
+                Err(_) => return Err(ColdEnd::Regular),
+            }
+        }
+    }
+}
+
+fn epoch_ms() -> i64 {
+    i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
+}
