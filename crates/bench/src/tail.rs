@@ -23,7 +23,6 @@ use crate::peers::process::PeerProcess;
 use crate::points::{PointKey, Points};
 use crate::probe;
 use crate::report::BenchReport;
-use crate::size::BenchSize;
 use crate::stop::StopFlag;
 use crate::wrk::{Wrk, WrkLoad};
 use crate::{BenchError, BenchResult};
